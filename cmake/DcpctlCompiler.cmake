@@ -1,0 +1,16 @@
+# Compiler settings of every target: one interface library, `dcpctl_options`.
+add_library(dcpctl_options INTERFACE)
+target_include_directories(dcpctl_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(dcpctl_options INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
+
+# Hardening: this program is pointed at strangers' files.
+target_compile_options(dcpctl_options INTERFACE -fstack-protector-strong -D_GLIBCXX_ASSERTIONS
+  $<$<AND:$<CONFIG:Release>,$<STREQUAL:${DCPCTL_SANITIZE},>>:-U_FORTIFY_SOURCE> $<$<AND:$<CONFIG:Release>,$<STREQUAL:${DCPCTL_SANITIZE},>>:-D_FORTIFY_SOURCE=2>)
+add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
+
+if(DCPCTL_SANITIZE)
+  target_compile_options(dcpctl_options INTERFACE -fsanitize=${DCPCTL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DCPCTL_SANITIZE})
+endif()

@@ -1,0 +1,30 @@
+# Libraries of the core. Small ones only: dcpctl starts in a millisecond and runs on a bare login node.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY NAMES libzstd.a zstd REQUIRED)
+add_library(dcpctl_zstd INTERFACE)
+target_include_directories(dcpctl_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
+target_link_libraries(dcpctl_zstd INTERFACE ${ZSTD_LIBRARY})
+
+# ISA-L: CRC-32 six times as fast as zlib's. Optional; zlib is the fallback.
+find_path(ISAL_INCLUDE_DIR isa-l/crc.h)
+find_library(ISAL_LIBRARY NAMES libisal.a isal)
+if(ISAL_INCLUDE_DIR AND ISAL_LIBRARY)
+  add_library(dcpctl_isal INTERFACE)
+  target_include_directories(dcpctl_isal SYSTEM INTERFACE ${ISAL_INCLUDE_DIR})
+  target_link_libraries(dcpctl_isal INTERFACE ${ISAL_LIBRARY})
+  target_compile_definitions(dcpctl_isal INTERFACE DCPCTL_HAVE_ISAL=1)
+endif()
+
+if(DCPCTL_FETCH_DEPS)
+  include(FetchContent)
+  FetchContent_Declare(CLI11 URL https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.4.2.tar.gz)
+  FetchContent_Declare(nlohmann_json URL https://github.com/nlohmann/json/archive/refs/tags/v3.11.3.tar.gz)
+  FetchContent_MakeAvailable(CLI11 nlohmann_json)
+else()
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json 3.11 REQUIRED)
+endif()

@@ -1,0 +1,18 @@
+# dcpctl_room(NAME SOURCES a.cc b.cc... DEPS rooms-and-libraries...)
+# One folder of src/ = one static library `dcp_NAME`. A room links only rooms to its left in
+# base -> pickle -> format -> catalog -> plan -> exec, so a wrong arrow fails at link time as well.
+function(dcpctl_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(dcp_${name} STATIC ${ROOM_SOURCES})
+  target_link_libraries(dcp_${name} PUBLIC dcpctl_options ${ROOM_DEPS})
+endfunction()
+
+# dcpctl_unit(ROOM a_test.cc ... [DEPS ...]): the Catch2 program `unit_ROOM`, each of its cases a ctest test.
+function(dcpctl_unit room)
+  cmake_parse_arguments(UNIT "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(unit_${room} ${UNIT_SOURCES})
+  target_include_directories(unit_${room} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
+  target_compile_definitions(unit_${room} PRIVATE DCPCTL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  target_link_libraries(unit_${room} PRIVATE dcp_${room} ${UNIT_DEPS} Catch2::Catch2WithMain)
+  catch_discover_tests(unit_${room} TEST_PREFIX "${room}: ")
+endfunction()

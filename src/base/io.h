@@ -1,0 +1,106 @@
+// The operating system as an interface, passed by reference from main: faults, power loss and short reads are tested through it.
+//
+// Every failure is an Error of the io_* family with the path and the system's text. Handles are small integers owned by the Io.
+// All calls may be made from any thread; two threads must not close and use one handle at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace dcp {
+
+using Handle = int;
+inline constexpr Handle kNoHandle = -1;
+
+enum class FileKind : uint8_t { kRegular, kDirectory, kOther };
+enum class Create : uint8_t { kNew, kReuse };      // kNew: fails if it exists
+enum class Replace : uint8_t { kNo, kYes };        // rename onto an existing name
+enum class FollowLinks : uint8_t { kCacheOnly, kAll };
+
+struct FileFacts {
+  uint64_t bytes = 0;
+  FileKind kind = FileKind::kOther;
+  int64_t modified_ns = 0;  // since the epoch
+};
+
+struct DirEntry {
+  std::string name;
+  FileKind kind = FileKind::kOther;  // of what a link points to
+};
+
+class Io {
+ public:
+  virtual ~Io() = default;
+
+  // --- reading
+  // A file the user named: links followed, regular files only (a FIFO or device is refused).
+  virtual Handle open_read(const std::string& path) = 0;
+  // A name taken from inside a checkpoint: opened beneath the folder `root` only (openat2 RESOLVE_BENEATH, or an equal walk), regular
+  // files only. `name` may hold '/', never "..", never a leading '/', never NUL. A final link of the Hugging Face cache's form
+  // (`../../blobs/X`) is followed; any other link needs FollowLinks::kAll. nullopt: there is no such file.
+  virtual std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) = 0;
+  // One pread: at most buffer.size() bytes, 0 at the end of the file. May be short; read_exact below loops.
+  virtual size_t read(Handle file, uint64_t offset, MutableBytes buffer) = 0;
+  virtual FileFacts facts(Handle file) = 0;
+  virtual std::optional<FileFacts> facts(const std::string& path) = 0;  // nullopt: there is none
+  virtual std::vector<DirEntry> list(const std::string& folder) = 0;    // sorted by name, without . and ..
+
+  // --- writing
+  virtual Handle create(const std::string& path, Create mode) = 0;
+  virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;  // one pwrite; may be short; write_all below loops
+  // Gives the file its final size and its space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
+  // False: the file system cannot reserve, so the space is not promised.
+  virtual bool allocate(Handle file, uint64_t bytes) = 0;
+  virtual void sync(Handle file) = 0;
+  virtual void sync_folder(const std::string& folder) = 0;
+  virtual void make_folder(const std::string& path) = 0;
+  virtual void rename(const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
+  virtual void remove_file(const std::string& path) = 0;    // absent is fine
+  virtual void remove_folder(const std::string& path) = 0;  // empty folders only; absent is fine
+  virtual bool try_lock(Handle file) = 0;                   // exclusive, for the life of the handle; false: held by another process
+  virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // what an ordinary user may still write
+
+  virtual void close(Handle file) = 0;
+  virtual std::string name_of(Handle file) = 0;  // the path for messages
+  virtual uint64_t now_ns() = 0;                 // monotonic
+};
+
+std::unique_ptr<Io> make_posix_io();
+
+// Closes on destruction. Movable.
+class OpenFile {
+ public:
+  OpenFile() = default;
+  OpenFile(Io& io, Handle handle) : io_(&io), handle_(handle) {}
+  OpenFile(OpenFile&& other) noexcept : io_(other.io_), handle_(std::exchange(other.handle_, kNoHandle)) {}
+  OpenFile& operator=(OpenFile&& other) noexcept {
+    std::swap(io_, other.io_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~OpenFile() {
+    if (handle_ != kNoHandle) io_->close(handle_);
+  }
+  Handle get() const { return handle_; }
+  explicit operator bool() const { return handle_ != kNoHandle; }
+
+ private:
+  Io* io_ = nullptr;
+  Handle handle_ = kNoHandle;
+};
+
+// Fills the whole buffer or throws: io_read, or `short_file` (kInput) where the file ends first, with offset and length.
+void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer);
+void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes);
+// A whole file of at most `cap` bytes (else over_limit).
+std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap);
+
+}  // namespace dcp

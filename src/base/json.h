@@ -1,0 +1,47 @@
+// A streaming JSON writer: 10^6 chunks go out without being held. Text that is not valid UTF-8 is written with U+FFFD for each bad byte.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace dcp {
+
+class JsonWriter {
+ public:
+  using Out = std::function<void(std::string_view)>;
+  // indent 0: one line. Output is handed over in blocks; the destructor does not flush, finish() does (with a final newline).
+  explicit JsonWriter(Out out, unsigned indent = 0);
+  JsonWriter& begin_object();
+  JsonWriter& end_object();
+  JsonWriter& begin_array();
+  JsonWriter& end_array();
+  JsonWriter& key(std::string_view name);
+  JsonWriter& value(std::string_view text);
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(int64_t number);
+  JsonWriter& value(uint64_t number);
+  JsonWriter& value(uint32_t number) { return value(uint64_t{number}); }
+  JsonWriter& value(int number) { return value(int64_t{number}); }
+  JsonWriter& value(double number);
+  JsonWriter& value(bool flag);
+  JsonWriter& null();
+  template <class T>
+  JsonWriter& member(std::string_view name, const T& v) {
+    return key(name).value(v);
+  }
+  void finish();
+
+ private:
+  void separate();
+  void text(std::string_view raw);
+  void quoted(std::string_view raw);
+  Out out_;
+  std::string buffer_;
+  unsigned indent_;
+  std::string levels_;  // one char a level: '{' or '[' when empty so far, '}' or ']' when it holds something
+  bool after_key_ = false;
+};
+
+}  // namespace dcp

@@ -1,0 +1,83 @@
+// What can go wrong, said once: a Problem is a fact with a place; an Error is a Problem that stops the command; a finding is a
+// Problem in a list (inspect, verify). Ids and texts live in problems.def.
+//
+// The library never prints and never exits: it throws Error, and `cmd/` renders it.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dcp {
+
+// Exit classes of the command line (architecture: errors). A table in README, in every man page and in one test.
+enum class Exit : int {
+  kOk = 0,           // done
+  kAnswerNo = 1,     // done, and the answer is no: damage, differences, expectations not met
+  kUsage = 2,        // the command line is wrong, or the output exists
+  kInput = 3,        // the input is no checkpoint, malformed, damaged, or uses something unsupported
+  kMachine = 4,      // I/O, space, memory, device
+  kLacking = 5,      // this build or machine lacks what was asked for
+  kRank = 6,         // another rank failed or could not be reached
+  kInterrupted = 130,
+  kTerminated = 143,
+};
+
+enum class Severity : uint8_t { kNote, kWarning, kDamage, kError };
+
+enum class ProblemId : uint16_t {
+#define DCP_PROBLEM(id, exit, what, hint) id,
+#include "base/problems.def"
+#undef DCP_PROBLEM
+};
+
+// Stable identifier ("zip_no_end"), exit class, default text and hint of an id. Static storage.
+std::string_view id_name(ProblemId id);
+Exit exit_of(ProblemId id);
+std::string_view text_of(ProblemId id);
+std::string_view hint_of(ProblemId id);
+
+// Where a fact was seen. All text is raw (unescaped, may hold any byte); rendering escapes it.
+struct Place {
+  std::string path;    // file or folder as the user would type it
+  std::string member;  // record inside it, such as "data.pkl"
+  std::string tensor;  // fqn
+  std::optional<uint64_t> offset;  // bytes from the start of `path`
+  std::optional<uint64_t> length;  // bytes
+};
+
+struct Problem {
+  ProblemId id{};
+  Severity severity = Severity::kError;
+  Place place;
+  std::string what;      // defaults to text_of(id)
+  std::string got;       // may be empty
+  std::string expected;  // may be empty
+  std::string hint;      // defaults to hint_of(id)
+};
+
+// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': ]what (got X, expected Y)`, names escaped. Without the hint.
+std::string to_line(const Problem& problem);
+
+// `text` with control characters, invalid UTF-8 and bidirectional overrides written as \xNN or \u{NNNN}: safe on a terminal.
+std::string escaped(std::string_view text);
+
+class Error : public std::exception {
+ public:
+  explicit Error(Problem problem);
+  const Problem& problem() const { return problem_; }
+  Exit exit() const { return exit_of(problem_.id); }
+  const char* what() const noexcept override { return line_.c_str(); }
+
+ private:
+  Problem problem_;
+  std::string line_;
+};
+
+// Builds a Problem with the texts of its id. Both got and expected are optional.
+Problem make_problem(ProblemId id, Place place, std::string got = {}, std::string expected = {});
+[[noreturn]] void fail(ProblemId id, Place place, std::string got = {}, std::string expected = {});
+
+}  // namespace dcp

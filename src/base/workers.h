@@ -1,0 +1,22 @@
+// The only place where threads are made.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace dcp {
+
+// Set by a signal handler in cmd/ (the signal's number) or a test; workers look at it between units.
+using StopFlag = std::atomic<int>;
+
+// fn(worker, ordinal) for each ordinal of [0, count), on `workers` threads (1: on the caller's own). Ordinals start in order.
+// When one throws, no new ordinal starts, lower ones finish, and the exception of the lowest failed ordinal is rethrown, so that
+// messages are repeatable. When `stop` becomes non-zero: throws `interrupted` (SIGINT) or `terminated` (else) after the running
+// ordinals are done. Blocks until all threads are joined.
+void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop, const std::function<void(unsigned worker, uint64_t ordinal)>& fn);
+
+// clamp(cores, 4, 16): below 4 a single slow read would stall all; above 16 disks gain nothing.
+unsigned default_workers();
+
+}  // namespace dcp

@@ -1,0 +1,49 @@
+// Layout and writer of a torch.save archive whose payloads are written by others, in any order: positions first, CRCs last.
+//
+// Form (as torch writes it, zip64 rules included): records stored; local header with flags 0x0808 and zero CRC and sizes; an `FB`
+// padding extra so that every payload starts at a multiple of 64; payload; data descriptor; central directory; zip64 end record,
+// locator, end record. `.format_version` and `.storage_alignment` are left out: a reader of the development branch computes offsets
+// from them. Source: caffe2/serialize/inline_container.cc of torch 2.1 to 2.15.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace dcp {
+
+class TorchArchiveLayout {
+ public:
+  static constexpr uint64_t kAlignment = 64;
+
+  explicit TorchArchiveLayout(std::string root = "archive") : root_(std::move(root)) {}
+
+  // Appends a record; returns the position of its payload in the archive. The total size is known after the last add().
+  uint64_t add(std::string_view name, uint64_t payload_bytes);
+
+  uint64_t record_count() const { return records_.size(); }
+  uint64_t payload(uint64_t record) const { return records_[record].payload; }
+  uint64_t payload_bytes(uint64_t record) const { return records_[record].bytes; }
+  uint64_t total_bytes() const;  // the whole archive, end record included
+
+  // Everything that is not payload: for each record the bytes before it (descriptor of the one before, local header, padding), then the
+  // tail. `crcs[i]` is the CRC-32 of record i's payload. `emit(offset, bytes)` is called in ascending order of offset; bytes are valid
+  // during the call only.
+  void emit_frame(std::span<const uint32_t> crcs, const std::function<void(uint64_t offset, Bytes bytes)>& emit) const;
+
+ private:
+  struct Record {
+    std::string name;
+    uint64_t header = 0;
+    uint64_t payload = 0;
+    uint64_t bytes = 0;
+  };
+  std::string root_;
+  std::vector<Record> records_;
+  uint64_t end_ = 0;  // after the last record's descriptor
+};
+
+}  // namespace dcp

@@ -1,0 +1,72 @@
+// One item of a DCP checkpoint: a complete torch.save archive (a zip of stored records) inside a slice of a file.
+//
+// Grammar (torch/serialization.py, caffe2/serialize/inline_container.cc; torch 1.13 to 2.15):
+//   archive: local records back to back, central directory, zip64 end record, zip64 locator, end record
+//   records: ROOT/data.pkl, ROOT/byteorder?, ROOT/data/KEY..., ROOT/version, ROOT/.data/serialization_id?, others ignored
+//   payload position of a record = header offset + 30 + name length + extra length, all from the *local* header
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "base/problem.h"
+#include "format/dtype.h"
+
+namespace dcp {
+
+// Random access to the bytes of one item. `at` returns exactly `length` bytes, valid until the next call, or throws (short_file,
+// io_read). Callers ask inside [0, size) only.
+class ItemSource {
+ public:
+  virtual ~ItemSource() = default;
+  virtual uint64_t size() const = 0;
+  virtual Bytes at(uint64_t offset, uint64_t length) = 0;
+};
+
+struct ZipRecord {
+  std::string name;          // without the root folder: "data.pkl", "data/0"
+  uint64_t header = 0;       // offset of the local header in the item
+  uint64_t size = 0;         // bytes of the payload (stored, so compressed = uncompressed)
+  uint32_t crc = 0;          // of the central directory
+  bool compressed = false;   // method is not 0: its bytes cannot be used as they are
+};
+
+// The directory of an archive, validated: records inside the slice, disjoint, names distinct, counts and sizes agreeing.
+struct ZipDirectory {
+  std::string root;               // "archive"
+  std::vector<ZipRecord> records; // in order of header offset
+  uint64_t end = 0;               // where the end record ends; < size: trailing bytes
+  const ZipRecord* find(std::string_view name) const;
+};
+ZipDirectory read_zip_directory(ItemSource& item, const Place& place, const Limits& limits);
+// Position of the payload in the item, from the local header, which must agree with the directory on the name.
+uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRecord& record, const Place& place);
+
+enum class ItemForm : uint8_t {
+  kStrided,  // a plain strided tensor: every field below holds
+  kOpaque,   // a tensor, but not a plain one (quantized, wrapper subclass): copied, never resliced
+};
+
+// What data.pkl of a tensor item says, checked: shapes non-negative, strides and offset inside the storage, storage inside its record.
+struct TensorItem {
+  ItemForm form = ItemForm::kStrided;
+  DType dtype{};
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;    // elements
+  uint64_t storage_offset = 0;     // elements
+  bool conj = false;
+  bool neg = false;
+  bool big_endian = false;
+  uint64_t payload = 0;            // position of the storage's first byte in the item
+  uint64_t record_bytes = 0;       // size of the storage's record
+  uint32_t crc = 0;
+  bool has_crc = false;            // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
+  std::string opaque_class;        // for kOpaque: "torch._utils._rebuild_qtensor"
+};
+TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
+
+}  // namespace dcp
