@@ -1,0 +1,126 @@
+#include "base/problem.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "base/utf8.h"
+
+namespace dcp {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  Exit exit;
+  std::string_view text;
+  std::string_view hint;
+};
+
+// In the order of ProblemId, because both come from one list.
+constexpr auto kEntries = std::to_array<Entry>({
+#define DCP_PROBLEM(id, exit, what, hint) {#id, Exit::exit, what, hint},
+#include "base/problems.def"
+#undef DCP_PROBLEM
+});
+
+constexpr bool all_have_text() {
+  for (const Entry& entry : kEntries) {
+    if (entry.text.empty()) return false;
+  }
+  return true;
+}
+static_assert(all_have_text());
+
+const Entry& entry_of(ProblemId id) { return kEntries[static_cast<size_t>(id)]; }
+
+// Code points that act on a terminal or reorder what is read, though they are valid text.
+constexpr bool is_unsafe(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F)  // C0, DEL and C1: terminal escape codes begin with these (1B, 9B)
+         || c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069)  // bidi
+         || c == 0x2028 || c == 0x2029  // line and paragraph separator: a message stays one line
+         || c == 0xFEFF;                // byte order mark: invisible
+}
+
+void append_escape(std::string& out, const char* format, unsigned value) {
+  char text[16];
+  std::snprintf(text, sizeof text, format, value);
+  out += text;
+}
+
+std::string place_line(const Place& place) {
+  std::string line = escaped(place.path);
+  const auto separate = [&line](std::string_view mark) {
+    if (!line.empty()) line += mark;
+  };
+  if (!place.member.empty()) {
+    separate(" > ");
+    line += escaped(place.member);
+  }
+  if (place.offset) {
+    separate(" ");
+    char text[24];
+    std::snprintf(text, sizeof text, "@ 0x%llx", static_cast<unsigned long long>(*place.offset));
+    line += text;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string_view id_name(ProblemId id) { return entry_of(id).name; }
+Exit exit_of(ProblemId id) { return entry_of(id).exit; }
+std::string_view text_of(ProblemId id) { return entry_of(id).text; }
+std::string_view hint_of(ProblemId id) { return entry_of(id).hint; }
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint c = first_code_point(text);
+    const size_t size = c.size == 0 ? 1 : c.size;
+    if (c.size == 0 || (c.size == 1 && is_unsafe(c.value))) {
+      append_escape(out, "\\x%02x", static_cast<unsigned char>(text[0]));
+    } else if (is_unsafe(c.value)) {
+      append_escape(out, "\\u{%04x}", static_cast<unsigned>(c.value));
+    } else {
+      out += text.substr(0, size);
+    }
+    text.remove_prefix(size);
+  }
+  return out;
+}
+
+// `what`, `got` and `expected` may quote a file as well. Escaping text that is already escaped changes nothing, so it is done here
+// for all of them.
+std::string to_line(const Problem& problem) {
+  std::string line = place_line(problem.place);
+  if (!line.empty()) line += ": ";
+  if (!problem.place.tensor.empty()) line += "tensor '" + escaped(problem.place.tensor) + "': ";
+  line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
+  if (problem.got.empty() && problem.expected.empty()) return line;
+  line += " (";
+  if (!problem.got.empty()) line += "got " + escaped(problem.got);
+  if (!problem.got.empty() && !problem.expected.empty()) line += ", ";
+  if (!problem.expected.empty()) line += "expected " + escaped(problem.expected);
+  line += ")";
+  return line;
+}
+
+Error::Error(Problem problem) : problem_(std::move(problem)), line_(to_line(problem_)) {}
+
+Problem make_problem(ProblemId id, Place place, std::string got, std::string expected) {
+  Problem problem;
+  problem.id = id;
+  problem.place = std::move(place);
+  problem.what = text_of(id);
+  problem.got = std::move(got);
+  problem.expected = std::move(expected);
+  problem.hint = hint_of(id);
+  return problem;
+}
+
+void fail(ProblemId id, Place place, std::string got, std::string expected) {
+  throw Error(make_problem(id, std::move(place), std::move(got), std::move(expected)));
+}
+
+}  // namespace dcp
