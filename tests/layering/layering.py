@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Reads the sources and fails on what src/README.md forbids: arrows against the order of the rooms, printing, exiting, the environment and
+threads where they do not belong, files that have grown too long.
+
+    layering.py ROOT         check the tree
+    layering.py --self-test  check the checker on made-up trees
+"""
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+ORDER = ["base", "pickle", "format", "catalog", "plan", "exec", "ranks", "cmd"]
+MAY_INCLUDE = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
+MAY_INCLUDE["kernels"] = {"base", "kernels"}
+MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging"}
+MAY_INCLUDE["modules"] = {"base", "modules"}
+for room in ["plan", "exec", "ranks"]:
+    MAY_INCLUDE[room].add("kernels")
+MAY_INCLUDE["cmd"] |= {"kernels", "staging"}
+
+MAX_LINES = 600
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
+# Not snprintf and friends: they make text, they do not print it.
+PRINTS = re.compile(r"\b(?:v?f?printf|puts|fputs|putchar|fputc|perror)\s*\(|\bstd::(?:cout|cerr|clog)\b")
+# `Exit exit() const` is a member of our own: an Error's exit code.
+LEAVES = re.compile(r"(?<![.>])(?<!Exit )\b(?:exit|_exit|_Exit|quick_exit)\s*\(")
+ENVIRONMENT = re.compile(r"\b(?:getenv|secure_getenv|setenv|putenv)\s*\(")
+THREADS = re.compile(r"\bstd::(?:thread|jthread|async)\b|\bpthread_create\b")
+
+
+def without_comments_and_strings(text):
+    blank = lambda m: '""' if m.group(0)[0] in "\"'" else re.sub(r"[^\n]", "", m.group(0))
+    # A quote between digits separates them (1'000'000) and starts no character.
+    return re.sub(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'""", blank, text, flags=re.S)
+
+
+def check(root):
+    complaints = []
+    for path in sorted([*root.glob("src/**/*"), *root.glob("cmd/**/*"), *root.glob("tests/**/*")]):
+        if path.suffix not in (".h", ".cc", ".def", ".inc"):
+            continue
+        name = path.relative_to(root)
+        text = path.read_text(encoding="utf-8")
+
+        def complain(at, what):
+            complaints.append(f"{name}:{text_seen.count(chr(10), 0, at) + 1}: {what}")
+
+        lines = text.count("\n")
+        if lines > MAX_LINES:
+            complaints.append(f"{name}: {lines} lines, at most {MAX_LINES}")
+        if name.parts[0] == "tests":
+            continue
+        room = "cmd" if name.parts[0] == "cmd" else name.parts[1]
+        if room not in MAY_INCLUDE:
+            complaints.append(f"{name}: a room that layering.py does not know")
+            continue
+
+        text_seen = text
+        for include in INCLUDE.finditer(text):
+            other = include.group(1).split("/")[0] if "/" in include.group(1) else room
+            if other in MAY_INCLUDE and other not in MAY_INCLUDE[room]:
+                complain(include.start(1), f"{room} includes {include.group(1)}, but may include only {', '.join(sorted(MAY_INCLUDE[room]))}")
+            if room != "cmd" and include.group(1) in ("iostream", "print"):
+                complain(include.start(1), f"<{include.group(1)}> in src/: only cmd/ prints")
+
+        text_seen = without_comments_and_strings(text)
+        if room != "cmd":
+            for pattern, what in [(PRINTS, "only cmd/ prints"), (LEAVES, "only main ends the program"), (ENVIRONMENT, "only cmd/ knows the environment")]:
+                for found in pattern.finditer(text_seen):
+                    complain(found.start(), f"{found.group(0).rstrip(' (')} in src/: {what}")
+        if (room, path.stem) != ("base", "workers"):
+            for found in THREADS.finditer(text_seen):
+                complain(found.start(), f"{found.group(0)}: threads are made by base/workers only")
+    return complaints
+
+
+def self_test():
+    good = {
+        "src/base/workers.cc": "#include <thread>\nstd::thread t;  // printf(\n",
+        "src/plan/a.cc": '#include "base/a.h"\n#include "catalog/a.h"\nconst char* s = "exit(1)"; int n = 1\'000\'000; std::snprintf(b, 1, ""); flag.exit(); Exit exit() const;\n',
+        "cmd/main.cc": '#include <iostream>\n#include "exec/a.h"\nint main() { exit(getenv("A") != nullptr); }\n',
+    }
+    bad = [
+        ({"src/base/a.h": '#include "pickle/a.h"\n'}, "src/base/a.h:1: base includes pickle/a.h"),
+        ({"src/kernels/a.cc": '\n#include "format/dtype.h"\n'}, "src/kernels/a.cc:2: kernels includes format/dtype.h"),
+        ({"src/exec/a.cc": '#include "ranks/a.h"\n'}, "src/exec/a.cc:1: exec includes ranks/a.h"),
+        ({"src/exec/a.cc": "/* two\nlines */ std::thread t;\n"}, "src/exec/a.cc:2: std::thread: threads"),
+        ({"cmd/a.cc": "auto f = std::async(g);\n"}, "cmd/a.cc:1: std::async: threads"),
+        ({"src/plan/a.cc": "#include <iostream>\n"}, "src/plan/a.cc:1: <iostream> in src/"),
+        ({"src/plan/a.cc": 'void f() { std::fprintf(stderr, ""); }\n'}, "src/plan/a.cc:1: fprintf in src/"),
+        ({"src/plan/a.cc": "void f() { std::exit(1); }\n"}, "src/plan/a.cc:1: exit in src/"),
+        ({"src/plan/a.cc": 'auto v = std::getenv("A");\n'}, "src/plan/a.cc:1: getenv in src/"),
+        ({"src/attic/a.cc": "\n"}, "src/attic/a.cc: a room"),
+        ({"tests/unit/a.cc": "\n" * 601}, "tests/unit/a.cc: 601 lines"),
+    ]
+    failures = 0
+    for files, expected in [(good, None), *bad]:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            got = check(Path(folder))
+        if (expected is None and got) or (expected is not None and (len(got) != 1 or not got[0].startswith(expected))):
+            failures += 1
+            print(f"{files}: got {got}, expected {expected}")
+    return failures
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(1 if self_test() else 0)
+    found = check(Path(sys.argv[1]))
+    print("\n".join(found))
+    sys.exit(1 if found else 0)
