@@ -21,7 +21,7 @@ struct DTypeFacts {
   uint8_t bytes;                 // of one storage element
   DTypeKind kind;
   std::string_view storage;      // legacy storage class or ""
-  std::string_view safetensors;  // or ""
+  std::string_view safetensors;  // or ""; "F4" of float4_e2m1fn_x2 counts values, torch counts pairs (safetensors.h)
   uint16_t since_torch;          // 208: 2.8
 };
 

@@ -8,7 +8,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -21,7 +24,7 @@ class TorchArchiveLayout {
 
   explicit TorchArchiveLayout(std::string root = "archive") : root_(std::move(root)) {}
 
-  // Appends a record; returns the position of its payload in the archive. The total size is known after the last add().
+  // Appends a record (`name` without the root folder, at most 65,000 bytes); returns the position of its payload in the archive. The total size is known after the last add().
   uint64_t add(std::string_view name, uint64_t payload_bytes);
 
   uint64_t record_count() const { return records_.size(); }
@@ -41,9 +44,14 @@ class TorchArchiveLayout {
     uint64_t payload = 0;
     uint64_t bytes = 0;
   };
+  std::string before(uint64_t i, std::span<const uint32_t> crcs) const;
+  std::string entry(uint64_t i, uint32_t crc) const;
+  std::string tail() const;
+
   std::string root_;
   std::vector<Record> records_;
-  uint64_t end_ = 0;  // after the last record's descriptor
+  uint64_t end_ = 0;              // after the last record's descriptor
+  uint64_t directory_bytes_ = 0;  // of the central directory
 };
 
 }  // namespace dcp

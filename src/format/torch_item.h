@@ -30,9 +30,10 @@ class ItemSource {
 struct ZipRecord {
   std::string name;          // without the root folder: "data.pkl", "data/0"
   uint64_t header = 0;       // offset of the local header in the item
-  uint64_t size = 0;         // bytes of the payload (stored, so compressed = uncompressed)
+  uint64_t size = 0;         // bytes of the payload as it lies in the item
   uint32_t crc = 0;          // of the central directory
   bool compressed = false;   // method is not 0: its bytes cannot be used as they are
+  uint64_t limit = 0;        // where the next header, or the directory, begins: nothing of this record reaches it
 };
 
 // The directory of an archive, validated: records inside the slice, disjoint, names distinct, counts and sizes agreeing.

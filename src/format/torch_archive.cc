@@ -1,0 +1,162 @@
+// Writer of the frame of a torch.save archive. Grammar of a zip: zip.cc. What is torch's own (vendored miniz, "PyTorchStreamWriter"):
+//   local header  version 0, flags 0x0808 (descriptor follows, UTF-8) or 0x0800 for an empty record, time, CRC and sizes all 0
+//   local extra   zip64 where needed (below), then padding: "FB" bytes:2 'Z'*, so that the payload lies at a multiple of 64
+//   descriptor    none after an empty record; "PK\7\8" crc:4 size:4 size:4, or size:8 size:8 where the local header has a zip64 extra
+//   directory     version 0, no extra but zip64
+//   tail          zip64 end record (made by 0x031E, needs 0x2D), locator, end record: always all three, 98 bytes
+// Zip64: `big` is a record of at least 2^32-1 bytes, `far` a header at 2^32-1 or later.
+//   local extra   id 1: [size:8 zero:8 if big] [header_at:8 if far]   (the packed size is not known yet: 0)
+//   entry         big: sizes all ones; far: position all ones; id 1: [size:8 size:8 if big] [header_at:8 if far]
+#include "format/torch_archive.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/checked.h"
+
+namespace dcp {
+namespace {
+
+constexpr uint32_t kOnes = std::numeric_limits<uint32_t>::max();
+constexpr uint16_t kUtf8 = 0x0800, kDescriptor = 0x0008;
+constexpr uint64_t kLocalBytes = 30, kEntryBytes = 46, kTailBytes = 98, kExtraHead = 4;
+// The tail of an archive of 10^6 records goes out in pieces of this size.
+constexpr size_t kBlockBytes = 1 << 16;
+
+bool is_big(uint64_t bytes) { return bytes >= kOnes; }
+bool is_far(uint64_t header) { return header >= kOnes; }
+uint32_t or_ones(uint64_t v) { return v >= kOnes ? kOnes : static_cast<uint32_t>(v); }
+
+// Bytes of the zip64 extra with its head; 0: there is none.
+uint64_t zip64_bytes(uint64_t header, uint64_t bytes) {
+  if (!is_big(bytes) && !is_far(header)) return 0;
+  return kExtraHead + (is_big(bytes) ? 16u : 0u) + (is_far(header) ? 8u : 0u);
+}
+
+uint64_t descriptor_bytes(uint64_t header, uint64_t bytes) {
+  if (bytes == 0) return 0;
+  return zip64_bytes(header, bytes) != 0 ? 24 : 16;
+}
+
+class Writer {
+ public:
+  template <class T>
+  Writer& put(T v) {
+    const size_t at = text_.size();
+    text_.resize(at + sizeof v);
+    store_le(reinterpret_cast<std::byte*>(text_.data()) + at, v);
+    return *this;
+  }
+  Writer& zip64(uint64_t header, uint64_t bytes, uint64_t packed) {
+    const uint64_t extra = zip64_bytes(header, bytes);
+    if (extra == 0) return *this;
+    put(uint16_t{1}).put(narrow<uint16_t>(extra - kExtraHead));
+    if (is_big(bytes)) put(bytes).put(packed);
+    if (is_far(header)) put(header);
+    return *this;
+  }
+  Writer& name(std::string_view root, std::string_view name) {
+    text_.append(root).append("/").append(name);
+    return *this;
+  }
+  Writer& padding(uint64_t bytes) {
+    put(uint8_t{'F'}).put(uint8_t{'B'}).put(narrow<uint16_t>(bytes));
+    text_.append(bytes, 'Z');
+    return *this;
+  }
+  size_t size() const { return text_.size(); }
+  std::string take() { return std::exchange(text_, {}); }
+
+ private:
+  std::string text_;
+};
+
+uint16_t flags_of(uint64_t bytes) { return bytes == 0 ? kUtf8 : kUtf8 | kDescriptor; }
+
+}  // namespace
+
+uint64_t TorchArchiveLayout::add(std::string_view name, uint64_t payload_bytes) {
+  Record record;
+  record.name = name;
+  record.header = end_;
+  record.bytes = payload_bytes;
+  const uint64_t full_name = root_.size() + 1 + name.size();
+  const uint64_t extra = zip64_bytes(end_, payload_bytes);
+  const uint64_t least = end_ + kLocalBytes + full_name + extra + kExtraHead;
+  record.payload = (least + kAlignment - 1) / kAlignment * kAlignment;
+  end_ = add_or_fail(record.payload, payload_bytes, {}) + descriptor_bytes(record.header, payload_bytes);
+  directory_bytes_ += kEntryBytes + full_name + extra;
+  records_.push_back(std::move(record));
+  return records_.back().payload;
+}
+
+uint64_t TorchArchiveLayout::total_bytes() const { return end_ + directory_bytes_ + kTailBytes; }
+
+// What follows the payload of the record before and leads to the payload of record i.
+std::string TorchArchiveLayout::before(uint64_t i, std::span<const uint32_t> crcs) const {
+  Writer out;
+  if (i > 0) {
+    const Record& r = records_[i - 1];
+    const uint64_t bytes = descriptor_bytes(r.header, r.bytes);
+    if (bytes != 0) out.put(uint32_t{0x08074b50}).put(crcs[i - 1]);
+    if (bytes == 16) out.put(static_cast<uint32_t>(r.bytes)).put(static_cast<uint32_t>(r.bytes));
+    if (bytes == 24) out.put(r.bytes).put(r.bytes);
+  }
+  if (i == records_.size()) return out.take();
+  const Record& r = records_[i];
+  const uint64_t full_name = root_.size() + 1 + r.name.size();
+  const uint64_t extra = r.payload - r.header - kLocalBytes - full_name;
+  out.put(uint32_t{0x04034b50}).put(uint16_t{0}).put(flags_of(r.bytes));
+  out.put(uint16_t{0}).put(uint32_t{0}).put(uint32_t{0}).put(uint32_t{0}).put(uint32_t{0});  // stored; time, CRC and sizes
+  out.put(narrow<uint16_t>(full_name)).put(narrow<uint16_t>(extra)).name(root_, r.name);
+  out.zip64(r.header, r.bytes, 0).padding(extra - zip64_bytes(r.header, r.bytes) - kExtraHead);
+  return out.take();
+}
+
+std::string TorchArchiveLayout::entry(uint64_t i, uint32_t crc) const {
+  const Record& r = records_[i];
+  Writer out;
+  out.put(uint32_t{0x02014b50}).put(uint16_t{0}).put(uint16_t{0}).put(flags_of(r.bytes));
+  out.put(uint16_t{0}).put(uint32_t{0}).put(crc).put(or_ones(r.bytes)).put(or_ones(r.bytes));  // stored; time
+  out.put(narrow<uint16_t>(root_.size() + 1 + r.name.size())).put(narrow<uint16_t>(zip64_bytes(r.header, r.bytes)));
+  out.put(uint16_t{0}).put(uint16_t{0}).put(uint16_t{0}).put(uint32_t{0}).put(or_ones(r.header));  // comment, disk, attributes
+  out.name(root_, r.name).zip64(r.header, r.bytes, r.bytes);
+  return out.take();
+}
+
+std::string TorchArchiveLayout::tail() const {
+  const uint64_t n = records_.size();
+  const uint64_t end64 = end_ + directory_bytes_;
+  Writer out;
+  out.put(uint32_t{0x06064b50}).put(uint64_t{44}).put(uint16_t{0x031E}).put(uint16_t{0x2D}).put(uint32_t{0}).put(uint32_t{0});
+  out.put(n).put(n).put(directory_bytes_).put(end_);
+  out.put(uint32_t{0x07064b50}).put(uint32_t{0}).put(end64).put(uint32_t{1});
+  const auto short_n = static_cast<uint16_t>(std::min<uint64_t>(n, 0xFFFF));
+  out.put(uint32_t{0x06054b50}).put(uint16_t{0}).put(uint16_t{0}).put(short_n).put(short_n);
+  out.put(or_ones(directory_bytes_)).put(or_ones(end_)).put(uint16_t{0});
+  return out.take();
+}
+
+void TorchArchiveLayout::emit_frame(std::span<const uint32_t> crcs, const std::function<void(uint64_t offset, Bytes bytes)>& emit) const {
+  if (crcs.size() != records_.size()) fail(ProblemId::internal, {}, "a frame without the CRC of each record");
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < records_.size(); ++i) {
+    emit(at, as_bytes(before(i, crcs)));
+    at = records_[i].payload + records_[i].bytes;
+  }
+  std::string block = before(records_.size(), crcs);
+  const auto flush = [&](size_t least) {
+    if (block.size() < least) return;
+    emit(at, as_bytes(block));
+    at += block.size();
+    block.clear();
+  };
+  for (uint64_t i = 0; i < records_.size(); ++i) {
+    block += entry(i, crcs[i]);
+    flush(kBlockBytes);
+  }
+  block += tail();
+  flush(0);
+}
+
+}  // namespace dcp
