@@ -1,0 +1,211 @@
+#include "catalog/build.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked.h"
+#include "catalog/provenance.h"
+
+namespace dcp {
+namespace {
+
+// Open-addressing table from (key, offsets) to a chunk, so that joining 10^6 storage entries is two passes and no tree.
+class ChunkIndex {
+ public:
+  ChunkIndex(const Catalog& catalog) : catalog_(catalog) {
+    size_t slots = 16;
+    while (slots < size_t{2} * catalog.chunk_total) slots *= 2;
+    slots_.assign(slots, kNone);
+    owner_.resize(catalog.chunk_total);
+    for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
+      const Tensor& tensor = catalog.tensors[t];
+      std::fill_n(owner_.begin() + tensor.first_chunk, tensor.chunk_count, t);
+      for (uint32_t c = 0; c < tensor.chunk_count; ++c) insert(tensor.first_chunk + c);
+    }
+  }
+
+  // The chunk of `tensor` at these offsets; of several (an empty one may share a real one's offsets) the one with elements.
+  uint32_t find(TensorId tensor, Dims offsets) const {
+    uint32_t found = kNone;
+    for (size_t slot = hash(tensor, offsets) & (slots_.size() - 1); slots_[slot] != kNone; slot = (slot + 1) & (slots_.size() - 1)) {
+      const uint32_t chunk = slots_[slot];
+      if (owner_[chunk] != tensor || !std::ranges::equal(box(chunk).offsets, offsets)) continue;
+      if (found == kNone || volume(box(chunk).sizes) > 0) found = chunk;
+    }
+    return found;
+  }
+
+ private:
+  BoxView box(uint32_t chunk) const {
+    const Tensor& t = catalog_.tensors[owner_[chunk]];
+    return catalog_.box(t, chunk - t.first_chunk);
+  }
+  static size_t hash(TensorId tensor, Dims offsets) {
+    uint64_t h = (uint64_t{tensor} + 1) * 0x9E3779B97F4A7C15u;
+    for (int64_t o : offsets) h = (h ^ static_cast<uint64_t>(o)) * 0xFF51AFD7ED558CCDu, h ^= h >> 32;
+    return h;
+  }
+  void insert(uint32_t chunk) {
+    size_t slot = hash(owner_[chunk], box(chunk).offsets) & (slots_.size() - 1);
+    while (slots_[slot] != kNone) slot = (slot + 1) & (slots_.size() - 1);
+    slots_[slot] = chunk;
+  }
+
+  const Catalog& catalog_;
+  std::vector<uint32_t> slots_;
+  std::vector<TensorId> owner_;
+};
+
+class Builder {
+ public:
+  Builder(const MetadataContent& content, Catalog& out) : in_(content), out_(out) {}
+
+  void run() {
+    tensors();
+    for (std::string_view key : in_.blobs) out_.blobs.push_back({.key = unique_key(key)});
+    out_.order = in_.order;
+    paths();
+    files();
+    join();
+  }
+
+ private:
+  Place at(std::string_view tensor) const { return {.path = out_.path, .tensor = std::string(tensor)}; }
+  void finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
+    Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
+    p.severity = severity;
+    out_.findings.push_back(std::move(p));
+  }
+
+  StringId unique_key(std::string_view key) {
+    const size_t before = out_.strings.size();
+    const StringId id = out_.strings.intern(key);
+    // Keys are the first strings interned, so a key that is there already is a key twice.
+    if (out_.strings.size() == before) fail(ProblemId::metadata_key_twice, at(key));
+    return id;
+  }
+
+  void tensors() {
+    out_.numbers.reserve(in_.ints.size() / 4);
+    for (const MetadataContent::Tensor& t : in_.tensors) {
+      if (in_.chunks.size() >= kNone - in_.blobs.size()) fail(ProblemId::over_limit, at(t.key), "more than 4294967294 chunks");
+      Tensor o{.key = unique_key(t.key), .dtype = t.dtype, .dtype_known = t.dtype_known && t.strided, .requires_grad = t.requires_grad};
+      o.rank = narrow<uint8_t>(t.rank);
+      o.dims_at = out_.numbers.size();
+      uint64_t bytes = t.dtype_known ? bytes_of(t.dtype) : 1;
+      for (uint32_t d = 0; d < t.rank; ++d) {
+        const int64_t size = in_.ints[t.dims_at + d];
+        out_.numbers.push_back(size);
+        // Overflow matters only where no dim is zero, but a product over the others that does not fit is nonsense all the same.
+        if (size > 0) bytes = mul_or_fail(bytes, static_cast<uint64_t>(size), at(t.key));
+      }
+      if (bytes > static_cast<uint64_t>(INT64_MAX)) fail(ProblemId::number_overflow, at(t.key), std::to_string(bytes) + " bytes");
+      o.first_chunk = narrow<uint32_t>(t.first_chunk);
+      o.chunk_count = narrow<uint32_t>(t.chunk_count);
+      chunks(t, o);
+      out_.tensors.push_back(o);
+    }
+    out_.chunk_total = narrow<uint32_t>(in_.chunks.size());
+    for (size_t i = 0; i < in_.tensors.size(); ++i) {  // after the keys, see unique_key
+      const MetadataContent::Tensor& t = in_.tensors[i];
+      out_.tensors[i].dtype_name = out_.strings.intern(t.strided ? std::string(t.dtype_name) : std::string(t.dtype_name) + " (not strided)");
+    }
+  }
+
+  // Copies the boxes sorted by offsets; most writers have them sorted already.
+  void chunks(const MetadataContent::Tensor& t, Tensor& o) {
+    const auto first = in_.chunks.begin() + static_cast<int64_t>(t.first_chunk);
+    const auto offsets = [&](uint32_t c) { return Dims(in_.ints.data() + first[c].offsets_at, t.rank); };
+    const auto before = [&](uint32_t a, uint32_t b) { return std::ranges::lexicographical_compare(offsets(a), offsets(b)); };
+    order_.resize(t.chunk_count);
+    std::iota(order_.begin(), order_.end(), 0u);
+    if (!std::ranges::is_sorted(order_, before)) std::ranges::stable_sort(order_, before);
+    o.boxes_at = out_.numbers.size();
+    for (uint32_t c : order_) {
+      const int64_t* sizes = in_.ints.data() + first[c].sizes_at;
+      for (uint32_t d = 0; d < t.rank; ++d) {
+        const int64_t offset = offsets(c)[d];
+        const std::optional<int64_t> end = checked_add(offset, sizes[d]);
+        if (!end || *end > in_.ints[t.dims_at + d])
+          fail(ProblemId::chunk_outside, at(t.key), "dim " + std::to_string(d) + ": " + std::to_string(offset) + " + " + std::to_string(sizes[d]),
+               "at most " + std::to_string(in_.ints[t.dims_at + d]));
+      }
+      out_.numbers.insert(out_.numbers.end(), offsets(c).begin(), offsets(c).end());
+      out_.numbers.insert(out_.numbers.end(), sizes, sizes + t.rank);
+    }
+  }
+
+  void paths() {
+    out_.has_planner_data = in_.has_planner_data;
+    if (!in_.has_planner_data) return;
+    std::vector<PathRange> of_key(in_.tensors.size() + in_.blobs.size());
+    for (const MetadataContent::Path& p : in_.paths) {
+      const std::optional<StringId> key = out_.strings.find(p.key);
+      if (!key || *key >= of_key.size()) continue;  // a path for a key that was not saved
+      of_key[*key] = {narrow<uint32_t>(out_.path_elements.size()), p.count};
+      for (uint64_t i = p.first; i < p.first + p.count; ++i) {
+        const MetadataContent::PathElement& e = in_.path_elements[i];
+        out_.path_elements.push_back(e.position >= 0 ? PathElement::position(static_cast<uint64_t>(e.position))
+                                                     : PathElement::name(out_.strings.intern(e.name)));
+      }
+    }
+    for (Tensor& t : out_.tensors) t.path = of_key[t.key];
+    for (Blob& b : out_.blobs) b.path = of_key[b.key];
+  }
+
+  void files() {
+    std::vector<uint32_t> by_name(in_.files.size());
+    std::iota(by_name.begin(), by_name.end(), 0u);
+    std::ranges::sort(by_name, {}, [&](uint32_t f) { return in_.files[f]; });
+    file_of_.resize(in_.files.size());
+    for (uint32_t f : by_name) {
+      file_of_[f] = static_cast<uint32_t>(out_.files.size());
+      out_.files.push_back({.name = out_.strings.intern(in_.files[f])});
+    }
+    for (const auto& list : in_.transforms) out_.transforms.emplace_back(list.begin(), list.end());
+    if (out_.transforms.empty()) out_.transforms.emplace_back();
+  }
+
+  void join() {
+    out_.items.assign(size_t{out_.chunk_total} + out_.blobs.size(), Item{});
+    const ChunkIndex index(out_);
+    // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
+    const auto tensor_count = static_cast<StringId>(out_.tensors.size());
+    const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
+    for (const MetadataContent::Storage& s : in_.storage) {
+      const std::optional<StringId> key = out_.strings.find(s.key);
+      ItemId item = kNone;
+      if (key && *key < tensor_count && s.has_offset && s.rank == out_.tensors[*key].rank)
+        item = index.find(*key, Dims(in_.ints.data() + s.offsets_at, s.rank));
+      else if (key && *key >= tensor_count && *key < key_count && !s.has_offset)
+        item = out_.item_of(BlobId{*key - tensor_count});
+      const uint32_t file = file_of_[s.file];
+      if (item == kNone) {
+        finding(ProblemId::item_without_chunk, Severity::kWarning,
+                {.path = out_.file_path(file), .tensor = std::string(s.key), .offset = s.offset, .length = s.length});
+        continue;
+      }
+      if (out_.items[item].file != kNone) fail(ProblemId::item_twice, at(s.key));
+      if (!checked_add(s.offset, s.length)) fail(ProblemId::number_overflow, at(s.key), std::to_string(s.offset) + " + " + std::to_string(s.length));
+      out_.items[item] = {s.offset, s.length, file, s.transforms};
+    }
+  }
+
+  const MetadataContent& in_;
+  Catalog& out_;
+  std::vector<uint32_t> order_;
+  std::vector<uint32_t> file_of_;
+};
+
+}  // namespace
+
+Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder) {
+  Catalog catalog;
+  catalog.path = path;
+  catalog.folder = folder;
+  Builder(content, catalog).run();
+  catalog.provenance = provenance_of(content, catalog);
+  return catalog;
+}
+
+}  // namespace dcp

@@ -1,0 +1,15 @@
+// From the typed content of a `.metadata` to a Catalog: interning, sorting of chunks, joining storage_data by (key, offsets).
+#pragma once
+
+#include <string>
+
+#include "catalog/catalog.h"
+#include "format/dcp_metadata.h"
+
+namespace dcp {
+
+// `content` views the pickle's bytes; nothing of it is kept. Fails where the metadata contradicts itself in a way that leaves no
+// meaning (a key that is tensor and blob, sizes that overflow); everything else becomes a finding.
+Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder);
+
+}  // namespace dcp

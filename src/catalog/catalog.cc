@@ -1,0 +1,54 @@
+#include "catalog/catalog.h"
+
+#include <cstring>
+
+namespace dcp {
+namespace {
+
+// Text is held in blocks that never move; a longer text gets a block of its own.
+constexpr size_t kBlockBytes = 64 * 1024;
+
+}  // namespace
+
+std::string_view Strings::hold(std::string_view text) {
+  if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < text.size()) {
+    blocks_.emplace_back();
+    blocks_.back().reserve(std::max(kBlockBytes, text.size()));
+    held_ += blocks_.back().capacity();
+  }
+  std::string& block = blocks_.back();
+  const size_t at = block.size();
+  block.append(text);
+  return std::string_view(block).substr(at);
+}
+
+StringId Strings::intern(std::string_view text) {
+  if (auto it = ids_.find(text); it != ids_.end()) return it->second;
+  const auto id = static_cast<StringId>(by_id_.size());
+  by_id_.push_back(hold(text));
+  ids_.emplace(by_id_.back(), id);
+  return id;
+}
+
+std::optional<StringId> Strings::find(std::string_view text) const {
+  auto it = ids_.find(text);
+  return it == ids_.end() ? std::nullopt : std::optional(it->second);
+}
+
+uint64_t Catalog::memory_bytes() const {
+  return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
+         tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(int64_t) +
+         items.capacity() * sizeof(Item) + files.capacity() * sizeof(DataFile);
+}
+
+Place Catalog::place_of(ItemId item, std::string_view tensor) const {
+  Place place{.path = path, .tensor = std::string(tensor)};
+  const Item& i = items[item];
+  if (i.file == kNone) return place;
+  place.path = file_path(i.file);
+  place.offset = i.offset;
+  place.length = i.length;
+  return place;
+}
+
+}  // namespace dcp

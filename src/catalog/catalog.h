@@ -1,0 +1,141 @@
+// What a checkpoint is: tensors, their chunks, where each chunk's item lies, byte items, the nested path of each key. The same
+// structure whatever producer, version or kind it came from; immutable once built.
+//
+// Structure of arrays with ids instead of pointers: about 90 bytes a 2-D chunk (56 here, 32 in ItemInfo), so 10^6 chunks are 10^8
+// bytes. Item numbers: chunk c of the catalog has item c; blob b has item `chunk count + b`.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/problem.h"
+#include "catalog/box.h"
+#include "format/dtype.h"
+
+namespace dcp {
+
+using StringId = uint32_t;
+using TensorId = uint32_t;
+using BlobId = uint32_t;
+using ItemId = uint32_t;
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+// Interned text. Views stay valid for the life of the table.
+class Strings {
+ public:
+  StringId intern(std::string_view text);
+  std::optional<StringId> find(std::string_view text) const;
+  std::string_view operator[](StringId id) const { return by_id_[id]; }
+  size_t size() const { return by_id_.size(); }
+  uint64_t bytes() const { return held_ + by_id_.size() * 64; }
+
+ private:
+  std::string_view hold(std::string_view text);
+  std::deque<std::string> blocks_;
+  std::vector<std::string_view> by_id_;
+  std::unordered_map<std::string_view, StringId> ids_;
+  uint64_t held_ = 0;
+};
+
+// One component of a key's nested path: a dict key or a list position.
+class PathElement {
+ public:
+  static PathElement name(StringId id) { return PathElement(id); }
+  static PathElement position(uint64_t p) { return PathElement(p | kPosition); }
+  bool is_position() const { return (raw_ & kPosition) != 0; }
+  StringId name_id() const { return static_cast<StringId>(raw_); }
+  uint64_t list_position() const { return raw_ & ~kPosition; }
+  bool operator==(const PathElement&) const = default;
+
+ private:
+  explicit PathElement(uint64_t raw) : raw_(raw) {}
+  static constexpr uint64_t kPosition = uint64_t{1} << 63;
+  uint64_t raw_;
+};
+
+struct PathRange {
+  uint32_t first = 0;  // in path_elements
+  uint32_t count = 0;
+};
+
+struct Tensor {
+  StringId key = 0;
+  StringId dtype_name = 0;       // as the metadata spells it
+  PathRange path;                // count 0: no planner data, the key is the whole path
+  DType dtype{};                 // of the metadata; meaningless if !dtype_known
+  bool dtype_known = true;
+  bool requires_grad = false;
+  uint8_t rank = 0;
+  uint64_t dims_at = 0;          // in numbers: rank sizes
+  uint64_t boxes_at = 0;         // in numbers: for each chunk rank offsets, then rank sizes
+  uint32_t first_chunk = 0;      // chunks sorted by offsets (lexicographic), empty ones where their offsets put them
+  uint32_t chunk_count = 0;
+};
+
+struct Blob {
+  StringId key = 0;
+  PathRange path;
+};
+
+struct Item {
+  uint64_t offset = 0;           // bytes in the file
+  uint64_t length = 0;           // bytes; of the transformed bytes if there are transforms
+  uint32_t file = kNone;         // in files; kNone: the metadata names no item for this chunk
+  uint32_t transforms = 0;       // in transforms; 0: none
+};
+
+struct DataFile {
+  StringId name = 0;                    // relative to the checkpoint's folder
+  std::optional<uint64_t> bytes;        // nullopt: it is not there, or it was not looked at (look_at_files)
+};
+
+// Who wrote the checkpoint and who can load it, as far as the metadata shows.
+struct Provenance {
+  std::string written_by;               // ">=2.15", "2.4 - 2.6", "1.13"
+  std::string loads_in;                 // ">=2.15", ">=2.4", "1.13"
+  std::vector<std::string> why;         // what rules other versions out
+  std::string format_version;           // Metadata.version, or ""
+  std::vector<std::string> extra_attributes;
+  std::vector<std::string> unknown_globals;
+};
+
+struct Catalog {
+  std::string path;                     // as the user typed it
+  std::string folder;                   // where data files lie
+  Strings strings;
+  std::vector<int64_t> numbers;         // sizes, offsets
+  std::vector<PathElement> path_elements;
+  std::vector<Tensor> tensors;          // in the metadata's order
+  std::vector<Blob> blobs;              // in the metadata's order
+  std::vector<int64_t> order;           // all keys in the metadata's order: tensor t as t, blob b as ~b
+  std::vector<Item> items;              // chunks, then blobs
+  uint32_t chunk_total = 0;
+  std::vector<DataFile> files;          // sorted by name
+  std::vector<std::vector<std::string>> transforms;  // [0]: none
+  bool has_planner_data = false;
+  Provenance provenance;
+  std::vector<Problem> findings;        // oddities met while building: entries without a chunk, and so on
+
+  Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
+  BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {
+    const int64_t* p = numbers.data() + t.boxes_at + uint64_t{chunk_in_tensor} * 2 * t.rank;
+    return {{p, t.rank}, {p + t.rank, t.rank}};
+  }
+  ItemId item_of(const Tensor& t, uint32_t chunk_in_tensor) const { return t.first_chunk + chunk_in_tensor; }
+  ItemId item_of(BlobId b) const { return chunk_total + b; }
+  std::string_view key(const Tensor& t) const { return strings[t.key]; }
+  std::string_view key(const Blob& b) const { return strings[b.key]; }
+  std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
+  std::string file_path(uint32_t file) const { return folder + "/" + std::string(file_name(file)); }
+  uint64_t elements(const Tensor& t) const { return volume(dims(t)); }
+  uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
+  uint64_t memory_bytes() const;        // what this structure holds
+  Place place_of(ItemId item, std::string_view tensor) const;
+};
+
+}  // namespace dcp

@@ -1,0 +1,113 @@
+#include "catalog/cover.h"
+
+#include <numeric>
+#include <span>
+
+namespace dcp {
+namespace {
+
+using Chunks = std::span<const uint32_t>;
+
+class Cover {
+ public:
+  Cover(const Catalog& catalog, const Tensor& tensor) : catalog_(catalog), tensor_(tensor) {}
+
+  std::optional<CoverProblem> check() {
+    std::vector<uint32_t> live;
+    for (uint32_t c = 0; c < tensor_.chunk_count; ++c)
+      if (volume(box(c).sizes) > 0) live.push_back(c);
+    const Dims dims = catalog_.dims(tensor_);
+    if (volume(dims) == 0) return std::nullopt;
+    if (tiles(live, 0)) return std::nullopt;
+    budget_ = 1000 + uint64_t{200} * live.size();
+    std::vector<int64_t> origin(tensor_.rank, 0);
+    return split(origin, {dims.begin(), dims.end()}, live);
+  }
+
+ private:
+  BoxView box(uint32_t c) const { return catalog_.box(tensor_, c); }
+
+  // Nested splits and grids, in one pass over the sorted chunks: on dim d they fall into runs of equal interval that follow each other
+  // without gap, and each run tiles the remaining dims. False: not of that form (which need not be a fault).
+  bool tiles(Chunks chunks, unsigned d) const {
+    if (d == tensor_.rank) return chunks.size() == 1;
+    int64_t next = 0;
+    for (size_t i = 0; i < chunks.size();) {
+      const int64_t offset = box(chunks[i]).offsets[d];
+      const int64_t size = box(chunks[i]).sizes[d];
+      if (offset != next) return false;
+      size_t end = i + 1;
+      while (end < chunks.size() && box(chunks[end]).offsets[d] == offset && box(chunks[end]).sizes[d] == size) ++end;
+      if (!tiles(chunks.subspan(i, end - i), d + 1)) return false;
+      next = offset + size;
+      i = end;
+    }
+    return next == catalog_.dims(tensor_)[d];
+  }
+
+  // Any tiling: cut the region at a chunk's border and look at both halves, until a region is one chunk, or nobody's, or two's.
+  std::optional<CoverProblem> split(std::vector<int64_t> offsets, std::vector<int64_t> sizes, Chunks chunks) {
+    if (chunks.empty()) return CoverProblem{CoverFault::kHole, offsets, sizes};
+    if (budget_ < chunks.size()) return CoverProblem{CoverFault::kTooComplex, offsets, sizes};
+    budget_ -= chunks.size();
+    const std::optional<Plane> plane = best_plane(offsets, sizes, chunks);
+    if (!plane) {
+      if (chunks.size() == 1) return std::nullopt;
+      return CoverProblem{CoverFault::kOverlap, offsets, sizes, chunks[0], chunks[1]};
+    }
+    std::vector<uint32_t> low, high;
+    for (uint32_t c : chunks) {
+      const BoxView b = box(c);
+      if (b.offsets[plane->dim] < plane->at) low.push_back(c);
+      if (b.offsets[plane->dim] + b.sizes[plane->dim] > plane->at) high.push_back(c);
+    }
+    std::vector<int64_t> half = sizes;
+    half[plane->dim] = plane->at - offsets[plane->dim];
+    if (auto fault = split(offsets, half, low)) return fault;
+    half[plane->dim] = sizes[plane->dim] - half[plane->dim];
+    offsets[plane->dim] = plane->at;
+    return split(offsets, half, high);
+  }
+
+  struct Plane {
+    unsigned dim = 0;
+    int64_t at = 0;
+  };
+  // The median border inside the region of the dim where it cuts the fewest chunks.
+  std::optional<Plane> best_plane(const std::vector<int64_t>& offsets, const std::vector<int64_t>& sizes, Chunks chunks) const {
+    std::optional<Plane> best;
+    size_t fewest = SIZE_MAX;
+    for (unsigned d = 0; d < tensor_.rank; ++d) {
+      std::vector<int64_t> borders;
+      for (uint32_t c : chunks)
+        for (int64_t at : {box(c).offsets[d], box(c).offsets[d] + box(c).sizes[d]})
+          if (at > offsets[d] && at < offsets[d] + sizes[d]) borders.push_back(at);
+      if (borders.empty()) continue;
+      std::nth_element(borders.begin(), borders.begin() + static_cast<int64_t>(borders.size() / 2), borders.end());
+      const int64_t at = borders[borders.size() / 2];
+      size_t cut = 0;
+      for (uint32_t c : chunks) cut += box(c).offsets[d] < at && box(c).offsets[d] + box(c).sizes[d] > at;
+      if (cut < fewest) fewest = cut, best = Plane{d, at};
+    }
+    return best;
+  }
+
+  const Catalog& catalog_;
+  const Tensor& tensor_;
+  uint64_t budget_ = 0;  // chunk visits: a tiling needs about n log n, only made-up boxes need more
+};
+
+}  // namespace
+
+std::optional<CoverProblem> check_cover(const Catalog& catalog, const Tensor& tensor) { return Cover(catalog, tensor).check(); }
+
+std::string slice_text(Dims offsets, Dims sizes) {
+  std::string text = "[";
+  for (size_t d = 0; d < offsets.size(); ++d) {
+    if (d > 0) text += ", ";
+    text += std::to_string(offsets[d]) + ":" + std::to_string(offsets[d] + sizes[d]);
+  }
+  return text + "]";
+}
+
+}  // namespace dcp

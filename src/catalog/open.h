@@ -1,0 +1,31 @@
+// open(path): which kind of checkpoint is there, and its catalog.
+#pragma once
+
+#include <string>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+struct OpenOptions {
+  Limits limits;
+  FollowLinks links = FollowLinks::kCacheOnly;
+};
+
+// A DCP folder, or a `.metadata` file itself. Reads the metadata only. Fails with not_checkpoint, naming what is there instead.
+Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
+
+// Looks at the size of every data file (one open each, nothing read) and adds findings: files that are missing, items that reach past
+// the end, chunks without an item, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that
+// concern their keys (check_whole).
+void look_at_files(Io& io, Catalog& catalog, FollowLinks links);
+void find_structure_faults(Catalog& catalog);
+
+// Throws the first fault of this tensor: a hole, an overlap, a chunk without an item, an item outside its file.
+void check_whole(const Catalog& catalog, const Tensor& tensor);
+// The same for one item: it exists and lies inside its file, whose size is known.
+void check_item(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what);
+
+}  // namespace dcp

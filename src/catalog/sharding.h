@@ -1,0 +1,16 @@
+// How a tensor is sharded, in words, from its chunk boxes alone: "whole", "Shard(0) x8", "Shard(0) x8 uneven", "grid 2x4",
+// "irregular x7". Empty chunks count as shards: FSDP2 leaves them where a parameter is smaller than the world.
+#pragma once
+
+#include <string>
+
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+std::string sharding_words(const Catalog& catalog, const Tensor& tensor);
+
+// How many ranks the chunks show: the most chunks that a tensor is cut into; 0 if nothing is cut.
+uint32_t world_size_shown(const Catalog& catalog);
+
+}  // namespace dcp
