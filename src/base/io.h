@@ -54,6 +54,7 @@ class Io {
   virtual std::vector<DirEntry> list(const std::string& folder) = 0;    // sorted by name, without . and ..
 
   // --- writing
+  // Opens for reading and writing. An existing file is never cut: allocate() does that, once the lock is held. Links are not followed.
   virtual Handle create(const std::string& path, Create mode) = 0;
   virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;  // one pwrite; may be short; write_all below loops
   // Gives the file its final size and its space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
@@ -61,11 +62,12 @@ class Io {
   virtual bool allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
   virtual void sync_folder(const std::string& folder) = 0;
-  virtual void make_folder(const std::string& path) = 0;
+  virtual void make_folder(const std::string& path) = 0;  // output_exists if it exists; parents are not made
   virtual void rename(const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
   virtual void remove_file(const std::string& path) = 0;    // absent is fine
   virtual void remove_folder(const std::string& path) = 0;  // empty folders only; absent is fine
-  virtual bool try_lock(Handle file) = 0;                   // exclusive, for the life of the handle; false: held by another process
+  // Exclusive, for the life of the handle; false: held by another process. True where the file system has no locks.
+  virtual bool try_lock(Handle file) = 0;
   virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // what an ordinary user may still write
 
   virtual void close(Handle file) = 0;

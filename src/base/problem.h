@@ -40,22 +40,23 @@ std::string_view text_of(ProblemId id);
 std::string_view hint_of(ProblemId id);
 
 // Where a fact was seen. All text is raw (unescaped, may hold any byte); rendering escapes it.
+// The empty initializers let `Place{.path = p}` pass -Wmissing-field-initializers.
 struct Place {
-  std::string path;    // file or folder as the user would type it
-  std::string member;  // record inside it, such as "data.pkl"
-  std::string tensor;  // fqn
-  std::optional<uint64_t> offset;  // bytes from the start of `path`
-  std::optional<uint64_t> length;  // bytes
+  std::string path{};    // file or folder as the user would type it
+  std::string member{};  // record inside it, such as "data.pkl"
+  std::string tensor{};  // fqn
+  std::optional<uint64_t> offset{};  // bytes from the start of `path`
+  std::optional<uint64_t> length{};  // bytes
 };
 
 struct Problem {
   ProblemId id{};
   Severity severity = Severity::kError;
-  Place place;
-  std::string what;      // defaults to text_of(id)
-  std::string got;       // may be empty
-  std::string expected;  // may be empty
-  std::string hint;      // defaults to hint_of(id)
+  Place place{};
+  std::string what{};      // defaults to text_of(id)
+  std::string got{};       // may be empty
+  std::string expected{};  // may be empty
+  std::string hint{};      // defaults to hint_of(id)
 };
 
 // One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': ]what (got X, expected Y)`, names escaped. Without the hint.

@@ -1,0 +1,42 @@
+#include "base/io.h"
+
+#include <string>
+
+namespace dcp {
+
+void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer) {
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const size_t n = io.read(file, offset + done, buffer.subspan(done));
+    if (n == 0) {
+      fail(ProblemId::short_file, Place{.path = io.name_of(file), .offset = offset, .length = buffer.size()},
+           std::to_string(done) + " bytes", std::to_string(buffer.size()) + " bytes");
+    }
+    done += n;
+  }
+}
+
+void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const size_t n = io.write(file, offset + done, bytes.subspan(done));
+    if (n == 0) {  // neither progress nor an error: asking again would never end
+      fail(ProblemId::io_write, Place{.path = io.name_of(file), .offset = offset + done}, "0 bytes written",
+           std::to_string(bytes.size() - done) + " bytes");
+    }
+    done += n;
+  }
+}
+
+std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap) {
+  const OpenFile file(io, io.open_read(path));
+  const uint64_t size = io.facts(file.get()).bytes;
+  if (size > cap) {
+    fail(ProblemId::over_limit, Place{.path = path}, std::to_string(size) + " bytes", "at most " + std::to_string(cap) + " bytes");
+  }
+  std::vector<std::byte> bytes(size);
+  read_exact(io, file.get(), 0, bytes);
+  return bytes;
+}
+
+}  // namespace dcp

@@ -1,0 +1,106 @@
+#include "base/posix_calls.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <climits>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+namespace dcp::posix {
+namespace {
+
+constexpr int kFolderFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+
+int fail_with(int error) {
+  errno = error;
+  return -1;
+}
+
+// One step of the walk: the folder `name` in `parent`. O_PATH with O_NOFOLLOW opens a link itself, so what was opened is looked at
+// afterwards and nothing can be swapped in between.
+Fd open_folder(int parent, const std::string& name) {
+  Fd folder(retry([&] { return ::openat(parent, name.c_str(), kFolderFlags); }));
+  if (!folder) return folder;
+  struct stat status {};
+  if (::fstat(folder.get(), &status) != 0) return Fd();
+  if (S_ISDIR(status.st_mode)) return folder;
+  folder = Fd();  // before errno is set, as closing may change it
+  errno = S_ISLNK(status.st_mode) ? ELOOP : ENOTDIR;
+  return Fd();
+}
+
+std::optional<std::string> read_link(int folder, const std::string& name) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t size = ::readlinkat(folder, name.c_str(), target.data(), target.size());
+  if (size <= 0) return std::nullopt;
+  target.resize(static_cast<size_t>(size));
+  return target;
+}
+
+// The Hugging Face cache keeps files as `blobs/HASH` and shows them as `snapshots/REVISION/NAME -> ../../blobs/HASH`, with one more
+// `../` for each folder in NAME. Nothing but that form is followed: `..` steps are no links, and `blobs` and HASH may not be links.
+int open_cache_link(int folder, const std::string& name) {
+  const std::optional<std::string> target = read_link(folder, name);
+  if (!target) return fail_with(ELOOP);
+  std::string_view rest = *target;
+  size_t ups = 0;
+  for (; rest.starts_with("../"); ++ups) rest.remove_prefix(3);
+  constexpr std::string_view kBlobs = "blobs/";
+  if (ups == 0 || !rest.starts_with(kBlobs)) return fail_with(ELOOP);
+  const std::string blob(rest.substr(kBlobs.size()));
+  if (blob.empty() || blob == "." || blob == ".." || blob.find('/') != std::string::npos) return fail_with(ELOOP);
+
+  const Fd blobs = open_folder(folder, target->substr(0, 3 * ups) + "blobs");
+  if (!blobs) return -1;
+  return retry([&] { return ::openat(blobs.get(), blob.c_str(), read_flags() | O_NOFOLLOW); });
+}
+
+}  // namespace
+
+int read_flags() { return O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY; }
+
+int open_beneath_by_kernel(int root, const std::string& name) {
+  struct open_how how {};
+  how.flags = static_cast<unsigned>(read_flags());
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  return static_cast<int>(retry([&] { return ::syscall(SYS_openat2, root, name.c_str(), &how, sizeof how); }));
+}
+
+int open_beneath_by_walk(int root, const std::string& name) {
+  Fd folder;
+  int at = root;
+  size_t begin = 0;
+  for (size_t slash; (slash = name.find('/', begin)) != std::string::npos; begin = slash + 1) {
+    Fd next = open_folder(at, name.substr(begin, slash - begin));
+    if (!next) return -1;
+    folder = std::move(next);
+    at = folder.get();
+  }
+  const std::string last = name.substr(begin);
+  const int file = retry([&] { return ::openat(at, last.c_str(), read_flags() | O_NOFOLLOW); });
+  return file < 0 && errno == ELOOP ? open_cache_link(at, last) : file;
+}
+
+int rename_new_by_kernel(const std::string& from, const std::string& to) {
+  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+}
+
+// link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links,
+// get a look before the rename: a twin between the two is kept out by the lock of the output.
+int rename_new_by_link(const std::string& from, const std::string& to) {
+  struct stat status {};
+  if (::lstat(from.c_str(), &status) != 0) return -1;
+  if (!S_ISDIR(status.st_mode)) {
+    if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str());
+    if (errno == EEXIST) return -1;
+  }
+  if (::lstat(to.c_str(), &status) == 0) return fail_with(EEXIST);
+  if (errno != ENOENT) return -1;
+  return ::rename(from.c_str(), to.c_str());
+}
+
+}  // namespace dcp::posix

@@ -1,0 +1,55 @@
+// System calls that newer kernels and some file systems lack, each with its replacement. Private to base/posix_io and its tests.
+//
+// These speak errno like the calls they wrap: -1 and errno on failure, a descriptor or 0 otherwise.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace dcp::posix {
+
+// A descriptor that closes itself, for those that never become a Handle.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// Calls again while a signal interrupts.
+template <class Call>
+auto retry(Call call) {
+  for (;;) {
+    const auto result = call();
+    if (result != -1 || errno != EINTR) return result;
+  }
+}
+
+// Opening a FIFO for reading without O_NONBLOCK waits for a writer, and a terminal must not become ours.
+int read_flags();
+
+// `name` beneath the folder `root`, for reading. `name` is clean: relative, no empty component, no "." and no "..".
+// ELOOP: a link on the way (by_walk: one that is not of the Hugging Face cache's form).
+int open_beneath_by_kernel(int root, const std::string& name);  // openat2; ENOSYS before Linux 5.6, EPERM under old seccomp filters
+int open_beneath_by_walk(int root, const std::string& name);    // component by component; follows a final cache link
+
+// Renames where `to` does not exist; EEXIST where it does.
+int rename_new_by_kernel(const std::string& from, const std::string& to);  // renameat2; EINVAL on file systems without it
+int rename_new_by_link(const std::string& from, const std::string& to);
+
+}  // namespace dcp::posix

@@ -1,0 +1,298 @@
+// Io on Linux: a Handle is the file descriptor itself, and the names for messages are kept beside it.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <system_error>
+
+#include "base/io.h"
+#include "base/limits.h"
+#include "base/posix_calls.h"
+
+namespace dcp {
+namespace {
+
+using posix::Fd;
+using posix::retry;
+
+bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
+// `error` is a parameter because building the place may change errno.
+[[noreturn]] void io_fail(ProblemId id, Place place, int error) {
+  fail(is_full(error) ? ProblemId::io_no_space : id, std::move(place), std::system_category().message(error));
+}
+[[noreturn]] void io_fail(ProblemId id, const std::string& path, int error) { io_fail(id, Place{.path = path}, error); }
+
+FileKind kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return FileKind::kRegular;
+  return S_ISDIR(mode) ? FileKind::kDirectory : FileKind::kOther;
+}
+
+const char* kind_text(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+FileFacts facts_of(const struct stat& status) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  return {.bytes = static_cast<uint64_t>(status.st_size),
+          .kind = kind_of(status.st_mode),
+          .modified_ns = int64_t{status.st_mtim.tv_sec} * kNsPerSecond + status.st_mtim.tv_nsec};
+}
+
+std::string joined(const std::string& root, std::string_view name) {
+  if (root.empty()) return std::string(name);
+  return root + (root.ends_with('/') ? "" : "/") + std::string(name);
+}
+
+// `name` without empty and "." components, which mean nothing. What could lead out of `root` is refused rather than cleaned.
+std::string clean_name(const std::string& root, std::string_view name) {
+  constexpr uint64_t kCap = Limits{}.name_bytes;
+  if (name.size() > kCap) {
+    fail(ProblemId::path_escapes, Place{.path = root}, "a name of " + std::to_string(name.size()) + " bytes",
+         "at most " + std::to_string(kCap) + " bytes");
+  }
+  const auto refuse = [&] { fail(ProblemId::path_escapes, Place{.path = root}, "'" + std::string(name) + "'"); };
+  if (name.starts_with('/') || name.find('\0') != std::string_view::npos) refuse();
+  std::string clean;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part == "..") refuse();
+    if (!part.empty() && part != ".") clean.append(clean.empty() ? "" : "/").append(part);
+    begin = end + 1;
+  }
+  if (clean.empty()) refuse();
+  return clean;
+}
+
+// The kernel decides the ordinary case in one call; links and kernels without openat2 take the walk.
+int open_without_links(int root, const std::string& name) {
+  const int fd = posix::open_beneath_by_kernel(root, name);
+  const bool decided = fd >= 0 || (errno != ELOOP && errno != ENOSYS && errno != EPERM);
+  return decided ? fd : posix::open_beneath_by_walk(root, name);
+}
+
+// For file systems that cannot reserve: the best that can be said beforehand. `allocated_bytes` are the file's own already.
+void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t allocated_bytes) {
+  struct statvfs fs {};
+  if (::fstatvfs(fd, &fs) != 0 || bytes <= allocated_bytes) return;
+  const uint64_t needed = bytes - allocated_bytes;
+  const uint64_t available = uint64_t{fs.f_bavail} * fs.f_frsize;
+  if (available < needed) {
+    fail(ProblemId::io_no_space, Place{.path = path}, std::to_string(available) + " bytes free", std::to_string(needed) + " bytes");
+  }
+}
+
+class PosixIo final : public Io {
+ public:
+  Handle open_read(const std::string& path) override {
+    Fd fd(retry([&] { return ::open(path.c_str(), posix::read_flags()); }));
+    if (!fd) fail_open(path, errno);
+    return keep_regular(std::move(fd), path);
+  }
+
+  std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override {
+    const std::string clean = clean_name(root, name);
+    const std::string path = joined(root, clean);
+    const std::string folder = root.empty() ? "." : root;
+    const Fd at(retry([&] { return ::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+    if (!at) return absent_or_fail(path, errno);
+    Fd fd(links == FollowLinks::kAll ? retry([&] { return ::openat(at.get(), clean.c_str(), posix::read_flags()); })
+                                     : open_without_links(at.get(), clean));
+    if (!fd) return absent_or_fail(path, errno);
+    return keep_regular(std::move(fd), path);
+  }
+
+  size_t read(Handle file, uint64_t offset, MutableBytes buffer) override {
+    const ssize_t n = retry([&] { return ::pread(file, buffer.data(), buffer.size(), static_cast<off_t>(offset)); });
+    if (n < 0) fail_at(ProblemId::io_read, file, offset, buffer.size(), errno);
+    return static_cast<size_t>(n);
+  }
+
+  FileFacts facts(Handle file) override {
+    struct stat status {};
+    if (::fstat(file, &status) != 0) fail_handle(ProblemId::io_read, file, errno);
+    return facts_of(status);
+  }
+
+  std::optional<FileFacts> facts(const std::string& path) override {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0) return facts_of(status);
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR) return std::nullopt;
+    io_fail(ProblemId::io_open, path, error);
+  }
+
+  std::vector<DirEntry> list(const std::string& folder) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+    if (!dir) io_fail(ProblemId::io_list, folder, errno);
+    std::vector<DirEntry> entries;
+    for (;;) {
+      errno = 0;  // the only way to tell the end from an error
+      const struct dirent* entry = ::readdir(dir.get());
+      if (entry == nullptr) break;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") entries.push_back({std::string(name), entry_kind(::dirfd(dir.get()), *entry)});
+    }
+    if (errno != 0) io_fail(ProblemId::io_list, folder, errno);
+    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  // Readable as well, so that what was written can be checked. Not truncated: a live twin may be writing, which only the lock tells.
+  Handle create(const std::string& path, Create mode) override {
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (mode == Create::kNew ? O_EXCL : 0);
+    Fd fd(retry([&] { return ::open(path.c_str(), flags, 0666); }));
+    const int error = errno;
+    if (!fd && error == EEXIST) fail(ProblemId::output_exists, Place{.path = path});
+    if (!fd) io_fail(ProblemId::io_create, path, error);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_create, path, errno);
+    if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
+    return keep(std::move(fd), path);
+  }
+
+  size_t write(Handle file, uint64_t offset, Bytes bytes) override {
+    const ssize_t n = retry([&] { return ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (n < 0) fail_at(ProblemId::io_write, file, offset, bytes.size(), errno);
+    return static_cast<size_t>(n);
+  }
+
+  bool allocate(Handle file, uint64_t bytes) override {
+    const auto size = static_cast<off_t>(bytes);
+    if (retry([&] { return ::ftruncate(file, size); }) != 0) fail_handle(ProblemId::io_write, file, errno);
+    if (bytes == 0 || retry([&] { return ::fallocate(file, 0, 0, size); }) == 0) return true;
+    if (errno != EOPNOTSUPP && errno != ENOSYS) fail_handle(ProblemId::io_write, file, errno);
+    struct stat status {};
+    if (::fstat(file, &status) != 0) fail_handle(ProblemId::io_write, file, errno);
+    constexpr uint64_t kBlockBytes = 512;  // the unit of st_blocks, whatever st_blksize is
+    check_free_space(file, name_of(file), bytes, static_cast<uint64_t>(status.st_blocks) * kBlockBytes);
+    return false;
+  }
+
+  void sync(Handle file) override {
+    if (retry([&] { return ::fsync(file); }) != 0) fail_handle(ProblemId::io_sync, file, errno);
+  }
+
+  void sync_folder(const std::string& folder) override {
+    const Fd fd(retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!fd) io_fail(ProblemId::io_sync, folder, errno);
+    if (retry([&] { return ::fsync(fd.get()); }) == 0) return;
+    // EINVAL: the file system has nothing to sync for a folder.
+    if (errno != EINVAL) io_fail(ProblemId::io_sync, folder, errno);
+  }
+
+  void make_folder(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0777) == 0) return;
+    const int error = errno;
+    if (error == EEXIST) fail(ProblemId::output_exists, Place{.path = path});
+    io_fail(ProblemId::io_create, path, error);
+  }
+
+  void rename(const std::string& from, const std::string& to, Replace replace) override {
+    int result = replace == Replace::kYes ? ::rename(from.c_str(), to.c_str()) : posix::rename_new_by_kernel(from, to);
+    const bool lacking = replace == Replace::kNo && (errno == EINVAL || errno == ENOSYS || errno == EPERM);
+    if (result != 0 && lacking) result = posix::rename_new_by_link(from, to);
+    if (result == 0) return;
+    const int error = errno;
+    if (replace == Replace::kNo && error == EEXIST) fail(ProblemId::output_exists, Place{.path = to});
+    io_fail(ProblemId::io_rename, from, error);
+  }
+
+  void remove_file(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) io_fail(ProblemId::io_remove, path, errno);
+  }
+
+  void remove_folder(const std::string& path) override {
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) io_fail(ProblemId::io_remove, path, errno);
+  }
+
+  bool try_lock(Handle file) override {
+    if (retry([&] { return ::flock(file, LOCK_EX | LOCK_NB); }) == 0) return true;
+    if (errno == EWOULDBLOCK) return false;
+    // Lustre without `-o flock` and NFS without lockd: work goes on, and only a twin at the same moment goes unnoticed.
+    if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
+    fail_handle(ProblemId::io_create, file, errno);
+  }
+
+  std::optional<uint64_t> free_bytes(const std::string& folder) override {
+    struct statvfs fs {};
+    if (::statvfs(folder.c_str(), &fs) != 0) return std::nullopt;
+    return uint64_t{fs.f_bavail} * fs.f_frsize;
+  }
+
+  // Errors of close(2) are not looked at: whatever must last was synced before.
+  void close(Handle file) override {
+    {
+      const std::lock_guard lock(mutex_);
+      names_.at(static_cast<size_t>(file)).clear();  // before the descriptor can be given out again
+    }
+    ::close(file);
+  }
+
+  std::string name_of(Handle file) override {
+    const std::lock_guard lock(mutex_);
+    return names_.at(static_cast<size_t>(file));
+  }
+
+  uint64_t now_ns() override {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  }
+
+ private:
+  Handle keep(Fd fd, const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    const auto index = static_cast<size_t>(fd.get());
+    if (names_.size() <= index) names_.resize(index + 1);
+    names_[index] = path;
+    return fd.release();
+  }
+
+  Handle keep_regular(Fd fd, const std::string& path) {
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_open, path, errno);
+    if (!S_ISREG(status.st_mode)) fail(ProblemId::not_regular, Place{.path = path}, kind_text(status.st_mode));
+    return keep(std::move(fd), path);
+  }
+
+  [[noreturn]] static void fail_open(const std::string& path, int error) {
+    if (error == ENXIO) fail(ProblemId::not_regular, Place{.path = path}, "a socket");  // the one kind that cannot even be opened
+    io_fail(ProblemId::io_open, path, error);
+  }
+
+  static std::optional<Handle> absent_or_fail(const std::string& path, int error) {
+    if (error == ENOENT || error == ENOTDIR) return std::nullopt;
+    if (error == ELOOP) fail(ProblemId::link_refused, Place{.path = path});
+    fail_open(path, error);
+  }
+
+  static FileKind entry_kind(int folder, const struct dirent& entry) {
+    if (entry.d_type == DT_REG) return FileKind::kRegular;
+    if (entry.d_type == DT_DIR) return FileKind::kDirectory;
+    struct stat status {};  // a link, or a file system that does not say; a dangling link is kOther
+    return ::fstatat(folder, entry.d_name, &status, 0) == 0 ? kind_of(status.st_mode) : FileKind::kOther;
+  }
+
+  [[noreturn]] void fail_handle(ProblemId id, Handle file, int error) { io_fail(id, name_of(file), error); }
+
+  [[noreturn]] void fail_at(ProblemId id, Handle file, uint64_t offset, uint64_t length, int error) {
+    io_fail(id, Place{.path = name_of(file), .offset = offset, .length = length}, error);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> names_;  // by descriptor
+};
+
+}  // namespace
+
+std::unique_ptr<Io> make_posix_io() { return std::make_unique<PosixIo>(); }
+
+}  // namespace dcp
