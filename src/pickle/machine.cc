@@ -1,0 +1,332 @@
+#include "pickle/machine.h"
+
+#include <bit>
+#include <limits>
+
+namespace dcp {
+namespace {
+
+uint32_t counted(uint64_t count, const Place& place) {
+  if (count > std::numeric_limits<uint32_t>::max())
+    fail(ProblemId::over_limit, place, std::to_string(count) + " values or bytes in one", "below 2^32");
+  return static_cast<uint32_t>(count);
+}
+
+std::string plural(uint64_t count, std::string_view what) {
+  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+PickleMachine::PickleMachine(Bytes pickle, const Place& place, const Limits& limits)
+    : pickle_(pickle), place_(&place), limits_(&limits), reader_(pickle, place), memo_(pickle, place, limits) {}
+
+void PickleMachine::fail_operand(const Value& got, std::string_view expected) const {
+  fail(ProblemId::pickle_operand, place(), describe(got) + " for " + std::string(op_name(token_.op)), std::string(expected));
+}
+
+void PickleMachine::fail_underflow(uint64_t count) const {
+  fail(ProblemId::pickle_underflow, place(), plural(stack_.size() - floor(), "value"),
+       std::to_string(count) + " for " + std::string(op_name(token_.op)));
+}
+
+std::string PickleMachine::describe(const Value& v) const {
+  switch (v.kind) {
+    case Kind::kUnset:
+      return "nothing";
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return v.payload != 0 ? "True" : "False";
+    case Kind::kInt:
+      return std::to_string(v.integer());
+    case Kind::kFloat:
+      return "a float";
+    case Kind::kText:
+      return "text '" + std::string(text(v).substr(0, 200)) + "'";
+    case Kind::kBytes:
+      return "bytes";
+    case Kind::kBig:
+      return "an integer of " + plural(v.n, "byte");
+    case Kind::kGlobal:
+      return "a class or function";
+    case Kind::kTuple:
+      return "a tuple of " + std::to_string(v.n);
+    case Kind::kList:
+      return "a list";
+    case Kind::kDict:
+      return "a dict";
+    case Kind::kSet:
+      return "a set";
+    case Kind::kTyped:
+    case Kind::kOpaque:
+    case Kind::kOpen:
+    case Kind::kObject:
+      return "an object";
+  }
+  return "";
+}
+
+// --- the stack
+
+void PickleMachine::push_view(Kind kind, std::string_view view) {
+  const auto offset = static_cast<uint64_t>(view.data() - reinterpret_cast<const char*>(pickle_.data()));
+  push({.kind = kind, .n = counted(view.size(), place()), .payload = offset});
+}
+
+void PickleMachine::push_mark() {
+  if (marks_.size() >= limits_->pickle_depth) {
+    fail(ProblemId::over_limit, place(), "containers nested " + std::to_string(marks_.size() + 1) + " deep",
+         "at most " + std::to_string(limits_->pickle_depth));
+  }
+  marks_.push_back(stack_.size());
+}
+
+uint64_t PickleMachine::pop_mark() {
+  if (marks_.empty()) fail(ProblemId::pickle_no_mark, place(), std::string(op_name(token_.op)));
+  const uint64_t mark = marks_.back();
+  marks_.pop_back();
+  return mark;
+}
+
+// --- the arena
+
+Value PickleMachine::make_tuple(uint64_t first) {
+  const Value v{.kind = Kind::kTuple, .n = counted(stack_.size() - first, place()), .payload = arena_.size()};
+  arena_.insert(arena_.end(), stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
+  stack_.resize(first);
+  return v;
+}
+
+// A chain is two cells: the positions of its first and of its last segment. A segment is one cell {n, next} and its values.
+Value PickleMachine::make_chain(Kind kind, uint16_t tag) {
+  const Value v{.kind = kind, .tag = tag, .payload = arena_.size()};
+  arena_.insert(arena_.end(), 2, Value{.payload = kNowhere});
+  return v;
+}
+
+void PickleMachine::append(uint64_t chain, uint64_t first) {
+  const uint64_t segment = arena_.size();
+  if (first == stack_.size()) return;
+  arena_.push_back({.n = counted(stack_.size() - first, place()), .payload = kNowhere});
+  arena_.insert(arena_.end(), stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
+  stack_.resize(first);
+  Value& head = arena_[chain];
+  Value& last = arena_[chain + 1];
+  (head.payload == kNowhere ? head.payload : arena_[last.payload].payload) = segment;
+  last.payload = segment;
+  grown(chain);
+}
+
+Value PickleMachine::open(uint32_t class_id) {
+  const Value v{.kind = Kind::kOpen, .n = class_id, .payload = arena_.size()};
+  arena_.push_back({});
+  return v;
+}
+
+Value PickleMachine::object(const Value& callable, const Value& arguments) {
+  const Value v{.kind = Kind::kObject, .payload = arena_.size()};
+  arena_.push_back(callable);
+  arena_.push_back(arguments);
+  arena_.push_back({});
+  make_chain(Kind::kObject);
+  return v;
+}
+
+PickleMachine::Items PickleMachine::items(const Value& container) const {
+  Items it(this);
+  switch (container.kind) {
+    case Kind::kTuple:
+      it.at_ = container.payload;
+      it.end_ = container.payload + container.n;
+      break;
+    case Kind::kList:
+    case Kind::kDict:
+    case Kind::kSet:
+      it.next_segment_ = arena_[container.payload].payload;
+      break;
+    case Kind::kObject:
+      it.next_segment_ = arena_[container.payload + kObjectChain].payload;
+      break;
+    default:
+      break;
+  }
+  return it;
+}
+
+uint64_t PickleMachine::count(const Value& container) const {
+  uint64_t total = 0;
+  for (Items it = items(container);;) {
+    total += it.end_ - it.at_;
+    if (it.next_segment_ == kNowhere) return total;
+    it.enter(it.next_segment_);
+  }
+}
+
+// --- opcodes
+
+void PickleMachine::push_scalar() {
+  switch (token_.op) {
+    case Op::NONE:
+      return push({.kind = Kind::kNone});
+    case Op::NEWTRUE:
+      return push_number(Kind::kBool, 1);
+    case Op::NEWFALSE:
+      return push_number(Kind::kBool, 0);
+    case Op::BINFLOAT:
+      return push_number(Kind::kFloat, std::bit_cast<uint64_t>(token_.real));
+    case Op::LONG1:
+    case Op::LONG4:
+      if (token_.is_big) return push_view(Kind::kBig, token_.text);
+      return push_number(Kind::kInt, static_cast<uint64_t>(token_.integer));
+    case Op::SHORT_BINUNICODE:
+    case Op::BINUNICODE:
+    case Op::BINUNICODE8:
+    case Op::SHORT_BINSTRING:
+    case Op::BINSTRING:
+      return push_view(Kind::kText, token_.text);
+    default:
+      return push_view(Kind::kBytes, token_.text);
+  }
+}
+
+void PickleMachine::push_kept(uint64_t slot) {
+  Value v = memo_.get(slot);
+  if (v.kind == Kind::kUnset) fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(slot));
+  v = final(v);
+  if (v.kind == Kind::kGlobal) v.payload = arena_.size();
+  push(v);
+}
+
+// Opcodes that make a container of what is on the stack.
+void PickleMachine::collect(Op op) {
+  switch (op) {
+    case Op::EMPTY_TUPLE:
+      return push(make_tuple(stack_.size()));
+    case Op::TUPLE1:
+    case Op::TUPLE2:
+    case Op::TUPLE3: {
+      const auto n = static_cast<uint64_t>(op) - static_cast<uint64_t>(Op::TUPLE1) + 1;
+      need(n);
+      return push(make_tuple(stack_.size() - n));
+    }
+    case Op::TUPLE:
+      return push(make_tuple(pop_mark()));
+    case Op::EMPTY_LIST:
+      return push(make_chain(Kind::kList));
+    case Op::EMPTY_DICT:
+      return push(make_chain(Kind::kDict));
+    case Op::EMPTY_SET:
+      return push(make_chain(Kind::kSet));
+    default:
+      break;
+  }
+  // LIST, DICT, FROZENSET: a new chain of what lies above the mark.
+  const uint64_t first = pop_mark();
+  if (op == Op::DICT && (stack_.size() - first) % 2 != 0)
+    fail(ProblemId::pickle_operand, place(), "an odd number of values for DICT", "keys and values");
+  const Value v = make_chain(op == Op::LIST ? Kind::kList : op == Op::DICT ? Kind::kDict : Kind::kSet, op == Op::FROZENSET ? 1 : 0);
+  append(v.payload, first);
+  push(v);
+}
+
+// APPEND(S), SETITEM(S), ADDITEMS: the values from `first` on go to the container just below them.
+void PickleMachine::add_items(Kind wanted, uint64_t first) {
+  if (first <= floor()) fail_underflow(stack_.size() - floor() + 1);
+  if (wanted == Kind::kDict && (stack_.size() - first) % 2 != 0) {
+    fail(ProblemId::pickle_operand, place(), "an odd number of values for " + std::string(op_name(token_.op)), "keys and values");
+  }
+  const Value target = stack_[first - 1];
+  if (target.kind == Kind::kOpaque) return stack_.resize(first);
+  if (target.kind == Kind::kObject) return append(target.payload + kObjectChain, first);
+  if (target.kind != wanted || target.tag != 0) {
+    fail_operand(target, wanted == Kind::kList ? "a list" : wanted == Kind::kDict ? "a dict" : "a set");
+  }
+  append(target.payload, first);
+}
+
+void PickleMachine::run_plain(Op op) {
+  switch (op) {
+    case Op::PROTO:
+      if (token_.integer > 5) fail(ProblemId::pickle_protocol, place(), std::to_string(token_.integer), "at most 5");
+      return;
+    case Op::FRAME:
+      return;
+    case Op::MARK:
+      return push_mark();
+    case Op::POP:
+      // As in CPython: on an empty stretch it takes the mark itself.
+      if (stack_.size() == floor() && !marks_.empty()) return marks_.pop_back();
+      need(1);
+      stack_.pop_back();
+      return;
+    case Op::POP_MARK:
+      return stack_.resize(pop_mark());
+    case Op::DUP:
+      need(1);
+      push(stack_.back());
+      return memoize_top(true);
+    case Op::BINPUT:
+    case Op::LONG_BINPUT:
+      need(1);
+      return memoize_top(memo_.put(static_cast<uint64_t>(token_.integer), stack_.back()));
+    case Op::APPEND:
+      need(2);
+      return add_items(Kind::kList, stack_.size() - 1);
+    case Op::SETITEM:
+      need(3);
+      return add_items(Kind::kDict, stack_.size() - 2);
+    case Op::APPENDS:
+      return add_items(Kind::kList, pop_mark());
+    case Op::SETITEMS:
+      return add_items(Kind::kDict, pop_mark());
+    case Op::ADDITEMS:
+      return add_items(Kind::kSet, pop_mark());
+    case Op::EMPTY_TUPLE:
+    case Op::TUPLE1:
+    case Op::TUPLE2:
+    case Op::TUPLE3:
+    case Op::TUPLE:
+    case Op::EMPTY_LIST:
+    case Op::EMPTY_DICT:
+    case Op::EMPTY_SET:
+    case Op::LIST:
+    case Op::DICT:
+    case Op::FROZENSET:
+      return collect(op);
+    default:
+      return push_scalar();
+  }
+}
+
+Value PickleMachine::check_callable(const Value& callable) const {
+  if (callable.kind != Kind::kGlobal && callable.kind != Kind::kOpaque && callable.kind != Kind::kObject) {
+    fail_operand(callable, "a class or function");
+  }
+  return callable;
+}
+
+void PickleMachine::check_arguments(const Value& arguments) const {
+  if (arguments.kind != Kind::kTuple) fail_operand(arguments, "a tuple of arguments");
+}
+
+// A class or function carries where the arena ended when it was pushed: all above it belongs to this call.
+void PickleMachine::finish_call(const Value& callable, const Value& result) {
+  if (callable.kind == Kind::kGlobal && !result.in_arena()) roll_back(callable.payload);
+  push(result);
+}
+
+void PickleMachine::finish_build(const Value& object, const Value& state, const Value& result) {
+  if (object.kind == Kind::kOpen) {
+    arena_[object.payload] = result;  // for memo slots that hold the unfinished object
+    if (result.in_arena())
+      grown(object.payload);
+    else
+      roll_back(object.payload);
+  } else if (state.in_arena() && !result.in_arena()) {
+    roll_back(state.payload);
+  }
+  push(result);
+}
+
+}  // namespace dcp

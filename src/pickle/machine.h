@@ -1,0 +1,264 @@
+// The one stack machine that reads pickles. It never imports, calls or builds anything: what a global, a call or a state means is up to
+// a handler, a plain class with these members, each given the machine to read values through:
+//
+//   Value global(PickleMachine&, std::string_view module, std::string_view name)   kGlobal with an id of the handler's, or a kTyped
+//   Value reduce(PickleMachine&, Value callable, Value arguments)                  kTyped, kOpaque, machine.object(...), or the like
+//   Value new_object(PickleMachine&, Value cls, Value arguments, Value keywords)   machine.open(id), kTyped, kOpaque, machine.object(...)
+//   Value build(PickleMachine&, Value object, Value state)                         what the object is, now that it has a state
+//   Value persistent(PickleMachine&, Value id)
+//
+// `callable` and `cls` are kGlobal or kObject, `arguments` a kTuple, `keywords` a kDict or kUnset, `object` a kOpen, kTyped or kObject.
+// A kOpaque callable or object never reaches the handler: whatever is done with it stays opaque.
+//
+// Memory. Containers lie in a bump arena; lists and dicts are chains of segments, one per APPENDS or SETITEMS batch. When a handler turns
+// an object and its state into a kTyped value (by copying what it needs into its own pools), the arena rolls back to where the object
+// began. That is sound because values refer downwards (older) only, with two exceptions, which raise `pin_`, below which nothing is
+// rolled back: a value kept in the memo or doubled by DUP, and an append to a container below the pin. A container that was not shared
+// lies above the start of every unfinished object below it on the stack, so whatever is appended to it goes when it goes.
+// Marks have a stack of their own: no opcode can take one for a value.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "base/problem.h"
+#include "pickle/memo.h"
+#include "pickle/tokens.h"
+#include "pickle/value.h"
+
+namespace dcp {
+
+class PickleMachine {
+ public:
+  // All must outlive the machine. Not for use from several threads.
+  PickleMachine(Bytes pickle, const Place& place, const Limits& limits);
+
+  // Runs to STOP and returns the root; bytes after it are ignored. Throws Error (pickle_*, over_limit, or what the handler throws).
+  template <class Handler>
+  Value run(Handler& handler);
+
+  // --- reading values
+  std::string_view text(const Value& v) const {  // of kText, kBytes, kBig
+    return {reinterpret_cast<const char*>(pickle_.data()) + v.payload, v.n};
+  }
+  bool is_text(const Value& v, std::string_view wanted) const { return v.kind == Kind::kText && text(v) == wanted; }
+  Value element(const Value& tuple, uint32_t i) const { return final(arena_[tuple.payload + i]); }
+  // The value of an object that was unfinished when it was stored: itself, or what BUILD made of it.
+  Value final(const Value& v) const {
+    if (v.kind != Kind::kOpen || arena_[v.payload].kind == Kind::kUnset) return v;
+    return arena_[v.payload];
+  }
+  Value callable_of(const Value& object) const { return arena_[object.payload]; }  // of a kObject
+  Value arguments_of(const Value& object) const { return arena_[object.payload + 1]; }
+  Value state_of(const Value& object) const { return arena_[object.payload + 2]; }  // kUnset: never built
+
+  // The elements of a tuple, list or set, the keys and values of a dict, or what was appended to or set on an object, in order.
+  class Items {
+   public:
+    bool next(Value& out) {
+      while (at_ == end_) {
+        if (next_segment_ == kNowhere) return false;
+        enter(next_segment_);
+      }
+      out = machine_->final(machine_->arena_[at_++]);
+      return true;
+    }
+
+   private:
+    friend class PickleMachine;
+    explicit Items(const PickleMachine* machine) : machine_(machine) {}
+    void enter(uint64_t segment) {
+      const Value& head = machine_->arena_[segment];
+      at_ = segment + 1;
+      end_ = at_ + head.n;
+      next_segment_ = head.payload;
+    }
+    const PickleMachine* machine_;
+    uint64_t at_ = 0;
+    uint64_t end_ = 0;
+    uint64_t next_segment_ = kNowhere;
+  };
+  Items items(const Value& container) const;
+  uint64_t count(const Value& container) const;  // values that items() gives: twice the entries of a dict
+
+  // "None", "7", "text 'abc'", "a tuple of 2", "a dict", "an object": for messages.
+  std::string describe(const Value& v) const;
+
+  // --- making values, for handlers
+  Value open(uint32_t class_id);  // an unfinished object of a known class
+  Value object(const Value& callable, const Value& arguments);
+  void set_state(const Value& object, const Value& state) {
+    arena_[object.payload + 2] = state;
+    grown(object.payload);
+  }
+
+  // --- for messages
+  std::span<const Value> stack() const { return stack_; }
+  Place place() const { return at_offset(*place_, token_.offset); }  // of the opcode being run
+  [[noreturn]] void fail_operand(const Value& got, std::string_view expected) const;
+
+ private:
+  static constexpr uint64_t kNowhere = ~uint64_t{0};
+  static constexpr uint64_t kObjectChain = 3;  // cells of an object before its chain
+
+  // --- the stack
+  uint64_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  void need(uint64_t count) const {
+    if (stack_.size() - floor() < count) fail_underflow(count);
+  }
+  Value pop() {
+    const Value v = stack_.back();
+    stack_.pop_back();
+    return v;
+  }
+  void push(const Value& v) { stack_.push_back(v); }
+  void push_number(Kind kind, uint64_t payload) { push({.kind = kind, .payload = payload}); }
+  void push_view(Kind kind, std::string_view view);
+  void push_mark();
+  uint64_t pop_mark();  // the stack's size when the mark was pushed
+  [[noreturn]] void fail_underflow(uint64_t count) const;
+
+  // --- the arena
+  Value make_tuple(uint64_t first);  // of the stack's values from `first` on, which are popped
+  Value make_chain(Kind kind, uint16_t tag = 0);
+  void append(uint64_t chain, uint64_t first);  // the stack's values from `first` on, which are popped
+  void grown(uint64_t position) {
+    if (position < pin_) pin_ = arena_.size();
+  }
+  void roll_back(uint64_t position) {
+    const uint64_t to = std::max(position, pin_);
+    if (to < arena_.size()) arena_.resize(to);
+  }
+
+  // --- opcodes
+  void run_plain(Op op);  // all that need no handler
+  void push_scalar();
+  void push_kept(uint64_t slot);
+  void memoize_top(bool kept) {
+    if (kept && stack_.back().in_arena()) pin_ = arena_.size();
+  }
+  void collect(Op op);
+  void add_items(Kind wanted, uint64_t first);
+  void finish_call(const Value& callable, const Value& result);
+  void finish_build(const Value& object, const Value& state, const Value& result);
+  Value check_callable(const Value& callable) const;
+  void check_arguments(const Value& arguments) const;
+  template <class Handler>
+  void run_global(Handler& handler, std::string_view module, std::string_view name);
+  template <class Handler>
+  void run_call(Handler& handler);
+  template <class Handler>
+  void run_build(Handler& handler);
+
+  Bytes pickle_;
+  const Place* place_;
+  const Limits* limits_;
+  TokenReader reader_;
+  Token token_;
+  Memo memo_;
+  std::vector<Value> stack_;
+  std::vector<uint64_t> marks_;
+  std::vector<Value> arena_;
+  uint64_t pin_ = 0;
+};
+
+template <class Handler>
+Value PickleMachine::run(Handler& handler) {
+  for (;;) {
+    reader_.next(token_);
+    switch (token_.op) {
+      case Op::MEMOIZE:
+        need(1);
+        memoize_top(memo_.memoize(stack_.back()));
+        break;
+      case Op::BINGET:
+      case Op::LONG_BINGET:
+        push_kept(static_cast<uint64_t>(token_.integer));
+        break;
+      case Op::BININT1:
+      case Op::BININT2:
+      case Op::BININT:
+        push_number(Kind::kInt, static_cast<uint64_t>(token_.integer));
+        break;
+      case Op::GLOBAL:
+        run_global(handler, token_.text, token_.name);
+        break;
+      case Op::STACK_GLOBAL: {
+        need(2);
+        const Value name = pop();
+        const Value module = pop();
+        if (module.kind != Kind::kText) fail_operand(module, "a module's name");
+        if (name.kind != Kind::kText) fail_operand(name, "a global's name");
+        run_global(handler, text(module), text(name));
+        break;
+      }
+      case Op::REDUCE:
+      case Op::NEWOBJ:
+      case Op::NEWOBJ_EX:
+        run_call(handler);
+        break;
+      case Op::BUILD:
+        run_build(handler);
+        break;
+      case Op::BINPERSID: {
+        need(1);
+        const Value id = pop();
+        const Value result = handler.persistent(*this, id);
+        if (id.kind == Kind::kTuple && !result.in_arena()) roll_back(id.payload);
+        push(result);
+        break;
+      }
+      case Op::STOP:
+        need(1);
+        return final(pop());
+      default:
+        run_plain(token_.op);
+    }
+  }
+}
+
+template <class Handler>
+void PickleMachine::run_global(Handler& handler, std::string_view module, std::string_view name) {
+  Value v = handler.global(*this, module, name);
+  if (v.kind == Kind::kGlobal) v.payload = arena_.size();
+  push(v);
+}
+
+template <class Handler>
+void PickleMachine::run_call(Handler& handler) {
+  const bool has_keywords = token_.op == Op::NEWOBJ_EX;
+  need(has_keywords ? 3 : 2);
+  const Value keywords = has_keywords ? pop() : Value{};
+  const Value arguments = pop();
+  const Value callable = check_callable(pop());
+  if (has_keywords && keywords.kind != Kind::kDict) fail_operand(keywords, "a dict of keywords");
+  if (callable.kind == Kind::kOpaque) return push(callable);
+  check_arguments(arguments);
+  finish_call(callable, token_.op == Op::REDUCE ? handler.reduce(*this, callable, arguments)
+                                                : handler.new_object(*this, callable, arguments, keywords));
+}
+
+template <class Handler>
+void PickleMachine::run_build(Handler& handler) {
+  need(2);
+  const Value state = final(pop());
+  const Value object = final(pop());
+  switch (object.kind) {
+    case Kind::kOpaque:
+      push(object);
+      break;
+    case Kind::kOpen:
+    case Kind::kTyped:
+    case Kind::kObject:
+      finish_build(object, state, handler.build(*this, object, state));
+      break;
+    default:
+      fail_operand(object, "an object to give a state");
+  }
+}
+
+}  // namespace dcp

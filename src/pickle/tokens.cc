@@ -1,0 +1,138 @@
+#include "pickle/tokens.h"
+
+namespace dcp {
+namespace {
+
+constexpr uint8_t fixed_bytes(OpForm form) {
+  switch (form) {
+    case OpForm::u8:
+    case OpForm::text1:
+    case OpForm::long1:
+      return 2;
+    case OpForm::u16:
+      return 3;
+    case OpForm::u32:
+    case OpForm::i32:
+    case OpForm::text4:
+    case OpForm::text4s:
+    case OpForm::long4:
+      return 5;
+    case OpForm::f64be:
+    case OpForm::text8:
+    case OpForm::frame:
+      return 9;
+    default:
+      return 1;
+  }
+}
+
+std::string hex_byte(uint8_t byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
+}  // namespace
+
+const std::array<TokenReader::Facts, 256> TokenReader::kFacts = [] {
+  std::array<Facts, 256> facts{};
+  facts.fill({OpForm::unknown, 1});
+#define DCP_OPCODE(name, byte, form) facts[byte] = {OpForm::form, fixed_bytes(OpForm::form)};
+#include "pickle/opcodes.def"
+#undef DCP_OPCODE
+  return facts;
+}();
+
+std::string_view op_name(Op op) {
+  switch (op) {
+#define DCP_OPCODE(name, byte, form) \
+  case Op::name:                     \
+    return #name;
+#include "pickle/opcodes.def"
+#undef DCP_OPCODE
+  }
+  return "";
+}
+
+Place at_offset(const Place& place, uint64_t offset) {
+  Place moved = place;
+  moved.offset = place.offset.value_or(0) + offset;
+  return moved;
+}
+
+void TokenReader::fail_short(uint64_t header, uint64_t length) const {
+  const Place place = at_offset(*place_, position_);
+  if (position_ == size_) fail(ProblemId::pickle_no_stop, place);
+  const auto op = static_cast<Op>(data_[position_]);
+  fail(ProblemId::pickle_truncated, place, std::to_string(left() - header) + " bytes left",
+       std::to_string(length) + " for " + std::string(op_name(op)));
+}
+
+void TokenReader::fail_opcode(OpForm form) const {
+  const auto byte = std::to_integer<uint8_t>(data_[position_]);
+  const Place place = at_offset(*place_, position_);
+  if (form == OpForm::refused) fail(ProblemId::pickle_refused_opcode, place, std::string(op_name(static_cast<Op>(byte))));
+  fail(ProblemId::pickle_unknown_opcode, place, hex_byte(byte));
+}
+
+// Integers of up to 8 bytes are values; longer ones stay bytes, and nobody here computes with them.
+void TokenReader::take_long(Token& t, uint64_t header, uint64_t length) {
+  take_text(t, header, length);
+  t.is_big = length > 8;
+  if (t.is_big) return;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < t.text.size(); ++i) bits |= uint64_t{static_cast<uint8_t>(t.text[i])} << (8 * i);
+  const auto unused = static_cast<unsigned>(64 - 8 * length);
+  t.integer = length == 0 ? 0 : static_cast<int64_t>(bits << unused) >> unused;
+}
+
+void TokenReader::take_lines(Token& t) {
+  const std::string_view rest(reinterpret_cast<const char*>(argument()), static_cast<size_t>(left() - 1));
+  const size_t first = rest.find('\n');
+  const size_t second = first == rest.npos ? rest.npos : rest.find('\n', first + 1);
+  if (second == rest.npos) fail(ProblemId::pickle_truncated, at_offset(*place_, position_), "no line end", "two lines for GLOBAL");
+  t.text = rest.substr(0, first);
+  t.name = rest.substr(first + 1, second - first - 1);
+  t.end = position_ + 1 + second + 1;
+}
+
+void TokenReader::take_rare(Token& t, OpForm form) {
+  switch (form) {
+    case OpForm::f64be:
+      t.real = std::bit_cast<double>(__builtin_bswap64(load_le<uint64_t>(argument())));
+      break;
+    case OpForm::text4:
+      take_text(t, 5, load_le<uint32_t>(argument()));
+      break;
+    case OpForm::text8:
+      take_text(t, 9, load_le<uint64_t>(argument()));
+      break;
+    case OpForm::long1:
+      take_long(t, 2, std::to_integer<uint8_t>(*argument()));
+      break;
+    case OpForm::text4s:
+    case OpForm::long4: {
+      const auto length = load_le<int32_t>(argument());
+      if (length < 0) fail(ProblemId::pickle_negative_length, at_offset(*place_, position_), std::to_string(length));
+      if (form == OpForm::long4) return take_long(t, 5, static_cast<uint64_t>(length));
+      take_text(t, 5, static_cast<uint64_t>(length));
+      break;
+    }
+    case OpForm::lines2:
+      take_lines(t);
+      break;
+    case OpForm::frame: {
+      // A frame is a hint for buffering: its contents are read like any other bytes, but it may not promise more than there is.
+      const auto length = load_le<uint64_t>(argument());
+      if (length > left() - 9) {
+        fail(ProblemId::pickle_frame, at_offset(*place_, position_), std::to_string(length) + " bytes",
+             "at most " + std::to_string(left() - 9));
+      }
+      t.integer = static_cast<int64_t>(length);
+      break;
+    }
+    default:
+      fail_opcode(form);
+  }
+}
+
+}  // namespace dcp
