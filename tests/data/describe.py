@@ -36,7 +36,13 @@ def raw_bytes(tensor):
 
 
 def describe_tensor(tensor):
-    return {"dtype": dtype_name(tensor.dtype), "shape": list(tensor.shape), "sha256": hashlib.sha256(raw_bytes(tensor)).hexdigest()}
+    found = {"dtype": dtype_name(tensor.dtype), "shape": list(tensor.shape), "sha256": hashlib.sha256(raw_bytes(tensor)).hexdigest()}
+    if tensor.is_quantized and tensor.qscheme() == torch.per_tensor_affine:
+        found["quantizer"] = [tensor.q_scale(), tensor.q_zero_point()]
+    elif tensor.is_quantized:
+        scales, zeros = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+        found["quantizer"] = [scales.tolist(), zeros.tolist(), tensor.q_per_channel_axis()]
+    return found
 
 
 def describe_object(value, above=()):

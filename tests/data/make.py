@@ -7,7 +7,7 @@ Needs torch 2.15.0 (CPU), numpy, zstandard; the case torch26 is written by torch
 The same torch writes the same bytes again (`threads`: but for the order inside .metadata). A case is a folder CASE/ckpt/ and CASE/expected.json:
 
     {"case", "torch" (who wrote it), "world_size",
-     "tensors": {key: {"dtype", "shape", "sha256" (of row-major bytes), "boxes": [[offsets, sizes]...]}},
+     "tensors": {key: {"dtype", "shape", "sha256" (of row-major bytes), "quantizer"?, "boxes": [[offsets, sizes]...]}},
      "objects": {key: text of describe.describe_object},
      "paths": {key: [components]} or null,
      "unsafe": [keys of the objects that torch.load(weights_only=True) refuses]}

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""What torch and safetensors load from dcpctl's output, compared with what torch loads from the source (expected.json).
+
+    oracle.py DCPCTL probe               can this Python import what the rest needs
+    oracle.py DCPCTL case NAME           everything about one case of tests/data
+    oracle.py DCPCTL model-only NAME     its --model-only output goes into the module that was saved
+    oracle.py DCPCTL synthetic LAYOUT    torch loads what the generator of `bench io` writes
+"""
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+sys.path.insert(0, str(DATA))
+warnings.filterwarnings("ignore")
+
+import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
+from safetensors import safe_open  # noqa: E402
+from torch.distributed.checkpoint._nested_dict import set_element  # noqa: E402
+
+import describe  # noqa: E402
+import models  # noqa: E402
+
+# What safetensors has no name for; `quantized` tensors are more than their elements.
+NO_SAFETENSORS = {"complex128", "complex32", "bcomplex32", "qint8", "quint8", "qint32"}
+
+failures = []
+
+
+def check(truth, what):
+    if not truth:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def same(got, wanted, what):
+    check(got == wanted, f"{what}: got {got}, expected {wanted}")
+
+
+class Case:
+    def __init__(self, dcpctl, name):
+        self.dcpctl, self.name = dcpctl, name
+        self.checkpoint = DATA / name / "ckpt"
+        self.expected = json.loads((DATA / name / "expected.json").read_text())
+        self.tensors, self.objects = self.expected["tensors"], self.expected["objects"]
+        self.scratch = tempfile.TemporaryDirectory()
+        self.out = Path(self.scratch.name)
+
+    def run(self, *arguments, exit_code=0):
+        result = subprocess.run([self.dcpctl, *map(str, arguments)], capture_output=True, text=True)
+        if result.returncode != exit_code:
+            sys.exit(f"{arguments}: exit {result.returncode}, expected {exit_code}\n{result.stdout}{result.stderr}")
+        return result
+
+    def consolidate(self, name, *options, **how):
+        """The output's path and the JSON document about it."""
+        report = self.out / "report.json"
+        result = self.run("consolidate", self.checkpoint, self.out / name, "--no-sync", "--report", report, *options, **how)
+        return self.out / name, json.loads(report.read_text()), result
+
+    def same_tensor(self, tensor, key, what):
+        wanted = {field: value for field, value in self.tensors[key].items() if field != "boxes"}
+        same(describe.describe_tensor(tensor), wanted, f"{what}: {key!r}")
+        check(tensor.is_contiguous(), f"{what}: {key!r} is not contiguous")
+
+    def skeleton(self, keys):
+        """The nesting that torch's planner gives these keys; each leaf is its key."""
+        paths = self.expected["paths"] or {key: [key] for key in self.expected["tensors"] | self.expected["objects"]}
+        nested = {}
+        for key in keys:
+            set_element(nested, tuple(paths[key]), Leaf(key))
+        return nested
+
+    def same_nesting(self, got, wanted, what, where=()):
+        if isinstance(wanted, Leaf):
+            if wanted.key in self.tensors:
+                check(isinstance(got, torch.Tensor), f"{what}: {where} is a {type(got)}, not a tensor")
+                self.same_tensor(got, wanted.key, what)
+            else:
+                same(describe.describe_object(got), self.objects[wanted.key], f"{what}: {wanted.key!r}")
+        elif isinstance(wanted, dict):
+            check(type(got) is dict, f"{what}: {where} is a {type(got)}, not a dict")
+            same(set(got), set(wanted), f"{what}: keys at {where}")
+            for key in wanted:
+                self.same_nesting(got[key], wanted[key], what, (*where, key))
+        elif isinstance(wanted, list):
+            check(type(got) is list, f"{what}: {where} is a {type(got)}, not a list")
+            same(len(got), len(wanted), f"{what}: length of the list at {where}")
+            for i, (one, other) in enumerate(zip(got, wanted)):
+                self.same_nesting(one, other, what, (*where, i))
+        else:
+            same(got, wanted, f"{what}: {where}")  # a list position that no key fills
+
+
+class Leaf:
+    def __init__(self, key):
+        self.key = key
+
+
+# ---- the tests of one case
+
+
+def inspect(case):
+    """inspect --json tells what torch's own classes tell."""
+    document = json.loads(case.run("inspect", case.checkpoint, "--json").stdout)
+    metadata = dcp.FileSystemReader(case.checkpoint).read_metadata()
+    got = {t["key"]: t for t in document["tensors"]}
+    same(list(got), sorted(case.tensors), "inspect: tensor keys")
+    same([b["key"] for b in document["blobs"]], sorted(case.objects), "inspect: object keys")
+    same(document["summary"]["tensors"], len(case.tensors), "inspect: tensors")
+    same(document["summary"]["blobs"], len(case.objects), "inspect: blobs")
+    infos = {(i.fqn, None if i.offset is None else tuple(i.offset)): s for i, s in metadata.storage_data.items()}
+    place = lambda info: {"file": info.relative_path, "file_offset": info.offset, "length": info.length}
+    for key in case.tensors:
+        entry = metadata.state_dict_metadata[key]
+        same(got[key]["dtype"], describe.dtype_name(entry.properties.dtype), f"inspect: dtype of {key!r}")
+        same(got[key]["shape"], list(entry.size), f"inspect: shape of {key!r}")
+        chunks = {tuple(c["offsets"]): c for c in got[key]["chunks"]}
+        wanted = {tuple(c.offsets): {"offsets": list(c.offsets), "sizes": list(c.sizes), **place(infos[key, tuple(c.offsets)])} for c in entry.chunks}
+        same({at: {k: v for k, v in c.items() if k != "transforms"} for at, c in chunks.items()}, wanted, f"inspect: chunks of {key!r}")
+    for blob in document["blobs"]:
+        wanted = place(infos[blob["key"], None])
+        same({k: blob[k] for k in wanted}, wanted, f"inspect: place of {blob['key']!r}")
+    if metadata.planner_data:
+        for entry in document["tensors"] + document["blobs"]:
+            same(entry["path"], list(metadata.planner_data[entry["key"]]), f"inspect: path of {entry['key']!r}")
+
+
+def pt(case):
+    every = [*case.tensors, *case.objects]
+    out, report, _ = case.consolidate("full.pt")
+    case.same_nesting(torch.load(out, weights_only=False), case.skeleton(every), "torch.load")
+    case.same_nesting(torch.load(out, weights_only=False, mmap=True), case.skeleton(every), "torch.load(mmap=True)")
+
+    unsafe = case.expected["unsafe"]
+    same(sorted(report["unsafe_keys"]), sorted(unsafe), "keys that weights_only=True refuses")
+    if unsafe:
+        try:
+            torch.load(out, weights_only=True)
+            check(False, "weights_only=True takes a file that holds unsafe objects")
+        except pickle.UnpicklingError:
+            pass
+        out, report, _ = case.consolidate("safe.pt", "--weights-only-safe")
+    safe = [key for key in every if key not in unsafe]
+    case.same_nesting(torch.load(out, weights_only=True), case.skeleton(safe), "weights_only=True")
+
+    if case.tensors:
+        out, _, _ = case.consolidate("tensors.pt", "--tensors-only")
+        case.same_nesting(torch.load(out, weights_only=True), case.skeleton(case.tensors), "--tensors-only")
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        (header_bytes,) = struct.unpack("<Q", f.read(8))
+        header = json.loads(f.read(header_bytes))
+    same(header_bytes % 8, 0, f"{path.name}: header bytes modulo 8")
+    same(header.pop("__metadata__"), {"format": "pt"}, f"{path.name}: __metadata__")
+    with safe_open(path, "pt") as f:
+        return {key: f.get_tensor(key) for key in f.keys()}
+
+
+def safetensors(case):
+    lacking = [key for key, t in case.tensors.items() if t["dtype"] in NO_SAFETENSORS]
+    leave_out = []
+    for key in lacking:
+        leave_out += ["--exclude", glob_of(key)]
+    if lacking:
+        result = case.run("consolidate", case.checkpoint, case.out / "lacking.safetensors", exit_code=3)
+        for key in lacking:
+            check(key in result.stderr, f"the dtype of {key!r} is not named in: {result.stderr}")
+        check("--exclude" in result.stderr, f"no way out in: {result.stderr}")
+        check(not (case.out / "lacking.safetensors").exists(), "something was written")
+    kept = [key for key in case.tensors if key not in lacking]
+
+    out, report, _ = case.consolidate("full.safetensors", *leave_out)
+    loaded = read_safetensors(out)
+    same(sorted(loaded), sorted(kept), "safetensors: keys")
+    for key in set(loaded) & set(kept):
+        case.same_tensor(loaded[key], key, "safetensors")
+
+    limit = 4000
+    out, report, _ = case.consolidate("folder", "--max-shard-size", f"{limit}", *leave_out)
+    files = sorted(p.name for p in out.glob("*.safetensors"))
+    same(files, [f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))], "shards: names")
+    index = json.loads((out / "model.safetensors.index.json").read_text())
+    same(sorted(p.name for p in out.iterdir()), [*files, "model.safetensors.index.json"], "shards: the folder")
+    total, where = 0, {}
+    for name in files:
+        loaded = read_safetensors(out / name)
+        size = sum(t.numel() * t.element_size() for t in loaded.values())
+        check(size <= limit or len(loaded) == 1, f"{name} holds {size} bytes of {len(loaded)} tensors")
+        total += size
+        for key, tensor in loaded.items():
+            where[key] = name
+            case.same_tensor(tensor, key, name)
+    same(sorted(where), sorted(kept), "shards: keys")
+    same(index["weight_map"], where, "shards: weight_map")
+    same(index["metadata"]["total_size"], total, "shards: total_size")
+
+
+def glob_of(key):
+    """`key` as a pattern that matches nothing else."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in key)
+
+
+def model_only(case):
+    """What goes in is the module that the checkpoint was made from, built anew."""
+    model, root = {
+        "fsdp2_ws4": (models.Transformer, "model."),
+        "app_state": (models.Toy, "app.model."),
+        "titan_like": (models.Toy, ""),
+        "lightning_like": (models.Lit, "state_dict."),
+        "fsdp1_mnist": (models.Mnist, "model."),
+    }[case.name]
+    out, _, _ = case.consolidate("model.pt", "--model-only")
+    fresh = model()
+    fresh.load_state_dict(torch.load(out, weights_only=True), strict=True)
+    for name, value in fresh.state_dict().items():
+        case.same_tensor(value, root + name, "load_state_dict")
+    out, _, _ = case.consolidate("model.safetensors", "--model-only")
+    same(sorted(read_safetensors(out)), sorted(fresh.state_dict()), "safetensors: keys of the model")
+
+
+def synthetic(case, layout):
+    """Shapes, boxes and values: dcp.load of the generated checkpoint equals torch.load of its consolidation."""
+    folder = case.out / "ckpt"
+    case.run("bench", "io", "--keep", folder, "--bytes", "3MB", "--world-size", "4", "--layout", layout, "--tensors", "5",
+             "--dtype", "bfloat16", "--generate-only")  # fmt: skip
+    case.checkpoint = folder
+    metadata = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+    state = {key: torch.empty(m.size, dtype=m.properties.dtype) for key, m in metadata.items() if hasattr(m, "size")}
+    same(len(state), 5, "tensors")
+    check(any(len(m.chunks) == 4 for m in metadata.values() if hasattr(m, "chunks")), "no tensor has four chunks")
+    planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+    dcp.state_dict_loader._load_state_dict(state, storage_reader=dcp.FileSystemReader(folder), planner=planner, no_dist=True)
+    out, _, _ = case.consolidate("out.safetensors")
+    loaded = read_safetensors(out)
+    same(sorted(loaded), sorted(state), "keys")
+    for key in state:
+        same(describe.describe_tensor(loaded[key]), describe.describe_tensor(state[key]), key)
+        check(len(loaded[key].unique()) > 100, f"{key} is hardly filled")
+
+
+def main():
+    dcpctl, what, *name = sys.argv[1:]
+    torch.set_num_threads(1)
+    if what == "case":
+        case = Case(dcpctl, *name)
+        for test in [inspect, pt, safetensors]:
+            test(case)
+    elif what == "model-only":
+        model_only(Case(dcpctl, *name))
+    elif what == "synthetic":
+        synthetic(Case(dcpctl, "threads"), *name)
+    elif what == "probe":
+        print("torch", torch.__version__)
+        __import__("numpy"), __import__("zstandard")
+    print(f"{len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
