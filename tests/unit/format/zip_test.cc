@@ -1,0 +1,215 @@
+#include <catch2/catch_test_macros.hpp>
+
+#include "format/items.h"
+
+using namespace dcp;
+using namespace dcp::test;
+
+namespace {
+
+ZipDirectory directory_of(const std::string& bytes) {
+  MemoryItem item(bytes);
+  return read_zip_directory(item, item_place(), Limits{});
+}
+std::string error(const std::string& bytes) {
+  return error_of([&] { directory_of(bytes); });
+}
+// Reads the directory and then the header of every record.
+void read_all(const std::string& bytes) {
+  MemoryItem item(bytes);
+  const ZipDirectory directory = read_zip_directory(item, item_place(), Limits{});
+  for (const ZipRecord& record : directory.records) {
+    const uint64_t at = payload_of(item, directory, record, item_place());
+    if (record.size > 0) item.at(at, record.size);
+  }
+}
+std::string local_error(const std::string& bytes) {
+  return error_of([&] { read_all(bytes); });
+}
+
+// Positions in data/float32.item: the three records of torch's tail.
+constexpr size_t kEnd64 = 1577 - 98, kLocator = 1577 - 42, kEnd = 1577 - 22;
+
+std::string patched(size_t at, std::string_view bytes) {
+  std::string item = real_item("float32");
+  patch(item, at, bytes);
+  return item;
+}
+
+}  // namespace
+
+TEST_CASE("a real item's records are found") {
+  const std::string bytes = real_item("float32");
+  const ZipDirectory d = directory_of(bytes);
+  CHECK(d.root == "archive");
+  CHECK(d.end == bytes.size());
+  REQUIRE(d.records.size() == 7);
+  CHECK(d.records[0].name == "data.pkl");
+  const ZipRecord* data = d.find("data/0");
+  REQUIRE(data != nullptr);
+  CHECK(data->size == 40);
+  CHECK_FALSE(data->compressed);
+  CHECK(d.find("data/1") == nullptr);
+  MemoryItem item(bytes);
+  CHECK(payload_of(item, d, *data, item_place()) == 704);
+}
+
+TEST_CASE("a plain zip without descriptors, padding and zip64 records is read") {
+  const std::string bytes = PlainZip().add("r/data.pkl", "abc").add("r/data/0", "").finish();
+  const ZipDirectory d = directory_of(bytes);
+  CHECK(d.root == "r");
+  CHECK(d.end == bytes.size());
+  MemoryItem item(bytes);
+  CHECK(payload_of(item, d, *d.find("data.pkl"), item_place()) == 40);
+  CHECK(d.find("data/0")->size == 0);
+}
+
+TEST_CASE("bytes after the end record are reported, not refused") {
+  const std::string bytes = real_item("float32");
+  for (const size_t junk : {1, 76, 98, 5000, 65536}) CHECK(directory_of(bytes + std::string(junk, 'x')).end == bytes.size());
+  CHECK(error(bytes + std::string(65537, 'x')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+}
+
+TEST_CASE("records may lie in any order") {
+  // Two entries of equal length change places in the directory.
+  const std::string bytes = PlainZip().add("r/a", "12").add("r/b", "3").finish();
+  const size_t a = position(bytes, "PK\1\2"), size = 46 + 3;
+  std::string swapped = bytes;
+  patch(swapped, a, bytes.substr(a + size, size) + bytes.substr(a, size));
+  const ZipDirectory d = directory_of(swapped);
+  CHECK(d.records[0].name == "a");
+  CHECK(d.records[1].name == "b");
+}
+
+TEST_CASE("a comment is part of the archive") {
+  std::string bytes = PlainZip().add("r/a", "12").finish();
+  patch(bytes, bytes.size() - 2, std::string("\3\0", 2));
+  CHECK(directory_of(bytes + "abc").end == bytes.size() + 3);
+}
+
+TEST_CASE("a record that is compressed is marked") {
+  const ZipDirectory d = directory_of(PlainZip().add("r/a", "12", 0, 8).finish());
+  CHECK(d.records[0].compressed);
+}
+
+TEST_CASE("malformed end records") {
+  CHECK(error("") == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+  CHECK(error(std::string(5000, 'a')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+  CHECK(error(patched(kEnd + 4, "\1")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got an archive in several parts)");
+  CHECK(error(patched(kEnd + 8, "\6")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got 6, expected 7)");
+  CHECK(error(patched(kEnd + 8, std::string("\6\0\6", 3))) ==
+        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
+  CHECK(error(patched(kEnd + 16, std::string("\1\0\0\0", 4))) ==
+        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 1, expected 1016)");
+  CHECK(error(patched(kEnd64, "x")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got no zip64 end record)");
+  CHECK(error(patched(kEnd64 + 24, "\6")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
+  CHECK(error(patched(kLocator + 8, "\xFF\xFF")) ==
+        "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got a zip64 end record at 65535)");
+  CHECK(error(patched(kLocator + 16, "\2")) ==
+        "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got an archive in several parts)");
+}
+
+TEST_CASE("a directory that is not where it is said to be") {
+  std::string bytes = PlainZip().add("r/a", "12").finish();
+  const size_t end = bytes.size() - 22;
+  std::string far = bytes, shifted = bytes, empty = bytes;
+  patch(far, end + 16, "\x70");
+  CHECK(error(far) ==
+        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 112, expected at most 84 bytes "
+        "before it)");
+  patch(shifted, end + 16, "\x22");
+  CHECK(error(shifted) == "zip_bad_directory: x.distcp @ 0x22: the directory of the archive is wrong (got no entry, expected an entry)");
+  patch(empty, end + 8, std::string("\0\0\0\0", 4));
+  CHECK(error(empty) ==
+        "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got 0 records in 0 bytes, expected 49 bytes)");
+}
+
+TEST_CASE("numbers over the limits are refused before they are used") {
+  std::string bytes = PlainZip().add("r/a", "12").finish();
+  MemoryItem item(bytes);
+  CHECK(error_of([&] { read_zip_directory(item, item_place(), Limits{.zip_records = 0}); }) ==
+        "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 1 records, expected 0)");
+  CHECK(error_of([&] { read_zip_directory(item, item_place(), Limits{.zip_directory_bytes = 48}); }) ==
+        "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 49 bytes of directory, expected 48)");
+  patch(bytes, bytes.size() - 14, "\xFF\x7F\xFF\x7F");
+  CHECK(error(bytes) == "zip_bad_directory: x.distcp @ 0x54: the directory of the archive is wrong (got 32767 records in 49 bytes)");
+}
+
+TEST_CASE("malformed directory entries") {
+  const std::string bytes = PlainZip().add("r/a", "12").finish();
+  const size_t entry = position(bytes, "PK\1\2");
+  const auto error_at = [&](size_t at, std::string_view what) {
+    std::string copy = bytes;
+    patch(copy, entry + at, what);
+    return error(copy);
+  };
+  CHECK(error_at(28, "\4") == "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got an entry of 50 bytes)");
+  CHECK(error_at(46, "abc") == "zip_no_root: x.distcp @ 0x23: a record of the archive is not in the archive's folder (got abc)");
+  CHECK(error_at(8, "\1") == "zip_encrypted: x.distcp > a @ 0x23: a record of the archive is encrypted");
+  CHECK(error_at(20, "\3") ==
+        "zip_bad_directory: x.distcp > a @ 0x23: the directory of the archive is wrong (got 3 bytes stored, expected 2)");
+  CHECK(error_at(20, std::string("\3\0\0\0\3", 5)) ==
+        "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 3 bytes, expected an end before 35)");
+  CHECK(error_at(42, "\x40") ==
+        "zip_outside: x.distcp > a @ 0x40: a record reaches into the archive's directory or beyond (got 2 bytes, expected an end before 35)");
+  // Three bytes of the name turned into an extra field, which is too short to be one with a zip64 size in it.
+  CHECK(error_at(20, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF") ==
+        "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 4294967295 bytes, expected an end "
+        "before 35)");
+}
+
+TEST_CASE("malformed zip64 extra fields") {
+  const std::string name = "r/abcdefgh";
+  const std::string bytes = PlainZip().add(name, "12").finish();
+  const size_t entry = position(bytes, "PK\1\2");
+  std::string shorter = bytes, longer = bytes;
+  // The last 8 bytes of the name become an extra field of id 1.
+  patch(shorter, entry + 28, std::string("\2\0\x8\0", 4));
+  patch(shorter, entry + 24, "\xFF\xFF\xFF\xFF");
+  patch(shorter, entry + 48, std::string("\1\0\4\0size", 8));
+  CHECK(error(shorter) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
+  patch(longer, entry + 28, std::string("\2\0\x8\0", 4));
+  patch(longer, entry + 48, std::string("\1\0\5\0size", 8));
+  CHECK(error(longer) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
+}
+
+TEST_CASE("records in conflict") {
+  CHECK(error(PlainZip().add("r/a", "1").add("r/a", "2").finish()) ==
+        "zip_duplicate: x.distcp: two records of the archive have one name (got a)");
+  CHECK(error(PlainZip().add("r/a", "1").add("s/b", "2").finish()) ==
+        "zip_no_root: x.distcp @ 0x75: a record of the archive is not in the archive's folder (got s/b, expected r/...)");
+  std::string bytes = PlainZip().add("r/a", "1").add("r/b", "2").finish();
+  const size_t second = position(bytes, "PK\1\2", 1);
+  patch(bytes, second + 42, "\x10");
+  CHECK(error(bytes) ==
+        "zip_overlap: x.distcp > a @ 0x0: a record of the archive overlaps the next one (got 1 bytes, expected an end before 16)");
+}
+
+TEST_CASE("local headers that contradict the directory") {
+  const std::string bytes = PlainZip().add("r/a", "12").add("r/b", "").finish();
+  const auto error_at = [&](size_t at, std::string_view what) {
+    std::string copy = bytes;
+    patch(copy, at, what);
+    return local_error(copy);
+  };
+  CHECK(error_at(0, "x") == "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got no local header)");
+  CHECK(error_at(6, "\1") == "zip_encrypted: x.distcp > a @ 0x0: a record of the archive is encrypted");
+  CHECK(error_at(8, "\x8") == "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got method 8)");
+  CHECK(error_at(26, "\2").starts_with("zip_bad_local: x.distcp > a @ 0x0: "));
+  CHECK(error_at(32, "c") ==
+        "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got the name r/c, expected r/a)");
+  CHECK(error_at(28, "\1") ==
+        "zip_overlap: x.distcp > a @ 0x0: a record of the archive overlaps the next one (got 2 bytes at 34, expected an end before 35)");
+}
+
+TEST_CASE("every truncation and every flipped byte of a real item gives an answer or an Error") {
+  const std::string bytes = real_item("float32");
+  for (size_t n = 0; n < bytes.size(); ++n) CHECK(local_error(bytes.substr(0, n)).starts_with("zip_"));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const char mask : {'\1', '\x80', '\xFF'}) {
+      std::string copy = bytes;
+      copy[i] = static_cast<char>(copy[i] ^ mask);
+      local_error(copy);
+    }
+  }
+}
