@@ -1,6 +1,9 @@
-// A streaming JSON writer: 10^6 chunks go out without being held. Text that is not valid UTF-8 is written with U+FFFD for each bad byte.
+// A streaming JSON writer: 10^6 chunks go out without being held. Text that is not valid UTF-8 is written with U+FFFD for each bad byte;
+// control characters and bidirectional overrides as \uNNNN, so that the output is safe on a terminal and yet nothing is lost. Infinities
+// and NaN become null. Calls must nest as JSON does; that is not checked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -35,8 +38,11 @@ class JsonWriter {
 
  private:
   void separate();
+  JsonWriter& end(char bracket);
+  JsonWriter& raw_value(std::string_view literal);
   void text(std::string_view raw);
   void quoted(std::string_view raw);
+  size_t special(std::string_view raw);  // writes the first code point, escaped where needed; returns its bytes
   Out out_;
   std::string buffer_;
   unsigned indent_;

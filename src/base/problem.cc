@@ -33,14 +33,6 @@ static_assert(all_have_text());
 
 const Entry& entry_of(ProblemId id) { return kEntries[static_cast<size_t>(id)]; }
 
-// Code points that act on a terminal or reorder what is read, though they are valid text.
-constexpr bool is_unsafe(char32_t c) {
-  return c < 0x20 || (c >= 0x7F && c <= 0x9F)  // C0, DEL and C1: terminal escape codes begin with these (1B, 9B)
-         || c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069)  // bidi
-         || c == 0x2028 || c == 0x2029  // line and paragraph separator: a message stays one line
-         || c == 0xFEFF;                // byte order mark: invisible
-}
-
 void append_escape(std::string& out, const char* format, unsigned value) {
   char text[16];
   std::snprintf(text, sizeof text, format, value);
@@ -78,9 +70,9 @@ std::string escaped(std::string_view text) {
   while (!text.empty()) {
     const CodePoint c = first_code_point(text);
     const size_t size = c.size == 0 ? 1 : c.size;
-    if (c.size == 0 || (c.size == 1 && is_unsafe(c.value))) {
+    if (c.size == 0 || (c.size == 1 && acts_on_terminal(c.value))) {
       append_escape(out, "\\x%02x", static_cast<unsigned char>(text[0]));
-    } else if (is_unsafe(c.value)) {
+    } else if (acts_on_terminal(c.value)) {
       append_escape(out, "\\u{%04x}", static_cast<unsigned>(c.value));
     } else {
       out += text.substr(0, size);

@@ -14,4 +14,12 @@ struct CodePoint {
 // U+10FFFF.
 CodePoint first_code_point(std::string_view text);
 
+// Code points that act on a terminal or reorder what is read, though they are valid text. All lie below U+10000.
+constexpr bool acts_on_terminal(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F)  // C0, DEL and C1: terminal escape codes begin with these (1B, 9B)
+         || c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069)  // bidi
+         || c == 0x2028 || c == 0x2029  // line and paragraph separator: a message stays one line
+         || c == 0xFEFF;                // byte order mark: invisible
+}
+
 }  // namespace dcp

@@ -1,0 +1,153 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "base/utf8.h"
+
+namespace dcp {
+namespace {
+
+constexpr size_t kBlockBytes = 64 * 1024;  // what one call of `out` gets, about
+
+// Nearly all of what is written: copied in runs.
+constexpr bool is_plain(char c) { return c >= 0x20 && c <= 0x7E && c != '"' && c != '\\'; }
+
+template <class Number>
+std::string_view number_text(Number number, char (&space)[32]) {
+  const auto end = std::to_chars(space, space + sizeof space, number).ptr;
+  return {space, static_cast<size_t>(end - space)};
+}
+
+}  // namespace
+
+JsonWriter::JsonWriter(Out out, unsigned indent) : out_(std::move(out)), indent_(indent) {}
+
+// What comes before a key, an element or a closing bracket: the comma of the one before, and the line break.
+void JsonWriter::separate() {
+  if (std::exchange(after_key_, false) || levels_.empty()) return;
+  char& level = levels_.back();
+  if (level == '{' || level == '[') {
+    level = level == '{' ? '}' : ']';  // it now holds something
+  } else {
+    text(",");
+  }
+  if (indent_ > 0) text("\n" + std::string(levels_.size() * indent_, ' '));
+}
+
+void JsonWriter::text(std::string_view raw) {
+  buffer_ += raw;
+  if (buffer_.size() < kBlockBytes) return;
+  out_(buffer_);
+  buffer_.clear();
+}
+
+JsonWriter& JsonWriter::begin_object() {
+  separate();
+  levels_ += '{';
+  text("{");
+  return *this;
+}
+
+JsonWriter& JsonWriter::begin_array() {
+  separate();
+  levels_ += '[';
+  text("[");
+  return *this;
+}
+
+JsonWriter& JsonWriter::end_object() { return end('}'); }
+JsonWriter& JsonWriter::end_array() { return end(']'); }
+
+JsonWriter& JsonWriter::end(char bracket) {
+  const bool holds_something = levels_.back() == bracket;
+  levels_.pop_back();
+  if (holds_something && indent_ > 0) text("\n" + std::string(levels_.size() * indent_, ' '));
+  text({&bracket, 1});
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  separate();
+  quoted(name);
+  text(indent_ > 0 ? ": " : ":");
+  after_key_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(std::string_view string) {
+  separate();
+  quoted(string);
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(int64_t number) {
+  char space[32];
+  return raw_value(number_text(number, space));
+}
+
+JsonWriter& JsonWriter::value(uint64_t number) {
+  char space[32];
+  return raw_value(number_text(number, space));
+}
+
+// JSON has no infinities and no NaN.
+JsonWriter& JsonWriter::value(double number) {
+  if (!std::isfinite(number)) return null();
+  char space[32];
+  return raw_value(number_text(number, space));
+}
+
+JsonWriter& JsonWriter::value(bool flag) { return raw_value(flag ? "true" : "false"); }
+JsonWriter& JsonWriter::null() { return raw_value("null"); }
+
+JsonWriter& JsonWriter::raw_value(std::string_view literal) {
+  separate();
+  text(literal);
+  return *this;
+}
+
+// Beyond what JSON asks for, everything that acts on a terminal is escaped too: the reader of the JSON gets the same text back. All
+// of it lies below U+10000, so that four digits do.
+void JsonWriter::quoted(std::string_view raw) {
+  text("\"");
+  while (!raw.empty()) {
+    const auto plain = static_cast<size_t>(std::find_if_not(raw.begin(), raw.end(), is_plain) - raw.begin());
+    text(raw.substr(0, plain));
+    raw.remove_prefix(plain);
+    if (!raw.empty()) raw.remove_prefix(special(raw));
+  }
+  text("\"");
+}
+
+size_t JsonWriter::special(std::string_view raw) {
+  const CodePoint c = first_code_point(raw);
+  if (c.size == 0) {
+    text("\xEF\xBF\xBD");  // U+FFFD
+    return 1;
+  }
+  if (c.value == '"' || c.value == '\\') {
+    text("\\");
+    text(raw.substr(0, 1));
+  } else if (c.value == '\n') {
+    text("\\n");
+  } else if (acts_on_terminal(c.value)) {
+    char escape[16];
+    std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c.value));
+    text(escape);
+  } else {
+    text(raw.substr(0, c.size));
+  }
+  return c.size;
+}
+
+void JsonWriter::finish() {
+  buffer_ += '\n';
+  out_(buffer_);
+  buffer_.clear();
+}
+
+}  // namespace dcp

@@ -1,0 +1,81 @@
+#include "base/workers.h"
+
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/problem.h"
+
+namespace dcp {
+namespace {
+
+// Deals out ordinals and keeps the lowest failure. Under one lock, so that an ordinal once dealt always runs: every ordinal below a
+// failed one has then been dealt before it and is finished before anything is reported.
+class Dealer {
+ public:
+  Dealer(uint64_t count, const StopFlag& stop) : count_(count), stop_(stop) {}
+
+  std::optional<uint64_t> next() {
+    const std::lock_guard lock(mutex_);
+    if (next_ == count_ || failure_ || stop_.load() != 0) return std::nullopt;
+    return next_++;
+  }
+
+  void failed(uint64_t ordinal, std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    if (failure_ && ordinal > failed_ordinal_) return;
+    failure_ = std::move(failure);
+    failed_ordinal_ = ordinal;
+  }
+
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  const uint64_t count_;
+  const StopFlag& stop_;
+  uint64_t next_ = 0;
+  std::exception_ptr failure_;
+  uint64_t failed_ordinal_ = 0;
+};
+
+}  // namespace
+
+void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop,
+                  const std::function<void(unsigned worker, uint64_t ordinal)>& fn) {
+  Dealer dealer(count, stop);
+  const auto work = [&](unsigned worker) {
+    while (const std::optional<uint64_t> ordinal = dealer.next()) {
+      try {
+        fn(worker, *ordinal);
+      } catch (...) {
+        dealer.failed(*ordinal, std::current_exception());
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const uint64_t useful = std::min<uint64_t>(std::max(workers, 1u), count);
+    try {
+      for (unsigned worker = 1; worker < useful; ++worker) threads.emplace_back(work, worker);
+    } catch (const std::system_error&) {
+      // The machine gives no more threads (a process limit of a login node): the work is done by those there are.
+    }
+    work(0);
+  }  // joins
+
+  dealer.rethrow();
+  const int signal = stop.load();
+  if (signal != 0) fail(signal == SIGINT ? ProblemId::interrupted : ProblemId::terminated, Place{});
+}
+
+unsigned default_workers() { return std::clamp(std::thread::hardware_concurrency(), 4u, 16u); }
+
+}  // namespace dcp
