@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""dcpctl measured beside what else could do the work: ./dev bench [NAME...]
+
+On a shared or virtual machine one number says little: the first touch of memory and of page cache varies tenfold. So what is compared runs
+in interleaved pairs, nine of them, with a `sync` before each run; the minima are set against each other and the spread is printed.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent / "data"
+MIB = 1 << 20
+PAIRS = 9
+
+rows = []
+
+
+def row(name, value, limit="", note="", ok=None):
+    rows.append((name, value, limit, {True: "yes", False: "NO", None: ""}[ok], note))
+    print("  " + "  ".join(filter(None, rows[-1])), file=sys.stderr, flush=True)
+
+
+class Run:
+    """One process: wall seconds and the peak of its resident memory."""
+
+    def __init__(self, *command):
+        os.sync()
+        with tempfile.TemporaryFile() as errors:
+            start = time.perf_counter()
+            process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
+            self.seconds = time.perf_counter() - start
+            self.peak = usage.ru_maxrss * 1024
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                errors.seek(0)
+                sys.exit(f"bench: {command} ended with {process.returncode}\n{errors.read().decode()}")
+
+
+def spread(runs):
+    times = [r.seconds for r in runs]
+    return f"{min(times):.3g}-{max(times):.3g} s"
+
+
+def best(runs):
+    return min(r.seconds for r in runs)
+
+
+def peak(runs):
+    return max(r.peak for r in runs)
+
+
+class Bench:
+    def __init__(self, build, folder):
+        self.dcpctl, self.bare_copy, self.folder = build / "dcpctl", build / "bench_bare_copy", folder
+
+    def generate(self, size, tensors, layout="shard0"):
+        checkpoint = self.folder / "ckpt"
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        Run(self.dcpctl, "bench", "io", "--keep", checkpoint, "--bytes", size, "--world-size", 4, "--layout", layout,
+            "--tensors", tensors, "--dtype", "float32", "--generate-only")  # fmt: skip
+        return checkpoint
+
+    def output(self, name):
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        return path
+
+    def consolidate(self, checkpoint, name, *options):
+        return Run(self.dcpctl, "consolidate", checkpoint, self.output(name), "-j2", "--no-sync", "--quiet", *options)
+
+    # ---- the benchmarks; each is called by its name
+
+    def shard0(self, layout="shard0"):
+        """4 GiB of 32 float32 tensors on 4 ranks, rows split: consolidate beside a bare copy and beside format_utils"""
+        checkpoint = self.generate("4GiB", 32, layout)
+        data = sorted(checkpoint.glob("*.distcp"))
+        Run(self.bare_copy, self.output("copy"), *data)  # brings the source into the page cache
+        torch = [
+            Run(sys.executable, "-m", "torch.distributed.checkpoint.format_utils", "dcp_to_torch", checkpoint, self.output("torch.pt"))
+            for _ in range(2)
+        ]
+        self.output("torch.pt")
+        for kind in ("pt", "safetensors"):
+            copies, ours, capped = [], [], []
+            for _ in range(PAIRS):
+                copies.append(Run(self.bare_copy, self.output("copy"), *data))
+                self.output("copy")
+                ours.append(self.consolidate(checkpoint, f"out.{kind}"))
+                self.output(f"out.{kind}")
+            capped.append(self.consolidate(checkpoint, f"out.{kind}", "--max-memory", "256MiB"))
+            self.output(f"out.{kind}")
+            name = f"consolidate 4 GiB, {layout}, .{kind}"
+            ratio = best(ours) / best(copies)
+            row(name + " / bare copy", f"{ratio:.2f}", "<= 1.35", f"{spread(ours)} / {spread(copies)}", ratio <= 1.35)
+            gain = best(torch) / best(ours)
+            row("format_utils / " + name, f"{gain:.1f}", ">= 12", f"{spread(torch)}, {peak(torch) / MIB:.0f} MiB", gain >= 12)
+            row(name + ", peak memory with --max-memory 256MiB", f"{peak(capped) / MIB:.0f} MiB", "<= 256 MiB", "", peak(capped) <= 256 * MIB)
+
+    def shard1(self):
+        """the same, columns split"""
+        self.shard0("shard1")
+
+    def memory(self):
+        """peak memory under --max-memory 256MiB, whatever the input's size"""
+        for name, size, tensors in [("1 GiB", "1GiB", 32), ("8 GiB", "8GiB", 32), ("one tensor of 1 GiB", "1GiB", 1)]:
+            checkpoint = self.generate(size, tensors)
+            for kind in ("pt", "safetensors"):
+                run = self.consolidate(checkpoint, f"out.{kind}", "--max-memory", "256MiB")
+                row(f"{name} to .{kind}: peak memory", f"{run.peak / MIB:.0f} MiB", "<= 256 MiB", f"{run.seconds:.2f} s", run.peak <= 256 * MIB)
+                self.output(f"out.{kind}")
+
+    def small(self):
+        """100,000 small tensors"""
+        checkpoint = self.generate("64MiB", 100_000)
+        for kind in ("pt", "safetensors"):
+            runs = [self.consolidate(checkpoint, f"out.{kind}") for _ in range(3)]
+            row(f"100,000 tensors to .{kind}", f"{best(runs):.2f} s", "<= 3 s", f"{spread(runs)}, {peak(runs) / MIB:.0f} MiB", best(runs) <= 3)
+
+    def inspect(self):
+        """inspect of a small checkpoint, the whole process"""
+        runs = [Run(self.dcpctl, "inspect", DATA / "fsdp2_ws4" / "ckpt") for _ in range(50)]
+        row("inspect of a small checkpoint", f"{best(runs) * 1e3:.1f} ms", "<= 10 ms", spread(runs), best(runs) <= 0.01)
+
+    def million(self):
+        """.metadata of 1,000,000 chunks: inspect beside Python's pickle.load"""
+        checkpoint = self.folder / "million"
+        Run(sys.executable, HERE / "million_chunks.py", checkpoint)
+        load = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
+        ours, theirs = [], []
+        for i in range(PAIRS):
+            ours.append(Run(self.dcpctl, "inspect", checkpoint / ".metadata"))
+            if i < 2:  # a quarter of a minute each
+                theirs.append(Run(sys.executable, "-c", load, checkpoint / ".metadata"))
+        note = f"{spread(ours)}; pickle.load {spread(theirs)}, {peak(theirs) / MIB:.0f} MiB"
+        row("inspect of 1,000,000 chunks", f"{best(ours):.2f} s", "<= 1.5 s", note, best(ours) <= 1.5)
+        row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
+
+
+NAMES = ["shard0", "shard1", "memory", "small", "inspect", "million"]
+
+
+def table():
+    widths = [max(len(r[i]) for r in [*rows, HEAD]) for i in range(len(HEAD))]
+    for r in [HEAD, tuple("-" * w for w in widths), *rows]:
+        print("| " + " | ".join(cell.ljust(w) for cell, w in zip(r, widths)) + " |")
+
+
+HEAD = ("what", "measured", "aim", "met", "spread and more")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=Path, required=True, help="folder of dcpctl and bench_bare_copy")
+    parser.add_argument("--folder", type=Path, help="where the data goes for the time being (default: inside the build folder); 21 GiB free")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    arguments = parser.parse_args()
+    if arguments.list:
+        for name in NAMES:
+            print(f"{name:10}{getattr(Bench, name).__doc__}")
+        return
+    if unknown := set(arguments.names) - set(NAMES):
+        parser.error(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    with tempfile.TemporaryDirectory(dir=arguments.folder or arguments.build, prefix="bench-") as folder:
+        bench = Bench(arguments.build.resolve(), Path(folder).resolve())
+        for name in arguments.names or NAMES:
+            print(name, file=sys.stderr)
+            getattr(bench, name)()
+    table()
+    sys.exit(1 if any(r[3] == "NO" for r in rows) else 0)
+
+
+if __name__ == "__main__":
+    main()
