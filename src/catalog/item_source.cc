@@ -1,0 +1,87 @@
+#include "catalog/item_source.h"
+
+#include <algorithm>
+
+#include "format/zstd_stream.h"
+
+namespace dcp {
+namespace {
+
+// torch's own head (local header, data.pkl, the next headers) ends before 832, its tail (directory and end records) within 800.
+constexpr uint64_t kEnds = 1024;
+constexpr uint64_t kSmallItem = 64 * 1024;
+constexpr uint64_t kReadAhead = 256 * 1024;
+
+}  // namespace
+
+void SliceSource::fill(Window& window, uint64_t begin, uint64_t end) {
+  end = std::min(end, file_bytes_);
+  window.begin = begin;
+  window.bytes.resize(end - begin);
+  read_exact(io_, file_->get(), begin, window.bytes);
+  bytes_read_ += end - begin;
+}
+
+void SliceSource::go_to(uint64_t offset, uint64_t length, uint64_t run_end) {
+  offset_ = offset;
+  length_ = length;
+  if (windows_[1].holds(offset, std::min(length, kEnds))) std::swap(windows_[0], windows_[1]);
+  const uint64_t end = offset + length;
+  if (length <= kSmallItem) {
+    if (!windows_[0].holds(offset, length)) fill(windows_[0], offset, std::max(end, std::min(run_end, offset + kReadAhead)));
+    return;
+  }
+  if (!windows_[0].holds(offset, kEnds)) fill(windows_[0], offset, offset + kEnds);
+  if (!windows_[1].holds(end - kEnds, kEnds)) fill(windows_[1], end - kEnds, std::max(end, std::min(run_end, end + kEnds)));
+}
+
+Bytes SliceSource::at(uint64_t offset, uint64_t length) {
+  const uint64_t begin = offset_ + offset;
+  for (const Window& w : windows_)
+    if (w.holds(begin, length)) return Bytes(w.bytes).subspan(begin - w.begin, length);
+  fill(windows_[2], begin, begin + length);
+  return windows_[2].bytes;
+}
+
+void EndsSource::append(Bytes bytes) {
+  size_ += bytes.size();
+  const uint64_t to_head = std::min<uint64_t>(kKept - head_.size(), bytes.size());
+  head_.insert(head_.end(), bytes.begin(), bytes.begin() + static_cast<int64_t>(to_head));
+  tail_.insert(tail_.end(), bytes.begin(), bytes.end());
+  if (tail_.size() > 2 * kKept) tail_.erase(tail_.begin(), tail_.end() - static_cast<int64_t>(kKept));
+}
+
+Bytes EndsSource::at(uint64_t offset, uint64_t length) {
+  if (offset + length <= head_.size()) return Bytes(head_).subspan(offset, length);
+  const uint64_t tail_begin = size_ - tail_.size();
+  if (offset >= tail_begin) return Bytes(tail_).subspan(offset - tail_begin, length);
+  Place place = place_;
+  place.offset = offset;
+  fail(ProblemId::over_limit, place, "a pickle or directory " + std::to_string(offset) + " bytes into a transformed item",
+       "within its first or last " + std::to_string(kKept) + " bytes");
+}
+
+void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::string_view key, uint64_t cap, const std::function<void(Bytes)>& sink) {
+  const Item& i = catalog.items[item];
+  const Place place = catalog.place_of(item, key);
+  const std::vector<std::string>& transforms = catalog.transforms[i.transforms];
+  for (const std::string& t : transforms)
+    if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
+  // Several zstd layers would be several readers in a row; no writer makes them.
+  if (transforms.size() > 1) fail(ProblemId::transform_unknown, place, std::to_string(transforms.size()) + " transforms in a row");
+  const auto file = files.open(i.file);
+  uint64_t at = i.offset;
+  const uint64_t end = i.offset + i.length;
+  ZstdReader reader(
+      [&](MutableBytes buffer) {
+        const uint64_t n = std::min<uint64_t>(buffer.size(), end - at);
+        read_exact(files.io(), file->get(), at, buffer.first(n));
+        at += n;
+        return static_cast<size_t>(n);
+      },
+      cap, place);
+  std::vector<std::byte> block(kReadAhead);
+  while (const size_t n = reader.read(block)) sink(Bytes(block).first(n));
+}
+
+}  // namespace dcp

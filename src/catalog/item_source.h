@@ -1,0 +1,73 @@
+// ItemSource over files: a slice of a data file behind two small windows, or the decoded stream of a transformed item.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/io.h"
+#include "catalog/data_files.h"
+#include "format/torch_item.h"
+
+namespace dcp {
+
+// Items of one data file in ascending order of offset. `go_to` fetches what is needed of an item in as few reads as possible: all of a
+// small one and of the small ones that follow it; the head of a large one, and its tail together with the head of the next.
+class SliceSource : public ItemSource {
+ public:
+  SliceSource(Io& io, std::shared_ptr<const OpenFile> file, uint64_t file_bytes) : io_(io), file_(std::move(file)), file_bytes_(file_bytes) {}
+  // `run_end`: end of the last item that will be asked for in this file and whose bytes follow closely.
+  void go_to(uint64_t offset, uint64_t length, uint64_t run_end);
+  uint64_t size() const override { return length_; }
+  Bytes at(uint64_t offset, uint64_t length) override;
+  uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  struct Window {
+    uint64_t begin = 0;
+    std::vector<std::byte> bytes;
+    bool holds(uint64_t offset, uint64_t length) const { return offset >= begin && offset + length <= begin + bytes.size(); }
+  };
+  void fill(Window& window, uint64_t begin, uint64_t end);
+
+  Io& io_;
+  std::shared_ptr<const OpenFile> file_;
+  uint64_t file_bytes_;
+  uint64_t offset_ = 0;
+  uint64_t length_ = 0;
+  std::array<Window, 3> windows_;  // head of this item, its tail (and the next head), anything else
+  uint64_t bytes_read_ = 0;
+};
+
+// An archive in memory.
+class MemorySource : public ItemSource {
+ public:
+  explicit MemorySource(Bytes bytes) : bytes_(bytes) {}
+  uint64_t size() const override { return bytes_.size(); }
+  Bytes at(uint64_t offset, uint64_t length) override { return bytes_.subspan(offset, length); }
+
+ private:
+  Bytes bytes_;
+};
+
+// The decoded bytes of a transformed item that matter for its facts: the first and the last kKept bytes. The rest is decoded and
+// dropped; an archive whose directory or pickle lies elsewhere is refused (torch writes the pickle first and the directory last).
+class EndsSource : public ItemSource {
+ public:
+  static constexpr uint64_t kKept = 1 << 20;
+  explicit EndsSource(Place place) : place_(std::move(place)) {}
+  void append(Bytes bytes);
+  uint64_t size() const override { return size_; }
+  Bytes at(uint64_t offset, uint64_t length) override;
+
+ private:
+  Place place_;
+  uint64_t size_ = 0;
+  std::vector<std::byte> head_;
+  std::vector<std::byte> tail_;  // the last bytes, at most 2 * kKept
+};
+
+// Pulls the decoded bytes of a transformed item, `sink` by block, at most `cap` in all. Throws transform_unknown, zstd_*.
+void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::string_view key, uint64_t cap, const std::function<void(Bytes)>& sink);
+
+}  // namespace dcp

@@ -1,0 +1,59 @@
+// Reads the small parts of items that planning needs, in file order: where each payload starts, its stored dtype and strides, flags,
+// CRC; and the pickles of byte items. One read serves the tail of an item and the head of the next.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/workers.h"
+#include "catalog/catalog.h"
+#include "catalog/data_files.h"
+#include "format/blob.h"
+#include "format/torch_item.h"
+
+namespace dcp {
+
+// Facts of one tensor item, 40 bytes. Positions are in the file, or, for a transformed item, in its decoded stream.
+struct ItemInfo {
+  uint64_t record = 0;        // first byte of the storage's record
+  uint64_t record_bytes = 0;  // what the CRC covers
+  uint64_t strides_at = 0;    // in Resolved::strides: storage offset, then rank strides, in elements; 0: row-major from the first byte
+  uint32_t crc = 0;
+  DType dtype{};              // as stored
+  bool resolved = false;
+  bool opaque = false;        // not a plain strided tensor: a BlobItem in Resolved::blobs
+  bool has_crc = false;
+  bool swap = false;          // stored big-endian
+  bool conj = false;
+  bool neg = false;
+};
+
+// A byte item or an opaque tensor item: its pickle and the storages that the pickle names, at positions in the file.
+struct ResolvedBlob {
+  BlobItem item;
+  std::vector<std::byte> decoded;  // of a transformed item: its decoded archive, which positions then refer to
+};
+
+struct Resolved {
+  std::vector<ItemInfo> items;     // by ItemId; only those asked for are resolved
+  std::vector<int64_t> strides;    // [0] is unused
+  std::map<ItemId, ResolvedBlob> blobs;
+  uint64_t bytes_read = 0;
+
+  uint64_t memory_bytes() const;
+};
+
+struct ResolveOptions {
+  unsigned workers = 1;
+  Limits limits;
+  bool verify = true;  // check the CRC of byte items' pickles
+};
+
+// The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,
+// check_item). Throws what the format room throws, chunk_shape_differs, dtype_unknown, transform_unknown.
+Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
+                 const ResolveOptions& options, const StopFlag& stop);
+
+}  // namespace dcp

@@ -1,0 +1,33 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+
+namespace dcp {
+
+uint64_t Plan::memory_bytes() const {
+  uint64_t bytes = tensors.capacity() * sizeof(PlanTensor) + regions.capacity() * sizeof(Region) + copies.capacity() * sizeof(CopyRange) +
+                   numbers.capacity() * sizeof(int64_t) + groups.capacity() * sizeof(Group) + checks.capacity();
+  for (const Literal& l : literals) bytes += l.bytes.capacity() + sizeof(Literal);
+  for (const OutputFile& f : files) bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);
+  return bytes;
+}
+
+const Group& Plan::group_of(uint64_t ordinal) const {
+  return *std::prev(std::ranges::upper_bound(groups, ordinal, {}, &Group::first_unit));
+}
+
+void unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, std::vector<int64_t>& offsets, std::vector<int64_t>& sizes) {
+  const Tensor& t = catalog.tensors[plan.tensors[group.first].id];
+  const Dims dims = catalog.dims(t);
+  offsets.resize(t.rank);
+  sizes.resize(t.rank);
+  for (size_t d = t.rank; d-- > 0;) {
+    const int64_t step = plan.numbers[group.steps_at + d];
+    const auto cells = static_cast<uint64_t>((dims[d] + step - 1) / step);
+    offsets[d] = static_cast<int64_t>(k % cells) * step;
+    sizes[d] = std::min(step, dims[d] - offsets[d]);
+    k /= cells;
+  }
+}
+
+}  // namespace dcp

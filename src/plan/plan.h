@@ -1,0 +1,132 @@
+// The plan: output files with their final sizes, where every payload goes, and the units of work. A value: a pure function of catalog,
+// resolved facts and options. Nothing is read to make it, `--dry-run` prints it, and what is printed is what is run.
+//
+// Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it is its turn.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/resolve.h"
+#include "format/torch_archive.h"
+
+namespace dcp {
+
+// One output payload: a box of a tensor, row-major, little-endian, in `dtype`.
+struct Region {
+  uint64_t file_offset = 0;    // of the first element, in bytes
+  uint64_t box_at = 0;         // in Plan::numbers: rank offsets, then rank sizes
+  uint32_t tensor = 0;         // in Plan::tensors
+  uint32_t file = 0;           // in Plan::files
+  DType dtype{};
+};
+
+// Bytes known now: headers, pickles, an index.
+struct Literal {
+  uint32_t file = 0;
+  uint64_t file_offset = 0;
+  std::string bytes;
+};
+
+// Bytes copied as they are: storages of byte items and of opaque tensors.
+struct CopyRange {
+  ItemId item = 0;
+  bool from_decoded = false;   // source_offset is in Resolved::blobs[item].decoded, else in the item's file
+  uint64_t source_offset = 0;
+  uint64_t bytes = 0;
+  uint32_t crc = 0;            // of the source record
+  bool has_crc = false;
+  uint32_t file = 0;
+  uint64_t file_offset = 0;
+};
+
+// How the CRC of a chunk's source record gets checked.
+enum class CrcCheck : uint8_t {
+  kFromUnits,     // the units read each byte of the record exactly once
+  kSeparatePass,  // strides or a storage larger than its tensor: a pass of its own over the record
+  kNone,          // the writer computed none, or checking is switched off
+};
+
+// A selected tensor. Its regions are regions[first_region, first_region + region_count).
+struct PlanTensor {
+  TensorId id = 0;
+  uint32_t first_region = 0;
+  uint32_t region_count = 0;
+};
+
+// Units are numbered through the groups; unit `first_unit + k` is the k-th of its group.
+struct Group {
+  enum class Kind : uint8_t {
+    kGrid,    // one tensor cut into boxes: along dim d every steps[d] elements; unit k in row-major order of the grid
+    kBatch,   // `count` whole small tensors from `first` on, one unit
+    kStream,  // one tensor with transformed chunks: unit k decodes the k-th chunk from front to back and scatters it
+    kCopy,    // CopyRange `first`, unit k its k-th kPassBytes
+    kCheck,   // the record of item `first`, unit k its k-th kPassBytes: read for its CRC only
+  };
+  Kind kind = Kind::kGrid;
+  uint32_t first = 0;      // PlanTensor, CopyRange or ItemId
+  uint32_t count = 0;      // kBatch
+  uint64_t steps_at = 0;   // kGrid: in Plan::numbers, rank steps
+  uint64_t first_unit = 0;
+  uint64_t units = 0;
+};
+inline constexpr uint64_t kPassBytes = 4 << 20;
+
+// What the payload of a record of an output archive is, for its CRC.
+struct ArchivePayload {
+  enum class Kind : uint8_t { kLiteral, kRegion, kCopy };
+  Kind kind = Kind::kLiteral;
+  uint32_t index = 0;
+};
+
+struct OutputFile {
+  std::string name;                             // inside the output folder; "" where the output is one file
+  uint64_t bytes = 0;
+  std::optional<TorchArchiveLayout> archive;    // then everything that is not payload is written last, when CRCs are known
+  std::vector<ArchivePayload> payloads;         // by record of the archive
+};
+
+// A fact for the report: which key, and what about it.
+struct KeyNote {
+  std::string key;
+  std::string text;
+};
+
+struct Plan {
+  bool folder = false;                 // the output is a folder of `files`, committed by the last of them
+  std::vector<OutputFile> files;
+  std::vector<PlanTensor> tensors;
+  std::vector<Region> regions;
+  std::vector<Literal> literals;
+  std::vector<CopyRange> copies;
+  std::vector<int64_t> numbers;        // boxes of regions, steps of groups
+  std::vector<Group> groups;
+  std::vector<CrcCheck> checks;        // by ItemId; meaningful for resolved tensor items
+  uint64_t units = 0;
+
+  uint64_t bytes_to_read = 0;          // from data files, by units
+  uint64_t bytes_to_write = 0;         // sizes of all files
+  uint64_t tensor_bytes = 0;           // of the outputs' payloads
+  uint64_t largest_tensor = 0;         // bytes
+  uint64_t worker_bytes = 0;           // buffers that one worker needs at most
+  uint64_t unchecked_records = 0;      // records whose writer computed no CRC
+  uint64_t elements = 0;
+
+  std::vector<std::string> unsafe_globals;  // that torch.load(weights_only=True) will refuse, distinct, sorted
+  std::vector<KeyNote> unsafe;              // byte items that hold them
+  std::vector<KeyNote> converted;           // stored dtype differs from the metadata's
+  std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
+  uint64_t left_out_blobs = 0;
+
+  uint64_t memory_bytes() const;
+  // The group that unit `ordinal` belongs to.
+  const Group& group_of(uint64_t ordinal) const;
+};
+
+// The box of unit `k` of a kGrid group.
+void unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, std::vector<int64_t>& offsets, std::vector<int64_t>& sizes);
+
+}  // namespace dcp

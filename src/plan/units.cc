@@ -1,0 +1,191 @@
+#include "plan/units.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dcp {
+namespace {
+
+// What the source chunks of a tensor mean for its cut.
+struct Shape {
+  uint64_t element = 1;     // bytes, of the larger of stored and output
+  bool transformed = false;
+  int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
+  std::vector<int64_t> chunk_sizes;  // of the smallest chunk extent on each dim
+};
+
+class Cutter {
+ public:
+  Cutter(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options)
+      : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options) {}
+
+  void run() {
+    plan_.checks.assign(catalog_.items.size(), CrcCheck::kNone);
+    for (uint32_t c = 0; c < plan_.copies.size(); ++c) {
+      add({.kind = Group::Kind::kCopy, .first = c, .units = passes(plan_.copies[c].bytes)});
+      plan_.bytes_to_read += plan_.copies[c].bytes;
+      need(kPassBytes);
+    }
+    for (uint32_t t = 0; t < plan_.tensors.size(); ++t) tensor(t);
+    end_batch();
+    for (ItemId item : separate_) {
+      add({.kind = Group::Kind::kCheck, .first = item, .units = passes(resolved_.items[item].record_bytes)});
+      plan_.bytes_to_read += resolved_.items[item].record_bytes;
+      need(kPassBytes);
+    }
+  }
+
+ private:
+  static uint64_t passes(uint64_t bytes) { return (bytes + kPassBytes - 1) / kPassBytes; }
+  void need(uint64_t bytes) { plan_.worker_bytes = std::max(plan_.worker_bytes, bytes); }
+  void add(Group g) {
+    if (g.units == 0) return;
+    g.first_unit = plan_.units;
+    plan_.units += g.units;
+    plan_.groups.push_back(g);
+  }
+
+  void tensor(uint32_t index) {
+    const Tensor& t = catalog_.tensors[plan_.tensors[index].id];
+    const Dims dims = catalog_.dims(t);
+    const Shape s = look(index, t);
+    const uint64_t elements = volume(dims);
+    plan_.elements += elements;
+    if (elements == 0) return;
+    if (s.transformed) {
+      end_batch();
+      add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
+      need(4 * kPassBytes);
+      return;
+    }
+    if (elements * s.element <= options_.unit_bytes / 2) return batch(index, elements * s.element);
+    end_batch();
+    const std::vector<int64_t> steps = steps_for(dims, s);
+    uint64_t units = 1, box = s.element;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      units *= static_cast<uint64_t>((dims[d] + steps[d] - 1) / steps[d]);
+      box *= static_cast<uint64_t>(steps[d]);
+    }
+    const uint64_t at = plan_.numbers.size();
+    plan_.numbers.insert(plan_.numbers.end(), steps.begin(), steps.end());
+    add({.kind = Group::Kind::kGrid, .first = index, .steps_at = at, .units = units});
+    need(buffers(box, s));
+  }
+
+  // Assembled box, source run, and a packed or converted copy; spans of strided sources may hold up to four times what is used.
+  static uint64_t buffers(uint64_t box, const Shape& s) { return 3 * box + (s.fastest >= 0 ? 4 * box : 0); }
+
+  // Also decides how each chunk's CRC is checked.
+  Shape look(uint32_t index, const Tensor& t) {
+    const Dims dims = catalog_.dims(t);
+    Shape s{.element = 1, .chunk_sizes = {dims.begin(), dims.end()}};
+    const PlanTensor& p = plan_.tensors[index];
+    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
+    for (uint32_t c = 0; c < t.chunk_count; ++c) {
+      const BoxView box = catalog_.box(t, c);
+      const uint64_t elements = volume(box.sizes);
+      if (elements == 0) continue;
+      const ItemId item = catalog_.item_of(t, c);
+      const ItemInfo& info = resolved_.items[item];
+      s.element = std::max(s.element, bytes_of(info.dtype));
+      for (size_t d = 0; d < dims.size(); ++d) s.chunk_sizes[d] = std::min(s.chunk_sizes[d], box.sizes[d]);
+      if (catalog_.items[item].transforms != 0) s.transformed = true;
+      if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
+      plan_.bytes_to_read += catalog_.items[item].transforms != 0 ? catalog_.items[item].length : elements * bytes_of(info.dtype);
+      check(item, info, elements);
+    }
+    return s;
+  }
+
+  void check(ItemId item, const ItemInfo& info, uint64_t elements) {
+    if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
+    if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
+    const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
+    // A transformed record is decoded from front to back, so its bytes are all seen whatever the strides.
+    const bool from_units = exact || catalog_.items[item].transforms != 0;
+    plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
+    if (!from_units) separate_.push_back(item);
+  }
+
+  // The dim whose neighbours are neighbours in the storage; -1 if that is the last dim anyway, where row order is good order.
+  int fastest_dim(const ItemInfo& info, Dims sizes) const {
+    const int64_t* strides = resolved_.strides.data() + info.strides_at + 1;
+    int fastest = -1;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] > 1 && (fastest < 0 || strides[d] < strides[fastest])) fastest = static_cast<int>(d);
+    return fastest == static_cast<int>(sizes.size()) - 1 ? -1 : fastest;
+  }
+
+  void batch(uint32_t index, uint64_t bytes) {
+    if (batch_count_ > 0 && (batch_bytes_ + bytes > options_.unit_bytes || batch_count_ == 1024)) end_batch();
+    if (batch_count_ == 0) batch_first_ = index;
+    // An empty tensor between two small ones stays in the batch: it has no pieces.
+    batch_count_ = index - batch_first_ + 1;
+    batch_bytes_ += bytes;
+    need(7 * bytes);
+  }
+  void end_batch() {
+    if (batch_count_ > 0) add({.kind = Group::Kind::kBatch, .first = batch_first_, .count = batch_count_, .units = 1});
+    batch_count_ = 0;
+    batch_bytes_ = 0;
+  }
+
+  // A band: leading dims fixed, one dim ranged, the rest full. Where the runs that a band leaves on the source side would be short
+  // (columns over many ranks, a column-major chunk), a block: two dims ranged.
+  std::vector<int64_t> steps_for(Dims dims, const Shape& s) const {
+    std::vector<int64_t> steps(dims.size(), 1);
+    uint64_t row = s.element;  // bytes of one index of `dim`, all later dims full
+    size_t dim = dims.size();
+    while (dim > 0 && row * static_cast<uint64_t>(dims[dim - 1]) <= options_.unit_bytes) {
+      --dim;
+      row *= static_cast<uint64_t>(dims[dim]);
+      steps[dim] = dims[dim];
+    }
+    // Not the whole tensor, or it would be in a batch; dim == 0 only for one between half a unit and a unit.
+    if (dim == 0) return steps;
+    --dim;
+    steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims[dim]);
+    if (s.fastest >= 0) return block(dims, s, static_cast<size_t>(s.fastest), dims.size() - 1, 4 * options_.unit_bytes);
+    uint64_t chunk_row = s.element;
+    size_t cut = dims.size();  // the first dim after `dim` on which chunks are partial
+    for (size_t d = dims.size(); d-- > dim + 1;) {
+      chunk_row *= static_cast<uint64_t>(std::max<int64_t>(s.chunk_sizes[d], 1));
+      if (s.chunk_sizes[d] < dims[d]) cut = d;
+    }
+    if (cut == dims.size() || chunk_row * static_cast<uint64_t>(steps[dim]) >= options_.least_run) return steps;
+    return block(dims, s, dim, cut, options_.unit_bytes);
+  }
+
+  // `rows` ranges along the source's direction, `columns` along the output's: long enough for a good write, the rest of the unit in rows.
+  std::vector<int64_t> block(Dims dims, const Shape& s, size_t rows, size_t columns, uint64_t unit_bytes) const {
+    std::vector<int64_t> steps(dims.size(), 1);
+    uint64_t column = s.element;
+    for (size_t d = columns + 1; d < dims.size(); ++d) {
+      steps[d] = dims[d];
+      column *= static_cast<uint64_t>(dims[d]);
+    }
+    const auto fit = [](uint64_t bytes, uint64_t each, int64_t most) {
+      return std::clamp<int64_t>(static_cast<int64_t>(bytes / std::max<uint64_t>(each, 1)), 1, most);
+    };
+    steps[columns] = fit(std::max(options_.least_run, column), column, dims[columns]);
+    steps[rows] = fit(unit_bytes, column * static_cast<uint64_t>(steps[columns]), dims[rows]);
+    return steps;
+  }
+
+  Plan& plan_;
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const UnitOptions& options_;
+  std::vector<ItemId> separate_;
+  uint32_t batch_first_ = 0;
+  uint32_t batch_count_ = 0;
+  uint64_t batch_bytes_ = 0;
+};
+
+}  // namespace
+
+void cut_into_units(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options) {
+  Cutter(plan, catalog, resolved, options).run();
+}
+
+}  // namespace dcp

@@ -1,0 +1,17 @@
+// Cuts the work of a plan into units.
+#pragma once
+
+#include "plan/plan.h"
+
+namespace dcp {
+
+struct UnitOptions {
+  uint64_t unit_bytes = 1 << 20;  // target size of a unit, in output bytes
+  uint64_t least_run = 4096;      // shortest run worth a read or write of its own
+  bool verify = true;             // check the CRC of what is read
+};
+
+// Fills groups, checks, units, bytes_to_read, worker_bytes from files, tensors, regions and copies.
+void cut_into_units(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options);
+
+}  // namespace dcp
