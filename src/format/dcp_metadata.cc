@@ -1,0 +1,437 @@
+// Objects of a `.metadata` pickle below its root. Sources: torch/distributed/checkpoint/{metadata,filesystem}.py, torch 2.0 to 2.15;
+// torch/distributed/_shard/checkpoint/, torch 1.13; torch/distributed/_shard/sharded_tensor/metadata.py.
+#include "format/dcp_metadata.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "format/dcp_metadata_handler.h"
+
+namespace dcp {
+
+const MetadataHandler::KnownGlobal MetadataHandler::kKnownGlobals[] = {
+    {"torch.distributed.checkpoint.metadata", "Metadata", kMetadata},
+    {"torch.distributed.checkpoint.metadata", "TensorStorageMetadata", kTensor},
+    {"torch.distributed.checkpoint.metadata", "ChunkStorageMetadata", kChunk},
+    {"torch.distributed.checkpoint.metadata", "BytesStorageMetadata", kBlob},
+    {"torch.distributed.checkpoint.metadata", "MetadataIndex", kIndex},
+    {"torch.distributed.checkpoint.metadata", "TensorProperties", kProperties},
+    {"torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING", kMemoryFormat},
+    {"torch.distributed.checkpoint.metadata", "StorageMeta", kStorageMeta},
+    {"torch.distributed.checkpoint.filesystem", "_StorageInfo", kStorageInfo},
+    // torch <= 2.2
+    {"torch.distributed._shard.sharded_tensor.metadata", "TensorProperties", kProperties},
+    {"torch.distributed._shard.sharded_tensor.metadata", "MEM_FORMAT_ENCODING", kMemoryFormat},
+    // torch 1.13
+    {"torch.distributed._shard.checkpoint.metadata", "Metadata", kMetadata},
+    {"torch.distributed._shard.checkpoint.metadata", "TensorStorageMetadata", kTensor},
+    {"torch.distributed._shard.checkpoint.metadata", "ChunkStorageMetadata", kChunk},
+    {"torch.distributed._shard.checkpoint.metadata", "BytesStorageMetadata", kBlob},
+    {"torch.distributed._shard.checkpoint.metadata", "MetadataIndex", kIndex},
+    {"torch.distributed._shard.checkpoint.filesystem", "_StorageInfo", kStorageInfo},
+    {"torch", "Size", kSize},
+    {"torch.serialization", "_get_layout", kGetLayout},
+    {"builtins", "getattr", kGetattr},
+    {"__builtin__", "getattr", kGetattr},  // protocol 2
+    {"pathlib", "PosixPath", kPath},
+    {"pathlib", "WindowsPath", kPath},
+    {"pathlib._local", "PosixPath", kPath},  // CPython 3.13
+    {"pathlib._local", "WindowsPath", kPath},
+};
+
+Value MetadataHandler::global(PickleMachine&, std::string_view module, std::string_view name) {
+  const auto [found, is_new] = global_numbers_.try_emplace({module, name}, static_cast<uint32_t>(globals_.size()));
+  if (is_new) {
+    Global g{.module = module, .name = name};
+    const auto* known = std::find_if(std::begin(kKnownGlobals), std::end(kKnownGlobals),
+                                     [&](const KnownGlobal& k) { return k.name == name && k.module == module; });
+    if (known != std::end(kKnownGlobals)) g.cls = known->cls;
+    if (const auto dtype = module == "torch" ? dtype_named(name) : std::nullopt) {
+      g.cls = kDType;
+      g.dtype = *dtype;
+    }
+    g.foreign = g.cls == kUnknown;
+    if (module.starts_with("torch.distributed._shard.checkpoint.")) content_.old_module_names = true;
+    if (g.cls == kProperties && module.starts_with("torch.distributed._shard.")) content_.old_properties_module = true;
+    if (module == "pathlib._local") content_.python313_path = true;
+    globals_.push_back(g);
+  }
+  const uint32_t number = found->second;
+  if (globals_[number].cls == kDType) return typed(kDType, 0, number);
+  return {.kind = Kind::kGlobal, .n = number};
+}
+
+Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments) {
+  const auto argument = [&](uint32_t i) { return i < arguments.n ? m.element(arguments, i) : Value{}; };
+  switch (globals_[callable.n].cls) {
+    case kSize:
+      return arguments.n == 0 ? typed(kSize, content_.ints.size()) : size_of(m, argument(0));
+    case kGetLayout:
+      return typed(kGetLayout, 0, m.is_text(argument(0), "torch.strided") ? 1 : 0);
+    case kMemoryFormat:
+      return typed(kMemoryFormat);
+    case kGetattr: {
+      // How CPython 3.11.2 pickles an enum member. Anywhere else getattr is a way to reach any function, and stays opaque.
+      const Value owner = argument(0);
+      const Value member = argument(1);
+      const bool is_member = m.is_text(member, "TORCH_CONTIGUOUS_FORMAT") || m.is_text(member, "TORCH_CHANNELS_LAST") ||
+                             m.is_text(member, "TORCH_PRESERVE_FORMAT");
+      if (owner.kind == Kind::kGlobal && globals_[owner.n].cls == kMemoryFormat && is_member) return typed(kMemoryFormat);
+      globals_[callable.n].foreign = true;
+      return opaque(callable);
+    }
+    default:
+      return opaque(callable);
+  }
+}
+
+Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {
+  switch (globals_[cls.n].cls) {
+    case kMetadata:
+    case kTensor:
+    case kChunk:
+    case kIndex:
+    case kStorageInfo:
+    case kProperties:
+    case kStorageMeta:
+      return m.open(cls.n);
+    // Without fields there is no BUILD (CPython <= 3.13 at least), so it is complete at once; an empty BUILD may follow.
+    case kBlob:
+      return typed(kBlob);
+    default:
+      return opaque(cls);
+  }
+}
+
+Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
+  if (is(object, kBlob)) return object;
+  if (object.kind != Kind::kOpen) m.fail_operand(object, "an object to give a state");
+  switch (globals_[object.n].cls) {
+    case kMetadata:
+      return build_root(m, state);
+    case kTensor:
+      return build_tensor(m, state);
+    case kChunk:
+      return build_chunk(m, state);
+    case kIndex:
+      return build_index(m, state);
+    case kStorageInfo:
+      return build_info(m, state);
+    case kProperties:
+      return build_properties(m, state);
+    default:
+      return build_storage_meta(m, state);
+  }
+}
+
+Value MetadataHandler::persistent(PickleMachine& m, Value id) {
+  fail(ProblemId::metadata_not_dcp, m.place(), "a persistent id: " + describe(m, id), "a pickle without them");
+}
+
+// --- numbers
+
+Value MetadataHandler::size_of(PickleMachine& m, const Value& numbers) {
+  if (is(numbers, kSize)) return numbers;
+  if (numbers.kind != Kind::kTuple && numbers.kind != Kind::kList) {
+    fail(ProblemId::metadata_number, place_of(m), "torch.Size of " + describe(m, numbers), "integers");
+  }
+  const Value size = typed(kSize, content_.ints.size());
+  uint32_t rank = 0;
+  Value v;
+  for (auto it = m.items(numbers); it.next(v); ++rank) {
+    if (v.kind != Kind::kInt) fail(ProblemId::metadata_number, place_of(m), "torch.Size with " + describe(m, v), "integers");
+    if (rank == limits_.tensor_rank) fail_limit(m, "torch.Size of more numbers", limits_.tensor_rank);
+    content_.ints.push_back(v.integer());
+  }
+  return typed(kSize, size.payload, rank);
+}
+
+// A size whose numbers are 0 or more. Not done when a torch.Size is read: in planner data it may hold anything.
+Value MetadataHandler::checked_size(PickleMachine& m, std::string_view field, const Value& v, Key key) {
+  if (!is(v, kSize) && v.kind != Kind::kTuple && v.kind != Kind::kList) fail_field(m, field, v, "torch.Size", key);
+  const Value size = size_of(m, v);
+  for (uint32_t i = 0; i < size.n; ++i) {
+    const int64_t number = content_.ints[size.payload + i];
+    if (number < 0) fail(ProblemId::metadata_number, place_of(m, key), std::string(field) + " with " + std::to_string(number), "0 or more");
+  }
+  return size;
+}
+
+uint64_t MetadataHandler::checked_number(const PickleMachine& m, std::string_view field, const Value& v) const {
+  if (v.kind != Kind::kInt || v.integer() < 0) {
+    fail(ProblemId::metadata_number, place_of(m), std::string(field) + " " + describe(m, v), "an integer, 0 or more");
+  }
+  return v.payload;
+}
+
+// --- state_dict_metadata: tensors
+
+// The state is a tuple; its length tells the release (6 fields since torch 2.15). Forks write shorter ones: what is there counts by
+// position. `strides` (field 6) is that of one rank's tensor at planning and describes no stored bytes: it is not read.
+Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
+  Value dtype;
+  Value layout;
+  Value requires_grad;
+  uint32_t fields = 0;
+  if (state.kind == Kind::kTuple) {
+    const auto field = [&](uint32_t i) { return i < state.n ? m.element(state, i) : Value{}; };
+    fields = state.n;
+    dtype = field(0);
+    layout = field(1);
+    requires_grad = field(2);
+  } else {
+    for_fields(m, "TensorProperties", state, [&](std::string_view name, const Value& v) {
+      ++fields;
+      if (name == "dtype") dtype = v;
+      if (name == "layout") layout = v;
+      if (name == "requires_grad") requires_grad = v;
+    });
+  }
+  content_.properties_fields = std::max(content_.properties_fields, fields);
+  // A dtype that this table lacks is still a global of torch.
+  const bool is_dtype = is(dtype, kDType) || (dtype.kind == Kind::kGlobal && globals_[dtype.n].module == "torch");
+  if (!is_dtype) fail_field(m, "TensorProperties.dtype", dtype, "a dtype of torch");
+  const bool strided = layout.kind == Kind::kUnset || (is(layout, kGetLayout) && layout.n == 1);
+  const bool grad = requires_grad.kind == Kind::kBool && requires_grad.payload == 1;
+  return typed(kProperties, dtype.n, (strided ? kStrided : 0) | (grad ? kRequiresGrad : 0));
+}
+
+Value MetadataHandler::build_chunk(PickleMachine& m, const Value& state) {
+  Value offsets;
+  Value sizes;
+  for_fields(m, "ChunkStorageMetadata", state, [&](std::string_view name, const Value& v) {
+    if (name == "offsets")
+      offsets = v;
+    else if (name == "sizes")
+      sizes = v;
+  });
+  offsets = checked_size(m, "ChunkStorageMetadata.offsets", offsets);
+  sizes = checked_size(m, "ChunkStorageMetadata.sizes", sizes);
+  if (offsets.n != sizes.n) {
+    fail(ProblemId::metadata_rank, place_of(m), std::to_string(sizes.n) + " sizes", std::to_string(offsets.n) + " as offsets");
+  }
+  content_.chunks.push_back({.offsets_at = offsets.payload, .sizes_at = sizes.payload});
+  return typed(kChunk, content_.chunks.size() - 1, offsets.n);
+}
+
+// Chunks were appended as they were built, so a tensor's are normally the last ones, in order. Chunk objects that tensors share are copied.
+void MetadataHandler::gather_chunks(PickleMachine& m, const Value& list, MetadataContent::Tensor& tensor) {
+  const std::string_view field = "TensorStorageMetadata.chunks";
+  if (list.kind != Kind::kList && list.kind != Kind::kTuple) fail_field(m, field, list, "a list");
+  bool in_place = true;
+  Value v;
+  uint64_t i = 0;
+  for (auto it = m.items(list); it.next(v); ++i) {
+    spend(m, 1);
+    if (!is(v, kChunk)) fail_field(m, field, v, "ChunkStorageMetadata");
+    if (v.n != tensor.rank) {
+      fail(ProblemId::metadata_rank, place_of(m), "chunk " + std::to_string(i) + " of " + std::to_string(v.n) + " dimensions",
+           std::to_string(tensor.rank));
+    }
+    if (i == 0) tensor.first_chunk = v.payload;
+    in_place = in_place && v.payload == tensor.first_chunk + i;
+  }
+  tensor.chunk_count = i;
+  if (in_place) return;
+  tensor.first_chunk = content_.chunks.size();
+  for (auto it = m.items(list); it.next(v);) {
+    const MetadataContent::Chunk copy = content_.chunks[v.payload];
+    content_.chunks.push_back(copy);
+  }
+}
+
+Value MetadataHandler::build_tensor(PickleMachine& m, const Value& state) {
+  Value properties;
+  Value size;
+  Value chunks;
+  for_fields(m, "TensorStorageMetadata", state, [&](std::string_view name, const Value& v) {
+    if (name == "properties") properties = v;
+    if (name == "size") size = v;
+    if (name == "chunks") chunks = v;
+  });
+  if (!is(properties, kProperties)) fail_field(m, "TensorStorageMetadata.properties", properties, "TensorProperties");
+  size = checked_size(m, "TensorStorageMetadata.size", size);
+  const Global& dtype = globals_[properties.payload];
+  MetadataContent::Tensor tensor{
+      .key = {},
+      .dtype = dtype.dtype,
+      .dtype_name = dtype.name,
+      .dtype_known = dtype.cls == kDType,
+      .strided = (properties.n & kStrided) != 0,
+      .requires_grad = (properties.n & kRequiresGrad) != 0,
+      .rank = size.n,
+      .dims_at = size.payload,
+  };
+  gather_chunks(m, chunks, tensor);
+  content_.tensors.push_back(tensor);
+  return typed(kTensor, content_.tensors.size() - 1);
+}
+
+// --- storage_data
+
+Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
+  Value fqn;
+  Value offset;
+  for_fields(m, "MetadataIndex", state, [&](std::string_view name, const Value& v) {
+    if (name == "fqn")
+      fqn = v;
+    else if (name == "offset")
+      offset = v;
+  });
+  if (fqn.kind != Kind::kText) fail_field(m, "MetadataIndex.fqn", fqn, "text", std::string_view());
+  MetadataContent::Storage entry{.key = m.text(fqn)};
+  if (offset.kind != Kind::kUnset && offset.kind != Kind::kNone) {
+    const Value size = checked_size(m, "MetadataIndex.offset", offset, entry.key);
+    entry.has_offset = true;
+    entry.rank = size.n;
+    entry.offsets_at = size.payload;
+  }
+  content_.storage.push_back(entry);
+  return typed(kIndex, content_.storage.size() - 1);
+}
+
+uint32_t MetadataHandler::file_number(const PickleMachine& m, std::string_view path) {
+  // Items of one file follow one another.
+  if (!infos_.empty() && content_.files[infos_.back().file] == path) return infos_.back().file;
+  const auto [found, is_new] = file_numbers_.try_emplace(path, static_cast<uint32_t>(content_.files.size()));
+  if (is_new) {
+    if (path.size() > limits_.name_bytes) fail_limit(m, "a file name of " + std::to_string(path.size()) + " bytes", limits_.name_bytes);
+    content_.files.push_back(path);
+  }
+  return found->second;
+}
+
+uint32_t MetadataHandler::transforms_number(const PickleMachine& m, const Value& list) {
+  if (list.kind == Kind::kUnset || list.kind == Kind::kNone) return 0;
+  const std::string_view field = "_StorageInfo.transform_descriptors";
+  if (list.kind != Kind::kList && list.kind != Kind::kTuple) fail_field(m, field, list, "a list");
+  std::vector<std::string_view> names;
+  Value v;
+  for (auto it = m.items(list); it.next(v);) {
+    if (v.kind != Kind::kText) fail_field(m, field, v, "text");
+    if (names.size() == kMaxTransforms) fail_limit(m, "more transforms of an item", kMaxTransforms);
+    names.push_back(m.text(v));
+  }
+  if (names.empty()) return 0;
+  const auto [found, is_new] = transforms_numbers_.try_emplace(std::move(names), static_cast<uint32_t>(content_.transforms.size()));
+  if (is_new) content_.transforms.push_back(found->first);
+  return found->second;
+}
+
+Value MetadataHandler::build_info(PickleMachine& m, const Value& state) {
+  Value path;
+  Value offset;
+  Value length;
+  Value transforms;
+  for_fields(m, "_StorageInfo", state, [&](std::string_view name, const Value& v) {
+    if (name == "relative_path")
+      path = v;
+    else if (name == "offset")
+      offset = v;
+    else if (name == "length")
+      length = v;
+    else if (name == "transform_descriptors")
+      transforms = v;
+  });
+  if (path.kind != Kind::kText) fail_field(m, "_StorageInfo.relative_path", path, "text");
+  Info info{.offset = checked_number(m, "_StorageInfo.offset", offset), .length = checked_number(m, "_StorageInfo.length", length)};
+  info.file = file_number(m, m.text(path));
+  info.transforms = transforms_number(m, transforms);
+  infos_.push_back(info);
+  return typed(kStorageInfo, infos_.size() - 1);
+}
+
+Value MetadataHandler::build_storage_meta(PickleMachine& m, const Value& state) {
+  bool has_modules = false;
+  for_fields(m, "StorageMeta", state, [&](std::string_view name, const Value&) { has_modules = has_modules || name == "modules"; });
+  return typed(kStorageMeta, 0, has_modules ? 1 : 0);
+}
+
+// --- messages
+
+std::string MetadataHandler::type_of(const PickleMachine& m, const Value& v) const {
+  switch (v.kind) {
+    case Kind::kGlobal:
+    case Kind::kOpaque:
+    case Kind::kOpen:
+      return name_of(globals_[v.n]);
+    case Kind::kTyped:
+      if (v.tag == kDType) return name_of(globals_[v.n]);
+      for (const KnownGlobal& known : kKnownGlobals) {
+        if (known.cls == v.tag) return std::string(known.module) + "." + std::string(known.name);
+      }
+      return "an object";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kSet:
+      return "set";
+    case Kind::kText:
+      return "str";
+    case Kind::kInt:
+      return "int";
+    default:
+      return m.describe(v);
+  }
+}
+
+std::string MetadataHandler::describe(const PickleMachine& m, const Value& v) const {
+  return v.kind == Kind::kText || v.kind == Kind::kInt ? m.describe(v) : type_of(m, v);
+}
+
+// Objects are built from the inside out, so the key of an unfinished one is found below it on the stack: a tensor's is the dict key next to
+// it, a storage record's is in the MetadataIndex next to it, and that of a MetadataIndex is in its own state.
+std::string MetadataHandler::key_at(const PickleMachine& m) const {
+  const auto stack = m.stack();
+  for (size_t i = stack.size(); i-- > 0;) {
+    const Value& v = stack[i];
+    if (is(v, kIndex)) return std::string(content_.storage[v.payload].key);
+    if (v.kind != Kind::kOpen) continue;
+    const Class cls = globals_[v.n].cls;
+    if (cls == kIndex) {
+      for (size_t j = i + 1; j + 1 < stack.size(); ++j) {
+        if (m.is_text(stack[j], "fqn") && stack[j + 1].kind == Kind::kText) return std::string(m.text(stack[j + 1]));
+      }
+      return {};
+    }
+    if (cls == kTensor && i > 0 && stack[i - 1].kind == Kind::kText) return std::string(m.text(stack[i - 1]));
+  }
+  // The object being built is off the stack already: its key is on top.
+  if (!stack.empty() && stack.back().kind == Kind::kText) return std::string(m.text(stack.back()));
+  return {};
+}
+
+Place MetadataHandler::place_of(const PickleMachine& m, Key key) const {
+  Place place = m.place();
+  place.tensor = key ? std::string(*key) : key_at(m);
+  return place;
+}
+
+void MetadataHandler::fail_field(const PickleMachine& m, std::string_view field, const Value& got, std::string_view expected,
+                                 Key key) const {
+  fail(ProblemId::metadata_field, place_of(m, key), std::string(field) + ": " + describe(m, got), std::string(expected));
+}
+
+void MetadataHandler::fail_limit(const PickleMachine& m, std::string got, uint64_t most) const {
+  fail(ProblemId::over_limit, place_of(m), std::move(got), "at most " + std::to_string(most));
+}
+
+void MetadataHandler::spend(const PickleMachine& m, uint64_t amount) {
+  spent_ += amount;
+  if (spent_ > budget_) fail_limit(m, "lists that are shared and add up to more values", budget_);
+}
+
+MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits) {
+  MetadataContent content;
+  content.transforms.emplace_back();
+  MetadataHandler handler(content, pickle.size(), limits);
+  PickleMachine machine(pickle, place, limits);
+  const Value root = machine.run(handler);
+  handler.finish(machine, root);
+  return content;
+}
+
+}  // namespace dcp

@@ -1,0 +1,151 @@
+// The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Internal to its two .cc files.
+//
+// Each object becomes a kTyped value as soon as it is built: numbers go to `content.ints`, chunks, tensors and index keys to their arrays
+// in the content itself, so that the machine's arena holds only dicts and lists that are still open.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "format/dcp_metadata.h"
+#include "pickle/machine.h"
+
+namespace dcp {
+
+class MetadataHandler {
+ public:
+  MetadataHandler(MetadataContent& content, uint64_t pickle_bytes, const Limits& limits)
+      : content_(content), limits_(limits), budget_(pickle_bytes) {}
+
+  Value global(PickleMachine& m, std::string_view module, std::string_view name);
+  Value reduce(PickleMachine& m, Value callable, Value arguments);
+  Value new_object(PickleMachine& m, Value cls, Value arguments, Value keywords);
+  Value build(PickleMachine& m, Value object, Value state);
+  Value persistent(PickleMachine& m, Value id);
+
+  // After the run: checks that the root is a Metadata, and lists the globals that were met.
+  void finish(const PickleMachine& m, const Value& root);
+
+ private:
+  // Classes and functions that mean something here; what each is called, release by release, is a table in the .cc.
+  enum Class : uint16_t {
+    kUnknown,
+    kMetadata,
+    kTensor,
+    kChunk,
+    kBlob,
+    kIndex,
+    kStorageInfo,
+    kProperties,
+    kStorageMeta,
+    kMemoryFormat,
+    kSize,
+    kGetLayout,
+    kGetattr,
+    kPath,
+    kDType,
+  };
+  struct KnownGlobal {
+    std::string_view module;
+    std::string_view name;
+    Class cls;
+  };
+  static const KnownGlobal kKnownGlobals[];
+  struct Global {
+    std::string_view module;
+    std::string_view name;
+    Class cls = kUnknown;
+    DType dtype{};         // of a kDType
+    bool foreign = false;  // listed in unknown_globals
+  };
+
+  // kTyped values: tag is a Class, and
+  //   kSize        n: rank, payload: position in ints          kProperties  n: flags, payload: global of the dtype
+  //   kChunk       n: rank, payload: position in chunks        kTensor      payload: position in tensors
+  //   kIndex       payload: position in storage                kStorageInfo payload: position in infos_
+  //   kGetLayout   n: 1 if strided                             kStorageMeta n: 1 with the field `modules`
+  //   kDType       n: global                                   others       nothing more
+  static constexpr uint32_t kStrided = 1;
+  static constexpr uint32_t kRequiresGrad = 2;
+  struct Info {
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    uint32_t file = 0;
+    uint32_t transforms = 0;
+  };
+
+  static Value typed(Class cls, uint64_t payload = 0, uint32_t n = 0) {
+    return {.kind = Kind::kTyped, .tag = cls, .n = n, .payload = payload};
+  }
+  static bool is(const Value& v, Class cls) { return v.kind == Kind::kTyped && v.tag == cls; }
+  static Value opaque(const Value& callable) { return {.kind = Kind::kOpaque, .n = callable.n}; }
+
+  // The key that an error is about; nullopt: found on the stack, when there is an error.
+  using Key = std::optional<std::string_view>;
+  static constexpr uint64_t kMaxFields = 256;     // of one object; torch has 5, forks add some
+  static constexpr uint64_t kMaxTransforms = 16;  // of one item; torch knows 2
+
+  template <class Fn>
+  void for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const;
+  Value build_properties(PickleMachine& m, const Value& state);
+  Value build_chunk(PickleMachine& m, const Value& state);
+  Value build_tensor(PickleMachine& m, const Value& state);
+  Value build_index(PickleMachine& m, const Value& state);
+  Value build_info(PickleMachine& m, const Value& state);
+  Value build_storage_meta(PickleMachine& m, const Value& state);
+  Value build_root(PickleMachine& m, const Value& state);
+
+  Value size_of(PickleMachine& m, const Value& numbers);  // of a tuple or list of integers
+  Value checked_size(PickleMachine& m, std::string_view field, const Value& v, Key key = {});
+  uint64_t checked_number(const PickleMachine& m, std::string_view field, const Value& v) const;
+  uint32_t file_number(const PickleMachine& m, std::string_view path);
+  uint32_t transforms_number(const PickleMachine& m, const Value& list);
+  // A list that the memo shares may be read over and over: what all readings together take may not outgrow the pickle.
+  void spend(const PickleMachine& m, uint64_t amount);
+  void gather_chunks(PickleMachine& m, const Value& list, MetadataContent::Tensor& tensor);
+
+  void read_state_dict(PickleMachine& m, const Value& dict);
+  void read_storage(PickleMachine& m, const Value& dict);
+  void read_planner_data(PickleMachine& m, const Value& dict);
+  bool read_path(PickleMachine& m, const Value& key, const Value& path);
+
+  std::string name_of(const Global& g) const { return std::string(g.module) + "." + std::string(g.name); }
+  std::string type_of(const PickleMachine& m, const Value& v) const;   // "module.Class" or "dict"
+  std::string describe(const PickleMachine& m, const Value& v) const;  // the same, or the value where it is small
+  std::string key_at(const PickleMachine& m) const;                    // key that the unfinished objects on the stack belong to
+  Place place_of(const PickleMachine& m, Key key = {}) const;
+  [[noreturn]] void fail_field(const PickleMachine& m, std::string_view field, const Value& got, std::string_view expected,
+                               Key key = {}) const;
+  [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t most) const;
+
+  MetadataContent& content_;
+  const Limits& limits_;
+  std::vector<Global> globals_;
+  std::map<std::pair<std::string_view, std::string_view>, uint32_t> global_numbers_;
+  std::vector<Info> infos_;
+  std::unordered_map<std::string_view, uint32_t> file_numbers_;
+  std::map<std::vector<std::string_view>, uint32_t> transforms_numbers_;
+  uint64_t spent_ = 0;
+  uint64_t budget_;
+  bool has_root_ = false;
+};
+
+// Calls fn(name, value) for each entry of an object's state that has a text for a key.
+template <class Fn>
+void MetadataHandler::for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const {
+  if (state.kind != Kind::kDict) fail_field(m, cls, state, "a dict of its fields");
+  auto it = m.items(state);
+  Value name;
+  Value value;
+  for (uint64_t n = 0; it.next(name) && it.next(value); ++n) {
+    if (n == kMaxFields) fail_limit(m, "more fields of " + std::string(cls), kMaxFields);
+    if (name.kind == Kind::kText) fn(m.text(name), value);
+  }
+}
+
+}  // namespace dcp

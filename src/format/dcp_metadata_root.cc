@@ -1,0 +1,167 @@
+// The root of a `.metadata` pickle: its three dicts and the attributes beside them.
+#include <algorithm>
+#include <set>
+
+#include "base/checked.h"
+#include "format/dcp_metadata_handler.h"
+
+namespace dcp {
+
+Value MetadataHandler::build_root(PickleMachine& m, const Value& state) {
+  if (has_root_) fail(ProblemId::metadata_not_dcp, m.place(), "a second Metadata object", "one");
+  has_root_ = true;
+  Value state_dict;
+  Value storage;
+  Value planner_data;
+  for_fields(m, "Metadata", state, [&](std::string_view name, const Value& v) {
+    if (name == "state_dict_metadata") {
+      state_dict = v;
+    } else if (name == "storage_data") {
+      storage = v;
+    } else if (name == "planner_data") {
+      planner_data = v;
+    } else if (name == "storage_meta") {
+      content_.has_storage_meta = is(v, kStorageMeta);
+      content_.has_storage_meta_modules = content_.has_storage_meta && v.n == 1;
+    } else if (name == "version") {
+      content_.has_version = true;
+      if (v.kind == Kind::kText) content_.version = m.text(v);
+    } else {
+      content_.extra_attributes.push_back(std::string(name) + ": " + type_of(m, v));
+    }
+  });
+  read_state_dict(m, state_dict);
+  read_storage(m, storage);
+  read_planner_data(m, planner_data);
+  return typed(kMetadata);
+}
+
+void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
+  if (dict.kind != Kind::kDict) fail_field(m, "Metadata.state_dict_metadata", dict, "a dict", std::string_view());
+  const uint64_t entries = m.count(dict) / 2;
+  content_.order.reserve(entries);
+  // Tensors were appended as they were built: normally in the dict's order, each used once.
+  std::vector<MetadataContent::Tensor> tensors;
+  const uint64_t built = content_.tensors.size();
+  bool in_place = true;
+  uint64_t used = 0;
+  const auto walk = [&](auto&& on_tensor, auto&& on_blob) {
+    Value key;
+    Value v;
+    for (auto it = m.items(dict); it.next(key) && it.next(v);) {
+      if (key.kind != Kind::kText) fail_field(m, "a key of Metadata.state_dict_metadata", key, "text", std::string_view());
+      if (is(v, kTensor))
+        on_tensor(m.text(key), v.payload);
+      else if (is(v, kBlob))
+        on_blob(m.text(key));
+      else
+        fail_field(m, "Metadata.state_dict_metadata", v, "TensorStorageMetadata or BytesStorageMetadata", m.text(key));
+    }
+  };
+  walk([&](std::string_view, uint64_t number) { in_place = in_place && number == used++; }, [](std::string_view) {});
+  if (!in_place || used != built) tensors.reserve(used);
+  uint64_t next = 0;
+  walk(
+      [&](std::string_view key, uint64_t number) {
+        if (in_place) {
+          content_.tensors[number].key = key;
+        } else {
+          tensors.push_back(content_.tensors[number]);
+          tensors.back().key = key;
+        }
+        content_.order.push_back(narrow<int64_t>(next++));
+      },
+      [&](std::string_view key) {
+        content_.order.push_back(~narrow<int64_t>(content_.blobs.size()));
+        content_.blobs.push_back(key);
+      });
+  if (in_place)
+    content_.tensors.resize(used);
+  else
+    content_.tensors = std::move(tensors);
+}
+
+// Index keys were appended to `storage` as they were built; here each gets its record. As in read_state_dict they are normally in order.
+void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
+  // Another storage writer keeps other records: torch's own S3RdmaStorageWriter, say, whose objects are raw bytes.
+  const auto fail_foreign = [&](const Value& got, std::string_view expected, std::string_view key) {
+    fail(ProblemId::metadata_foreign_storage, place_of(m, key), describe(m, got), std::string(expected));
+  };
+  if (dict.kind == Kind::kNone || dict.kind == Kind::kUnset) fail_field(m, "Metadata.storage_data", dict, "a dict", std::string_view());
+  if (dict.kind != Kind::kDict) fail_foreign(dict, "a dict of MetadataIndex to _StorageInfo", {});
+  bool in_place = true;
+  uint64_t used = 0;
+  Value index;
+  Value info;
+  for (auto it = m.items(dict); it.next(index) && it.next(info);) {
+    if (!is(index, kIndex)) fail_foreign(index, "MetadataIndex", {});
+    if (!is(info, kStorageInfo)) fail_foreign(info, "_StorageInfo", content_.storage[index.payload].key);
+    in_place = in_place && index.payload == used++;
+  }
+  std::vector<MetadataContent::Storage> moved;
+  if (!in_place) {
+    moved.reserve(used);
+    for (auto it = m.items(dict); it.next(index) && it.next(info);) moved.push_back(content_.storage[index.payload]);
+    content_.storage = std::move(moved);
+  }
+  content_.storage.resize(used);
+  auto entry = content_.storage.begin();
+  for (auto it = m.items(dict); it.next(index) && it.next(info); ++entry) {
+    const Info& from = infos_[info.payload];
+    entry->file = from.file;
+    entry->offset = from.offset;
+    entry->length = from.length;
+    entry->transforms = from.transforms;
+  }
+}
+
+// A path is a tuple of dict keys (text) and list positions (integers, 0 or more).
+bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value& path) {
+  if (key.kind != Kind::kText || path.kind != Kind::kTuple) return false;
+  spend(m, path.n);
+  content_.paths.push_back({.key = m.text(key), .first = content_.path_elements.size(), .count = path.n});
+  for (uint32_t i = 0; i < path.n; ++i) {
+    const Value v = m.element(path, i);
+    if (v.kind == Kind::kText)
+      content_.path_elements.push_back({.name = m.text(v)});
+    else if (v.kind == Kind::kInt && v.integer() >= 0)
+      content_.path_elements.push_back({.name = {}, .position = v.integer()});
+    else
+      return false;
+  }
+  return true;
+}
+
+// Custom planners may put anything here: what is not torch's own form is named, and not used.
+void MetadataHandler::read_planner_data(PickleMachine& m, const Value& dict) {
+  if (dict.kind == Kind::kUnset || dict.kind == Kind::kNone) return;
+  if (dict.kind != Kind::kDict) {
+    content_.planner_note = type_of(m, dict);
+    return;
+  }
+  Value key;
+  Value path;
+  content_.paths.reserve(m.count(dict) / 2);
+  for (auto it = m.items(dict); it.next(key) && it.next(path);) {
+    if (read_path(m, key, path)) continue;
+    content_.planner_note = "dict with " + describe(m, key) + " for " + describe(m, path);
+    content_.paths.clear();
+    content_.path_elements.clear();
+    return;
+  }
+  content_.has_planner_data = true;
+}
+
+void MetadataHandler::finish(const PickleMachine& m, const Value& root) {
+  if (!is(root, kMetadata)) {
+    // An unfinished object at the root is a Metadata that never got its fields.
+    fail(ProblemId::metadata_not_dcp, m.place(), describe(m, root), "torch.distributed.checkpoint.metadata.Metadata with its fields");
+  }
+  std::set<std::string> unknown;
+  for (const Global& g : globals_) {
+    if (g.foreign) unknown.insert(name_of(g));
+  }
+  content_.unknown_globals.assign(unknown.begin(), unknown.end());
+}
+
+}  // namespace dcp
