@@ -26,62 +26,62 @@ namespace dcp {
 struct MetadataContent {
   struct Tensor {
     std::string_view key;
-    DType dtype{};                  // meaningless if !dtype_known
-    std::string_view dtype_name;    // as named in the file, without `torch.`
+    DType dtype{};                // meaningless if !dtype_known
+    std::string_view dtype_name;  // as named in the file, without `torch.`
     bool dtype_known = true;
-    bool strided = true;            // layout torch.strided
+    bool strided = true;  // layout torch.strided
     bool requires_grad = false;
     uint32_t rank = 0;
-    uint64_t dims_at = 0;           // rank numbers, each >= 0
+    uint64_t dims_at = 0;  // rank numbers, each >= 0
     uint64_t first_chunk = 0;
     uint64_t chunk_count = 0;
   };
-  struct Chunk {                    // both have the tensor's rank; offsets and sizes are >= 0 (checked); not checked against the tensor
+  struct Chunk {  // both have the tensor's rank; offsets and sizes are >= 0 (checked); not checked against the tensor
     uint64_t offsets_at = 0;
     uint64_t sizes_at = 0;
   };
-  struct Storage {                  // one entry of storage_data
+  struct Storage {  // one entry of storage_data
     std::string_view key;
-    bool has_offset = false;        // false: a byte item
-    uint32_t rank = 0;              // of the offset
+    bool has_offset = false;  // false: a byte item
+    uint32_t rank = 0;        // of the offset
     uint64_t offsets_at = 0;
-    uint64_t file = 0;              // position in `files`
-    uint64_t offset = 0;            // bytes
-    uint64_t length = 0;            // bytes
-    uint32_t transforms = 0;        // position in `transforms`; 0: none
+    uint64_t file = 0;        // position in `files`
+    uint64_t offset = 0;      // bytes
+    uint64_t length = 0;      // bytes
+    uint32_t transforms = 0;  // position in `transforms`; 0: none
   };
   struct PathElement {
-    std::string_view name;          // a dict key
-    int64_t position = -1;          // >= 0: a list position, name is empty
+    std::string_view name;  // a dict key
+    int64_t position = -1;  // >= 0: a list position, name is empty
   };
   struct Path {
     std::string_view key;
-    uint64_t first = 0;             // in path_elements
+    uint64_t first = 0;  // in path_elements
     uint32_t count = 0;
   };
 
   std::vector<int64_t> ints;
-  std::vector<Tensor> tensors;              // in the file's order
-  std::vector<Chunk> chunks;                // by tensor, in the file's order
-  std::vector<std::string_view> blobs;      // keys of byte items, in the file's order
+  std::vector<Tensor> tensors;          // in the file's order
+  std::vector<Chunk> chunks;            // by tensor, in the file's order
+  std::vector<std::string_view> blobs;  // keys of byte items, in the file's order
   // Order of keys over tensors and blobs together: entry i is tensor number n (n) or blob number n (~n).
   std::vector<int64_t> order;
-  std::vector<Storage> storage;             // in the file's order
-  std::vector<std::string_view> files;      // distinct relative paths
+  std::vector<Storage> storage;                           // in the file's order
+  std::vector<std::string_view> files;                    // distinct relative paths
   std::vector<std::vector<std::string_view>> transforms;  // distinct lists, in decode order; [0] is the empty one
-  bool has_planner_data = false;            // a dict of str -> tuple of str and int; false: None, absent, or something else
-  std::string planner_note;                 // why a planner_data that is there is not usable; "" otherwise
-  std::vector<Path> paths;                  // planner_data, in the file's order
+  bool has_planner_data = false;                          // a dict of str -> tuple of str and int; false: None, absent, or something else
+  std::string planner_note;                               // why a planner_data that is there is not usable; "" otherwise
+  std::vector<Path> paths;                                // planner_data, in the file's order
   std::vector<PathElement> path_elements;
 
   // What shows who wrote it, and who can load it.
-  uint32_t properties_fields = 0;           // most fields of a TensorProperties seen: 5, or 6 since torch 2.15; 0: no tensors
-  bool old_module_names = false;            // torch.distributed._shard.checkpoint.*: torch 1.13
-  bool old_properties_module = false;       // TensorProperties of _shard.sharded_tensor.metadata: torch <= 2.2
-  bool has_storage_meta = false;            // a StorageMeta object: torch >= 2.4
-  bool has_storage_meta_modules = false;    // its field `modules`: torch >= 2.7
-  bool has_version = false;                 // torch >= 2.9
-  bool python313_path = false;              // pathlib._local: unreadable on Python <= 3.12
+  uint32_t properties_fields = 0;         // most fields of a TensorProperties seen: 5, or 6 since torch 2.15; 0: no tensors
+  bool old_module_names = false;          // torch.distributed._shard.checkpoint.*: torch 1.13
+  bool old_properties_module = false;     // TensorProperties of _shard.sharded_tensor.metadata: torch <= 2.2
+  bool has_storage_meta = false;          // a StorageMeta object: torch >= 2.4
+  bool has_storage_meta_modules = false;  // its field `modules`: torch >= 2.7
+  bool has_version = false;               // torch >= 2.9
+  bool python313_path = false;            // pathlib._local: unreadable on Python <= 3.12
   std::string_view version;
   std::vector<std::string> extra_attributes;  // unknown attributes of Metadata: "name: module.Class" or "name: dict"
   std::vector<std::string> unknown_globals;   // "module.name" of every global that is not DCP's own, sorted, distinct
