@@ -57,7 +57,10 @@ std::string error_of(Fn&& fn) {
 inline void put_le(std::string& out, uint64_t value, unsigned bytes) {
   for (unsigned i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
 }
-inline void patch(std::string& text, size_t at, std::string_view bytes) { text.replace(at, bytes.size(), bytes); }
+inline void patch(std::string& text, size_t at, std::string_view bytes) {
+  if (at > text.size() || bytes.size() > text.size() - at) throw std::logic_error("nothing to patch");
+  std::ranges::copy(bytes, text.begin() + static_cast<std::ptrdiff_t>(at));
+}
 // Where the n-th copy of `what` begins.
 inline size_t position(const std::string& text, std::string_view what, int n = 0) {
   size_t at = text.find(what);

@@ -1,0 +1,39 @@
+// What tensor items and byte items have in common: an archive of stored records with a version, a byte order and a pickle.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/problem.h"
+#include "format/torch_item.h"
+
+namespace dcp {
+
+struct ItemArchive {
+  ZipDirectory directory;
+  bool big_endian = false;
+};
+
+// Reads the directory and checks what every torch since 1.13 checks: a `version` of 1 to 10, a known byte order (little if unsaid).
+ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits& limits);
+
+// The record must be there and stored; else item_no_record, item_compressed.
+const ZipRecord& stored_record(const ZipDirectory& directory, std::string_view name, const Place& place);
+
+// data.pkl: at most `cap` bytes (over_limit), which match their CRC (crc_mismatch) if the writer computed one.
+struct ItemPickle {
+  std::vector<std::byte> bytes;
+  Place place;  // of the first byte, for messages
+};
+ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Place& place);
+
+// False where the directory says 0 for a record that is not empty: torch's way to say that no CRC was computed.
+inline bool has_crc(const ZipRecord& record) { return record.crc != 0 || record.size == 0; }
+
+// True for the start of a safetensors file: a small 64-bit length, then JSON.
+bool looks_like_safetensors(Bytes head);
+inline constexpr uint64_t kSafetensorsHeadBytes = 10;
+
+}  // namespace dcp

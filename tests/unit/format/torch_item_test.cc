@@ -1,0 +1,216 @@
+#include <catch2/catch_test_macros.hpp>
+
+#include "format/pickles.h"
+
+using namespace dcp;
+using namespace dcp::test;
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+TensorItem read(const std::string& bytes) {
+  MemoryItem item(bytes);
+  return read_tensor_item(item, item_place(), Limits{});
+}
+TensorItem real(const std::string& name) { return read(real_item(name)); }
+std::string error(const std::string& bytes) {
+  return error_of([&] { read(bytes); });
+}
+std::string error(const ItemText& text) { return error(text.zip()); }
+std::string error(const TensorText& text) { return error(ItemText{.pickle = text.pickle()}); }
+TensorItem read(const TensorText& text) { return read(ItemText{.pickle = text.pickle()}.zip()); }
+
+const std::string kPickle = "x.distcp > data.pkl @ 0x2e: ";
+const std::string kV3 = py_global("torch._utils", "_rebuild_tensor_v3");
+const std::string kUntyped = py_global("torch.storage", "UntypedStorage");
+
+}  // namespace
+
+TEST_CASE("a contiguous tensor as torch saves it") {
+  const TensorItem item = real("float32");
+  CHECK(item.form == ItemForm::kStrided);
+  CHECK(item.dtype == DType::float32);
+  CHECK(item.sizes == Ints{10});
+  CHECK(item.strides == Ints{1});
+  CHECK(item.storage_offset == 0);
+  CHECK_FALSE(item.big_endian);
+  CHECK(item.payload == 704);
+  CHECK(item.record_bytes == 40);
+  CHECK(item.has_crc);
+  CHECK(item.crc != 0);
+}
+
+TEST_CASE("layouts, dtypes and flags that torch saves") {
+  CHECK(real("transposed").strides == Ints{1, 3});
+  CHECK(real("transposed").dtype == DType::int16);
+  CHECK(real("float8").dtype == DType::float8_e4m3fn);
+  CHECK(real("float8").record_bytes == 6);
+  CHECK(real("untyped").dtype == DType::uint16);
+  CHECK(real("scalar").sizes.empty());
+  CHECK(real("empty").sizes == Ints{0, 3});
+  CHECK(real("empty").has_crc);
+  CHECK(real("slice").storage_offset == 3);
+  CHECK(real("slice").record_bytes == 40);
+  CHECK(real("conj").conj);
+  CHECK_FALSE(real("conj").neg);
+  CHECK(real("neg").neg);
+  CHECK(real("neg").strides == Ints{2});
+  CHECK(real("parameter").sizes == Ints{2});
+  CHECK_FALSE(real("nocrc").has_crc);
+}
+
+TEST_CASE("tensors that are not plain are opaque") {
+  CHECK(real("quantized").form == ItemForm::kOpaque);
+  CHECK(real("quantized").opaque_class == "torch._utils._rebuild_qtensor");
+  CHECK(real("tagged").opaque_class == "torch._tensor._rebuild_from_type_v2");
+  const TensorText wrapped{.function = py_global("torch._utils", "_rebuild_wrapper_subclass")};
+  CHECK(read(wrapped).opaque_class == "torch._utils._rebuild_wrapper_subclass");
+  ItemText with_state{.pickle = "\x80\x02" + TensorText{}.call() + "}b."};
+  CHECK(read(with_state.zip()).opaque_class == "torch.Tensor with a state of its own");
+}
+
+TEST_CASE("roots that are no tensors") {
+  CHECK(error(real_item("number")) ==
+        "item_not_tensor: x.distcp > data.pkl @ 0x40: the item does not hold a tensor (got 7, expected a tensor)");
+  CHECK(error(real_item("dict")) ==
+        "item_not_tensor: x.distcp > data.pkl @ 0x40: the item does not hold a tensor (got a dict, expected a tensor)");
+  CHECK(error(ItemText{.pickle = TensorText::hooks() + "."}) ==
+        "item_not_tensor: " + kPickle + "the item does not hold a tensor (got an object, expected a tensor)");
+}
+
+TEST_CASE("what torch accepts though it never writes it") {
+  CHECK(read(ItemText{.byteorder = ""}.zip()).big_endian == false);
+  CHECK(read(ItemText{.byteorder = "big"}.zip()).big_endian);
+  CHECK(read(ItemText{.version = "10"}.zip()).sizes == Ints{2, 3});
+  CHECK(read(ItemText{.root = "x"}.zip()).sizes == Ints{2, 3});
+  CHECK(read(ItemText{.pickle = TensorText{.key = py_text("7")}.pickle(), .key = "7"}.zip()).sizes == Ints{2, 3});
+  CHECK(read(ItemText{}.zip() + "junk").sizes == Ints{2, 3});
+  CHECK(read(TensorText{.rest = "}"}).conj == false);
+  CHECK(read(TensorText{.rest = "N"}).neg == false);
+  CHECK(read(TensorText{.function = kV3, .rest = py_global("torch", "float32")}).dtype == DType::float32);
+  CHECK(read(TensorText{.function = kV3, .type = kUntyped, .count = py_int(24), .rest = py_global("torch", "float32")}).dtype ==
+        DType::float32);
+  CHECK(read(TensorText{.count = py_int(3), .strides = py_tuple(py_int(0) + py_int(1))}).strides == Ints{0, 1});
+}
+
+TEST_CASE("version and byte order") {
+  const std::string what = "the item's format version is not supported";
+  CHECK(error(ItemText{.version = ""}) == "item_no_record: x.distcp > version: the item lacks a record");
+  CHECK(error(ItemText{.version = "11"}).ends_with(what + " (got 11, expected 1 to 10)"));
+  CHECK(error(ItemText{.version = "0"}).ends_with(what + " (got 0, expected 1 to 10)"));
+  CHECK(error(ItemText{.version = "three"}).ends_with(what + " (got three, expected 1 to 10)"));
+  CHECK(error(ItemText{.version = std::string(17, '3')}).ends_with(what + " (got 17 bytes)"));
+  CHECK(error(ItemText{.byteorder = "middle"}).ends_with("the item's byte order is unknown (got middle, expected little or big)"));
+  CHECK(error(ItemText{.byteorder = std::string(17, 'l')}).ends_with("the item's byte order is unknown (got 17 bytes)"));
+}
+
+TEST_CASE("records that are missing, compressed or short") {
+  CHECK(error(ItemText{.key = "1"}) == "item_no_record: x.distcp > data/0: the item lacks a record");
+  CHECK(error(PlainZip().add("a/version", "3").finish()) == "item_no_record: x.distcp > data.pkl: the item lacks a record");
+  CHECK(error(PlainZip().add("a/version", "3").add("a/data.pkl", "x", 0, 8).finish()) ==
+        "item_compressed: x.distcp > data.pkl @ 0x28: a record of the item is compressed, which torch.save never does");
+  CHECK(error(PlainZip().add("a/version", "3", 0, 8).finish()) ==
+        "item_compressed: x.distcp > version @ 0x0: a record of the item is compressed, which torch.save never does");
+  CHECK(error(ItemText{.payload = std::string(23, 'p')}).ends_with("the storage's record is shorter than the storage (got 23 bytes, expected 24)"));
+  CHECK(read(ItemText{.payload = std::string(25, 'p')}.zip()).record_bytes == 25);
+}
+
+TEST_CASE("the pickle's CRC is checked, the payload's is not") {
+  std::string bytes = real_item("float32");
+  patch(bytes, position(bytes, "cpu"), "gpu");
+  CHECK(error(bytes) == "crc_mismatch: x.distcp > data.pkl @ 0x40: the CRC of a record does not match its bytes");
+  std::string payload = real_item("float32");
+  patch(payload, 704, "x");
+  CHECK(read(payload).sizes == Ints{10});
+}
+
+TEST_CASE("a pickle over the limit is not read") {
+  const std::string bytes = ItemText{}.zip();
+  MemoryItem item(bytes);
+  CHECK(error_of([&] { read_tensor_item(item, item_place(), Limits{.item_pickle_bytes = 10}); })
+            .ends_with("a number in the file is over the limit (got " + std::to_string(TensorText{}.pickle().size()) +
+                       " bytes, expected at most 10)"));
+}
+
+TEST_CASE("shapes") {
+  const std::string wrong = "item_bad_shape: " + kPickle + "the tensor's sizes and strides are impossible ";
+  CHECK(error(TensorText{.strides = py_tuple(py_int(1))}) == wrong + "(got 1 strides, expected 2)");
+  CHECK(error(TensorText{.sizes = py_tuple(py_int(-1) + py_int(3))}) == wrong + "(got -1, expected sizes)");
+  CHECK(error(TensorText{.strides = py_tuple(py_int(-3) + py_int(1))}) == wrong + "(got -3, expected strides)");
+  CHECK(error(TensorText{.offset = py_int(-1)}) == wrong + "(got -1, expected an offset)");
+  CHECK(error(TensorText{.sizes = py_tuple("NN")}) == wrong + "(got None, expected sizes)");
+  CHECK(error(TensorText{.sizes = "N"}) ==
+        "item_bad_tensor: " + kPickle + "the item describes its tensor in a way torch does not (got None, expected a tuple of sizes)");
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += py_int(1);
+  CHECK(error(TensorText{.sizes = py_tuple(many)}) ==
+        "over_limit: " + kPickle + "a number in the file is over the limit (got 65 dims, expected at most 64)");
+}
+
+TEST_CASE("tensors that reach outside their storage") {
+  const std::string wrong = "item_outside_storage: " + kPickle + "the tensor reaches outside its storage ";
+  CHECK(error(TensorText{.count = py_int(5)}) == wrong + "(got element 5, expected less than 5)");
+  CHECK(error(TensorText{.offset = py_int(1)}) == wrong + "(got element 6, expected less than 6)");
+  CHECK(error(TensorText{.strides = py_tuple(py_int(4) + py_int(1))}) == wrong + "(got element 6, expected less than 6)");
+  CHECK(error(TensorText{.offset = py_int(7), .sizes = py_tuple(py_int(0) + py_int(3))}) ==
+        wrong + "(got an empty tensor at element 7, expected less than 6)");
+  CHECK(error(TensorText{.function = kV3, .type = kUntyped, .rest = py_global("torch", "float32")}) ==
+        wrong + "(got element 5, expected less than 1)");
+  const std::string overflow = "number_overflow: " + kPickle;
+  const std::string huge = py_int(int64_t{1} << 62);
+  CHECK(error(TensorText{.sizes = py_tuple(huge + py_int(8)), .strides = py_tuple(py_int(0) + py_int(0))}).starts_with(overflow));
+  CHECK(error(TensorText{.sizes = py_tuple(huge + py_int(3)), .strides = py_tuple(py_int(0) + py_int(0))}).starts_with(overflow));
+  CHECK(error(TensorText{.strides = py_tuple(huge + huge)}).starts_with("item_outside_storage: "));
+  CHECK(error(TensorText{.sizes = py_tuple(py_int(5) + py_int(3)), .strides = py_tuple(huge + huge)}).starts_with(overflow));
+  CHECK(error(TensorText{.count = huge}).starts_with(overflow));
+}
+
+TEST_CASE("storages") {
+  const std::string wrong = "item_bad_storage: " + kPickle + "the item describes a storage in a way torch does not ";
+  CHECK(error(TensorText{.count = "N"}) == wrong + "(got None, expected a storage's size)");
+  CHECK(error(TensorText{.count = py_int(-6)}) == wrong + "(got -6, expected a storage's size)");
+  CHECK(error(TensorText{.key = py_int(0)}) == wrong + "(got 0, expected a storage's key)");
+  CHECK(error(TensorText{.type = py_global("torch", "float32")}) == wrong + "(got an object, expected a storage class)");
+  CHECK(error(TensorText{.type = kUntyped}) == wrong + "(got an untyped storage, expected a typed one)");
+  CHECK(error(TensorText{.count = ""}) == wrong + "(got a tuple of 4, expected ('storage', class, key, location, count))");
+  CHECK(error(TensorText{.type = py_global("torch", "NoStorage")}) ==
+        "item_unknown_dtype: " + kPickle + "the item's element type is unknown (got torch.NoStorage)");
+  const std::string no_id = py_call(py_global("torch._utils", "_rebuild_tensor_v2"), "NK\x01))\x89N");
+  CHECK(error(ItemText{.pickle = no_id + "."}) == wrong + "(got None, expected a persistent id)");
+}
+
+TEST_CASE("calls with other arguments") {
+  const std::string wrong = "item_bad_tensor: " + kPickle + "the item describes its tensor in a way torch does not ";
+  CHECK(error(TensorText{.rest = "NN"}) == wrong + "(got a tuple of 8, expected a tuple of 6 or 7 arguments)");
+  CHECK(error(TensorText{.function = kV3}) == wrong + "(got a tuple of 6, expected a tuple of 7 or 8 arguments)");
+  CHECK(error(TensorText{.function = kV3, .rest = "N"}) == wrong + "(got None, expected a dtype)");
+  CHECK(error(TensorText{.function = kV3, .rest = py_global("torch", "int4")}) ==
+        "item_unknown_dtype: " + kPickle + "the item's element type is unknown (got torch.int4)");
+  CHECK(error(TensorText{.rest = ")"}) == wrong + "(got a tuple of 0, expected a dict of flags)");
+  CHECK(error(TensorText{.rest = "}(" + py_text("conj") + "\x88u"}) == wrong + "(got conj of float32)");
+  CHECK(error(TensorText{.rest = "}(" + py_text("neg") + "Nu"}) == wrong + "(got None, expected a flag that is true or false)");
+  CHECK(error(TensorText{.rest = "}(" + py_text("sparse") + "\x88u"}) == wrong + "(got text 'sparse', expected the flags conj and neg)");
+}
+
+TEST_CASE("a safetensors file is named as such") {
+  std::string file;
+  put_le(file, 60, 8);
+  file += "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}     1234";
+  CHECK(error(file) == "item_is_safetensors: x.distcp: the file is a safetensors file, not a sequence of torch.save archives");
+  CHECK(error(file.substr(0, 9)) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+}
+
+TEST_CASE("every truncation and every flipped byte of real items ends in a tensor or an Error") {
+  for (const char* name : {"float32", "nocrc", "float8", "neg", "quantized", "parameter"}) {
+    const std::string bytes = real_item(name);
+    for (size_t n = 0; n < bytes.size(); ++n) CHECK(error(bytes.substr(0, n)) != "");
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      for (const char mask : {'\1', '\x20', '\x80', '\xFF'}) {
+        std::string copy = bytes;
+        copy[i] = static_cast<char>(copy[i] ^ mask);
+        error(copy);
+      }
+    }
+  }
+}
