@@ -35,7 +35,13 @@ void JsonWriter::separate() {
   } else {
     text(",");
   }
-  if (indent_ > 0) text("\n" + std::string(levels_.size() * indent_, ' '));
+  new_line();
+}
+
+void JsonWriter::new_line() {
+  if (indent_ == 0) return;
+  text("\n");
+  text(std::string(levels_.size() * indent_, ' '));
 }
 
 void JsonWriter::text(std::string_view raw) {
@@ -65,7 +71,7 @@ JsonWriter& JsonWriter::end_array() { return end(']'); }
 JsonWriter& JsonWriter::end(char bracket) {
   const bool holds_something = levels_.back() == bracket;
   levels_.pop_back();
-  if (holds_something && indent_ > 0) text("\n" + std::string(levels_.size() * indent_, ' '));
+  if (holds_something) new_line();
   text({&bracket, 1});
   return *this;
 }

@@ -38,6 +38,7 @@ class JsonWriter {
 
  private:
   void separate();
+  void new_line();
   JsonWriter& end(char bracket);
   JsonWriter& raw_value(std::string_view literal);
   void text(std::string_view raw);

@@ -58,7 +58,7 @@ std::string clean_name(const std::string& root, std::string_view name) {
     fail(ProblemId::path_escapes, Place{.path = root}, "a name of " + std::to_string(name.size()) + " bytes",
          "at most " + std::to_string(kCap) + " bytes");
   }
-  const auto refuse = [&] { fail(ProblemId::path_escapes, Place{.path = root}, "'" + std::string(name) + "'"); };
+  const auto refuse = [&] { fail(ProblemId::path_escapes, Place{.path = root}, std::string("'").append(name) + "'"); };
   if (name.starts_with('/') || name.find('\0') != std::string_view::npos) refuse();
   std::string clean;
   for (size_t begin = 0; begin <= name.size();) {
