@@ -1,0 +1,303 @@
+// The in-memory twin of Io: files in a map, every call in a log, and a script of what goes wrong.
+//
+// Differs from the real one where that does not matter to a test: no links, no permissions, paths are compared as they are written.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/io.h"
+
+namespace dcp::test {
+
+// Kinds of calls, for counting and failing. Both open_read and open_beneath are kOpen.
+enum class Op : uint8_t {
+  kOpen,
+  kRead,
+  kList,
+  kCreate,
+  kWrite,
+  kAllocate,
+  kSync,
+  kSyncFolder,
+  kMakeFolder,
+  kRename,
+  kRemoveFile,
+  kRemoveFolder,
+  kLock,
+  kCount
+};
+
+class FakeIo final : public Io {
+ public:
+  static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+  // --- the script, set before the calls
+  size_t max_read = std::numeric_limits<size_t>::max();   // bytes one read returns at most (short reads)
+  size_t max_write = std::numeric_limits<size_t>::max();  // bytes one write takes at most (short writes)
+  uint64_t capacity_bytes = kUnlimited;                   // of all files together; beyond it: io_no_space
+  bool can_reserve = true;                                // what allocate() answers
+  std::function<void(Op op, uint64_t k)> before;          // seen before each k-th call of a kind, counted from 0; may throw
+  // The k-th call of this kind (from 0) fails, before it does anything.
+  void fail_at(Op op, uint64_t k, ProblemId id) { faults_[{op, k}] = id; }
+  // The file is locked by another process, as it seems.
+  void lock_elsewhere(const std::string& path) { node(path).locked = true; }
+
+  // --- the world, seen from outside: not logged, never fails by script
+  void put(const std::string& path, std::string_view text) {
+    add_folders(parent(path));
+    const Bytes bytes = as_bytes(text);
+    files_[path] = std::make_shared<Node>(Node{.bytes = {bytes.begin(), bytes.end()}});
+  }
+  bool exists(const std::string& path) const { return files_.contains(path) || folders_.contains(path); }
+  std::string text_of(const std::string& path) const { return std::string(as_text(files_.at(path)->bytes)); }
+  std::vector<std::string> paths() const {  // of files, sorted
+    std::vector<std::string> paths;
+    for (const auto& entry : files_) paths.push_back(entry.first);
+    return paths;
+  }
+  size_t open_handles() const {
+    return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [](const Open& o) { return o.node != nullptr; }));
+  }
+  uint64_t calls(Op op) const { return calls_[index(op)]; }
+  std::vector<std::string> log;  // such as "write out @0 +5", in the order of the calls
+
+  // --- Io
+  Handle open_read(const std::string& path) override {
+    const auto lock = enter(Op::kOpen, path, "open " + path);
+    if (folders_.contains(path)) fail(ProblemId::not_regular, Place{.path = path}, "a folder");
+    if (!files_.contains(path)) fail(ProblemId::io_open, Place{.path = path}, "No such file or directory");
+    return keep(path, files_[path]);
+  }
+  std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks) override {
+    const std::string path = root + "/" + std::string(name);
+    const auto lock = enter(Op::kOpen, path, "open " + path);
+    if (name.empty() || name.starts_with('/') || name.find("..") != std::string_view::npos) {
+      fail(ProblemId::path_escapes, Place{.path = root}, std::string("'").append(name) + "'");
+    }
+    if (folders_.contains(path)) fail(ProblemId::not_regular, Place{.path = path}, "a folder");
+    if (!files_.contains(path)) return std::nullopt;
+    return keep(path, files_[path]);
+  }
+  size_t read(Handle file, uint64_t offset, MutableBytes buffer) override {
+    const auto lock = enter(Op::kRead, name_of(file), {});  // not logged: workers read in any order
+    const std::vector<std::byte>& bytes = opened(file).node->bytes;
+    if (offset >= bytes.size()) return 0;
+    const size_t n = std::min({buffer.size(), max_read, bytes.size() - static_cast<size_t>(offset)});
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(offset), n, buffer.begin());
+    return n;
+  }
+  FileFacts facts(Handle file) override {
+    const std::lock_guard lock(mutex_);
+    return {.bytes = opened(file).node->bytes.size(), .kind = FileKind::kRegular};
+  }
+  std::optional<FileFacts> facts(const std::string& path) override {
+    const std::lock_guard lock(mutex_);
+    if (folders_.contains(path)) return FileFacts{.kind = FileKind::kDirectory};
+    if (!files_.contains(path)) return std::nullopt;
+    return FileFacts{.bytes = files_[path]->bytes.size(), .kind = FileKind::kRegular};
+  }
+  std::vector<DirEntry> list(const std::string& folder) override {
+    const auto lock = enter(Op::kList, folder, "list " + folder);
+    if (!folders_.contains(folder)) fail(ProblemId::io_list, Place{.path = folder}, "No such file or directory");
+    std::vector<DirEntry> entries;
+    for (const auto& entry : files_) {
+      if (parent(entry.first) == folder) entries.push_back({base_name(entry.first), FileKind::kRegular});
+    }
+    for (const std::string& path : folders_) {
+      if (!base_name(path).empty() && parent(path) == folder) entries.push_back({base_name(path), FileKind::kDirectory});
+    }
+    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  Handle create(const std::string& path, Create mode) override {
+    const auto lock = enter(Op::kCreate, path, "create " + path);
+    if (mode == Create::kNew && exists(path)) fail(ProblemId::output_exists, Place{.path = path});
+    need_parent(path, ProblemId::io_create);
+    std::shared_ptr<Node>& node = files_[path];
+    if (!node) node = std::make_shared<Node>();
+    return keep(path, node);
+  }
+  size_t write(Handle file, uint64_t offset, Bytes bytes) override {
+    const std::string path = name_of(file);
+    const size_t n = std::min(bytes.size(), max_write);
+    const auto lock = enter(Op::kWrite, path, "write " + path + " @" + std::to_string(offset) + " +" + std::to_string(n));
+    std::vector<std::byte>& content = opened(file).node->bytes;
+    need_space(path, content.size(), std::max<uint64_t>(content.size(), offset + n));
+    if (content.size() < offset + n) content.resize(offset + n);
+    std::copy_n(bytes.begin(), n, content.begin() + static_cast<ptrdiff_t>(offset));
+    return n;
+  }
+  bool allocate(Handle file, uint64_t bytes) override {
+    const std::string path = name_of(file);
+    const auto lock = enter(Op::kAllocate, path, "allocate " + path + " " + std::to_string(bytes));
+    std::vector<std::byte>& content = opened(file).node->bytes;
+    need_space(path, content.size(), bytes);
+    content.resize(bytes);
+    return can_reserve;
+  }
+  void sync(Handle file) override {
+    const std::string path = name_of(file);
+    enter(Op::kSync, path, "sync " + path);
+  }
+  void sync_folder(const std::string& folder) override { enter(Op::kSyncFolder, folder, "sync_folder " + folder); }
+  void make_folder(const std::string& path) override {
+    const auto lock = enter(Op::kMakeFolder, path, "make_folder " + path);
+    if (exists(path)) fail(ProblemId::output_exists, Place{.path = path});
+    need_parent(path, ProblemId::io_create);
+    folders_.insert(path);
+  }
+  // A folder moves with all that is in it; onto another folder only if that one is empty, as rename(2) does.
+  void rename(const std::string& from, const std::string& to, Replace replace) override {
+    const auto lock = enter(Op::kRename, from, "rename " + from + " -> " + to);
+    if (!exists(from)) fail(ProblemId::io_rename, Place{.path = from}, "No such file or directory");
+    if (replace == Replace::kNo && exists(to)) fail(ProblemId::output_exists, Place{.path = to});
+    need_parent(to, ProblemId::io_rename);
+    if (holds_something(to)) fail(ProblemId::io_rename, Place{.path = from}, "Directory not empty");
+    move_beneath(files_, from, to);
+    std::map<std::string, bool> folders;
+    for (const std::string& path : folders_) folders[path] = true;
+    move_beneath(folders, from, to);
+    folders_.clear();
+    for (const auto& entry : folders) folders_.insert(entry.first);
+  }
+  void remove_file(const std::string& path) override {
+    const auto lock = enter(Op::kRemoveFile, path, "remove_file " + path);
+    files_.erase(path);
+  }
+  void remove_folder(const std::string& path) override {
+    const auto lock = enter(Op::kRemoveFolder, path, "remove_folder " + path);
+    if (holds_something(path)) fail(ProblemId::io_remove, Place{.path = path}, "Directory not empty");
+    folders_.erase(path);
+  }
+  bool try_lock(Handle file) override {
+    const std::string path = name_of(file);
+    const auto lock = enter(Op::kLock, path, "lock " + path);
+    Open& open = opened(file);
+    if (open.node->locked && !open.has_lock) return false;
+    open.node->locked = open.has_lock = true;
+    return true;
+  }
+  std::optional<uint64_t> free_bytes(const std::string&) override {
+    const std::lock_guard lock(mutex_);
+    if (capacity_bytes == kUnlimited) return std::nullopt;
+    return capacity_bytes - std::min(capacity_bytes, used_bytes());
+  }
+
+  void close(Handle file) override {
+    const std::lock_guard lock(mutex_);
+    if (opened(file).has_lock) opened(file).node->locked = false;
+    opened(file) = Open{};
+  }
+  std::string name_of(Handle file) override {
+    const std::lock_guard lock(mutex_);
+    return opened(file).path;
+  }
+  uint64_t now_ns() override {
+    const std::lock_guard lock(mutex_);
+    return now_ns_ += 1'000'000;  // a millisecond a look
+  }
+
+ private:
+  struct Node {
+    std::vector<std::byte> bytes;
+    bool locked = false;
+  };
+  struct Open {
+    std::string path;
+    std::shared_ptr<Node> node;  // outlives the name, as an unlinked file does
+    bool has_lock = false;
+  };
+
+  static size_t index(Op op) { return static_cast<size_t>(op); }
+
+  // Every call begins here: log, hook, scripted fault, and the lock for the rest of the call. The hook runs unlocked, so that it may
+  // look at the world.
+  std::unique_lock<std::mutex> enter(Op op, const std::string& path, const std::string& entry) {
+    std::unique_lock lock(mutex_);
+    const uint64_t k = calls_[index(op)]++;
+    if (!entry.empty()) log.push_back(entry);
+    if (before) {
+      lock.unlock();
+      before(op, k);
+      lock.lock();
+    }
+    const auto fault = faults_.find({op, k});
+    if (fault != faults_.end()) fail(fault->second, Place{.path = path}, "scripted fault");
+    return lock;
+  }
+
+  Handle keep(const std::string& path, const std::shared_ptr<Node>& node) {
+    open_.push_back({path, node});
+    return static_cast<Handle>(open_.size() - 1);  // never given out twice: use after close is found
+  }
+  Open& opened(Handle file) {
+    Open& open = open_.at(static_cast<size_t>(file));
+    if (!open.node) fail(ProblemId::internal, Place{}, "a closed handle was used");
+    return open;
+  }
+  Node& node(const std::string& path) { return *files_.at(path); }
+
+  static std::string parent(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return "";
+    return slash == 0 ? "/" : path.substr(0, slash);
+  }
+  static std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+  void add_folders(const std::string& path) {
+    if (folders_.contains(path)) return;
+    add_folders(parent(path));
+    folders_.insert(path);
+  }
+  void need_parent(const std::string& path, ProblemId id) const {
+    if (!folders_.contains(parent(path))) fail(id, Place{.path = path}, "No such file or directory");
+  }
+  bool holds_something(const std::string& folder) const {
+    const std::string prefix = folder + "/";
+    const auto file = files_.lower_bound(prefix);
+    const auto inner = folders_.lower_bound(prefix);
+    return (file != files_.end() && file->first.starts_with(prefix)) || (inner != folders_.end() && inner->starts_with(prefix));
+  }
+  template <class Map>
+  static void move_beneath(Map& map, const std::string& from, const std::string& to) {
+    Map moved;
+    for (auto& [path, value] : map) {
+      const bool inside = path == from || path.starts_with(from + "/");
+      moved.insert_or_assign(inside ? to + path.substr(from.size()) : path, value);
+    }
+    // A file that was at `to` is replaced, whichever of the two comes first in the order of names.
+    if (map.contains(from)) moved.insert_or_assign(to, map.at(from));
+    map = std::move(moved);
+  }
+
+  uint64_t used_bytes() const {
+    uint64_t used = 0;
+    for (const auto& entry : files_) used += entry.second->bytes.size();
+    return used;
+  }
+  void need_space(const std::string& path, uint64_t size_before, uint64_t size_after) const {
+    if (size_after <= size_before || size_after - size_before <= capacity_bytes - std::min(capacity_bytes, used_bytes())) return;
+    fail(ProblemId::io_no_space, Place{.path = path}, "No space left on device");
+  }
+
+  mutable std::mutex mutex_;
+  std::map<std::pair<Op, uint64_t>, ProblemId> faults_;
+  std::array<uint64_t, static_cast<size_t>(Op::kCount)> calls_{};
+  std::map<std::string, std::shared_ptr<Node>> files_;
+  std::set<std::string> folders_{"", "/"};
+  std::vector<Open> open_;
+  uint64_t now_ns_ = 0;
+};
+
+}  // namespace dcp::test

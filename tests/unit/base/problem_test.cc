@@ -1,0 +1,80 @@
+#include "base/problem.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "base/utf8.h"
+
+namespace dcp {
+namespace {
+
+TEST_CASE("a line holds path, member, offset, tensor, got and expected, each only when known") {
+  const auto line = [](Place place, std::string got = {}, std::string expected = {}) {
+    return to_line(make_problem(ProblemId::short_file, std::move(place), std::move(got), std::move(expected)));
+  };
+  const std::string what = "the file ends before the bytes that belong there";
+  CHECK(line({}) == what);
+  CHECK(line({.path = "a/b"}) == "a/b: " + what);
+  CHECK(line({.path = "a", .member = "data.pkl"}) == "a > data.pkl: " + what);
+  CHECK(line({.path = "a", .offset = 0}) == "a @ 0x0: " + what);
+  CHECK(line({.path = "a", .member = "m", .tensor = "w.0", .offset = 0x1F4, .length = 8}, "3 bytes", "8 bytes") ==
+        "a > m @ 0x1f4: tensor 'w.0': " + what + " (got 3 bytes, expected 8 bytes)");
+  CHECK(line({.tensor = "w"}) == "tensor 'w': " + what);
+  CHECK(line({.path = "a"}, "x") == "a: " + what + " (got x)");
+  CHECK(line({.path = "a"}, "", "y") == "a: " + what + " (expected y)");
+}
+
+TEST_CASE("an error carries its problem, line and exit class") {
+  try {
+    fail(ProblemId::output_exists, Place{.path = "out"});
+    FAIL("not reached");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) == "out: the output exists");
+    CHECK(error.exit() == Exit::kUsage);
+    CHECK(id_name(error.problem().id) == "output_exists");
+    CHECK(error.problem().hint == "give another name, or --force to replace it when the new one is complete");
+    CHECK(error.problem().severity == Severity::kError);
+  }
+}
+
+TEST_CASE("each failure family has its exit class") {
+  CHECK(exit_of(ProblemId::usage) == Exit::kUsage);
+  CHECK(exit_of(ProblemId::io_no_space) == Exit::kMachine);
+  CHECK(exit_of(ProblemId::path_escapes) == Exit::kInput);
+  CHECK(exit_of(ProblemId::interrupted) == Exit::kInterrupted);
+  CHECK(exit_of(ProblemId::terminated) == Exit::kTerminated);
+}
+
+TEST_CASE("what acts on a terminal is escaped") {
+  CHECK(escaped("a\nb\tc") == "a\\x0ab\\x09c");
+  CHECK(escaped("\x1b[31mred\x7f") == "\\x1b[31mred\\x7f");
+  CHECK(escaped(std::string_view("nul\0!", 5)) == "nul\\x00!");
+  CHECK(escaped("\xC2\x9B"
+                "31m") == "\\u{009b}31m");  // the one-character form of ESC [
+  CHECK(escaped("a\xE2\x80\xAE"
+                "b\xE2\x81\xA6") == "a\\u{202e}b\\u{2066}");  // right-to-left override, isolate
+  CHECK(escaped("\xE2\x80\xA8\xEF\xBB\xBF") == "\\u{2028}\\u{feff}");
+}
+
+TEST_CASE("ordinary text of any script stays as it is") {
+  const std::string text = "schicht.gewicht-\xC3\xBC \xE6\xA8\xA1\xE5\x9E\x8B \xF0\x9F\x94\xA5 C:\\x";
+  CHECK(escaped(text) == text);
+  CHECK(escaped(escaped("\x1b\xff")) == escaped("\x1b\xff"));  // to_line escapes texts that may be escaped already
+}
+
+TEST_CASE("bytes that are not UTF-8 are shown one by one") {
+  CHECK(escaped("\xff\xfe") == "\\xff\\xfe");
+  CHECK(escaped("\xC3") == "\\xc3");                             // cut short
+  CHECK(escaped("\xC0\xAF") == "\\xc0\\xaf");                    // overlong '/'
+  CHECK(escaped("\xE0\x80\xAF") == "\\xe0\\x80\\xaf");           // overlong in three
+  CHECK(escaped("\xED\xA0\x80") == "\\xed\\xa0\\x80");           // surrogate
+  CHECK(escaped("\xF4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // above U+10FFFF
+  CHECK(first_code_point("\xF4\x8F\xBF\xBF").value == 0x10FFFF);
+}
+
+TEST_CASE("every text of a line is escaped, whoever wrote it") {
+  CHECK(to_line(make_problem(ProblemId::internal, {.path = "\x1b", .member = "\n", .tensor = "\r"}, "\a", "\b")) ==
+        "\\x1b > \\x0a: tensor '\\x0d': internal error (got \\x07, expected \\x08)");
+}
+
+}  // namespace
+}  // namespace dcp
