@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes the checkpoints of this folder with real torch, and beside each what torch itself loads from it.
 
-    python tests/data/make.py [--into FOLDER] [CASE...]
+    python tests/data/make.py [--into FOLDER] [--expected-only] [CASE...]
 
-Needs torch 2.15.0 (CPU), numpy, zstandard; the case torch26 is written by torch 2.6.0, see there. Ranks are processes that talk gloo.
+Needs torch 2.15.0 (CPU), numpy, zstandard; the case torch26 is written by torch 2.6.0; still older ones by make_old.py. Ranks are processes that talk gloo.
 The same torch writes the same bytes again (`threads`: but for the order inside .metadata). A case is a folder CASE/ckpt/ and CASE/expected.json:
 
-    {"case", "torch" (who wrote it), "world_size",
+    {"case", "torch" (who loaded it; but for make_old.py also who wrote it), "world_size",
      "tensors": {key: {"dtype", "shape", "sha256" (of row-major bytes), "quantizer"?, "boxes": [[offsets, sizes]...]}},
      "objects": {key: text of describe.describe_object},
      "paths": {key: [components]} or null,
@@ -57,22 +57,26 @@ def torch_load(path, info, **options):
 
 
 def loaded(path, key, entry, infos):
-    """What dcp.load gives for one key; for dtypes that it cannot load, what torch.load gives for the one item."""
+    """What dcp.load gives for one key; where it cannot load (quantized, torch 1.13), what torch.load gives for the items, joined."""
     state = {key: torch.empty(entry.size, dtype=entry.properties.dtype) if hasattr(entry, "size") else None}
     try:
         planner = DefaultLoadPlanner(flatten_state_dict=False, flatten_sharded_tensors=False)
         _load_state_dict(state, storage_reader=dcp.FileSystemReader(path), planner=planner, no_dist=True)
         return state[key]
     except BaseException:  # CheckpointException is none of Exception's
-        (info,) = infos
-        return torch_load(path, info, weights_only=False)
+        parts = [(index.offset, torch_load(path, info, weights_only=False)) for index, info in infos.items()]
+        if len(parts) == 1:
+            return parts[0][1]
+        for offsets, part in parts:
+            state[key][tuple(slice(o, o + s) for o, s in zip(offsets, part.shape))] = part
+        return state[key]
 
 
 def expected(name, path, world_size):
     metadata = dcp.FileSystemReader(path).read_metadata()
     infos = {}
     for index, info in metadata.storage_data.items():
-        infos.setdefault(index.fqn, []).append(info)
+        infos.setdefault(index.fqn, {})[index] = info
     tensors, objects, unsafe = {}, {}, []
     for key, entry in metadata.state_dict_metadata.items():
         value = loaded(path, key, entry, infos[key])
@@ -81,7 +85,7 @@ def expected(name, path, world_size):
         else:
             objects[key] = describe.describe_object(value)
             try:
-                torch_load(path, infos[key][0], weights_only=True)
+                torch_load(path, *infos[key].values(), weights_only=True)
             except pickle.UnpicklingError:
                 unsafe.append(key)
     paths = metadata.planner_data
@@ -111,6 +115,14 @@ def rank_main(rank, name, world_size, folder):
     os._exit(0)  # threads of gloo and autograd sometimes abort an orderly end, after all is written
 
 
+def save(name, world_size, target):
+    with tempfile.TemporaryDirectory() as scratch:
+        torch.multiprocessing.spawn(rank_main, (name, world_size, scratch), world_size)
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        shutil.copytree(Path(scratch, "ckpt"), target / "ckpt")
+
+
 def write_json(path, document):
     """Indented, but with the leaves of tensors and boxes on one line each."""
     one_line = lambda v: json.dumps(v, ensure_ascii=False)
@@ -127,18 +139,16 @@ def write_json(path, document):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--into", type=Path, default=HERE)
+    parser.add_argument("--expected-only", action="store_true", help="the checkpoint is there, written by an older torch")
     parser.add_argument("cases", nargs="*")
     arguments = parser.parse_args()
     version = torch.__version__.split("+")[0]
     mine = [name for name, case in cases.CASES.items() if case[2] == version]
     for name in arguments.cases or mine:
-        world_size = cases.CASES[name][0]
-        with tempfile.TemporaryDirectory() as scratch:
-            torch.multiprocessing.spawn(rank_main, (name, world_size, scratch), world_size)
-            target = arguments.into / name
-            shutil.rmtree(target, ignore_errors=True)
-            target.mkdir(parents=True)
-            shutil.copytree(Path(scratch, "ckpt"), target / "ckpt")
+        target = arguments.into / name
+        world_size = 2 if arguments.expected_only else cases.CASES[name][0]
+        if not arguments.expected_only:
+            save(name, world_size, target)
         write_json(target / "expected.json", expected(name, target / "ckpt", world_size))
         print(name, sum(f.stat().st_size for f in target.rglob("*") if f.is_file()))
 
