@@ -427,6 +427,11 @@ void MetadataHandler::spend(const PickleMachine& m, uint64_t amount) {
 MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits) {
   MetadataContent content;
   content.transforms.emplace_back();
+  // About 143 bytes a chunk. Pages of a reservation cost nothing until they are used; growing by doubling would touch them twice.
+  const size_t chunks = pickle.size() / 128;
+  content.chunks.reserve(chunks);
+  content.storage.reserve(chunks);
+  content.ints.reserve(chunks * 6);
   MetadataHandler handler(content, pickle.size(), limits);
   PickleMachine machine(pickle, place, limits);
   const Value root = machine.run(handler);

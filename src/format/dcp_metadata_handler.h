@@ -20,7 +20,9 @@ namespace dcp {
 class MetadataHandler {
  public:
   MetadataHandler(MetadataContent& content, uint64_t pickle_bytes, const Limits& limits)
-      : content_(content), limits_(limits), budget_(pickle_bytes) {}
+      : content_(content), limits_(limits), budget_(pickle_bytes) {
+    infos_.reserve(pickle_bytes / 128);
+  }
 
   Value global(PickleMachine& m, std::string_view module, std::string_view name);
   Value reduce(PickleMachine& m, Value callable, Value arguments);

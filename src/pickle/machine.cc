@@ -1,16 +1,9 @@
 #include "pickle/machine.h"
 
 #include <bit>
-#include <limits>
 
 namespace dcp {
 namespace {
-
-uint32_t counted(uint64_t count, const Place& place) {
-  if (count > std::numeric_limits<uint32_t>::max())
-    fail(ProblemId::over_limit, place, std::to_string(count) + " values or bytes in one", "below 2^32");
-  return static_cast<uint32_t>(count);
-}
 
 std::string plural(uint64_t count, std::string_view what) {
   return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
@@ -23,6 +16,10 @@ PickleMachine::PickleMachine(Bytes pickle, const Place& place, const Limits& lim
 
 void PickleMachine::fail_operand(const Value& got, std::string_view expected) const {
   fail(ProblemId::pickle_operand, place(), describe(got) + " for " + std::string(op_name(token_.op)), std::string(expected));
+}
+
+void PickleMachine::fail_count(uint64_t count) const {
+  fail(ProblemId::over_limit, place(), std::to_string(count) + " values or bytes in one", "below 4294967296");
 }
 
 void PickleMachine::fail_underflow(uint64_t count) const {
@@ -71,7 +68,7 @@ std::string PickleMachine::describe(const Value& v) const {
 
 void PickleMachine::push_view(Kind kind, std::string_view view) {
   const auto offset = static_cast<uint64_t>(view.data() - reinterpret_cast<const char*>(pickle_.data()));
-  push({.kind = kind, .n = counted(view.size(), place()), .payload = offset});
+  push({.kind = kind, .n = counted(view.size()), .payload = offset});
 }
 
 void PickleMachine::push_mark() {
@@ -92,9 +89,8 @@ uint64_t PickleMachine::pop_mark() {
 // --- the arena
 
 Value PickleMachine::make_tuple(uint64_t first) {
-  const Value v{.kind = Kind::kTuple, .n = counted(stack_.size() - first, place()), .payload = arena_.size()};
-  arena_.insert(arena_.end(), stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
-  stack_.resize(first);
+  const Value v{.kind = Kind::kTuple, .n = counted(stack_.size() - first), .payload = arena_.size()};
+  move_to_arena(first);
   return v;
 }
 
@@ -108,9 +104,8 @@ Value PickleMachine::make_chain(Kind kind, uint16_t tag) {
 void PickleMachine::append(uint64_t chain, uint64_t first) {
   const uint64_t segment = arena_.size();
   if (first == stack_.size()) return;
-  arena_.push_back({.n = counted(stack_.size() - first, place()), .payload = kNowhere});
-  arena_.insert(arena_.end(), stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
-  stack_.resize(first);
+  arena_.push_back({.n = counted(stack_.size() - first), .payload = kNowhere});
+  move_to_arena(first);
   Value& head = arena_[chain];
   Value& last = arena_[chain + 1];
   (head.payload == kNowhere ? head.payload : arena_[last.payload].payload) = segment;
@@ -190,13 +185,7 @@ void PickleMachine::push_scalar() {
   }
 }
 
-void PickleMachine::push_kept(uint64_t slot) {
-  Value v = memo_.get(slot);
-  if (v.kind == Kind::kUnset) fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(slot));
-  v = final(v);
-  if (v.kind == Kind::kGlobal) v.payload = arena_.size();
-  push(v);
-}
+void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }
 
 // Opcodes that make a container of what is on the stack.
 void PickleMachine::collect(Op op) {
@@ -297,23 +286,6 @@ void PickleMachine::run_plain(Op op) {
     default:
       return push_scalar();
   }
-}
-
-Value PickleMachine::check_callable(const Value& callable) const {
-  if (callable.kind != Kind::kGlobal && callable.kind != Kind::kOpaque && callable.kind != Kind::kObject) {
-    fail_operand(callable, "a class or function");
-  }
-  return callable;
-}
-
-void PickleMachine::check_arguments(const Value& arguments) const {
-  if (arguments.kind != Kind::kTuple) fail_operand(arguments, "a tuple of arguments");
-}
-
-// A class or function carries where the arena ended when it was pushed: all above it belongs to this call.
-void PickleMachine::finish_call(const Value& callable, const Value& result) {
-  if (callable.kind == Kind::kGlobal && !result.in_arena()) roll_back(callable.payload);
-  push(result);
 }
 
 void PickleMachine::finish_build(const Value& object, const Value& state, const Value& result) {

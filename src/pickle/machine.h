@@ -18,6 +18,8 @@
 // Marks have a stack of their own: no opcode can take one for a value.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -121,10 +123,20 @@ class PickleMachine {
   void push_mark();
   uint64_t pop_mark();  // the stack's size when the mark was pushed
   [[noreturn]] void fail_underflow(uint64_t count) const;
+  [[noreturn]] void fail_unset() const;
+  [[noreturn]] void fail_count(uint64_t count) const;
+  uint32_t counted(uint64_t count) const {
+    if (count > std::numeric_limits<uint32_t>::max()) fail_count(count);
+    return static_cast<uint32_t>(count);
+  }
 
   // --- the arena
   Value make_tuple(uint64_t first);  // of the stack's values from `first` on, which are popped
   Value make_chain(Kind kind, uint16_t tag = 0);
+  void move_to_arena(uint64_t first) {
+    for (uint64_t i = first; i < stack_.size(); ++i) arena_.push_back(stack_[i]);
+    stack_.resize(first);
+  }
   void append(uint64_t chain, uint64_t first);  // the stack's values from `first` on, which are popped
   void grown(uint64_t position) {
     if (position < pin_) pin_ = arena_.size();
@@ -137,16 +149,19 @@ class PickleMachine {
   // --- opcodes
   void run_plain(Op op);  // all that need no handler
   void push_scalar();
-  void push_kept(uint64_t slot);
+  void push_kept(uint64_t slot) {
+    Value v = memo_.get(slot);
+    if (v.kind == Kind::kUnset) fail_unset();
+    v = final(v);
+    if (v.kind == Kind::kGlobal) v.payload = arena_.size();
+    push(v);
+  }
   void memoize_top(bool kept) {
     if (kept && stack_.back().in_arena()) pin_ = arena_.size();
   }
   void collect(Op op);
   void add_items(Kind wanted, uint64_t first);
-  void finish_call(const Value& callable, const Value& result);
   void finish_build(const Value& object, const Value& state, const Value& result);
-  Value check_callable(const Value& callable) const;
-  void check_arguments(const Value& arguments) const;
   template <class Handler>
   void run_global(Handler& handler, std::string_view module, std::string_view name);
   template <class Handler>
@@ -234,12 +249,16 @@ void PickleMachine::run_call(Handler& handler) {
   need(has_keywords ? 3 : 2);
   const Value keywords = has_keywords ? pop() : Value{};
   const Value arguments = pop();
-  const Value callable = check_callable(pop());
+  const Value callable = pop();
   if (has_keywords && keywords.kind != Kind::kDict) fail_operand(keywords, "a dict of keywords");
   if (callable.kind == Kind::kOpaque) return push(callable);
-  check_arguments(arguments);
-  finish_call(callable, token_.op == Op::REDUCE ? handler.reduce(*this, callable, arguments)
-                                                : handler.new_object(*this, callable, arguments, keywords));
+  if (callable.kind != Kind::kGlobal && callable.kind != Kind::kObject) fail_operand(callable, "a class or function");
+  if (arguments.kind != Kind::kTuple) fail_operand(arguments, "a tuple of arguments");
+  const Value result =
+      token_.op == Op::REDUCE ? handler.reduce(*this, callable, arguments) : handler.new_object(*this, callable, arguments, keywords);
+  // A class or function carries where the arena ended when it was pushed: all above it belongs to this call.
+  if (callable.kind == Kind::kGlobal && !result.in_arena()) roll_back(callable.payload);
+  push(result);
 }
 
 template <class Handler>

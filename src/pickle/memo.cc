@@ -19,6 +19,7 @@ Memo::Memo(Bytes pickle, const Place& place, const Limits& limits) {
   TokenReader reader(pickle, place);
   Token t;
   do {
+    reader.skip_plain();
     reader.next(t);
     switch (t.op) {
       case Op::BINGET:

@@ -64,6 +64,24 @@ class TokenReader {
   // Reads one opcode. Only the fields that its form fills are written: the rest of `t` is what it was. Throws after the last byte:
   // a pickle ends with STOP.
   void next(Token& t);
+  // Moves over opcodes whose argument has a fixed size and is no memo slot: what is left to look at is a third of a large file.
+  // The two common sizes are compared for, not added from the table: a predicted branch does not wait for the load.
+  void skip_plain() {
+    uint64_t at = position_;
+    while (at + kLongestFixed <= size_) {
+      const uint8_t bytes = kPlainBytes[std::to_integer<uint8_t>(data_[at])];
+      if (bytes == 1) {
+        at += 1;
+      } else if (bytes == 2) {
+        at += 2;
+      } else if (bytes != 0) {
+        at += bytes;
+      } else {
+        break;
+      }
+    }
+    position_ = at;
+  }
 
  private:
   struct Facts {
@@ -71,6 +89,9 @@ class TokenReader {
     uint8_t fixed;  // bytes that must be there: the opcode and the fixed part of its argument
   };
   static const std::array<Facts, 256> kFacts;
+  static constexpr uint64_t kLongestFixed = 9;
+  // Bytes of an opcode with its argument; 0: of variable size, unknown, the end of the pickle, or naming a memo slot.
+  static const std::array<uint8_t, 256> kPlainBytes;
 
   const std::byte* argument() const { return data_ + position_ + 1; }
   uint64_t left() const { return size_ - position_; }
