@@ -128,8 +128,6 @@ def lightning_like():
             "optimizer_0": get_optimizer_state_dict(model, optimizer),
             "epoch": 3,
             "global_step": 17,
-            "pytorch-lightning_version": "2.5.0",
-            "hparams": {"lr": 0.1},
         }
     )
 
