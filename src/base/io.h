@@ -21,8 +21,8 @@ using Handle = int;
 inline constexpr Handle kNoHandle = -1;
 
 enum class FileKind : uint8_t { kRegular, kDirectory, kOther };
-enum class Create : uint8_t { kNew, kReuse };      // kNew: fails if it exists
-enum class Replace : uint8_t { kNo, kYes };        // rename onto an existing name
+enum class Create : uint8_t { kNew, kReuse };  // kNew: fails if it exists
+enum class Replace : uint8_t { kNo, kYes };    // rename onto an existing name
 enum class FollowLinks : uint8_t { kCacheOnly, kAll };
 
 struct FileFacts {
@@ -64,8 +64,8 @@ class Io {
   virtual void sync_folder(const std::string& folder) = 0;
   virtual void make_folder(const std::string& path) = 0;  // output_exists if it exists; parents are not made
   virtual void rename(const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
-  virtual void remove_file(const std::string& path) = 0;    // absent is fine
-  virtual void remove_folder(const std::string& path) = 0;  // empty folders only; absent is fine
+  virtual void remove_file(const std::string& path) = 0;                                     // absent is fine
+  virtual void remove_folder(const std::string& path) = 0;                                   // empty folders only; absent is fine
   // Exclusive, for the life of the handle; false: held by another process. True where the file system has no locks.
   virtual bool try_lock(Handle file) = 0;
   virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // what an ordinary user may still write

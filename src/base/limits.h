@@ -10,18 +10,18 @@ inline constexpr uint64_t kMiB = 1024 * kKiB;
 inline constexpr uint64_t kGiB = 1024 * kMiB;
 
 struct Limits {
-  uint64_t metadata_bytes = 8 * kGiB;     // a `.metadata` file: 143 bytes a chunk, so 6e7 chunks
-  uint64_t pickle_depth = 1000;           // nested containers; CPython's own pickler stops at its recursion limit of 1000
-  uint64_t pickle_memo_slots = 1u << 30;  // highest memo index + 1 that may be claimed
-  uint64_t blob_bytes = 1 * kGiB;         // one byte item's pickle
-  uint64_t item_pickle_bytes = 16 * kMiB; // data.pkl of a tensor item: 150 bytes in practice
-  uint64_t zip_records = 1u << 20;        // records of one item
+  uint64_t metadata_bytes = 8 * kGiB;      // a `.metadata` file: 143 bytes a chunk, so 6e7 chunks
+  uint64_t pickle_depth = 1000;            // nested containers; CPython's own pickler stops at its recursion limit of 1000
+  uint64_t pickle_memo_slots = 1u << 30;   // highest memo index + 1 that may be claimed
+  uint64_t blob_bytes = 1 * kGiB;          // one byte item's pickle
+  uint64_t item_pickle_bytes = 16 * kMiB;  // data.pkl of a tensor item: 150 bytes in practice
+  uint64_t zip_records = 1u << 20;         // records of one item
   uint64_t zip_directory_bytes = 256 * kMiB;
-  uint32_t tensor_rank = 64;              // dims of a tensor (torch itself: 64)
-  uint64_t list_padding = 1u << 20;       // None elements invented for holes in list positions
-  uint64_t json_bytes = 256 * kMiB;       // index and header JSON; safetensors' own cap is 100 MB
+  uint32_t tensor_rank = 64;         // dims of a tensor (torch itself: 64)
+  uint64_t list_padding = 1u << 20;  // None elements invented for holes in list positions
+  uint64_t json_bytes = 256 * kMiB;  // index and header JSON; safetensors' own cap is 100 MB
   uint32_t json_depth = 64;
-  uint64_t name_bytes = 4096;             // file names in metadata (PATH_MAX)
+  uint64_t name_bytes = 4096;  // file names in metadata (PATH_MAX)
 };
 
 }  // namespace dcp

@@ -14,13 +14,13 @@ namespace dcp {
 
 // Exit classes of the command line (architecture: errors). A table in README, in every man page and in one test.
 enum class Exit : int {
-  kOk = 0,           // done
-  kAnswerNo = 1,     // done, and the answer is no: damage, differences, expectations not met
-  kUsage = 2,        // the command line is wrong, or the output exists
-  kInput = 3,        // the input is no checkpoint, malformed, damaged, or uses something unsupported
-  kMachine = 4,      // I/O, space, memory, device
-  kLacking = 5,      // this build or machine lacks what was asked for
-  kRank = 6,         // another rank failed or could not be reached
+  kOk = 0,        // done
+  kAnswerNo = 1,  // done, and the answer is no: damage, differences, expectations not met
+  kUsage = 2,     // the command line is wrong, or the output exists
+  kInput = 3,     // the input is no checkpoint, malformed, damaged, or uses something unsupported
+  kMachine = 4,   // I/O, space, memory, device
+  kLacking = 5,   // this build or machine lacks what was asked for
+  kRank = 6,      // another rank failed or could not be reached
   kInterrupted = 130,
   kTerminated = 143,
 };
@@ -42,9 +42,9 @@ std::string_view hint_of(ProblemId id);
 // Where a fact was seen. All text is raw (unescaped, may hold any byte); rendering escapes it.
 // The empty initializers let `Place{.path = p}` pass -Wmissing-field-initializers.
 struct Place {
-  std::string path{};    // file or folder as the user would type it
-  std::string member{};  // record inside it, such as "data.pkl"
-  std::string tensor{};  // fqn
+  std::string path{};                // file or folder as the user would type it
+  std::string member{};              // record inside it, such as "data.pkl"
+  std::string tensor{};              // fqn
   std::optional<uint64_t> offset{};  // bytes from the start of `path`
   std::optional<uint64_t> length{};  // bytes
 };

@@ -14,9 +14,9 @@
 
 namespace dcp {
 
-uint32_t crc32_raw(Bytes bytes);                             // initial value 0, no final inversion
-uint32_t crc32_shift(uint32_t raw, uint64_t bytes_after);    // raw CRC of the same bytes followed by that many zero bytes
-uint32_t crc32_finish(uint32_t raw, uint64_t total_bytes);   // the CRC-32 as zip stores it
+uint32_t crc32_raw(Bytes bytes);                            // initial value 0, no final inversion
+uint32_t crc32_shift(uint32_t raw, uint64_t bytes_after);   // raw CRC of the same bytes followed by that many zero bytes
+uint32_t crc32_finish(uint32_t raw, uint64_t total_bytes);  // the CRC-32 as zip stores it
 uint64_t crc64_raw(Bytes bytes);
 uint64_t crc64_shift(uint64_t raw, uint64_t bytes_after);
 uint64_t crc64_finish(uint64_t raw, uint64_t total_bytes);

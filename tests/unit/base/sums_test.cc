@@ -41,7 +41,7 @@ TEST_CASE("every length agrees with zlib and with the table-driven CRC, at any a
 TEST_CASE("a shift is what zero bytes do") {
   std::mt19937_64 random(8);
   const std::vector<std::byte> head = random_bytes(random, 33);
-  for (const size_t zeros : {0, 1, 7, 255, 256, 257, 65536, 70000}) {
+  for (const size_t zeros : {0u, 1u, 7u, 255u, 256u, 257u, 65536u, 70000u}) {
     std::vector<std::byte> padded = head;
     padded.resize(head.size() + zeros);
     REQUIRE(crc32_shift(crc32_raw(head), zeros) == crc32_raw(padded));
