@@ -211,6 +211,12 @@ def zstd():
 
 
 @case(1)
+def empty():
+    """No key at all: a data file of 0 bytes that nothing refers to."""
+    save({})
+
+
+@case(1)
 def noflatten():
     from torch.distributed.checkpoint import DefaultSavePlanner
 
