@@ -1,5 +1,11 @@
-// safetensors: 8-byte little-endian header length, JSON header padded with spaces to 8 bytes, tensor bytes back to back.
-// Source: safetensors/src/tensor.rs (0.4 to 0.6): tensors ordered by dtype alignment descending, then by name; `__metadata__` first.
+// safetensors files and the index that Hugging Face puts beside them.
+//
+// Grammar (safetensors/src/tensor.rs, 0.4 to 0.8):
+//   file   := header_bytes:8 header tensors        (little-endian; tensors back to back, without holes, to the end of the file)
+//   header := JSON object, padded with spaces to a multiple of 8
+//             {"__metadata__"?: {text: text...}, name: {"dtype": text, "shape": [n...], "data_offsets": [begin, end]}...}
+//   offsets count from the end of the header
+// float4_e2m1fn_x2 is "F4", whose shape counts single values: twice torch's last dim.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +25,32 @@ namespace dcp {
 struct SafetensorsEntry {
   std::string name;
   DType dtype{};
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  // as torch counts
   uint64_t offset = 0;  // bytes from the start of the file
   uint64_t bytes = 0;
 };
 
-// Order in which the reference library lays tensors out: larger element first, then by name in code-point order.
+// Order in which the reference library lays tensors out: by dtype (larger elements first, then as in its own list), then by name in
+// code-point order. Both dtypes must have a safetensors form.
 bool safetensors_before(DType dtype_a, std::string_view name_a, DType dtype_b, std::string_view name_b);
 
-// Header for tensors in the order given (offsets assigned back to back, written into `entries`); the returned bytes are the whole
-// header with its length prefix. Fails with safetensors_no_dtype for a dtype that the format lacks.
+// Header for tensors in the order given. Fills `bytes` and `offset` of the entries from their dtype and shape (torch's shape), back to
+// back. The returned bytes are the whole header with its length prefix, as the reference writes them. Throws safetensors_no_dtype for a
+// tensor that the format has no form for, safetensors_bad_name for names that are no UTF-8, over_limit for a header over 100 MB.
 std::string write_safetensors_header(std::vector<SafetensorsEntry>& entries, const std::map<std::string, std::string>& metadata);
 
-// `head` is the first 8 + header bytes (at least); file_bytes the size of the file. Validates as the reference does: no holes, no
-// overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused.
+// Bytes of the header with its length prefix, from the first 8 bytes of a file of `file_bytes`.
+uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits);
+
+// `head` is the header with its length prefix at least; file_bytes the size of the file. Validates as the reference does: no holes, no
+// overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family.
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<SafetensorsEntry> entries;  // in order of offset
 };
 SafetensorsHeader read_safetensors_header(Bytes head, uint64_t file_bytes, const Place& place, const Limits& limits);
 
-// model.safetensors.index.json as transformers writes it.
+// model.safetensors.index.json as transformers writes it: json.dumps(index, indent=2, sort_keys=True) and a newline, ASCII only.
 std::string write_hf_index(uint64_t total_bytes, const std::vector<std::pair<std::string, std::string>>& name_to_file);
 
 }  // namespace dcp

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the small real items in this folder. Run with torch 2.15; the bytes are kept because later releases may write others."""
+"""Writes the small real items in this folder. Run with torch 2.15 and safetensors 0.8; the bytes are kept because later releases may write others."""
 import io
 import os
 import struct
 import sys
 
 import torch
+from safetensors.torch import save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -44,7 +45,23 @@ def zip64_frame():
     sink.out.close()
 
 
+def mixed_safetensors():
+    """A tensor of every dtype that safetensors has, 0-dim and empty ones, and names that need escapes."""
+    tensors = {}
+    names = ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+             "float8_e8m0fnu", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",
+             "complex64"]
+    for i, name in enumerate(names):
+        tensors[f"{'zyx'[i % 3]}.{name}"] = (torch.arange(48, dtype=torch.uint8) % 2).view(getattr(torch, name)).reshape(2, -1)
+    tensors["a.scalar"] = torch.tensor(1.5, dtype=torch.float16)
+    tensors["a.empty"] = torch.zeros((0, 3))
+    for name in ["", "Z", "a", "\u00e9", "\ue000", "\U0001d11e", 'q"\\\n\x01\x7f\u2028']:
+        tensors[name] = torch.arange(3, dtype=torch.float32)
+    save_file(tensors, os.path.join(HERE, "mixed.safetensors"), metadata={"format": "pt"})
+
+
 def main():
+    mixed_safetensors()
     ten = torch.arange(10, dtype=torch.float32)
     save("float32", ten)
     save("transposed", torch.arange(6, dtype=torch.int16).reshape(2, 3).t())
