@@ -48,12 +48,22 @@ bool read_big_endian(ItemSource& item, const ZipDirectory& directory, const Plac
 
 }  // namespace
 
+void check_stored(const ZipRecord& record, const Place& place) {
+  if (!record.compressed) return;
+  Place here = at_offset(place, record.header);
+  here.member = record.name;
+  fail(ProblemId::item_compressed, std::move(here));
+}
+
 const ZipRecord& stored_record(const ZipDirectory& directory, std::string_view name, const Place& place) {
   const ZipRecord* record = directory.find(name);
-  if (record != nullptr && !record->compressed) return *record;
-  Place here = record == nullptr ? place : at_offset(place, record->header);
-  here.member = name;
-  fail(record == nullptr ? ProblemId::item_no_record : ProblemId::item_compressed, std::move(here));
+  if (record == nullptr) {
+    Place here = place;
+    here.member = name;
+    fail(ProblemId::item_no_record, std::move(here));
+  }
+  check_stored(*record, place);
+  return *record;
 }
 
 ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits& limits) {

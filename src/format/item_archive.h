@@ -19,6 +19,8 @@ struct ItemArchive {
 // Reads the directory and checks what every torch since 1.13 checks: a `version` of 1 to 10, a known byte order (little if unsaid).
 ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits& limits);
 
+// item_compressed if the record's bytes cannot be used as they are.
+void check_stored(const ZipRecord& record, const Place& place);
 // The record must be there and stored; else item_no_record, item_compressed.
 const ZipRecord& stored_record(const ZipDirectory& directory, std::string_view name, const Place& place);
 

@@ -1,0 +1,43 @@
+#include "format/blob.h"
+
+#include <string_view>
+#include <utility>
+
+#include "format/item_archive.h"
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kFolder = "data/";
+
+ItemArchive open_archive(ItemSource& item, const Place& place, const Limits& limits) {
+  try {
+    return open_item_archive(item, place, limits);
+  } catch (const Error& e) {
+    if (e.problem().id == ProblemId::zip_no_end) fail(ProblemId::blob_not_archive, place);
+    throw;
+  }
+}
+
+}  // namespace
+
+BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits) {
+  const ItemArchive archive = open_archive(item, place, limits);
+  ItemPickle pickle = read_item_pickle(item, archive.directory, limits.blob_bytes, place);
+  BlobItem blob{.pickle = std::move(pickle.bytes), .pickle_place = std::move(pickle.place), .storages = {}};
+  blob.big_endian = archive.big_endian;
+  for (const ZipRecord& record : archive.directory.records) {
+    // `data/` itself is the entry of a folder, which some zip tools write.
+    if (!record.name.starts_with(kFolder) || record.name.ends_with('/')) continue;
+    check_stored(record, place);
+    BlobItem::Storage& storage = blob.storages.emplace_back();
+    storage.key = record.name.substr(kFolder.size());
+    storage.payload = payload_of(item, archive.directory, record, place);
+    storage.bytes = record.size;
+    storage.crc = record.crc;
+    storage.has_crc = has_crc(record);
+  }
+  return blob;
+}
+
+}  // namespace dcp

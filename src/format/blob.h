@@ -1,0 +1,34 @@
+// One byte item (an object that is no tensor), or a tensor item that is not plain: its pickle, and where the storages lie that the pickle
+// names. Neither is looked into here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/problem.h"
+#include "format/torch_item.h"
+
+namespace dcp {
+
+struct BlobItem {
+  struct Storage {
+    std::string key;       // of the record data/KEY
+    uint64_t payload = 0;  // position of its first byte in the item
+    uint64_t bytes = 0;
+    uint32_t crc = 0;
+    bool has_crc = false;  // false: the writer computed none
+  };
+  std::vector<std::byte> pickle;  // data.pkl, its CRC checked
+  Place pickle_place;             // of its first byte, for messages
+  std::vector<Storage> storages;  // in the order of the archive
+  bool big_endian = false;
+};
+
+// Throws blob_not_archive for bytes that are no zip at all (a planner of the user's own wrote them), crc_mismatch for the pickle, and
+// the zip_* and item_* errors.
+BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits);
+
+}  // namespace dcp

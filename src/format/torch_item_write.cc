@@ -1,0 +1,81 @@
+// Grammar: torch_item.cc. The memo is not used: torch's pickler fills it, no reader needs it.
+#include "format/torch_item_write.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/checked.h"
+#include "pickle/writer.h"
+
+namespace dcp {
+namespace {
+
+void write_tuple(PickleWriter& out, std::span<const int64_t> numbers) {
+  if (numbers.size() > 3) out.op(Op::MARK);
+  for (const int64_t n : numbers) out.integer(n);
+  if (numbers.size() > 3) out.op(Op::TUPLE);
+  else out.tuple(numbers.size());
+}
+
+// ("storage", class, "0", "cpu", count) as a persistent id.
+void write_storage(PickleWriter& out, const DTypeFacts& facts, uint64_t elements) {
+  const bool is_typed = !facts.storage.empty();
+  out.op(Op::MARK);
+  out.text("storage");
+  out.global(is_typed ? "torch" : "torch.storage", is_typed ? facts.storage : "UntypedStorage");
+  out.text("0");
+  out.text("cpu");
+  out.integer(narrow<int64_t>(is_typed ? elements : mul_or_fail(elements, facts.bytes, {})));
+  out.op(Op::TUPLE);
+  out.op(Op::BINPERSID);
+}
+
+// As torch computes them: a dim of 0 counts as 1.
+std::vector<int64_t> row_major(std::span<const int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  uint64_t step = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    strides[d] = narrow<int64_t>(step);
+    step = mul_or_fail(step, static_cast<uint64_t>(std::max<int64_t>(sizes[d], 1)), {});
+  }
+  return strides;
+}
+
+}  // namespace
+
+std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes) {
+  const DTypeFacts& facts = facts_of(dtype);
+  if (facts.kind == DTypeKind::kQuantized) fail(ProblemId::internal, {}, "a quantized tensor to write");
+  uint64_t elements = 1;
+  for (const int64_t size : sizes) elements = mul_or_fail(elements, static_cast<uint64_t>(size), {});
+  const bool is_typed = !facts.storage.empty();
+  std::string text;
+  PickleWriter out(text, PickleProtocol::k2);
+  out.begin();
+  out.global("torch._utils", is_typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
+  out.op(Op::MARK);
+  write_storage(out, facts, elements);
+  out.integer(0);  // offset
+  write_tuple(out, sizes);
+  write_tuple(out, row_major(sizes));
+  out.boolean(false);  // requires_grad: DCP keeps it in the metadata
+  out.global("collections", "OrderedDict");  // backward hooks
+  out.op(Op::EMPTY_TUPLE);
+  out.op(Op::REDUCE);
+  if (!is_typed) out.global("torch", facts.name);
+  out.op(Op::TUPLE);
+  out.op(Op::REDUCE);
+  out.end();
+  return text;
+}
+
+TorchArchiveLayout tensor_item_layout(uint64_t pickle_bytes, uint64_t payload_bytes) {
+  TorchArchiveLayout layout;
+  layout.add("data.pkl", pickle_bytes);
+  layout.add("byteorder", kByteorderLittle.size());
+  layout.add("data/0", payload_bytes);
+  layout.add("version", kArchiveVersion.size());
+  return layout;
+}
+
+}  // namespace dcp

@@ -1,0 +1,37 @@
+// Bounded decoder of items saved through `stream.zstd/1`: zstd frames back to back until the end of the item's slice.
+//
+// torch's frames have neither a content size nor a checksum (zstandard's streaming writer), so only the caller knows how much may come.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/problem.h"
+
+namespace dcp {
+
+class ZstdReader {
+ public:
+  // The next compressed bytes, valid until the next call; empty at the end of the slice.
+  using Pull = std::function<Bytes()>;
+
+  // `place` is that of the slice; `most_bytes` how many decoded bytes belong there.
+  ZstdReader(Pull pull, Place place, uint64_t most_bytes);
+  ~ZstdReader();
+  ZstdReader(const ZstdReader&) = delete;
+  ZstdReader& operator=(const ZstdReader&) = delete;
+
+  // Fills `out`, or as much of it as there is: less only at the end. Throws zstd_broken, zstd_truncated, zstd_window, zstd_too_large
+  // (not before `out` asks for more than belongs there), and what pull throws.
+  size_t read(MutableBytes out);
+
+ private:
+  struct State;
+  size_t decode(MutableBytes out);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dcp
