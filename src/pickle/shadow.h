@@ -1,0 +1,80 @@
+// The stack machine with shadows for values: it knows which opcode pushed a text, and nothing else. What splice looks through.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "pickle/memo.h"
+#include "pickle/tokens.h"
+
+namespace dcp {
+
+class ShadowStack {
+ public:
+  ShadowStack(Bytes pickle, const Place& place, const Limits& limits)
+      : pickle_(pickle), place_(&place), limits_(&limits), memo_(pickle, place, limits) {}
+
+  // A literal: the opcode that holds a text.
+  struct Literal {
+    uint64_t offset = 0;
+    uint32_t bytes = 0;   // of opcode and argument
+    uint16_t header = 0;  // of them, before the text
+    explicit operator bool() const { return bytes != 0; }
+  };
+  struct KeyUse {
+    uint64_t push = 0;  // offset of the opcode that pushed the key: a literal, or a GET of one
+    Literal key;
+  };
+
+  // Runs one opcode. Throws pickle_underflow, pickle_no_mark, pickle_memo_unset, pickle_storage_id, over_limit.
+  void step(const Token& t);
+
+  // About the last opcode:
+  const std::optional<KeyUse>& key_use() const { return key_use_; }  // of a BINPERSID
+  Literal got() const { return got_; }                               // of a GET whose slot holds a text
+  uint64_t slot() const { return slot_; }                            // of a PUT or MEMOIZE
+  std::string_view module() const { return module_; }                // of GLOBAL and STACK_GLOBAL
+  std::string_view name() const { return name_; }
+
+  std::string_view opcode(const Literal& l) const { return as_text(pickle_).substr(l.offset, l.bytes); }
+  std::string_view text(const Literal& l) const { return opcode(l).substr(l.header); }
+
+ private:
+  struct Shadow {
+    uint64_t push = 0;
+    Literal text = {};     // of a text
+    Literal id_kind = {};  // of a tuple: its first and third element, if texts
+    Literal id_key = {};
+    uint64_t id_key_push = 0;
+    bool fresh_tuple = false;  // a tuple, made here, not taken from the memo; `push` is where
+  };
+  uint64_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  void need(const Token& t, uint64_t count) const;
+  uint64_t pop_mark(const Token& t);
+  void push_literal(const Token& t);
+  void push_tuple(const Token& t, uint64_t first);
+  void replace(const Token& t, uint64_t count);  // pops them, pushes something that is no text
+  void take_persistent_id(const Token& t);
+  void take_stack_global(const Token& t);
+  void take_get(const Token& t);
+  void take_put(const Token& t, bool explicit_slot);
+  bool step_container(const Token& t);
+
+  Bytes pickle_;
+  const Place* place_;
+  const Limits* limits_;
+  Memo memo_;
+  std::vector<Shadow> stack_;
+  std::vector<uint64_t> marks_;
+  std::unordered_set<uint64_t> id_tuples_;      // by the opcode that made them
+  std::unordered_set<uint64_t> shared_tuples_;  // read from the memo
+  std::optional<KeyUse> key_use_;
+  Literal got_;
+  uint64_t slot_ = 0;
+  std::string_view module_;
+  std::string_view name_;
+};
+
+}  // namespace dcp
