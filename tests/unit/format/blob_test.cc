@@ -1,0 +1,72 @@
+#include "format/blob.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "format/pickles.h"
+
+using namespace dcp;
+using namespace dcp::test;
+
+namespace {
+
+BlobItem read(const std::string& bytes) {
+  MemoryItem item(bytes);
+  return read_blob_item(item, item_place(), Limits{});
+}
+std::string error(const std::string& bytes) {
+  return error_of([&] { read(bytes); });
+}
+
+}  // namespace
+
+TEST_CASE("a byte item's pickle is handed over as it is") {
+  const BlobItem number = read(real_item("number"));
+  CHECK(as_text(number.pickle) == std::string("\x80\x02K\x07.", 5));
+  CHECK(number.pickle_place.offset == 64);
+  CHECK(number.storages.empty());
+  CHECK_FALSE(number.big_endian);
+}
+
+TEST_CASE("storages that a byte item names") {
+  const BlobItem dict = read(real_item("dict"));
+  REQUIRE(dict.storages.size() == 1);
+  CHECK(dict.storages[0].key == "0");
+  CHECK(dict.storages[0].bytes == 8);
+  CHECK(dict.storages[0].has_crc);
+  CHECK(dict.storages[0].payload % 64 == 0);
+  const BlobItem opaque = read(real_item("quantized"));
+  CHECK(opaque.storages.size() == 1);
+  const std::string many = PlainZip().add("r/data.pkl", "N.").add("r/data/", "").add("r/data/b", "1").add("r/data/a", "22").add("r/version", "3").finish();
+  const BlobItem blob = read(many);
+  REQUIRE(blob.storages.size() == 2);
+  CHECK(blob.storages[0].key == "b");
+  CHECK(blob.storages[1].key == "a");
+  CHECK(blob.storages[1].bytes == 2);
+  CHECK_FALSE(blob.storages[1].has_crc);
+  CHECK(many.substr(blob.storages[1].payload, 2) == "22");
+}
+
+TEST_CASE("byte items that cannot be read") {
+  CHECK(error("whatever a planner wrote") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
+  CHECK(error("") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
+  CHECK(error(PlainZip().add("r/a.npy", "x").finish()) == "item_no_record: x.distcp > version: the item lacks a record");
+  CHECK(error(PlainZip().add("r/data.pkl", "N.").add("r/data/0", "x", 0, 8).add("r/version", "3").finish()) ==
+        "item_compressed: x.distcp > data/0 @ 0x2a: a record of the item is compressed, which torch.save never does");
+  std::string damaged = real_item("number");
+  patch(damaged, position(damaged, "K\x07"), "K\x08");
+  CHECK(error(damaged) == "crc_mismatch: x.distcp > data.pkl @ 0x40: the CRC of a record does not match its bytes");
+  const std::string bytes = real_item("number");
+  MemoryItem item(bytes);
+  CHECK(error_of([&] { read_blob_item(item, item_place(), Limits{.blob_bytes = 4}); }) ==
+        "over_limit: x.distcp > data.pkl @ 0x40: a number in the file is over the limit (got 5 bytes, expected at most 4)");
+}
+
+TEST_CASE("every truncation and every flipped byte of a byte item ends in an item or an Error") {
+  const std::string bytes = real_item("dict");
+  for (size_t n = 0; n < bytes.size(); ++n) CHECK(error(bytes.substr(0, n)) != "");
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string copy = bytes;
+    copy[i] = static_cast<char>(copy[i] ^ 0x41);
+    error(copy);
+  }
+}
