@@ -80,7 +80,8 @@ class PlainZip {
     put_le(directory_, 0x02014b50, 4);
     put_le(directory_, 20, 2);
     fields_into(directory_, crc, payload.size(), method, name.size());
-    put_le(directory_, 0, 10);
+    put_le(directory_, 0, 8);  // comment, disk, attributes
+    put_le(directory_, 0, 2);
     put_le(directory_, header, 4);
     directory_ += name;
     ++count_;
