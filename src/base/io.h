@@ -68,7 +68,7 @@ class Io {
   virtual void remove_folder(const std::string& path) = 0;                                   // empty folders only; absent is fine
   // Exclusive, for the life of the handle; false: held by another process. True where the file system has no locks.
   virtual bool try_lock(Handle file) = 0;
-  virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // what an ordinary user may still write
+  virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // for an ordinary user; nullopt: unknown
 
   virtual void close(Handle file) = 0;
   virtual std::string name_of(Handle file) = 0;  // the path for messages

@@ -79,14 +79,20 @@ int open_without_links(int root, const std::string& name) {
   return decided ? fd : posix::open_beneath_by_walk(root, name);
 }
 
+// What an ordinary user may still write. A file system that reports no size at all (ramfs, some network ones) does not know.
+std::optional<uint64_t> free_bytes_of(const struct statvfs& fs) {
+  if (fs.f_blocks == 0) return std::nullopt;
+  return uint64_t{fs.f_bavail} * fs.f_frsize;
+}
+
 // For file systems that cannot reserve: the best that can be said beforehand. `allocated_bytes` are the file's own already.
 void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t allocated_bytes) {
   struct statvfs fs {};
   if (::fstatvfs(fd, &fs) != 0 || bytes <= allocated_bytes) return;
   const uint64_t needed = bytes - allocated_bytes;
-  const uint64_t available = uint64_t{fs.f_bavail} * fs.f_frsize;
-  if (available < needed) {
-    fail(ProblemId::io_no_space, Place{.path = path}, std::to_string(available) + " bytes free", std::to_string(needed) + " bytes");
+  const std::optional<uint64_t> available = free_bytes_of(fs);
+  if (available && *available < needed) {
+    fail(ProblemId::io_no_space, Place{.path = path}, std::to_string(*available) + " bytes free", std::to_string(needed) + " bytes");
   }
 }
 
@@ -225,7 +231,7 @@ class PosixIo final : public Io {
   std::optional<uint64_t> free_bytes(const std::string& folder) override {
     struct statvfs fs {};
     if (::statvfs(folder.c_str(), &fs) != 0) return std::nullopt;
-    return uint64_t{fs.f_bavail} * fs.f_frsize;
+    return free_bytes_of(fs);
   }
 
   // Errors of close(2) are not looked at: whatever must last was synced before.
