@@ -2,7 +2,7 @@
 add_library(dcpctl_options INTERFACE)
 target_include_directories(dcpctl_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(dcpctl_options INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  -Wall -Wextra -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wno-missing-field-initializers
   $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
 
 # Hardening: this program is pointed at strangers' files.

@@ -72,15 +72,15 @@ void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::str
   const auto file = files.open(i.file);
   uint64_t at = i.offset;
   const uint64_t end = i.offset + i.length;
+  std::vector<std::byte> packed(kReadAhead), block(kReadAhead);
   ZstdReader reader(
-      [&](MutableBytes buffer) {
-        const uint64_t n = std::min<uint64_t>(buffer.size(), end - at);
-        read_exact(files.io(), file->get(), at, buffer.first(n));
-        at += n;
-        return static_cast<size_t>(n);
+      [&] {
+        const MutableBytes part = MutableBytes(packed).first(std::min<uint64_t>(packed.size(), end - at));
+        if (!part.empty()) read_exact(files.io(), file->get(), at, part);
+        at += part.size();
+        return Bytes(part);
       },
-      cap, place);
-  std::vector<std::byte> block(kReadAhead);
+      place, cap);
   while (const size_t n = reader.read(block)) sink(Bytes(block).first(n));
 }
 

@@ -47,7 +47,7 @@ struct CopyRange {
 enum class CrcCheck : uint8_t {
   kFromUnits,     // the units read each byte of the record exactly once
   kSeparatePass,  // strides or a storage larger than its tensor: a pass of its own over the record
-  kNone,          // the writer computed none, or checking is switched off
+  kUnchecked,     // the writer computed none, or checking is switched off
 };
 
 // A selected tensor. Its regions are regions[first_region, first_region + region_count).

@@ -1,7 +1,9 @@
 #include "plan/units.h"
 
 #include <algorithm>
-#include <numeric>
+#include <string>
+
+#include "kernels/kernels.h"
 
 namespace dcp {
 namespace {
@@ -10,6 +12,7 @@ namespace {
 struct Shape {
   uint64_t element = 1;     // bytes, of the larger of stored and output
   bool transformed = false;
+  uint64_t collected = 0;   // bytes of the largest transformed record that must be held whole, as its strides are not row-major; twice
   int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
   std::vector<int64_t> chunk_sizes;  // of the smallest chunk extent on each dim
 };
@@ -20,7 +23,7 @@ class Cutter {
       : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options) {}
 
   void run() {
-    plan_.checks.assign(catalog_.items.size(), CrcCheck::kNone);
+    plan_.checks.assign(catalog_.items.size(), CrcCheck::kUnchecked);
     for (uint32_t c = 0; c < plan_.copies.size(); ++c) {
       add({.kind = Group::Kind::kCopy, .first = c, .units = passes(plan_.copies[c].bytes)});
       plan_.bytes_to_read += plan_.copies[c].bytes;
@@ -55,7 +58,7 @@ class Cutter {
     if (s.transformed) {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
-      need(4 * kPassBytes);
+      need(4 * kPassBytes + s.collected);
       return;
     }
     if (elements * s.element <= options_.unit_bytes / 2) return batch(index, elements * s.element);
@@ -73,13 +76,14 @@ class Cutter {
   }
 
   // Assembled box, source run, and a packed or converted copy; spans of strided sources may hold up to four times what is used.
-  static uint64_t buffers(uint64_t box, const Shape& s) { return 3 * box + (s.fastest >= 0 ? 4 * box : 0); }
+  static uint64_t buffers(uint64_t box, const Shape& s) { return 3 * box + (s.fastest >= 0 ? 4 * box : 0) + 64 * 1024; }
 
   // Also decides how each chunk's CRC is checked.
   Shape look(uint32_t index, const Tensor& t) {
     const Dims dims = catalog_.dims(t);
     Shape s{.element = 1, .chunk_sizes = {dims.begin(), dims.end()}};
     const PlanTensor& p = plan_.tensors[index];
+    bool noted = false;
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const BoxView box = catalog_.box(t, c);
@@ -88,13 +92,22 @@ class Cutter {
       const ItemId item = catalog_.item_of(t, c);
       const ItemInfo& info = resolved_.items[item];
       s.element = std::max(s.element, bytes_of(info.dtype));
+      if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
       for (size_t d = 0; d < dims.size(); ++d) s.chunk_sizes[d] = std::min(s.chunk_sizes[d], box.sizes[d]);
       if (catalog_.items[item].transforms != 0) s.transformed = true;
+      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, 2 * info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
       plan_.bytes_to_read += catalog_.items[item].transforms != 0 ? catalog_.items[item].length : elements * bytes_of(info.dtype);
       check(item, info, elements);
     }
     return s;
+  }
+
+  // dcp.load gives the metadata's dtype and converts without a word; here it is said.
+  void note_conversion(const Tensor& t, ItemId item, DType stored) {
+    const std::string from(facts_of(stored).name), to(facts_of(t.dtype).name);
+    if (!convertible(stored, t.dtype)) fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), from, to);
+    plan_.converted.push_back({std::string(catalog_.key(t)), "stored as " + from + ", the metadata says " + to});
   }
 
   void check(ItemId item, const ItemInfo& info, uint64_t elements) {

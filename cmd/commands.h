@@ -1,0 +1,12 @@
+// One function a command: registers its text, its flags and what runs it.
+#pragma once
+
+#include "context.h"
+
+namespace dcp::cmd {
+
+void add_inspect(CLI::App& app, Context& context);
+void add_consolidate(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,164 @@
+#include "context.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+namespace dcp::cmd {
+namespace {
+
+void write_fd(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      if (fd == STDOUT_FILENO) fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
+      return;
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+}  // namespace
+
+void Context::out(std::string_view text) const { write_fd(STDOUT_FILENO, text); }
+
+void Context::note(std::string_view text) const {
+  if (!common.quiet) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
+}
+
+void Context::detail(std::string_view text) const {
+  if (common.verbose > 0) note(text);
+}
+
+void error_json(JsonWriter& json, const Problem& p) {
+  json.begin_object();
+  json.member("code", static_cast<int>(exit_of(p.id)));
+  json.member("id", id_name(p.id));
+  json.member("message", to_line(p));
+  if (!p.place.path.empty()) json.member("path", p.place.path);
+  if (p.place.offset) json.member("offset", *p.place.offset);
+  if (p.place.length) json.member("length", *p.place.length);
+  if (!p.place.tensor.empty()) json.member("tensor", p.place.tensor);
+  if (!p.hint.empty()) json.member("hint", p.hint);
+  json.end_object();
+}
+
+int report_error(const Context& context, const Problem& p) {
+  std::string text = "dcpctl: " + to_line(p) + "\n";
+  if (!p.hint.empty()) text += "hint: " + escaped(p.hint) + "\n";
+  if (context.common.json) {
+    JsonWriter json([&](std::string_view s) { text += s; });
+    json.begin_object().key("error");
+    error_json(json, p);
+    json.end_object();
+    json.finish();
+  }
+  write_fd(STDERR_FILENO, text);
+  return static_cast<int>(exit_of(p.id));
+}
+
+int report_error(const Context& context, const std::exception& error) {
+  if (const auto* e = dynamic_cast<const Error*>(&error)) return report_error(context, e->problem());
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return report_error(context, make_problem(memory ? ProblemId::memory_out : ProblemId::internal, {}, memory ? "" : error.what()));
+}
+
+void add_common(CLI::App& command, Context& context, bool writer) {
+  CommonOptions& c = context.common;
+  const std::string group = "Output";
+  command.add_flag("--json", c.json, "Print one JSON document on stdout")->group(group);
+  command.add_flag("-q,--quiet", c.quiet, "Print errors only")->group(group);
+  command.add_flag("-v", c.verbose, "Say more on stderr")->group(group);
+  command.add_option("--color", c.color, "Colours: auto, always or never")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, When>{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}}))
+      ->option_text("WHEN")
+      ->group(group);
+  if (!writer) return;
+  command.add_option("--report", c.report, "Write the JSON document to FILE in every outcome")->option_text("FILE")->group(group);
+  command.add_option("--progress", c.progress, "Progress on stderr: auto, bar, plain, json or none")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ProgressForm>{{"auto", ProgressForm::kAuto},
+                                                                              {"bar", ProgressForm::kBar},
+                                                                              {"plain", ProgressForm::kPlain},
+                                                                              {"json", ProgressForm::kJson},
+                                                                              {"none", ProgressForm::kNone}}))
+      ->option_text("FORM")
+      ->group(group);
+}
+
+void add_selection(CLI::App& command, SelectionFlags& flags) {
+  const std::string group = "Which keys";
+  flags.command = &command;
+  const auto add = [&](const char* name, std::vector<std::string>& values, const char* text, const char* value) {
+    return command.add_option(name, values, text)->option_text(value)->group(group)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  flags.include_option = add("--include", flags.include, "Keep keys that match GLOB (* crosses dots); repeatable, last match wins", "GLOB");
+  flags.exclude_option = add("--exclude", flags.exclude, "Leave out keys that match GLOB; repeatable, last match wins", "GLOB");
+  flags.key_option = add("--key", flags.keys, "Keep this exact key; repeatable", "KEY");
+}
+
+std::vector<KeyRule> SelectionFlags::rules() const {
+  std::vector<KeyRule> rules;
+  size_t i = 0, e = 0, k = 0;
+  for (const CLI::Option* o : command->parse_order()) {
+    if (o == include_option && i < include.size()) rules.push_back({KeyRule::Kind::kInclude, include[i++]});
+    if (o == exclude_option && e < exclude.size()) rules.push_back({KeyRule::Kind::kExclude, exclude[e++]});
+    if (o == key_option && k < keys.size()) rules.push_back({KeyRule::Kind::kKey, keys[k++]});
+  }
+  return rules;
+}
+
+uint64_t parse_size(const std::string& text) {
+  struct Unit {
+    std::string_view name;
+    uint64_t bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},          {"b", 1},           {"k", 1024},        {"kib", 1024},       {"kb", 1000},
+                             {"m", 1 << 20},   {"mib", 1 << 20},   {"mb", 1000000},    {"g", 1 << 30},      {"gib", 1 << 30},
+                             {"gb", 1000000000}, {"t", 1ull << 40}, {"tib", 1ull << 40}, {"tb", 1000000000000}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  for (char& c : unit) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  for (const Unit& u : kUnits)
+    if (error == std::errc{} && u.name == unit && number >= 0 && number * static_cast<double>(u.bytes) < 9e18)
+      return static_cast<uint64_t>(number * static_cast<double>(u.bytes));
+  fail(ProblemId::usage, {}, "size '" + text + "'", "a number with B, k, KiB, MB, MiB, GB or GiB");
+}
+
+std::string human_bytes(uint64_t bytes) {
+  constexpr std::string_view kNames[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < std::size(kNames)) value /= 1024, ++unit;
+  return fixed(value, 1) + " " + std::string(kNames[unit]);
+}
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string rate(uint64_t bytes, uint64_t ns) { return fixed(static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(ns, 1)), 2) + " GB/s"; }
+std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
+
+uint64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace dcp::cmd

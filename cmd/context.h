@@ -1,0 +1,74 @@
+// What every command shares: the outside world, the options that all take, and how answers and failures leave the program.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/io.h"
+#include "base/json.h"
+#include "base/workers.h"
+#include "catalog/select.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace dcp::cmd {
+
+enum class When : uint8_t { kAuto, kAlways, kNever };
+enum class ProgressForm : uint8_t { kAuto, kBar, kPlain, kJson, kNone };
+
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  int verbose = 0;
+  When color = When::kAuto;
+  ProgressForm progress = ProgressForm::kAuto;
+  std::string report;
+};
+
+struct Context {
+  Io& io;
+  StopFlag& stop;
+  CommonOptions common;
+  std::string command;                     // "consolidate"
+  std::function<int()> run;                // set by the command that was given
+
+  void out(std::string_view text) const;   // stdout, the answer; throws io_write when it cannot be written
+  void note(std::string_view text) const;  // stderr, one line, unless --quiet
+  void detail(std::string_view text) const;  // stderr, with -v
+};
+
+// Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
+int report_error(const Context& context, const Problem& problem);
+int report_error(const Context& context, const std::exception& error);
+void error_json(JsonWriter& json, const Problem& problem);
+
+void add_common(CLI::App& command, Context& context, bool writer);
+
+// --include, --exclude, --key, in the order given on the command line.
+struct SelectionFlags {
+  CLI::App* command = nullptr;
+  std::vector<std::string> include, exclude, keys;
+  CLI::Option* include_option = nullptr;
+  CLI::Option* exclude_option = nullptr;
+  CLI::Option* key_option = nullptr;
+  std::vector<KeyRule> rules() const;
+};
+void add_selection(CLI::App& command, SelectionFlags& flags);
+
+// 512MiB, 5GB, 64k, 1000: bytes. Throws usage.
+uint64_t parse_size(const std::string& text);
+
+// "1.5 MiB", "312 B"; "1,234,567".
+std::string human_bytes(uint64_t bytes);
+std::string grouped(uint64_t number);
+std::string rate(uint64_t bytes, uint64_t ns);     // "3.21 GB/s"
+std::string seconds(uint64_t ns);                  // "1.23 s"
+uint64_t peak_rss_bytes();
+
+}  // namespace dcp::cmd

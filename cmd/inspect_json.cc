@@ -1,0 +1,128 @@
+// The JSON document of `inspect`; its form is fixed: members are only ever added.
+#include <algorithm>
+
+#include "base/problem.h"
+#include "catalog/sharding.h"
+#include "inspect_text.h"
+
+namespace dcp::cmd {
+namespace {
+
+void path_json(JsonWriter& json, const Catalog& catalog, const Entry& e) {
+  json.key("path").begin_array();
+  for (const PathPart& p : final_path(catalog, e)) {
+    if (p.position >= 0) json.value(p.position);
+    else json.value(p.name);
+  }
+  json.end_array();
+}
+
+void dims_json(JsonWriter& json, std::string_view name, Dims dims) {
+  json.key(name).begin_array();
+  for (int64_t d : dims) json.value(d);
+  json.end_array();
+}
+
+void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
+  const Item& item = catalog.items[id];
+  if (item.file == kNone) return;
+  json.member("file", catalog.file_name(item.file)).member("file_offset", item.offset).member("length", item.length);
+  if (item.transforms == 0) return;
+  json.key("transforms").begin_array();
+  for (const std::string& t : catalog.transforms[item.transforms]) json.value(t);
+  json.end_array();
+}
+
+void tensor_json(JsonWriter& json, const Catalog& catalog, const Entry& e) {
+  const Tensor& t = catalog.tensors[e.tensor()];
+  json.begin_object().member("key", catalog.key(t));
+  path_json(json, catalog, e);
+  json.member("dtype", catalog.strings[t.dtype_name]);
+  dims_json(json, "shape", catalog.dims(t));
+  json.member("bytes", catalog.tensor_bytes(t));
+  if (t.requires_grad) json.member("requires_grad", true);
+  json.member("sharding", sharding_words(catalog, t));
+  json.key("chunks").begin_array();
+  for (uint32_t c = 0; c < t.chunk_count; ++c) {
+    json.begin_object();
+    dims_json(json, "offsets", catalog.box(t, c).offsets);
+    dims_json(json, "sizes", catalog.box(t, c).sizes);
+    item_json(json, catalog, catalog.item_of(t, c));
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+std::string_view severity_name(Severity s) {
+  constexpr std::string_view kNames[] = {"note", "warning", "damage", "error"};
+  return kNames[static_cast<size_t>(s)];
+}
+
+void finding_json(JsonWriter& json, const Problem& p) {
+  json.begin_object().member("id", id_name(p.id)).member("severity", severity_name(p.severity)).member("message", to_line(p));
+  if (!p.place.path.empty()) json.member("path", p.place.path);
+  if (!p.place.tensor.empty()) json.member("tensor", p.place.tensor);
+  if (p.place.offset) json.member("offset", *p.place.offset);
+  if (p.place.length) json.member("length", *p.place.length);
+  if (!p.hint.empty()) json.member("hint", p.hint);
+  json.end_object();
+}
+
+void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
+  const Provenance& p = catalog.provenance;
+  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", "dcp");
+  json.key("writer").begin_object();
+  if (!p.written_by.empty()) json.member("torch", p.written_by);
+  if (!p.format_version.empty()) json.member("format_version", p.format_version);
+  for (const auto& [name, list] : {std::pair("extra_attributes", &p.extra_attributes), std::pair("unknown_globals", &p.unknown_globals)}) {
+    if (list->empty()) continue;
+    json.key(name).begin_array();
+    for (const std::string& a : *list) json.value(a);
+    json.end_array();
+  }
+  json.end_object();
+  json.key("loads_in").begin_object().member("torch", p.loads_in).key("why").begin_array();
+  for (const std::string& w : p.why) json.value(w);
+  json.end_array().end_object();
+  const InspectSummary s = summary_of(catalog, selection);
+  json.key("summary").begin_object();
+  json.member("tensors", s.tensors).member("elements", s.elements).member("tensor_bytes", s.tensor_bytes);
+  json.member("blobs", s.blobs).member("blob_bytes", s.blob_bytes).member("chunks", s.chunks).member("files", uint64_t{catalog.files.size()});
+  if (const uint32_t world = world_size_shown(catalog)) json.member("world_size", world);
+  json.end_object();
+}
+
+}  // namespace
+
+void inspect_json(const Catalog& catalog, const Selection& selection, const Context& context) {
+  std::vector<Entry> entries = selection.entries;
+  std::ranges::sort(entries, {}, [&](const Entry& e) { return source_key(catalog, e); });
+  JsonWriter json([&](std::string_view text) { context.out(text); });
+  json.begin_object();
+  head_json(json, catalog, selection);
+  json.key("tensors").begin_array();
+  for (const Entry& e : entries)
+    if (!e.is_blob()) tensor_json(json, catalog, e);
+  json.end_array().key("blobs").begin_array();
+  for (const Entry& e : entries) {
+    if (!e.is_blob()) continue;
+    json.begin_object().member("key", source_key(catalog, e));
+    path_json(json, catalog, e);
+    item_json(json, catalog, catalog.item_of(e.blob()));
+    json.end_object();
+  }
+  json.end_array().key("files").begin_array();
+  const std::vector<FileUse> uses = file_uses(catalog);
+  for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+    json.begin_object().member("name", catalog.file_name(f));
+    if (catalog.files[f].bytes) json.member("bytes", *catalog.files[f].bytes);
+    else json.key("bytes").null();
+    json.member("items", uses[f].items).member("unreferenced_bytes", uses[f].unreferenced).end_object();
+  }
+  json.end_array().key("findings").begin_array();
+  for (const Problem& p : catalog.findings) finding_json(json, p);
+  json.end_array().end_object();
+  json.finish();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,208 @@
+#include "inspect_text.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/problem.h"
+#include "catalog/cover.h"
+#include "catalog/sharding.h"
+
+namespace dcp::cmd {
+namespace {
+
+// Rows of text cells, printed in aligned columns two spaces apart. Numbers are right-aligned by the caller's choice of column.
+class Table {
+ public:
+  explicit Table(std::vector<bool> right) : right_(std::move(right)) {}
+  void row(std::vector<std::string> cells) {
+    widths_.resize(std::max(widths_.size(), cells.size()), 0);
+    for (size_t i = 0; i < cells.size(); ++i)
+      if (i + 1 < cells.size() || right_[i]) widths_[i] = std::max(widths_[i], display_width(cells[i]));
+    rows_.push_back(std::move(cells));
+  }
+  void print(const Context& context) const {
+    std::string text;
+    for (const auto& cells : rows_) {
+      for (size_t i = 0; i < cells.size(); ++i) {
+        const size_t pad = widths_[i] > display_width(cells[i]) ? widths_[i] - display_width(cells[i]) : 0;
+        if (right_[i]) text.append(pad, ' ');
+        text += cells[i];
+        if (i + 1 < cells.size()) text.append((right_[i] ? 0 : pad) + 2, ' ');
+      }
+      while (text.ends_with(' ')) text.pop_back();
+      text += '\n';
+      if (text.size() > 64 * 1024) {
+        context.out(text);
+        text.clear();
+      }
+    }
+    context.out(text);
+  }
+
+ private:
+  // Code points, which is near enough for columns.
+  static size_t display_width(std::string_view s) {
+    return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  }
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<size_t> widths_;
+};
+
+std::string shape_text(Dims dims) {
+  std::string text = "[";
+  for (size_t d = 0; d < dims.size(); ++d) text += (d ? ", " : "") + std::to_string(dims[d]);
+  return text + "]";
+}
+
+std::string part_text(const PathPart& p) {
+  if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
+  return p.name.empty() ? "''" : escaped(p.name);
+}
+
+std::string plural(uint64_t n, const char* one) { return grouped(n) + " " + one + (n == 1 ? "" : "s"); }
+
+std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
+  if (e.is_blob()) {
+    const Item& item = c.items[c.item_of(e.blob())];
+    return {std::move(name), "object", "", item.file == kNone ? "" : human_bytes(item.length), ""};
+  }
+  const Tensor& t = c.tensors[e.tensor()];
+  return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), sharding_words(c, t)};
+}
+
+// Keys under the components of their paths, a heading for each new component above the leaf.
+void print_tree(const Catalog& catalog, const Selection& selection, const Context& context) {
+  Table table({false, false, false, true, false});
+  std::vector<PathPart> open;
+  for (const Entry& e : selection.entries) {
+    const std::vector<PathPart> path = final_path(catalog, e);
+    size_t same = 0;
+    while (same < open.size() && same + 1 < path.size() && open[same] == path[same]) ++same;
+    open.resize(same);
+    for (; same + 1 < path.size(); ++same) {
+      table.row({std::string(2 * same, ' ') + part_text(path[same])});
+      open.push_back(path[same]);
+    }
+    table.row(cells(catalog, e, std::string(2 * same, ' ') + part_text(path.back())));
+  }
+  table.print(context);
+}
+
+void print_keys(const Catalog& catalog, const Selection& selection, const Context& context) {
+  Table table({false, false, false, true, false});
+  for (const Entry& e : selection.entries) table.row(cells(catalog, e, escaped(source_key(catalog, e))));
+  table.print(context);
+}
+
+void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
+  Table table({false, false, false, true, true});
+  for (const Entry& e : selection.entries) {
+    const std::string key = escaped(source_key(catalog, e));
+    const auto add = [&](ItemId id, std::string box) {
+      const Item& item = catalog.items[id];
+      if (item.file == kNone) table.row({key, std::move(box), "(no item)"});
+      else table.row({key, std::move(box), escaped(catalog.file_name(item.file)), std::to_string(item.offset), std::to_string(item.length)});
+    };
+    if (e.is_blob()) {
+      add(catalog.item_of(e.blob()), "object");
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    for (uint32_t c = 0; c < t.chunk_count; ++c) add(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
+  }
+  table.print(context);
+}
+
+void print_files(const Catalog& catalog, const Context& context) {
+  Table table({false, true, true, true});
+  table.row({"file", "bytes", "items", "unreferenced"});
+  const std::vector<FileUse> uses = file_uses(catalog);
+  for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+    const auto& bytes = catalog.files[f].bytes;
+    table.row({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+  }
+  table.print(context);
+}
+
+void print_summary(const Catalog& catalog, const Selection& selection, const Context& context) {
+  const Provenance& p = catalog.provenance;
+  const InspectSummary s = summary_of(catalog, selection);
+  std::string text = escaped(catalog.path) + ": DCP checkpoint";
+  if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
+  text += "; loads in torch " + p.loads_in + "\n";
+  for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
+  text += "  " + plural(s.tensors, "tensor") + ", " + plural(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
+  text += "; " + plural(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
+  text += "  " + plural(s.chunks, "chunk") + " in " + plural(catalog.files.size(), "file");
+  if (const uint32_t world = world_size_shown(catalog)) text += ", " + plural(world, "rank") + " as the chunks show";
+  text += "\n";
+  std::map<std::string, std::pair<uint64_t, uint64_t>> dtypes, tops;
+  uint64_t non_model = 0;
+  for (const Entry& e : selection.entries) {
+    const std::vector<PathPart> path = final_path(catalog, e);
+    non_model += is_non_model(path, catalog.has_planner_data);
+    auto& top = tops[path.size() > 1 ? part_text(path[0]) : "(top level)"];
+    ++top.first;
+    if (e.is_blob()) continue;
+    const Tensor& t = catalog.tensors[e.tensor()];
+    auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name])];
+    ++dtype.first;
+    dtype.second += catalog.tensor_bytes(t);
+    top.second += catalog.tensor_bytes(t);
+  }
+  for (const auto& [name, of] : dtypes) text += "  " + name + ": " + plural(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
+  for (const auto& [name, of] : tops) text += "  " + name + ": " + plural(of.first, "key") + ", " + human_bytes(of.second) + "\n";
+  text += non_model == 0 ? "  model only: no optimizer or other training state\n"
+                         : "  full: " + plural(non_model, "key") + " of training state beside the model\n";
+  for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
+  context.out(text);
+}
+
+}  // namespace
+
+InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
+  InspectSummary s;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) {
+      ++s.blobs;
+      const Item& item = catalog.items[catalog.item_of(e.blob())];
+      if (item.file != kNone) s.blob_bytes += item.length;
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    ++s.tensors;
+    s.elements += catalog.elements(t);
+    s.tensor_bytes += catalog.tensor_bytes(t);
+    s.chunks += t.chunk_count;
+  }
+  return s;
+}
+
+std::vector<FileUse> file_uses(const Catalog& catalog) {
+  std::vector<FileUse> uses(catalog.files.size());
+  for (const Item& i : catalog.items) {
+    if (i.file == kNone) continue;
+    ++uses[i.file].items;
+    uses[i.file].item_bytes += i.length;
+  }
+  for (uint32_t f = 0; f < uses.size(); ++f)
+    if (catalog.files[f].bytes && *catalog.files[f].bytes > uses[f].item_bytes) uses[f].unreferenced = *catalog.files[f].bytes - uses[f].item_bytes;
+  return uses;
+}
+
+void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context) {
+  switch (view) {
+    case InspectView::kKeys: return print_keys(catalog, selection, context);
+    case InspectView::kChunks: return print_chunks(catalog, selection, context);
+    case InspectView::kFiles: print_files(catalog, context); break;
+    case InspectView::kTree:
+      print_summary(catalog, selection, context);
+      context.out("\n");
+      print_tree(catalog, selection, context);
+      break;
+  }
+  for (const Problem& p : catalog.findings) context.out((p.severity == Severity::kDamage ? "damage: " : "warning: ") + to_line(p) + "\n");
+}
+
+}  // namespace dcp::cmd

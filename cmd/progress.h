@@ -1,0 +1,29 @@
+// Progress on stderr while a command runs: a bar on a terminal, plain lines elsewhere, or JSON objects.
+#pragma once
+
+#include <memory>
+
+#include "base/ticker.h"
+#include "context.h"
+#include "exec/execute.h"
+
+namespace dcp::cmd {
+
+class ProgressDisplay {
+ public:
+  // `total`: bytes that will be written. Shows nothing with --quiet, or for `auto` when the work is done before the first tick.
+  ProgressDisplay(const Context& context, const Progress& progress, uint64_t total);
+  ~ProgressDisplay();
+
+ private:
+  void show();
+  const Context& context_;
+  const Progress& progress_;
+  uint64_t total_;
+  uint64_t begin_ns_;
+  ProgressForm form_;
+  bool bar_shown_ = false;
+  std::unique_ptr<Ticker> ticker_;
+};
+
+}  // namespace dcp::cmd

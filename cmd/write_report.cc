@@ -1,0 +1,138 @@
+#include "write_report.h"
+
+#include "exec/file_set.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::string list_of(const std::vector<std::string>& names, size_t most = 8) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i ? ", " : "") + escaped(names[i]);
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+}
+
+std::string counted(uint64_t n, const char* one) { return grouped(n) + " " + one + (n == 1 ? "" : "s"); }
+
+void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes) {
+  out.key(name).begin_array();
+  for (const KeyNote& n : notes) out.begin_object().member("key", n.key).member("why", n.text).end_object();
+  out.end_array();
+}
+
+void text_json(JsonWriter& out, std::string_view name, const std::vector<std::string>& list) {
+  out.key(name).begin_array();
+  for (const std::string& s : list) out.value(s);
+  out.end_array();
+}
+
+}  // namespace
+
+void WriteReport::describe(const Context& context, const SelectOptions& select) const {
+  const Selection& s = selection;
+  if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
+  if (s.dropped_non_model > 0) context.note("left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
+  if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.stripped_root) + ": " + counted(s.dropped_outside_root, "key"));
+  if (!s.stripped_root.empty()) context.note("stripped the root '" + escaped(s.stripped_root) + "'");
+  if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
+  if (!select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept in its nesting; --model-only gives what model.load_state_dict takes");
+  if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
+  for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+  if (!plan->unsafe.empty()) {
+    const std::string names = plan->unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan->unsafe_globals);
+    context.note("torch.load(weights_only=True) will refuse this file: " + counted(plan->unsafe.size(), "object") + " with " + names +
+                 "; --weights-only-safe leaves them out");
+  }
+  for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+  for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
+  if (plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
+}
+
+void WriteReport::print_plan(const Context& context) const {
+  std::string text = "would write " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) + "\n";
+  if (plan->folder)
+    for (const OutputFile& f : plan->files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
+  text += "  read " + human_bytes(plan->bytes_to_read) + ", write " + human_bytes(plan->bytes_to_write) + ", in " + counted(plan->units, "unit") + "\n";
+  text += "  peak memory " + human_bytes(planned_memory) + ", largest tensor " + human_bytes(plan->largest_tensor) + "\n";
+  context.out(text);
+}
+
+void WriteReport::json(JsonWriter& out, const Context& context) const {
+  out.begin_object();
+  out.member("schema", "dcpctl." + context.command + "/1").member("exit", exit_).member("path", source).member("output", output);
+  out.member("dry_run", dry_run);
+  if (error_) {
+    out.key("error");
+    error_json(out, *error_);
+  }
+  if (!executed.damage.empty()) {
+    out.key("damage").begin_array();
+    for (const Problem& p : executed.damage) error_json(out, p);
+    out.end_array();
+  }
+  if (plan) {
+    out.key("files").begin_array();
+    for (const OutputFile& f : plan->files) out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
+    out.end_array();
+    out.member("tensors", uint64_t{plan->tensors.size()}).member("elements", plan->elements).member("tensor_bytes", plan->tensor_bytes);
+    out.member("largest_tensor_bytes", plan->largest_tensor).member("units", plan->units);
+    out.member("planned_read_bytes", plan->bytes_to_read).member("planned_write_bytes", plan->bytes_to_write).member("planned_memory_bytes", planned_memory);
+    out.member("stripped_root", selection.stripped_root);
+    out.key("dropped").begin_object();
+    out.member("by_rules", selection.dropped_by_rules).member("non_model", selection.dropped_non_model);
+    out.member("outside_root", selection.dropped_outside_root).member("objects", selection.dropped_blobs + plan->left_out_blobs).end_object();
+    text_json(out, "dropped_top", selection.dropped_top);
+    notes_json(out, "left_out", plan->left_out);
+    notes_json(out, "converted", plan->converted);
+    notes_json(out, "unsafe", plan->unsafe);
+    text_json(out, "unsafe_globals", plan->unsafe_globals);
+    out.member("records_without_crc", plan->unchecked_records);
+  }
+  out.member("records_checked", executed.records_checked);
+  out.key("ranks").begin_array().begin_object().member("rank", 0).member("bytes_read", executed.bytes_read);
+  out.member("bytes_written", executed.bytes_written).member("seconds", static_cast<double>(seconds_ns) / 1e9).end_object().end_array();
+  out.member("peak_memory_bytes", peak_rss_bytes());
+  out.end_object();
+}
+
+int WriteReport::done(const Context& context, int exit) {
+  exit_ = exit;
+  JsonWriter out([&](std::string_view text) { document_ += text; });
+  json(out, context);
+  out.finish();
+  if (context.common.json) context.out(document_);
+  else if (dry_run) print_plan(context);
+  else if (!context.common.quiet)
+    context.out("wrote " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) + " in " +
+                seconds(seconds_ns) + ", " + rate(plan->bytes_to_write, seconds_ns) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+  return exit;
+}
+
+int WriteReport::damaged(const Context& context) {
+  for (size_t i = 1; i < executed.damage.size(); ++i) context.note(to_line(executed.damage[i]));
+  throw Error(executed.damage.front());
+}
+
+int WriteReport::around(const Context& context, const std::function<int()>& body) {
+  int exit = 0;
+  try {
+    exit = body();
+  } catch (const std::exception& error) {
+    exit_ = exit = report_error(context, error);
+    const auto* known = dynamic_cast<const Error*>(&error);
+    error_ = known ? known->problem() : make_problem(ProblemId::internal, {}, error.what());
+    plan = nullptr;  // it went with the body
+    document_.clear();
+    JsonWriter out([&](std::string_view text) { document_ += text; });
+    json(out, context);
+    out.finish();
+  }
+  if (!context.common.report.empty()) {
+    FileSet file(context.io, context.common.report, {{"", document_.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
+    file.write(0, 0, as_bytes(document_));
+    file.finish();
+    file.commit();
+  }
+  return exit;
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,42 @@
+// What a writing command says: notes on the way, the closing line or the JSON document, and the --report file in every outcome.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "catalog/select.h"
+#include "context.h"
+#include "exec/execute.h"
+#include "plan/plan.h"
+
+namespace dcp::cmd {
+
+class WriteReport {
+ public:
+  std::string source, output;
+  Selection selection;
+  const Plan* plan = nullptr;  // must outlive done() and damaged()
+  bool dry_run = false;
+  uint64_t planned_memory = 0;  // bytes, peak
+  uint64_t seconds_ns = 0;
+  ExecuteReport executed;
+
+  // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr.
+  void describe(const Context& context, const SelectOptions& select) const;
+  // Prints the answer and returns `exit`.
+  int done(const Context& context, int exit);
+  // Every CRC mismatch, and the exit code of damaged input.
+  int damaged(const Context& context);
+  // Runs `body`; renders its failure; writes --report whatever happened. Returns the exit code.
+  int around(const Context& context, const std::function<int()>& body);
+
+ private:
+  void json(JsonWriter& out, const Context& context) const;
+  void print_plan(const Context& context) const;
+
+  std::string document_;
+  int exit_ = 0;
+  std::optional<Problem> error_;
+};
+
+}  // namespace dcp::cmd

@@ -1,0 +1,53 @@
+#include "exec/execute.h"
+
+#include <algorithm>
+
+#include "exec/sums.h"
+#include "exec/worker.h"
+
+namespace dcp {
+namespace {
+
+std::vector<int64_t> longest_chunks(const Plan& plan, const Catalog& catalog) {
+  std::vector<int64_t> longest;
+  for (const PlanTensor& p : plan.tensors) {
+    const Tensor& t = catalog.tensors[p.id];
+    int64_t most = 0;
+    for (uint32_t c = 0; t.rank > 0 && c < t.chunk_count; ++c) most = std::max(most, catalog.box(t, c).sizes[0]);
+    longest.push_back(most);
+  }
+  return longest;
+}
+
+void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint32_t>& crcs, Sink& sink, Progress& progress) {
+  file.archive->emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
+    sink.write(index, offset, bytes);
+    progress.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
+  });
+}
+
+}  // namespace
+
+ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
+                      const ExecuteOptions& options, Progress& progress, const StopFlag& stop) {
+  RunSums sums(plan, catalog);
+  RunContext run{plan, catalog, resolved, files, sink, sums, progress, longest_chunks(plan, catalog)};
+  for (const Literal& l : plan.literals) {
+    sink.write(l.file, l.file_offset, as_bytes(l.bytes));
+    progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
+  }
+  std::vector<Worker> workers;
+  for (unsigned w = 0; w < options.workers; ++w) workers.emplace_back(run);
+  parallel_for(options.workers, plan.units, stop, [&](unsigned worker, uint64_t ordinal) { workers[worker].unit(ordinal); });
+
+  ExecuteReport report;
+  report.damage = sums.mismatches(catalog, resolved, report.records_checked);
+  if (report.damage.empty())
+    for (uint32_t f = 0; f < plan.files.size(); ++f)
+      if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
+  report.bytes_read = progress.bytes_read;
+  report.bytes_written = progress.bytes_written;
+  return report;
+}
+
+}  // namespace dcp

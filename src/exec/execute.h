@@ -1,0 +1,38 @@
+// Runs a plan: units on workers, each with its own buffers, read -> check CRC -> place -> convert -> CRC -> write. No queue, no pipeline,
+// no pool: plain synchronous workers reach the bare copy, and memory is workers x buffers whatever the model's size.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/workers.h"
+#include "catalog/data_files.h"
+#include "catalog/resolve.h"
+#include "exec/sink.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+// Read by a progress display while units run.
+struct Progress {
+  std::atomic<uint64_t> bytes_read{0};
+  std::atomic<uint64_t> bytes_written{0};
+};
+
+struct ExecuteOptions {
+  unsigned workers = 1;
+};
+
+struct ExecuteReport {
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+  uint64_t records_checked = 0;
+  std::vector<Problem> damage;  // every CRC mismatch, in the order of the metadata: then nothing may be committed
+};
+
+// The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.
+ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
+                      const ExecuteOptions& options, Progress& progress, const StopFlag& stop);
+
+}  // namespace dcp

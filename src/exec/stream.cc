@@ -1,0 +1,111 @@
+// The unit of an item that cannot be read at random: decoded once from front to back, summed, and scattered as it comes.
+#include <algorithm>
+
+#include "base/checked.h"
+#include "catalog/item_source.h"
+#include "exec/worker.h"
+#include "kernels/kernels.h"
+
+namespace dcp {
+namespace {
+
+// Runs of a chunk that are contiguous in the chunk (row-major) and in the tensor: `elements` each, the next at the next index of the
+// outer dims.
+class Runs {
+ public:
+  Runs(Dims tensor, BoxView chunk) : tensor_(tensor), chunk_(chunk), outer_(tensor.size()) {
+    while (outer_ > 0) {
+      --outer_;
+      elements_ *= static_cast<uint64_t>(chunk.sizes[outer_]);
+      if (chunk.sizes[outer_] != tensor[outer_]) break;
+    }
+  }
+  uint64_t elements() const { return elements_; }
+  // Position in the tensor, in elements, of the first element of run `n`.
+  uint64_t start(uint64_t n) const {
+    uint64_t at = 0, stride = 1;
+    for (size_t d = tensor_.size(); d-- > 0;) {
+      int64_t index = chunk_.offsets[d];
+      if (d < outer_) {
+        index += static_cast<int64_t>(n % static_cast<uint64_t>(chunk_.sizes[d]));
+        n /= static_cast<uint64_t>(chunk_.sizes[d]);
+      }
+      at += static_cast<uint64_t>(index) * stride;
+      stride *= static_cast<uint64_t>(tensor_[d]);
+    }
+    return at;
+  }
+
+ private:
+  Dims tensor_;
+  BoxView chunk_;
+  size_t outer_;
+  uint64_t elements_ = 1;
+};
+
+}  // namespace
+
+// The only region of a streamed tensor is the whole of it (plan: layouts). `done` counts elements already written.
+void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
+  const Tensor& t = run_.catalog.tensors[tensor.id];
+  const BoxView box = run_.catalog.box(t, chunk);
+  const uint64_t total = volume(box.sizes);
+  if (total == 0) return;
+  const ItemId item = run_.catalog.item_of(t, chunk);
+  const ItemInfo& info = run_.resolved.items[item];
+  const Region& region = run_.plan.regions[tensor.first_region];
+  const uint64_t stored = bytes_of(info.dtype), element = bytes_of(region.dtype);
+  const Runs runs(run_.catalog.dims(t), box);
+  const uint64_t region_bytes = run_.catalog.elements(t) * element;
+  uint64_t done = 0;
+
+  const auto deliver = [&](Bytes elements) {
+    while (!elements.empty()) {
+      const uint64_t in_run = done % runs.elements();
+      const uint64_t bytes = std::min<uint64_t>(elements.size(), (runs.elements() - in_run) * element);
+      const uint64_t at = (runs.start(done / runs.elements()) + in_run) * element;
+      if (run_.sums.wants_region(tensor.first_region))
+        run_.sums.add_region(tensor.first_region, crc32_raw(elements.first(bytes)), bytes, region_bytes - at - bytes);
+      write(region.file, region.file_offset + at, elements.first(bytes));
+      elements = elements.subspan(bytes);
+      done += bytes / element;
+    }
+  };
+
+  // The record lies at [record, record + record_bytes) of the decoded stream; what is before and after it is the archive's frame.
+  const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
+  const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
+  uint64_t position = 0, held = 0, seen = 0;
+  const auto flush = [&] {
+    const uint64_t elements = std::min(held / stored, total - done);
+    deliver(finish_elements(info, record.first(elements * stored), elements, region.dtype));
+    std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
+    held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
+  };
+  const uint64_t cap = add_or_fail(add_or_fail(info.record, info.record_bytes, {}), 16 * kMiB, {});
+  decode_item(run_.files, run_.catalog, item, run_.catalog.key(t), cap, [&](Bytes block) {
+    const uint64_t begin = std::max(position, info.record), end = std::min(position + block.size(), info.record + info.record_bytes);
+    Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
+    position += block.size();
+    seen += part.size();
+    if (run_.sums.wants_item(item)) run_.sums.add_item(item, crc32_raw(part), part.size(), info.record_bytes - seen);
+    while (!part.empty()) {
+      const uint64_t n = std::min<uint64_t>(part.size(), record.size() - held);
+      std::copy_n(part.begin(), n, record.begin() + static_cast<int64_t>(held));
+      held += n;
+      part = part.subspan(n);
+      if (!whole && held == record.size()) flush();
+    }
+  });
+  run_.progress.bytes_read.fetch_add(run_.catalog.items[item].length, std::memory_order_relaxed);
+  if (!whole) return flush();
+  const int64_t* strides = run_.resolved.strides.data() + info.strides_at;
+  const MutableBytes dense = packed_.first(total * stored);
+  std::vector<int64_t> to(t.rank);
+  int64_t stride = 1;
+  for (size_t d = t.rank; d-- > 0; stride *= box.sizes[d]) to[d] = stride;
+  copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes, static_cast<unsigned>(stored));
+  deliver(finish_elements(info, dense, total, region.dtype));
+}
+
+}  // namespace dcp

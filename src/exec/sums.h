@@ -1,0 +1,36 @@
+// The CRC sums of one run of a plan: of source records, of output payloads, of copied ranges. Any worker adds, in any order.
+#pragma once
+
+#include <vector>
+
+#include "base/sums.h"
+#include "catalog/resolve.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+class RunSums {
+ public:
+  RunSums(const Plan& plan, const Catalog& catalog)
+      : plan_(plan), items_(catalog.items.size()), regions_(plan.regions.size()), copies_(plan.copies.size()) {}
+
+  bool wants_item(ItemId item) const { return plan_.checks[item] != CrcCheck::kUnchecked; }
+  bool wants_region(uint32_t region) const { return plan_.files[plan_.regions[region].file].archive.has_value(); }
+  void add_item(ItemId item, uint32_t raw, uint64_t bytes, uint64_t after) { items_[item].add(raw, bytes, after); }
+  void add_region(uint32_t region, uint32_t raw, uint64_t bytes, uint64_t after) { regions_[region].add(raw, bytes, after); }
+  void add_copy(uint32_t copy, uint32_t raw, uint64_t bytes, uint64_t after) { copies_[copy].add(raw, bytes, after); }
+
+  // Every record whose bytes do not give the CRC that its writer stored. Fails with `internal` if a sum is not complete: a planner that
+  // loses a byte must not pass for a good checkpoint.
+  std::vector<Problem> mismatches(const Catalog& catalog, const Resolved& resolved, uint64_t& checked) const;
+  // By record of an output archive.
+  std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;
+
+ private:
+  const Plan& plan_;
+  std::vector<Crc32Sum> items_;
+  std::vector<Crc32Sum> regions_;
+  std::vector<Crc32Sum> copies_;
+};
+
+}  // namespace dcp

@@ -1,0 +1,37 @@
+// Writes synthetic sharded checkpoints that torch loads: large inputs for tests and benchmarks, at the speed of the disk.
+//
+// Every element is a function of (seed, tensor, its index in the global tensor), so the same tensors come out of every layout. Floats
+// are finite and between 1 and 2 in size.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/io.h"
+#include "base/workers.h"
+#include "format/dtype.h"
+
+namespace dcp {
+
+struct SyntheticSpec {
+  enum class Layout : uint8_t { kShard0, kShard1, kWhole };
+  uint64_t bytes = uint64_t{1} << 30;  // of all tensors together, rounded down to whole rows
+  uint32_t world_size = 4;
+  Layout layout = Layout::kShard0;     // kWhole: unsharded tensors, dealt out over the ranks' files
+  uint32_t tensors = 32;               // 2-D, of equal size
+  DType dtype{};
+  uint64_t seed = 1;
+};
+
+struct SyntheticReport {
+  uint64_t tensor_bytes = 0;
+  uint64_t file_bytes = 0;
+  uint64_t items = 0;
+};
+
+// A new DCP folder `out` (output_exists if there is one that is not empty), committed whole. Keys are model.layers.N.weight, with planner
+// data. Throws usage for a spec that gives empty tensors.
+SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace,
+                                const StopFlag& stop);
+
+}  // namespace dcp

@@ -1,0 +1,86 @@
+// What one worker does with one unit: assembles the unit's box of the global tensor from the source chunks that it crosses, then writes
+// it to the output regions that it crosses. Streams, verbatim copies and CRC passes are the other kinds of unit.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "catalog/data_files.h"
+#include "exec/execute.h"
+#include "exec/sums.h"
+
+namespace dcp {
+
+// Everything a run shares; const but for sums, sink and counters, which are safe from any thread.
+struct RunContext {
+  const Plan& plan;
+  const Catalog& catalog;
+  const Resolved& resolved;
+  DataFiles& files;
+  Sink& sink;
+  RunSums& sums;
+  Progress& progress;
+  std::vector<int64_t> longest_chunk;  // by PlanTensor: largest extent of a chunk on dim 0
+};
+
+// Most dims a tensor can have (Limits::tensor_rank).
+inline constexpr size_t kMaxRank = 64;
+
+class Worker {
+ public:
+  explicit Worker(RunContext& run) : run_(run) {}
+  void unit(uint64_t ordinal);
+
+ private:
+  // Grows and never shrinks; not zeroed.
+  class Buffer {
+   public:
+    MutableBytes first(uint64_t bytes);
+
+   private:
+    std::unique_ptr<std::byte[]> data_;
+    uint64_t bytes_ = 0;
+  };
+  // The box of one tensor, row-major in the tensor's metadata dtype, while pieces are placed into it.
+  struct Assembly {
+    const PlanTensor* tensor = nullptr;
+    BoxView box;
+    DType dtype{};
+    std::array<int64_t, kMaxRank> strides{};
+    MutableBytes bytes;
+    bool wants_raw = false;
+    uint32_t raw = 0;        // raw CRC of the box, as far as its bytes came straight from source runs
+    uint64_t raw_bytes = 0;  // how many did
+  };
+  // The part of a chunk that lies in the box, read as spans: `inner` dims at once, the others one index after the other.
+  struct Piece {
+    ItemId item = 0;
+    const ItemInfo* info = nullptr;
+    size_t inner = 0;                              // count of inner dims
+    std::array<int64_t, kMaxRank> sizes{};         // inner dims, slowest in the source first
+    std::array<int64_t, kMaxRank> from_strides{};  // elements
+    std::array<int64_t, kMaxRank> to_strides{};
+    uint64_t extent = 1;                           // elements from the first to the last of a span
+    bool dense_to = false;                         // a span is one run on both sides
+  };
+
+  void box(const PlanTensor& tensor, BoxView box);
+  void place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView part);
+  void place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to);
+  void write_region(const Assembly& a, uint32_t region, BoxView part);
+  void stream(const PlanTensor& tensor, uint32_t chunk);
+  void copy(uint32_t index, uint64_t block);
+  void check(ItemId item, uint64_t block);
+
+  MutableBytes read(ItemId item, uint64_t offset, MutableBytes into);
+  void write(uint32_t file, uint64_t offset, Bytes bytes);
+  // Brings `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
+  MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);
+
+  RunContext& run_;
+  Buffer assembled_, source_, converted_, packed_;
+  std::vector<int64_t> offsets_, sizes_;
+};
+
+}  // namespace dcp

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "base/checked.h"
+#include "format/safetensors.h"
+#include "plan/layout.h"
+
+namespace dcp {
+namespace {
+
+// A tensor that goes into the output, with its name there.
+struct Named {
+  TensorId id = 0;
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, const Selection& selection, Plan& plan) {
+  std::vector<Named> tensors;
+  std::set<std::string> names;
+  std::string lacking;
+  uint64_t lacking_count = 0;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) {
+      ++plan.left_out_blobs;
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    bool opaque = false;
+    for (uint32_t c = 0; c < t.chunk_count; ++c) opaque = opaque || resolved.items[catalog.item_of(t, c)].opaque;
+    if (opaque || facts_of(t.dtype).safetensors.empty()) {
+      // All of them are named: the person would otherwise meet them one by one.
+      if (++lacking_count <= 20)
+        lacking += (lacking.empty() ? "" : ", ") + std::string(catalog.key(t)) + " (" + std::string(catalog.strings[t.dtype_name]) + ")";
+      continue;
+    }
+    Named n{e.tensor(), final_key(catalog, e), catalog.tensor_bytes(t)};
+    if (!names.insert(n.name).second) fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, n.name);
+    tensors.push_back(std::move(n));
+  }
+  if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
+  if (lacking_count > 0) fail(ProblemId::no_dtype_in_output, {.path = catalog.path}, lacking);
+  if (tensors.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path}, "no tensor");
+  return tensors;
+}
+
+// Greedy, in the metadata's order, as transformers splits a state dict: a tensor larger than the limit gets a shard of its own.
+std::vector<std::vector<Named>> into_shards(std::vector<Named> tensors, uint64_t limit) {
+  std::vector<std::vector<Named>> shards(1);
+  uint64_t held = 0;
+  for (Named& t : tensors) {
+    if (limit > 0 && !shards.back().empty() && held + t.bytes > limit) {
+      shards.emplace_back();
+      held = 0;
+    }
+    held += t.bytes;
+    shards.back().push_back(std::move(t));
+  }
+  return shards;
+}
+
+void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string file_name, Plan& plan) {
+  std::ranges::sort(tensors, [&](const Named& a, const Named& b) {
+    return safetensors_before(catalog.tensors[a.id].dtype, a.name, catalog.tensors[b.id].dtype, b.name);
+  });
+  std::vector<SafetensorsEntry> entries;
+  for (const Named& n : tensors) {
+    const Dims dims = catalog.dims(catalog.tensors[n.id]);
+    entries.push_back({.name = n.name, .dtype = catalog.tensors[n.id].dtype, .shape = {dims.begin(), dims.end()}});
+  }
+  const auto file = narrow<uint32_t>(plan.files.size());
+  plan.literals.push_back({.file = file, .bytes = write_safetensors_header(entries, {{"format", "pt"}})});
+  uint64_t bytes = plan.literals.back().bytes.size();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto region = narrow<uint32_t>(plan.regions.size());
+    plan.regions.push_back({.file_offset = entries[i].offset,
+                            .box_at = add_whole_box(plan, entries[i].shape),
+                            .tensor = narrow<uint32_t>(plan.tensors.size()),
+                            .file = file,
+                            .dtype = entries[i].dtype});
+    plan.tensors.push_back({.id = tensors[i].id, .first_region = region, .region_count = 1});
+    plan.tensor_bytes += tensors[i].bytes;
+    plan.largest_tensor = std::max(plan.largest_tensor, tensors[i].bytes);
+    bytes = entries[i].offset + entries[i].bytes;
+  }
+  plan.bytes_to_write += bytes;
+  plan.files.push_back({.name = std::move(file_name), .bytes = bytes, .archive = std::nullopt, .payloads = {}});
+}
+
+std::string shard_name(size_t number, size_t count) {
+  char text[64];
+  std::snprintf(text, sizeof text, "model-%05zu-of-%05zu.safetensors", number, count);
+  return text;
+}
+
+}  // namespace
+
+Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
+  Plan plan;
+  plan.folder = options.max_shard_bytes > 0;
+  std::vector<std::vector<Named>> shards = into_shards(tensors_of(catalog, resolved, selection, plan), options.max_shard_bytes);
+  std::vector<std::pair<std::string, std::string>> weight_map;
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const std::string name = plan.folder ? shard_name(s + 1, shards.size()) : "";
+    for (const Named& n : shards[s]) weight_map.emplace_back(n.name, name);
+    lay_out(catalog, std::move(shards[s]), name, plan);
+  }
+  if (plan.folder) {  // the index comes last: its presence says that the folder is complete
+    std::string index = write_hf_index(plan.tensor_bytes, weight_map);
+    const uint64_t bytes = index.size();
+    plan.literals.push_back({.file = narrow<uint32_t>(plan.files.size()), .bytes = std::move(index)});
+    plan.files.push_back({.name = "model.safetensors.index.json", .bytes = bytes, .archive = std::nullopt, .payloads = {}});
+    plan.bytes_to_write += bytes;
+  }
+  cut_into_units(plan, catalog, resolved, options.units);
+  return plan;
+}
+
+}  // namespace dcp

@@ -1,0 +1,255 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/checked.h"
+#include "format/torch_item_write.h"
+#include "pickle/splice.h"
+#include "plan/layout.h"
+#include "plan/tree.h"
+
+namespace dcp {
+namespace {
+
+// SETITEMS and APPENDS in batches, as Python's pickler writes them: the reader's stack stays small.
+constexpr size_t kBatch = 1000;
+
+class TorchLayout {
+ public:
+  TorchLayout(const Catalog& catalog, const Resolved& resolved, const LayoutOptions& options, Plan& plan)
+      : catalog_(catalog), resolved_(resolved), options_(options), plan_(plan), writer_(pickle_, PickleProtocol::k2) {}
+
+  void run(const Selection& selection) {
+    entries_ = selection.entries;
+    if (options_.weights_only_safe) leave_out_unsafe();
+    if (entries_.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
+    const Tree tree(catalog_, entries_, options_.limits);
+    writer_.begin();
+    walk(tree);
+    writer_.end();
+    archive();
+    plan_.unsafe_globals.assign(unsafe_.begin(), unsafe_.end());
+  }
+
+ private:
+  // A storage of the archive, in order of its key: data/0, data/1, ...
+  struct Storage {
+    ArchivePayload payload;
+    uint64_t bytes = 0;
+  };
+
+  bool spliced(const Entry& e) const { return e.is_blob() || is_opaque(e.tensor()); }
+  bool is_opaque(TensorId id) const {
+    const Tensor& t = catalog_.tensors[id];
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      if (resolved_.items[catalog_.item_of(t, c)].opaque) return true;
+    return false;
+  }
+  ItemId spliced_item(const Entry& e) const {
+    if (e.is_blob()) return catalog_.item_of(e.blob());
+    const Tensor& t = catalog_.tensors[e.tensor()];
+    if (t.chunk_count != 1)
+      fail(ProblemId::opaque_sharded, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))}, std::to_string(t.chunk_count) + " chunks");
+    return catalog_.item_of(t, 0);
+  }
+
+  void leave_out_unsafe() {
+    std::erase_if(entries_, [&](const Entry& e) {
+      if (!spliced(e)) return false;
+      std::string scratch;
+      PickleWriter writer(scratch, PickleProtocol::k2);
+      const ItemId item = spliced_item(e);
+      const SpliceResult result = splice_pickle(resolved_.blobs.at(item).item.pickle, catalog_.place_of(item, source_key(catalog_, e)),
+                                                options_.limits, [](std::string_view key) { return std::string(key); }, writer);
+      const std::string why = refused(result);
+      if (why.empty()) return false;
+      plan_.left_out.push_back({std::string(source_key(catalog_, e)), why});
+      return true;
+    });
+  }
+
+  // What torch.load(weights_only=True) refuses in a byte item; "" if nothing.
+  static std::string refused(const SpliceResult& result) {
+    std::string text;
+    for (const std::string& g : result.globals)
+      if (!weights_only_allows(g)) text += (text.empty() ? "" : ", ") + g;
+    if (text.empty() && !result.weights_only_opcodes) text = "opcodes of a newer pickle protocol";
+    return text;
+  }
+
+  // Depth-first over the tree with a stack of its own: paths can be deep.
+  void walk(const Tree& tree) {
+    struct Level {
+      uint32_t node;
+      size_t child = 0;
+      size_t written = 0;  // elements of a list, holes included
+    };
+    std::vector<Level> stack;
+    const auto open = [&](uint32_t node) {
+      writer_.op(tree.node(node).kind == Tree::Node::Kind::kList ? Op::EMPTY_LIST : Op::EMPTY_DICT);
+      stack.push_back({node});
+    };
+    open(0);
+    while (!stack.empty()) {
+      Level& level = stack.back();
+      const Tree::Node& n = tree.node(level.node);
+      const bool list = n.kind == Tree::Node::Kind::kList;
+      const size_t done = list ? level.written : level.child;
+      if (level.child == n.children.size()) {
+        if (done > 0) writer_.op(list ? Op::APPENDS : Op::SETITEMS);
+        stack.pop_back();
+        continue;
+      }
+      if (done % kBatch == 0) {
+        if (done > 0) writer_.op(list ? Op::APPENDS : Op::SETITEMS);
+        writer_.op(Op::MARK);
+      }
+      if (list && static_cast<int64_t>(level.written) < n.children[level.child].first.position) {
+        writer_.op(Op::NONE);
+        ++level.written;
+        continue;
+      }
+      const auto& [part, child] = n.children[level.child++];
+      ++level.written;
+      if (!list) writer_.text(part.name);
+      if (tree.node(child).kind == Tree::Node::Kind::kLeaf) leaf(entries_[tree.node(child).entry]);
+      else open(child);
+    }
+  }
+
+  void leaf(const Entry& e) {
+    if (spliced(e)) splice(e);
+    else tensor(e.tensor());
+  }
+
+  // A global or text that every tensor names: written once, then fetched.
+  void shared(std::string_view module, std::string_view name) {
+    const auto [it, fresh] = memo_.try_emplace(std::string(module) + '\n' + std::string(name));
+    if (!fresh) return writer_.get(it->second);
+    if (module.empty()) writer_.text(name);
+    else writer_.global(module, name);
+    it->second = writer_.put();
+  }
+
+  // _rebuild_tensor_v2(storage, 0, size, stride, False, OrderedDict()); v3, with an untyped storage and the dtype last, for dtypes that
+  // have no storage class of their own. Source: torch/_utils.py.
+  void tensor(TensorId id) {
+    const Tensor& t = catalog_.tensors[id];
+    const DTypeFacts& dtype = facts_of(t.dtype);
+    const Dims dims = catalog_.dims(t);
+    const bool typed = !dtype.storage.empty();
+    const uint64_t elements = volume(dims), bytes = elements * dtype.bytes;
+    shared("torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
+    writer_.op(Op::MARK);
+    writer_.op(Op::MARK);
+    shared("", "storage");
+    if (typed) shared("torch", dtype.storage);
+    else shared("torch.storage", "UntypedStorage");
+    writer_.text(std::to_string(storages_.size()));
+    shared("", "cpu");
+    writer_.integer(static_cast<int64_t>(typed ? elements : bytes));
+    writer_.op(Op::TUPLE);
+    writer_.op(Op::BINPERSID);
+    writer_.integer(0);
+    numbers(dims);
+    std::vector<int64_t> strides(dims.size());
+    int64_t stride = 1;
+    for (size_t d = dims.size(); d-- > 0; stride *= std::max<int64_t>(dims[d], 1)) strides[d] = stride;
+    numbers(strides);
+    writer_.boolean(false);
+    shared("collections", "OrderedDict");
+    writer_.op(Op::EMPTY_TUPLE);
+    writer_.op(Op::REDUCE);
+    if (!typed) shared("torch", dtype.name);
+    writer_.op(Op::TUPLE);
+    writer_.op(Op::REDUCE);
+
+    const auto region = narrow<uint32_t>(plan_.regions.size());
+    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims), .tensor = narrow<uint32_t>(plan_.tensors.size()), .dtype = t.dtype});
+    plan_.tensors.push_back({.id = id, .first_region = region, .region_count = 1});
+    storages_.push_back({{ArchivePayload::Kind::kRegion, region}, bytes});
+    plan_.tensor_bytes += bytes;
+    plan_.largest_tensor = std::max(plan_.largest_tensor, bytes);
+  }
+
+  void numbers(Dims values) {
+    if (values.size() > 3) writer_.op(Op::MARK);
+    for (int64_t v : values) writer_.integer(v);
+    if (values.size() > 3) writer_.op(Op::TUPLE);
+    else writer_.tuple(values.size());
+  }
+
+  void splice(const Entry& e) {
+    const ItemId item = spliced_item(e);
+    const ResolvedBlob& blob = resolved_.blobs.at(item);
+    const Place place = catalog_.place_of(item, source_key(catalog_, e));
+    if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
+    const auto rename = [&](std::string_view key) {
+      const auto it = std::ranges::find(blob.item.storages, key, &BlobItem::Storage::key);
+      if (it == blob.item.storages.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
+      const auto copy = narrow<uint32_t>(plan_.copies.size());
+      plan_.copies.push_back({.item = item, .from_decoded = !blob.decoded.empty(), .source_offset = it->payload, .bytes = it->bytes,
+                              .crc = it->crc, .has_crc = options_.units.verify && it->has_crc});
+      storages_.push_back({{ArchivePayload::Kind::kCopy, copy}, it->bytes});
+      return std::to_string(storages_.size() - 1);
+    };
+    const SpliceResult result = splice_pickle(blob.item.pickle, place, options_.limits, rename, writer_);
+    const std::string why = refused(result);
+    if (why.empty()) return;
+    plan_.unsafe.push_back({std::string(source_key(catalog_, e)), why});
+    for (const std::string& g : result.globals)
+      if (!weights_only_allows(g)) unsafe_.insert(g);
+  }
+
+  // Records in torch's order: data.pkl, byteorder, data/0.., version.
+  void archive() {
+    OutputFile file;
+    file.archive.emplace();
+    const auto literal = [&](const char* name, std::string bytes) {
+      const uint64_t at = file.archive->add(name, bytes.size());
+      file.payloads.push_back({ArchivePayload::Kind::kLiteral, narrow<uint32_t>(plan_.literals.size())});
+      plan_.literals.push_back({.file = 0, .file_offset = at, .bytes = std::move(bytes)});
+    };
+    literal("data.pkl", std::move(pickle_));
+    literal("byteorder", std::string(kByteorderLittle));
+    for (size_t s = 0; s < storages_.size(); ++s) {
+      const uint64_t at = file.archive->add("data/" + std::to_string(s), storages_[s].bytes);
+      file.payloads.push_back(storages_[s].payload);
+      if (storages_[s].payload.kind == ArchivePayload::Kind::kRegion) plan_.regions[storages_[s].payload.index].file_offset = at;
+      else plan_.copies[storages_[s].payload.index].file_offset = at;
+    }
+    literal("version", std::string(kArchiveVersion));
+    file.bytes = file.archive->total_bytes();
+    plan_.bytes_to_write = file.bytes;
+    plan_.files.push_back(std::move(file));
+  }
+
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const LayoutOptions& options_;
+  Plan& plan_;
+  std::vector<Entry> entries_;
+  std::string pickle_;
+  PickleWriter writer_;
+  std::map<std::string, uint64_t> memo_;
+  std::vector<Storage> storages_;
+  std::set<std::string> unsafe_;
+};
+
+}  // namespace
+
+uint64_t add_whole_box(Plan& plan, Dims dims) {
+  const uint64_t at = plan.numbers.size();
+  plan.numbers.insert(plan.numbers.end(), dims.size(), 0);
+  plan.numbers.insert(plan.numbers.end(), dims.begin(), dims.end());
+  return at;
+}
+
+Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
+  Plan plan;
+  TorchLayout(catalog, resolved, options, plan).run(selection);
+  cut_into_units(plan, catalog, resolved, options.units);
+  return plan;
+}
+
+}  // namespace dcp

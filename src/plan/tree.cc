@@ -1,0 +1,45 @@
+#include "plan/tree.h"
+
+#include <algorithm>
+
+namespace dcp {
+namespace {
+
+Tree::Node::Kind kind_for(const PathPart& child) { return child.position >= 0 ? Tree::Node::Kind::kList : Tree::Node::Kind::kDict; }
+
+}  // namespace
+
+Tree::Tree(const Catalog& catalog, const std::vector<Entry>& entries, const Limits& limits) : nodes_(1) {
+  for (uint32_t e = 0; e < entries.size(); ++e) {
+    const std::vector<PathPart> path = final_path(catalog, entries[e]);
+    const Place place{.path = catalog.path, .tensor = std::string(source_key(catalog, entries[e]))};
+    if (path.size() > limits.pickle_depth) fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components", std::to_string(limits.pickle_depth));
+    uint32_t at = 0;
+    for (size_t i = 0; i < path.size(); ++i) {
+      const Node::Kind needed = kind_for(path[i]);
+      if (nodes_[at].kind != needed && (at == 0 || nodes_[at].kind == Node::Kind::kLeaf || !nodes_[at].children.empty()))
+        fail(ProblemId::path_conflict, place);
+      nodes_[at].kind = needed;
+      const auto [it, fresh] = index_.try_emplace({at, path[i]}, static_cast<uint32_t>(nodes_.size()));
+      if (fresh) {
+        nodes_[at].children.emplace_back(path[i], it->second);
+        nodes_.emplace_back();
+      } else if (i + 1 == path.size()) {
+        fail(ProblemId::keys_collide, place, final_key(catalog, entries[e]));
+      }
+      at = it->second;
+    }
+    nodes_[at].kind = Node::Kind::kLeaf;
+    nodes_[at].entry = e;
+  }
+  index_.clear();
+  for (Node& n : nodes_) {
+    if (n.kind != Node::Kind::kList) continue;
+    std::ranges::sort(n.children, {}, [](const auto& c) { return c.first.position; });
+    const auto length = static_cast<uint64_t>(n.children.back().first.position) + 1;
+    if (length - n.children.size() > limits.list_padding)
+      fail(ProblemId::over_limit, {.path = catalog.path}, "a list position of " + std::to_string(length - 1), "at most " + std::to_string(limits.list_padding) + " holes");
+  }
+}
+
+}  // namespace dcp

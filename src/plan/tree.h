@@ -1,0 +1,41 @@
+// The nested containers that a .pt file holds, from the final paths of its keys: names make dicts, positions make lists (holes become
+// None, as torch's format_utils does). Paths are never split on dots.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/limits.h"
+#include "catalog/select.h"
+
+namespace dcp {
+
+class Tree {
+ public:
+  struct Node {
+    enum class Kind : uint8_t { kLeaf, kDict, kList } kind = Kind::kDict;
+    uint32_t entry = 0;                                       // kLeaf: the caller's number
+    std::vector<std::pair<PathPart, uint32_t>> children;      // in order of first appearance; a list's sorted by position when walked
+  };
+
+  // Throws keys_collide, path_conflict, over_limit, naming the key and `path`.
+  Tree(const Catalog& catalog, const std::vector<Entry>& entries, const Limits& limits);
+  const Node& node(uint32_t n) const { return nodes_[n]; }  // 0 is the root, a dict
+
+ private:
+  struct Step {
+    uint32_t parent;
+    PathPart part;
+    bool operator==(const Step&) const = default;
+  };
+  struct StepHash {
+    size_t operator()(const Step& s) const {
+      return (std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position)) * 0x9E3779B97F4A7C15u + s.parent;
+    }
+  };
+  std::vector<Node> nodes_;
+  std::unordered_map<Step, uint32_t, StepHash> index_;
+};
+
+}  // namespace dcp
