@@ -231,8 +231,8 @@ def model_only(case):
 def synthetic(case, layout):
     """Shapes, boxes and values: dcp.load of the generated checkpoint equals torch.load of its consolidation."""
     folder = case.out / "ckpt"
-    case.run("bench", "io", "--keep", folder, "--bytes", "3MB", "--world-size", "4", "--layout", layout, "--tensors", "5",
-             "--dtype", "bfloat16", "--generate-only")  # fmt: skip
+    case.run("bench", "io", folder, "--bytes", "3MB", "--world-size", "4", "--layout", layout, "--tensors", "5",
+             "--dtype", "bfloat16")  # fmt: skip
     case.checkpoint = folder
     metadata = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
     state = {key: torch.empty(m.size, dtype=m.properties.dtype) for key, m in metadata.items() if hasattr(m, "size")}
