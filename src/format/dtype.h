@@ -17,8 +17,8 @@ enum class DType : uint8_t {
 };
 
 struct DTypeFacts {
-  std::string_view name;         // "float32"; `bool` without the underscore
-  uint8_t bytes;                 // of one storage element
+  std::string_view name;  // "float32"; `bool` without the underscore
+  uint8_t bytes;          // of one storage element
   DTypeKind kind;
   std::string_view storage;      // legacy storage class or ""
   std::string_view safetensors;  // or ""; "F4" of float4_e2m1fn_x2 counts values, torch counts pairs (safetensors.h)

@@ -11,11 +11,12 @@ namespace dcp {
 namespace {
 
 // The reference sorts by its dtype enumeration, largest first (safetensors 0.8, enum Dtype read from its end).
-constexpr auto kOrder = std::to_array<DType>(
-    {DType::uint64,          DType::int64,           DType::float64,        DType::complex64,     DType::float32,
-     DType::uint32,          DType::int32,           DType::bfloat16,       DType::float16,       DType::uint16,
-     DType::int16,           DType::float8_e5m2fnuz, DType::float8_e4m3fnuz, DType::float8_e8m0fnu, DType::float8_e4m3fn,
-     DType::float8_e5m2,     DType::int8,            DType::uint8,          DType::float4_e2m1fn_x2, DType::bool_});
+constexpr auto kOrder = [] {
+  using enum DType;
+  return std::to_array(
+      {uint64, int64,           float64,         complex64,      float32,       uint32,      int32, bfloat16, float16,          uint16,
+       int16,  float8_e5m2fnuz, float8_e4m3fnuz, float8_e8m0fnu, float8_e4m3fn, float8_e5m2, int8,  uint8,    float4_e2m1fn_x2, bool_});
+}();
 
 constexpr auto kHasForm = std::to_array<bool>({
 #define DCP_DTYPE(name, bytes, kind, storage, safetensors, torch) !std::string_view(safetensors).empty(),
@@ -106,7 +107,8 @@ std::string write_safetensors_header(std::vector<SafetensorsEntry>& entries, con
   out.resize((out.size() + 7) / 8 * 8, ' ');
   const uint64_t json = out.size() - 8;
   if (json > kMostHeaderBytes) {
-    fail(ProblemId::over_limit, {}, "a safetensors header of " + std::to_string(json) + " bytes", "at most " + std::to_string(kMostHeaderBytes));
+    fail(ProblemId::over_limit, {}, "a safetensors header of " + std::to_string(json) + " bytes",
+         "at most " + std::to_string(kMostHeaderBytes));
   }
   store_le(reinterpret_cast<std::byte*>(out.data()), json);
   for (SafetensorsEntry& entry : entries) entry.offset += out.size();

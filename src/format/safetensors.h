@@ -26,7 +26,7 @@ struct SafetensorsEntry {
   std::string name;
   DType dtype{};
   std::vector<int64_t> shape;  // as torch counts
-  uint64_t offset = 0;  // bytes from the start of the file
+  uint64_t offset = 0;         // bytes from the start of the file
   uint64_t bytes = 0;
 };
 

@@ -35,7 +35,8 @@ class HeaderHandler : public Json::json_sax_t {
   bool number_unsigned(Json::number_unsigned_t n) override {
     if (array_ == nullptr) return scalar();
     if (array_->size() >= limits_.tensor_rank) {
-      fail(ProblemId::over_limit, at_key(), std::to_string(array_->size() + 1) + " numbers", "at most " + std::to_string(limits_.tensor_rank));
+      fail(ProblemId::over_limit, at_key(), std::to_string(array_->size() + 1) + " numbers",
+           "at most " + std::to_string(limits_.tensor_rank));
     }
     array_->push_back(n);
     return true;
@@ -104,7 +105,8 @@ class HeaderHandler : public Json::json_sax_t {
   }
   void deeper() {
     if (++depth_ > limits_.json_depth) {
-      fail(ProblemId::over_limit, place_, "JSON nested " + std::to_string(depth_) + " deep", "at most " + std::to_string(limits_.json_depth));
+      fail(ProblemId::over_limit, place_, "JSON nested " + std::to_string(depth_) + " deep",
+           "at most " + std::to_string(limits_.json_depth));
     }
   }
   Place at_key() const {
@@ -184,8 +186,10 @@ void check_names(const std::vector<SafetensorsEntry>& entries, const Place& plac
 uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits) {
   if (first.size() < 8 || file_bytes < 8) fail(ProblemId::safetensors_bad_length, place, std::to_string(file_bytes) + " bytes in all");
   const uint64_t json = load_le<uint64_t>(first.data());
-  if (json > file_bytes - 8) fail(ProblemId::safetensors_bad_length, place, std::to_string(json), "at most " + std::to_string(file_bytes - 8));
-  if (json > limits.json_bytes) fail(ProblemId::over_limit, place, std::to_string(json) + " bytes of JSON", "at most " + std::to_string(limits.json_bytes));
+  if (json > file_bytes - 8)
+    fail(ProblemId::safetensors_bad_length, place, std::to_string(json), "at most " + std::to_string(file_bytes - 8));
+  if (json > limits.json_bytes)
+    fail(ProblemId::over_limit, place, std::to_string(json) + " bytes of JSON", "at most " + std::to_string(limits.json_bytes));
   return 8 + json;
 }
 

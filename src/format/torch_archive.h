@@ -24,7 +24,8 @@ class TorchArchiveLayout {
 
   explicit TorchArchiveLayout(std::string root = "archive") : root_(std::move(root)) {}
 
-  // Appends a record (`name` without the root folder, at most 65,000 bytes); returns the position of its payload in the archive. The total size is known after the last add().
+  // Appends a record (`name` without the root folder, at most 65,000 bytes); returns the position of its payload in the archive. The total
+  // size is known after the last add().
   uint64_t add(std::string_view name, uint64_t payload_bytes);
 
   uint64_t record_count() const { return records_.size(); }

@@ -50,7 +50,9 @@ class ItemHandler {
     return {.kind = Kind::kOpaque, .n = narrow<uint32_t>(names_.size() - 1)};
   }
   Value reduce(PickleMachine& machine, const Value& callable, const Value& arguments) { return machine.object(callable, arguments); }
-  Value new_object(PickleMachine& machine, const Value& cls, const Value& arguments, const Value&) { return machine.object(cls, arguments); }
+  Value new_object(PickleMachine& machine, const Value& cls, const Value& arguments, const Value&) {
+    return machine.object(cls, arguments);
+  }
   Value build(PickleMachine& machine, const Value& object, const Value& state) {
     if (object.kind == Kind::kObject) machine.set_state(object, state);
     return object;
@@ -169,9 +171,12 @@ class TensorReader {
     PickleMachine::Items items = machine_.items(v);
     for (Value key, value; items.next(key) && items.next(value);) {
       if (value.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(value), "a flag that is true or false");
-      if (machine_.is_text(key, "conj")) item.conj = value.payload != 0;
-      else if (machine_.is_text(key, "neg")) item.neg = value.payload != 0;
-      else fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
+      if (machine_.is_text(key, "conj"))
+        item.conj = value.payload != 0;
+      else if (machine_.is_text(key, "neg"))
+        item.neg = value.payload != 0;
+      else
+        fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
     }
     const DTypeKind kind = facts_of(item.dtype).kind;
     const bool is_number = kind == DTypeKind::kFloat || kind == DTypeKind::kInt || kind == DTypeKind::kComplex;

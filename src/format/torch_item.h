@@ -28,19 +28,19 @@ class ItemSource {
 };
 
 struct ZipRecord {
-  std::string name;          // without the root folder: "data.pkl", "data/0"
-  uint64_t header = 0;       // offset of the local header in the item
-  uint64_t size = 0;         // bytes of the payload as it lies in the item
-  uint32_t crc = 0;          // of the central directory
-  bool compressed = false;   // method is not 0: its bytes cannot be used as they are
-  uint64_t limit = 0;        // where the next header, or the directory, begins: nothing of this record reaches it
+  std::string name;         // without the root folder: "data.pkl", "data/0"
+  uint64_t header = 0;      // offset of the local header in the item
+  uint64_t size = 0;        // bytes of the payload as it lies in the item
+  uint32_t crc = 0;         // of the central directory
+  bool compressed = false;  // method is not 0: its bytes cannot be used as they are
+  uint64_t limit = 0;       // where the next header, or the directory, begins: nothing of this record reaches it
 };
 
 // The directory of an archive, validated: records inside the slice, disjoint, names distinct, counts and sizes agreeing.
 struct ZipDirectory {
-  std::string root;               // "archive"
-  std::vector<ZipRecord> records; // in order of header offset
-  uint64_t end = 0;               // where the end record ends; < size: trailing bytes
+  std::string root;                // "archive"
+  std::vector<ZipRecord> records;  // in order of header offset
+  uint64_t end = 0;                // where the end record ends; < size: trailing bytes
   const ZipRecord* find(std::string_view name) const;
 };
 ZipDirectory read_zip_directory(ItemSource& item, const Place& place, const Limits& limits);
@@ -57,16 +57,16 @@ struct TensorItem {
   ItemForm form = ItemForm::kStrided;
   DType dtype{};
   std::vector<int64_t> sizes;
-  std::vector<int64_t> strides;    // elements
-  uint64_t storage_offset = 0;     // elements
+  std::vector<int64_t> strides;  // elements
+  uint64_t storage_offset = 0;   // elements
   bool conj = false;
   bool neg = false;
   bool big_endian = false;
-  uint64_t payload = 0;            // position of the storage's first byte in the item
-  uint64_t record_bytes = 0;       // size of the storage's record
+  uint64_t payload = 0;       // position of the storage's first byte in the item
+  uint64_t record_bytes = 0;  // size of the storage's record
   uint32_t crc = 0;
-  bool has_crc = false;            // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
-  std::string opaque_class;        // for kOpaque: "torch._utils._rebuild_qtensor"
+  bool has_crc = false;      // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
+  std::string opaque_class;  // for kOpaque: "torch._utils._rebuild_qtensor"
 };
 TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
 

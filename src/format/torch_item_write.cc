@@ -13,8 +13,10 @@ namespace {
 void write_tuple(PickleWriter& out, std::span<const int64_t> numbers) {
   if (numbers.size() > 3) out.op(Op::MARK);
   for (const int64_t n : numbers) out.integer(n);
-  if (numbers.size() > 3) out.op(Op::TUPLE);
-  else out.tuple(numbers.size());
+  if (numbers.size() > 3)
+    out.op(Op::TUPLE);
+  else
+    out.tuple(numbers.size());
 }
 
 // ("storage", class, "0", "cpu", count) as a persistent id.
@@ -58,7 +60,7 @@ std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes) {
   out.integer(0);  // offset
   write_tuple(out, sizes);
   write_tuple(out, row_major(sizes));
-  out.boolean(false);  // requires_grad: DCP keeps it in the metadata
+  out.boolean(false);                        // requires_grad: DCP keeps it in the metadata
   out.global("collections", "OrderedDict");  // backward hooks
   out.op(Op::EMPTY_TUPLE);
   out.op(Op::REDUCE);

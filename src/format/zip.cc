@@ -60,9 +60,7 @@ struct End {
   uint64_t end = 0;              // after its comment
 };
 
-bool is_end(Bytes tail, uint64_t at) {
-  return u32(tail, at) == kEndMark && u16(tail, at + 20) <= tail.size() - at - kEndBytes;
-}
+bool is_end(Bytes tail, uint64_t at) { return u32(tail, at) == kEndMark && u16(tail, at + 20) <= tail.size() - at - kEndBytes; }
 
 // The last end record that fits. torch's lies in the last 98 bytes, so a short read comes first. Bytes are tail of the item.
 std::optional<uint64_t> last_end(Bytes tail) {
@@ -217,7 +215,8 @@ void check_disjoint(ZipDirectory& directory, uint64_t directory_at, const Place&
     ZipRecord& record = records[i];
     record.limit = i + 1 < records.size() ? std::min(records[i + 1].header, directory_at) : directory_at;
     const uint64_t head = kLocalBytes + directory.root.size() + 1 + record.name.size();
-    if (record.header <= record.limit && head <= record.limit - record.header && record.size <= record.limit - record.header - head) continue;
+    if (record.header <= record.limit && head <= record.limit - record.header && record.size <= record.limit - record.header - head)
+      continue;
     fail_in(record.name, {place, record.header}, record.limit == directory_at ? ProblemId::zip_outside : ProblemId::zip_overlap,
             number(record.size) + " bytes", "an end before " + number(record.limit));
   }
@@ -267,8 +266,7 @@ uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRe
   if (u16(b, 6) & kEncrypted) fail_in(record.name, here, ProblemId::zip_encrypted, {});
   if ((u16(b, 8) != 0) != record.compressed) fail_in(record.name, here, ProblemId::zip_bad_local, "method " + number(u16(b, 8)));
   const std::string_view name = as_text(b.subspan(kLocalBytes));
-  if (u16(b, 26) != name_bytes || !name.starts_with(directory.root) || name[directory.root.size()] != '/' ||
-      !name.ends_with(record.name)) {
+  if (u16(b, 26) != name_bytes || !name.starts_with(directory.root) || name[directory.root.size()] != '/' || !name.ends_with(record.name)) {
     fail_in(record.name, here, ProblemId::zip_bad_local, "the name " + std::string(name), directory.root + "/" + record.name);
   }
   // check_disjoint left at least this much room; the extra field of the local header must fit in what is over.

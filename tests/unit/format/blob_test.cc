@@ -36,7 +36,8 @@ TEST_CASE("storages that a byte item names") {
   CHECK(dict.storages[0].payload % 64 == 0);
   const BlobItem opaque = read(real_item("quantized"));
   CHECK(opaque.storages.size() == 1);
-  const std::string many = PlainZip().add("r/data.pkl", "N.").add("r/data/", "").add("r/data/b", "1").add("r/data/a", "22").add("r/version", "3").finish();
+  const std::string many =
+      PlainZip().add("r/data.pkl", "N.").add("r/data/", "").add("r/data/b", "1").add("r/data/a", "22").add("r/version", "3").finish();
   const BlobItem blob = read(many);
   REQUIRE(blob.storages.size() == 2);
   CHECK(blob.storages[0].key == "b");

@@ -9,7 +9,9 @@ using namespace dcp::test;
 
 namespace {
 
-SafetensorsHeader read(const std::string& file) { return read_safetensors_header(as_bytes(file), file.size(), Place{.path = "x"}, Limits{}); }
+SafetensorsHeader read(const std::string& file) {
+  return read_safetensors_header(as_bytes(file), file.size(), Place{.path = "x"}, Limits{});
+}
 std::string error(const std::string& file) {
   return error_of([&] { read(file); });
 }
@@ -107,7 +109,8 @@ TEST_CASE("JSON that describes no tensors") {
   CHECK(json_error("{\"a\":[]}").starts_with("safetensors_bad_header: x: "));
   CHECK(json_error("{\"a\":{}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no dtype)");
   CHECK(json_error("{\"a\":{\"dtype\":\"U8\"}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no shape)");
-  CHECK(json_error("{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no data_offsets)");
+  CHECK(json_error("{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}") ==
+        "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no data_offsets)");
   CHECK(json_error("{\"a\":{\"dtype\":1}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got a value at 'dtype')");
   CHECK(json_error(one("U8", "[-1]", "[0,1]")).ends_with("(got a value at 'shape')"));
   CHECK(json_error(one("U8", "[1.0]", "[0,1]")).ends_with("(got a value at 'shape')"));
@@ -121,14 +124,17 @@ TEST_CASE("JSON that describes no tensors") {
 }
 
 TEST_CASE("other members are ignored, whatever they hold") {
-  const std::string extra = "{\"a\":{\"x\":[1,{\"dtype\":2}],\"dtype\":\"U8\",\"y\":null,\"shape\":[2],\"data_offsets\":[0,2],\"z\":{\"shape\":[[-1]],\"dtype\":0}}}";
+  const std::string extra =
+      "{\"a\":{\"x\":[1,{\"dtype\":2}],\"dtype\":\"U8\",\"y\":null,\"shape\":[2],\"data_offsets\":[0,2],\"z\":{\"shape\":[[-1]],\"dtype\":"
+      "0}}}";
   CHECK(read(file_of(extra, 2)).entries[0].shape == std::vector<int64_t>{2});
 }
 
 TEST_CASE("names given twice") {
   const std::string a = tensor("a", "U8", "[0]", "[0,0]");
   CHECK(json_error(std::string("{") + a + "," + a + "}") == "safetensors_duplicate: x: the header names something twice (got a)");
-  CHECK(json_error("{\"__metadata__\":{},\"__metadata__\":{}}") == "safetensors_duplicate: x: the header names something twice (got __metadata__)");
+  CHECK(json_error("{\"__metadata__\":{},\"__metadata__\":{}}") ==
+        "safetensors_duplicate: x: the header names something twice (got __metadata__)");
   CHECK(json_error("{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}") == "safetensors_duplicate: x: the header names something twice (got k)");
   CHECK(json_error("{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\"}}") ==
         "safetensors_duplicate: x: tensor 'a': the header names something twice (got dtype)");
@@ -145,7 +151,8 @@ TEST_CASE("ranges") {
   CHECK(json_error(one("U8", "[2]", "[1,3]"), 3) == "safetensors_hole: x @ 0x3e: tensor 'a': " + hole + "(got a start at 62, expected 61)");
   CHECK(json_error(one("U8", "[2]", "[0,2]"), 3) == "safetensors_hole: x: " + hole + "(got a file of 64 bytes, expected 63)");
   CHECK(json_error(one("U8", "[2]", "[0,2]"), 1) == "safetensors_hole: x: " + hole + "(got a file of 62 bytes, expected 63)");
-  CHECK(json_error(std::string("{") + tensor("a", "U8", "[2]", "[0,2]") + "," + tensor("b", "U8", "[2]", "[1,3]") + "}", 3).starts_with("safetensors_hole: "));
+  CHECK(json_error(std::string("{") + tensor("a", "U8", "[2]", "[0,2]") + "," + tensor("b", "U8", "[2]", "[1,3]") + "}", 3)
+            .starts_with("safetensors_hole: "));
   CHECK(json_error(one("U8", "[9223372036854775808]", "[0,1]"), 1).starts_with("number_overflow: x: tensor 'a': "));
   CHECK(json_error(one("U8", "[9223372036854775807,3]", "[0,1]"), 1).starts_with("number_overflow: x: tensor 'a': "));
   CHECK(json_error(one("U8", "[1]", "[18446744073709551614,18446744073709551615]"), 1).starts_with("number_overflow: x: tensor 'a': "));
@@ -170,9 +177,12 @@ TEST_CASE("every truncation and every flipped byte of a header ends in an answer
 
 TEST_CASE("the index is what transformers writes") {
   CHECK(write_hf_index(0, {}) == "{\n  \"metadata\": {\n    \"total_size\": 0\n  },\n  \"weight_map\": {}\n}\n");
-  CHECK(write_hf_index(123, {{"\xC3\xA9", "f1"}, {"\xF0\x9D\x84\x9E", "b"}, {"a\"\\\n\x01\x7F", "f2"}, {"Z", "x"}, {"\xEE\x80\x80", "y"}}) ==
-        "{\n  \"metadata\": {\n    \"total_size\": 123\n  },\n  \"weight_map\": {\n    \"Z\": \"x\",\n    \"a\\\"\\\\\\n\\u0001\\u007f\": \"f2\",\n"
-        "    \"\\u00e9\": \"f1\",\n    \"\\ue000\": \"y\",\n    \"\\ud834\\udd1e\": \"b\"\n  }\n}\n");
-  CHECK(error_of([] { write_hf_index(1, {{"\xFF", "f"}}); }) ==
-        "safetensors_bad_name: tensor '\\xff': safetensors cannot hold this name (got text that is not UTF-8)");
+  CHECK(
+      write_hf_index(123, {{"\xC3\xA9", "f1"}, {"\xF0\x9D\x84\x9E", "b"}, {"a\"\\\n\x01\x7F", "f2"}, {"Z", "x"}, {"\xEE\x80\x80", "y"}}) ==
+      "{\n  \"metadata\": {\n    \"total_size\": 123\n  },\n  \"weight_map\": {\n    \"Z\": \"x\",\n    \"a\\\"\\\\\\n\\u0001\\u007f\": "
+      "\"f2\",\n"
+      "    \"\\u00e9\": \"f1\",\n    \"\\ue000\": \"y\",\n    \"\\ud834\\udd1e\": \"b\"\n  }\n}\n");
+  CHECK(error_of([] {
+          write_hf_index(1, {{"\xFF", "f"}});
+        }) == "safetensors_bad_name: tensor '\\xff': safetensors cannot hold this name (got text that is not UTF-8)");
 }

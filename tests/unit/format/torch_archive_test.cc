@@ -60,9 +60,9 @@ TEST_CASE("the same records give torch's own bytes") {
 TEST_CASE("records and positions beyond 4 GiB are framed as torch frames them") {
   const std::string real = real_file("zip64.frame");
   TorchArchiveLayout layout;
-  const std::vector<std::pair<std::string, uint64_t>> records = {
-      {"data.pkl", 150},       {"data/0", 0xFFFFFFFE}, {"data/1", 0xFFFFFFFF}, {"data/2", 0}, {"data/3", 0x100000005},
-      {"version", 2}, {"byteorder", 6},     {".data/serialization_id", 40}};
+  const std::vector<std::pair<std::string, uint64_t>> records = {{"data.pkl", 150}, {"data/0", 0xFFFFFFFE},        {"data/1", 0xFFFFFFFF},
+                                                                 {"data/2", 0},     {"data/3", 0x100000005},       {"version", 2},
+                                                                 {"byteorder", 6},  {".data/serialization_id", 40}};
   for (const auto& [name, bytes] : records) layout.add(name, bytes);
   // The real frame holds the small payloads too; they are compared by leaving them out on both sides.
   std::map<uint64_t, char> expected, got;

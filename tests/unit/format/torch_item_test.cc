@@ -112,7 +112,8 @@ TEST_CASE("records that are missing, compressed or short") {
         "item_compressed: x.distcp > data.pkl @ 0x28: a record of the item is compressed, which torch.save never does");
   CHECK(error(PlainZip().add("a/version", "3", 0, 8).finish()) ==
         "item_compressed: x.distcp > version @ 0x0: a record of the item is compressed, which torch.save never does");
-  CHECK(error(ItemText{.payload = std::string(23, 'p')}).ends_with("the storage's record is shorter than the storage (got 23 bytes, expected 24)"));
+  CHECK(error(ItemText{.payload = std::string(23, 'p')})
+            .ends_with("the storage's record is shorter than the storage (got 23 bytes, expected 24)"));
   CHECK(read(ItemText{.payload = std::string(25, 'p')}.zip()).record_bytes == 25);
 }
 

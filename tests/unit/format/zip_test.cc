@@ -95,7 +95,8 @@ TEST_CASE("a record that is compressed is marked") {
 TEST_CASE("malformed end records") {
   CHECK(error("") == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
   CHECK(error(std::string(5000, 'a')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
-  CHECK(error(patched(kEnd + 4, "\1")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got an archive in several parts)");
+  CHECK(error(patched(kEnd + 4, "\1")) ==
+        "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got an archive in several parts)");
   CHECK(error(patched(kEnd + 8, "\6")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got 6, expected 7)");
   CHECK(error(patched(kEnd + 8, std::string("\6\0\6", 3))) ==
         "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
@@ -148,10 +149,12 @@ TEST_CASE("malformed directory entries") {
   CHECK(error_at(8, "\1") == "zip_encrypted: x.distcp > a @ 0x23: a record of the archive is encrypted");
   CHECK(error_at(20, "\3") ==
         "zip_bad_directory: x.distcp > a @ 0x23: the directory of the archive is wrong (got 3 bytes stored, expected 2)");
-  CHECK(error_at(20, std::string("\3\0\0\0\3", 5)) ==
-        "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 3 bytes, expected an end before 35)");
-  CHECK(error_at(42, "\x40") ==
-        "zip_outside: x.distcp > a @ 0x40: a record reaches into the archive's directory or beyond (got 2 bytes, expected an end before 35)");
+  CHECK(
+      error_at(20, std::string("\3\0\0\0\3", 5)) ==
+      "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 3 bytes, expected an end before 35)");
+  CHECK(
+      error_at(42, "\x40") ==
+      "zip_outside: x.distcp > a @ 0x40: a record reaches into the archive's directory or beyond (got 2 bytes, expected an end before 35)");
   // Three bytes of the name turned into an extra field, which is too short to be one with a zip64 size in it.
   CHECK(error_at(20, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF") ==
         "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 4294967295 bytes, expected an end "
@@ -192,9 +195,11 @@ TEST_CASE("local headers that contradict the directory") {
     patch(copy, at, what);
     return local_error(copy);
   };
-  CHECK(error_at(0, "x") == "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got no local header)");
+  CHECK(error_at(0, "x") ==
+        "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got no local header)");
   CHECK(error_at(6, "\1") == "zip_encrypted: x.distcp > a @ 0x0: a record of the archive is encrypted");
-  CHECK(error_at(8, "\x8") == "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got method 8)");
+  CHECK(error_at(8, "\x8") ==
+        "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got method 8)");
   CHECK(error_at(26, "\2").starts_with("zip_bad_local: x.distcp > a @ 0x0: "));
   CHECK(error_at(32, "c") ==
         "zip_bad_local: x.distcp > a @ 0x0: a record's own header contradicts the archive's directory (got the name r/c, expected r/a)");
