@@ -8,8 +8,10 @@ target_compile_options(dcpctl_options INTERFACE
   $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
 
 # Hardening: this program is pointed at strangers' files.
-target_compile_options(dcpctl_options INTERFACE -fstack-protector-strong -D_GLIBCXX_ASSERTIONS
-  $<$<AND:$<CONFIG:Release>,$<STREQUAL:${DCPCTL_SANITIZE},>>:-U_FORTIFY_SOURCE> $<$<AND:$<CONFIG:Release>,$<STREQUAL:${DCPCTL_SANITIZE},>>:-D_FORTIFY_SOURCE=2>)
+target_compile_options(dcpctl_options INTERFACE -fstack-protector-strong -D_GLIBCXX_ASSERTIONS)
+if(NOT DCPCTL_SANITIZE)  # the sanitizers have checks of their own in these places
+  target_compile_options(dcpctl_options INTERFACE $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
+endif()
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 
 if(DCPCTL_SANITIZE)

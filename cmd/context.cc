@@ -56,8 +56,8 @@ void error_json(JsonWriter& json, const Problem& p) {
 }
 
 int report_error(const Context& context, const Problem& p) {
-  std::string text = "dcpctl: " + to_line(p) + "\n";
-  if (!p.hint.empty()) text += "hint: " + escaped(p.hint) + "\n";
+  std::string text = std::string("dcpctl: ").append(to_line(p)).append("\n");
+  if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");
   if (context.common.json) {
     JsonWriter json([&](std::string_view s) { text += s; });
     json.begin_object().key("error");
@@ -148,7 +148,7 @@ std::string human_bytes(uint64_t bytes) {
 
 std::string grouped(uint64_t number) {
   std::string text = std::to_string(number);
-  for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  for (auto at = static_cast<int64_t>(text.size()); at > 3;) text.insert(text.begin() + (at -= 3), ',');
   return text;
 }
 

@@ -1,11 +1,13 @@
 // Calls a function at intervals from a thread of its own until destroyed: for progress displays.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace dcp {
 
