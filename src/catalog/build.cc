@@ -63,6 +63,7 @@ class Builder {
   void run() {
     tensors();
     for (std::string_view key : in_.blobs) out_.blobs.push_back({.key = unique_key(key)});
+    dtype_names();
     out_.order = in_.order;
     paths();
     files();
@@ -106,7 +107,11 @@ class Builder {
       out_.tensors.push_back(o);
     }
     out_.chunk_total = narrow<uint32_t>(in_.chunks.size());
-    for (size_t i = 0; i < in_.tensors.size(); ++i) {  // after the keys, see unique_key
+  }
+
+  // After all keys, see unique_key and join.
+  void dtype_names() {
+    for (size_t i = 0; i < in_.tensors.size(); ++i) {
       const MetadataContent::Tensor& t = in_.tensors[i];
       out_.tensors[i].dtype_name = out_.strings.intern(t.strided ? std::string(t.dtype_name) : std::string(t.dtype_name) + " (not strided)");
     }
