@@ -94,17 +94,17 @@ Value PickleMachine::make_tuple(uint64_t first) {
   return v;
 }
 
-// A chain is two cells: the positions of its first and of its last segment. A segment is one cell {n, next} and its values.
+// A chain is two cells: the positions of its first and of its last segment. A segment is one cell {n, next, tag 1: pairs} and its values.
 Value PickleMachine::make_chain(Kind kind, uint16_t tag) {
   const Value v{.kind = kind, .tag = tag, .payload = arena_.size()};
   arena_.insert(arena_.end(), 2, Value{.payload = kNowhere});
   return v;
 }
 
-void PickleMachine::append(uint64_t chain, uint64_t first) {
+void PickleMachine::append(uint64_t chain, uint64_t first, Kind like) {
   const uint64_t segment = arena_.size();
   if (first == stack_.size()) return;
-  arena_.push_back({.n = counted(stack_.size() - first), .payload = kNowhere});
+  arena_.push_back({.tag = like == Kind::kDict, .n = counted(stack_.size() - first), .payload = kNowhere});
   move_to_arena(first);
   Value& head = arena_[chain];
   Value& last = arena_[chain + 1];
@@ -215,7 +215,7 @@ void PickleMachine::collect(Op op) {
   if (op == Op::DICT && (stack_.size() - first) % 2 != 0)
     fail(ProblemId::pickle_operand, place(), "an odd number of values for DICT", "keys and values");
   const Value v = make_chain(op == Op::LIST ? Kind::kList : op == Op::DICT ? Kind::kDict : Kind::kSet, op == Op::FROZENSET ? 1 : 0);
-  append(v.payload, first);
+  append(v.payload, first, v.kind);
   push(v);
 }
 
@@ -227,11 +227,11 @@ void PickleMachine::add_items(Kind wanted, uint64_t first) {
   }
   const Value target = stack_[first - 1];
   if (target.kind == Kind::kOpaque) return stack_.resize(first);
-  if (target.kind == Kind::kObject) return append(target.payload + kObjectChain, first);
+  if (target.kind == Kind::kObject) return append(target.payload + kObjectChain, first, wanted);
   if (target.kind != wanted || target.tag != 0) {
     fail_operand(target, wanted == Kind::kList ? "a list" : wanted == Kind::kDict ? "a dict" : "a set");
   }
-  append(target.payload, first);
+  append(target.payload, first, wanted);
 }
 
 void PickleMachine::run_plain(Op op) {
@@ -288,15 +288,13 @@ void PickleMachine::run_plain(Op op) {
   }
 }
 
-void PickleMachine::finish_build(const Value& object, const Value& state, const Value& result) {
+void PickleMachine::finish_build(const Value& object, const Value& result) {
   if (object.kind == Kind::kOpen) {
     arena_[object.payload] = result;  // for memo slots that hold the unfinished object
     if (result.in_arena())
       grown(object.payload);
-    else
+    else if (object.tag == 0)
       roll_back(object.payload);
-  } else if (state.in_arena() && !result.in_arena()) {
-    roll_back(state.payload);
   }
   push(result);
 }

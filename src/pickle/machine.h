@@ -14,7 +14,8 @@
 // an object and its state into a kTyped value (by copying what it needs into its own pools), the arena rolls back to where the object
 // began. That is sound because values refer downwards (older) only, with two exceptions, which raise `pin_`, below which nothing is
 // rolled back: a value kept in the memo or doubled by DUP, and an append to a container below the pin. A container that was not shared
-// lies above the start of every unfinished object below it on the stack, so whatever is appended to it goes when it goes.
+// lies above the start of every unfinished object below it on the stack, so whatever is appended to it goes when it goes. An object that
+// BUILD reaches through the memo does not roll back: newer values may lie below it on the stack.
 // Marks have a stack of their own: no opcode can take one for a value.
 #pragma once
 
@@ -70,6 +71,9 @@ class PickleMachine {
       return true;
     }
 
+    // Whether the last value came from SETITEM(S): on an object, where APPEND(S) is possible too.
+    bool in_pair() const { return in_pair_; }
+
    private:
     friend class PickleMachine;
     explicit Items(const PickleMachine* machine) : machine_(machine) {}
@@ -78,11 +82,13 @@ class PickleMachine {
       at_ = segment + 1;
       end_ = at_ + head.n;
       next_segment_ = head.payload;
+      in_pair_ = head.tag != 0;
     }
     const PickleMachine* machine_;
     uint64_t at_ = 0;
     uint64_t end_ = 0;
     uint64_t next_segment_ = kNowhere;
+    bool in_pair_ = false;
   };
   Items items(const Value& container) const;
   uint64_t count(const Value& container) const;  // values that items() gives: twice the entries of a dict
@@ -97,6 +103,8 @@ class PickleMachine {
     arena_[object.payload + 2] = state;
     grown(object.payload);
   }
+
+  uint64_t arena_cells() const { return arena_.size(); }  // in use now, 16 bytes each
 
   // --- for messages
   std::span<const Value> stack() const { return stack_; }
@@ -137,7 +145,7 @@ class PickleMachine {
     for (uint64_t i = first; i < stack_.size(); ++i) arena_.push_back(stack_[i]);
     stack_.resize(first);
   }
-  void append(uint64_t chain, uint64_t first);  // the stack's values from `first` on, which are popped
+  void append(uint64_t chain, uint64_t first, Kind like);  // the stack's values from `first` on, which are popped
   void grown(uint64_t position) {
     if (position < pin_) pin_ = arena_.size();
   }
@@ -154,6 +162,7 @@ class PickleMachine {
     if (v.kind == Kind::kUnset) fail_unset();
     v = final(v);
     if (v.kind == Kind::kGlobal) v.payload = arena_.size();
+    if (v.kind == Kind::kOpen) v.tag = 1;  // newer values may lie below it on the stack: see finish_build
     push(v);
   }
   void memoize_top(bool kept) {
@@ -161,7 +170,7 @@ class PickleMachine {
   }
   void collect(Op op);
   void add_items(Kind wanted, uint64_t first);
-  void finish_build(const Value& object, const Value& state, const Value& result);
+  void finish_build(const Value& object, const Value& result);
   template <class Handler>
   void run_global(Handler& handler, std::string_view module, std::string_view name);
   template <class Handler>
@@ -222,9 +231,7 @@ Value PickleMachine::run(Handler& handler) {
       case Op::BINPERSID: {
         need(1);
         const Value id = pop();
-        const Value result = handler.persistent(*this, id);
-        if (id.kind == Kind::kTuple && !result.in_arena()) roll_back(id.payload);
-        push(result);
+        push(handler.persistent(*this, id));
         break;
       }
       case Op::STOP:
@@ -273,7 +280,7 @@ void PickleMachine::run_build(Handler& handler) {
     case Kind::kOpen:
     case Kind::kTyped:
     case Kind::kObject:
-      finish_build(object, state, handler.build(*this, object, state));
+      finish_build(object, handler.build(*this, object, state));
       break;
     default:
       fail_operand(object, "an object to give a state");

@@ -1,0 +1,187 @@
+#include "pickle/graph.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <optional>
+#include <unordered_set>
+
+namespace dcp {
+namespace {
+
+// The first `most` bytes, fewer where that would cut a UTF-8 sequence.
+std::string_view clipped(std::string_view text, uint64_t most) {
+  if (text.size() <= most) return text;
+  size_t end = most;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+PickleGraph::PickleGraph(Bytes pickle, const Place& place, const Limits& limits)
+    : place_(place), limits_(limits), machine_(pickle, place_, limits_), globals_{{"", "persistent"}} {
+  Handler handler{&globals_};
+  root_ = machine_.run(handler);
+}
+
+Value PickleGraph::Handler::global(PickleMachine&, std::string_view module, std::string_view name) {
+  globals->emplace_back(module, name);
+  return {.kind = Kind::kGlobal, .n = static_cast<uint32_t>(globals->size() - 1)};
+}
+
+std::string PickleGraph::global_of(const Value& v) const {
+  const Value callable = v.kind == Kind::kObject ? machine_.callable_of(v) : v;
+  if (callable.kind != Kind::kGlobal || callable.n == kPersistent) return {};
+  const auto& [module, name] = globals_[callable.n];
+  return std::string(module) + "." + std::string(name);
+}
+
+bool PickleGraph::is_persistent(const Value& v) const {
+  if (v.kind != Kind::kObject) return false;
+  const Value callable = machine_.callable_of(v);
+  return callable.kind == Kind::kGlobal && callable.n == kPersistent;
+}
+
+void PickleGraph::visit(const std::function<void(const Value&)>& fn) const {
+  std::unordered_set<uint64_t> seen;
+  std::vector<Value> todo{root_};
+  while (!todo.empty()) {
+    const Value v = todo.back();
+    todo.pop_back();
+    const bool has_cells = v.in_arena() && !(v.kind == Kind::kTuple && v.n == 0);
+    if (has_cells && !seen.insert(v.payload).second) continue;
+    fn(v);
+    if (!has_cells) continue;
+    // Pushed in order, then turned around, so that they come off in order.
+    const size_t first = todo.size();
+    if (v.kind == Kind::kObject) {
+      todo.push_back(machine_.callable_of(v));
+      todo.push_back(machine_.arguments_of(v));
+    }
+    Value item;
+    for (auto it = machine_.items(v); it.next(item);) todo.push_back(item);
+    if (v.kind == Kind::kObject && machine_.state_of(v).kind != Kind::kUnset) todo.push_back(machine_.state_of(v));
+    std::reverse(todo.begin() + static_cast<ptrdiff_t>(first), todo.end());
+  }
+}
+
+std::string PickleGraph::scalar_repr(const Value& v, const ReprCaps& caps) const {
+  switch (v.kind) {
+    case Kind::kText: {
+      const std::string_view text = machine_.text(v);
+      return "'" + escaped(clipped(text, caps.text)) + (text.size() > caps.text ? "'..." : "'");
+    }
+    case Kind::kBytes:
+      return "<" + std::to_string(v.n) + " bytes>";
+    case Kind::kBig:
+      return "<" + machine_.describe(v) + ">";
+    case Kind::kFloat: {
+      char digits[32];
+      const auto end = std::to_chars(digits, digits + sizeof digits, std::bit_cast<double>(v.payload)).ptr;
+      std::string text(digits, end);
+      if (text.find_first_of(".ein") == text.npos) text += ".0";
+      return text;
+    }
+    case Kind::kGlobal:
+      return global_of(v);
+    default:
+      return machine_.describe(v);
+  }
+}
+
+namespace {
+
+// A container or object that is being written: what is left of it, and how it ends.
+struct Open {
+  PickleMachine::Items items;
+  std::string_view close;
+  bool pairs = false;
+  std::optional<Value> arguments_of = {};  // these are the arguments of an object: its items and its state follow
+  std::optional<Value> items_of = {};      // these are what was appended to or set on it: its state follows
+  uint64_t written = 0;
+};
+
+class Repr {
+ public:
+  Repr(const PickleGraph& graph, const ReprCaps& caps, std::string& out) : graph_(graph), m_(graph.machine()), caps_(caps), out_(out) {}
+
+  // Writes a scalar whole, of a container its beginning.
+  void start(Value v) {
+    // In a loop: ids of ids of ids must not recurse.
+    while (graph_.is_persistent(v) && out_.size() <= caps_.length) {
+      out_ += "persistent ";
+      v = m_.arguments_of(v);
+    }
+    if (!v.in_arena() || v.kind == Kind::kOpen) {
+      out_ += graph_.scalar_repr(v, caps_);
+    } else if (open_.size() >= caps_.depth) {
+      out_ += "...";
+    } else if (v.kind == Kind::kObject) {
+      const std::string name = graph_.global_of(v);
+      out_ += (name.empty() ? "object" : name) + "(";
+      open_.push_back({.items = m_.items(m_.arguments_of(v)), .close = ")", .arguments_of = v});
+    } else {
+      const bool dict = v.kind == Kind::kDict;
+      const bool list = v.kind == Kind::kList;
+      out_ += list ? "[" : v.kind == Kind::kTuple ? "(" : "{";
+      const std::string_view close = list ? "]" : v.kind == Kind::kTuple ? (v.n == 1 ? ",)" : ")") : "}";
+      open_.push_back({.items = m_.items(v), .close = close, .pairs = dict});
+    }
+  }
+
+  // False: nothing is left.
+  bool step() {
+    if (open_.empty()) return false;
+    Open& top = open_.back();
+    Value item;
+    if (top.items.next(item)) {
+      if (top.written > 0) out_ += top.pairs && top.written % 2 == 1 ? ": " : ", ";
+      ++top.written;
+      start(item);
+      return true;
+    }
+    out_ += top.close;
+    const Open done = top;
+    open_.pop_back();
+    if (done.arguments_of)
+      after_arguments(*done.arguments_of);
+    else if (done.items_of)
+      write_state(*done.items_of);
+    return true;
+  }
+
+ private:
+  void after_arguments(const Value& object) {
+    auto first = m_.items(object);
+    Value item;
+    if (!first.next(item)) return write_state(object);
+    const bool pairs = first.in_pair();
+    out_ += pairs ? "{" : "[";
+    open_.push_back({.items = m_.items(object), .close = pairs ? "}" : "]", .pairs = pairs, .items_of = object});
+  }
+  void write_state(const Value& object) {
+    const Value state = m_.state_of(object);
+    if (state.kind == Kind::kUnset || state.kind == Kind::kNone) return;
+    out_ += " with ";
+    start(state);
+  }
+
+  const PickleGraph& graph_;
+  const PickleMachine& m_;
+  const ReprCaps& caps_;
+  std::string& out_;
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+std::string PickleGraph::repr(const Value& v, const ReprCaps& caps) const {
+  std::string out;
+  Repr repr(*this, caps, out);
+  for (repr.start(v); out.size() <= caps.length && repr.step();) {
+  }
+  return out.size() > caps.length ? std::string(clipped(out, caps.length)) + "..." : out;
+}
+
+}  // namespace dcp

@@ -1,0 +1,65 @@
+// A pickle as a graph: everything is kept, nothing is understood. For planner data and byte items that are to be shown.
+//
+// Containers and objects may be shared and may hold themselves: walk with visit(), or bound the depth. No walk here recurses.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/limits.h"
+#include "base/problem.h"
+#include "pickle/machine.h"
+
+namespace dcp {
+
+struct ReprCaps {
+  uint64_t depth = 6;     // containers inside containers
+  uint64_t length = 200;  // bytes of the line
+  uint64_t text = 60;     // bytes of one text
+};
+
+class PickleGraph {
+ public:
+  // `pickle` must outlive the graph. Throws Error (pickle_*, over_limit).
+  PickleGraph(Bytes pickle, const Place& place, const Limits& limits);
+
+  const Value& root() const { return root_; }
+  const PickleMachine& machine() const { return machine_; }  // text(), items(), element(), callable_of(), arguments_of(), state_of()
+
+  // "module.name" of a kGlobal, or of what a kObject was made by; "" otherwise.
+  std::string global_of(const Value& v) const;
+  bool is_persistent(const Value& v) const;  // a kObject whose argument is a persistent id
+
+  // Calls fn for the root and for every value below it; each container and object once, before what it holds.
+  void visit(const std::function<void(const Value&)>& fn) const;
+
+  std::string scalar_repr(const Value& v, const ReprCaps& caps) const;  // of what holds nothing
+  // One line such as `{'lr': 0.1, 'betas': (0.9, 0.999), 'x': collections.OrderedDict(){'a': 1}}`; an object's state
+  // follows ` with `; "..." where a cap cut it.
+  std::string repr(const Value& v, const ReprCaps& caps = {}) const;
+
+ private:
+  static constexpr uint32_t kPersistent = 0;  // number of the callable that stands for a persistent id
+  struct Handler {
+    std::vector<std::pair<std::string_view, std::string_view>>* globals;
+    Value global(PickleMachine&, std::string_view module, std::string_view name);
+    Value reduce(PickleMachine& m, const Value& callable, const Value& arguments) { return m.object(callable, arguments); }
+    Value new_object(PickleMachine& m, const Value& cls, const Value& arguments, const Value&) { return m.object(cls, arguments); }
+    Value build(PickleMachine& m, const Value& object, const Value& state) {
+      m.set_state(object, state);
+      return object;
+    }
+    Value persistent(PickleMachine& m, const Value& id) { return m.object({.kind = Kind::kGlobal, .n = kPersistent}, id); }
+  };
+  Place place_;
+  Limits limits_;
+  PickleMachine machine_;
+  std::vector<std::pair<std::string_view, std::string_view>> globals_;
+  Value root_;
+};
+
+}  // namespace dcp
