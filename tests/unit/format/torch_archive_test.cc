@@ -93,6 +93,16 @@ TEST_CASE("payloads lie at multiples of 64, whatever the names") {
   for (uint64_t i = 0; i < 300; ++i) CHECK(payload_of(item, directory, directory.records[i], item_place()) == layout.payload(i));
 }
 
+TEST_CASE("more records than the end record can count") {
+  TorchArchiveLayout layout;
+  for (int i = 0; i < 70000; ++i) layout.add("data/" + std::to_string(i), 0);
+  const std::string all = archive(layout, {}, std::vector<uint32_t>(70000));
+  MemoryItem item(all);
+  const ZipDirectory directory = read_zip_directory(item, item_place(), Limits{});
+  CHECK(directory.records.size() == 70000);
+  CHECK(directory.records.back().name == "data/69999");
+}
+
 TEST_CASE("an archive of no records is only a tail") {
   const TorchArchiveLayout layout;
   const auto frame = frame_of(layout, {});

@@ -94,6 +94,21 @@ TEST_CASE("what torch accepts though it never writes it") {
   CHECK(read(TensorText{.count = py_int(3), .strides = py_tuple(py_int(0) + py_int(1))}).strides == Ints{0, 1});
 }
 
+TEST_CASE("the order of records, the location and the protocol do not matter") {
+  TensorText text;
+  std::string pickle = text.pickle();
+  patch(pickle, position(pickle, "cpu"), "xpu");
+  const std::string reversed = PlainZip().add("r/version", "3").add("r/data/0", std::string(24, 'p')).add("r/data.pkl", pickle).finish();
+  CHECK(read(reversed).sizes == Ints{2, 3});
+  CHECK(read(ItemText{.pickle = "\x80\x04" + text.call() + "."}.zip()).sizes == Ints{2, 3});
+}
+
+TEST_CASE("an archive without a folder, and bytes before the first record") {
+  CHECK(error(PlainZip().add("data.pkl", "N.").finish()).starts_with("zip_no_root: x.distcp @ 0x28: "));
+  CHECK(error("junk" + real_item("float32")).starts_with("zip_bad_end: x.distcp @ 0x5c7: "));
+  CHECK(error("junk" + ItemText{}.zip()).starts_with("zip_bad_directory: x.distcp @ 0x"));
+}
+
 TEST_CASE("version and byte order") {
   const std::string what = "the item's format version is not supported";
   CHECK(error(ItemText{.version = ""}) == "item_no_record: x.distcp > version: the item lacks a record");
