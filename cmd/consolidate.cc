@@ -152,6 +152,7 @@ int run(const Options& o, Context& context, WriteReport& report) {
     return report.damaged(context);
   }
   sink.finish();
+  context.check_stop();  // the last moment at which nothing has appeared
   sink.commit();
   report.seconds_ns = context.io.now_ns() - begin;
   return report.done(context, 0);

@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <csignal>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace dcp::cmd {
@@ -42,6 +44,23 @@ void Context::detail(std::string_view text) const {
   if (common.verbose > 0) note(text);
 }
 
+bool Context::colored(int fd) const {
+  if (common.color != When::kAuto) return common.color == When::kAlways;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return isatty(fd) && (!no_color || !*no_color) && term && std::string_view(term) != "dumb";
+}
+
+void Context::check_stop() const {
+  if (const int signal = stop.load()) fail(signal == SIGINT ? ProblemId::interrupted : ProblemId::terminated, {});
+}
+
+std::string styled(std::string_view text, Style style, bool color) {
+  if (!color) return std::string(text);
+  constexpr std::string_view kCodes[] = {"1", "1;31", "1;33"};
+  return std::string("\033[").append(kCodes[static_cast<size_t>(style)]).append("m").append(text).append("\033[0m");
+}
+
 void error_json(JsonWriter& json, const Problem& p) {
   json.begin_object();
   json.member("code", static_cast<int>(exit_of(p.id)));
@@ -56,7 +75,7 @@ void error_json(JsonWriter& json, const Problem& p) {
 }
 
 int report_error(const Context& context, const Problem& p) {
-  std::string text = std::string("dcpctl: ").append(to_line(p)).append("\n");
+  std::string text = styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)).append(" ").append(to_line(p)).append("\n");
   if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");
   if (context.common.json) {
     JsonWriter json([&](std::string_view s) { text += s; });

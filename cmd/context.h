@@ -41,7 +41,13 @@ struct Context {
   void out(std::string_view text) const;   // stdout, the answer; throws io_write when it cannot be written
   void note(std::string_view text) const;  // stderr, one line, unless --quiet
   void detail(std::string_view text) const;  // stderr, with -v
+  bool colored(int fd) const;                // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
+  void check_stop() const;                   // throws if a signal asked to stop
 };
+
+// Text between the sequences of a style, or as it is.
+enum class Style : uint8_t { kBold, kRed, kYellow };
+std::string styled(std::string_view text, Style style, bool color);
 
 // Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
 int report_error(const Context& context, const Problem& problem);

@@ -1,5 +1,7 @@
 #include "inspect_text.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 
@@ -202,7 +204,11 @@ void inspect_text(const Catalog& catalog, const Selection& selection, InspectVie
       print_tree(catalog, selection, context);
       break;
   }
-  for (const Problem& p : catalog.findings) context.out((p.severity == Severity::kDamage ? "damage: " : "warning: ") + to_line(p) + "\n");
+  const bool color = context.colored(STDOUT_FILENO);
+  for (const Problem& p : catalog.findings) {
+    const bool damage = p.severity == Severity::kDamage;
+    context.out(styled(damage ? "damage:" : "warning:", damage ? Style::kRed : Style::kYellow, color).append(" ").append(to_line(p)).append("\n"));
+  }
 }
 
 }  // namespace dcp::cmd
