@@ -29,11 +29,14 @@ struct FileFacts {
   uint64_t bytes = 0;
   FileKind kind = FileKind::kOther;
   int64_t modified_ns = 0;  // since the epoch
+  uint64_t id = 0;          // inode: two names (or handles) on one file system with one id are one file
+  bool link = false;        // the path itself is a symbolic link; the rest is of what it points to
 };
 
 struct DirEntry {
   std::string name;
   FileKind kind = FileKind::kOther;  // of what a link points to
+  bool link = false;
 };
 
 class Io {

@@ -43,7 +43,8 @@ FileFacts facts_of(const struct stat& status) {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
   return {.bytes = static_cast<uint64_t>(status.st_size),
           .kind = kind_of(status.st_mode),
-          .modified_ns = int64_t{status.st_mtim.tv_sec} * kNsPerSecond + status.st_mtim.tv_nsec};
+          .modified_ns = int64_t{status.st_mtim.tv_sec} * kNsPerSecond + status.st_mtim.tv_nsec,
+          .id = status.st_ino};
 }
 
 std::string joined(const std::string& root, std::string_view name) {
@@ -130,7 +131,14 @@ class PosixIo final : public Io {
 
   std::optional<FileFacts> facts(const std::string& path) override {
     struct stat status {};
-    if (::stat(path.c_str(), &status) == 0) return facts_of(status);
+    int result = ::lstat(path.c_str(), &status);
+    const bool link = result == 0 && S_ISLNK(status.st_mode);
+    if (link) result = ::stat(path.c_str(), &status);
+    if (result == 0) {
+      FileFacts facts = facts_of(status);
+      facts.link = link;
+      return facts;
+    }
     const int error = errno;
     if (error == ENOENT || error == ENOTDIR) return std::nullopt;
     io_fail(ProblemId::io_open, path, error);
@@ -145,7 +153,7 @@ class PosixIo final : public Io {
       const struct dirent* entry = ::readdir(dir.get());
       if (entry == nullptr) break;
       const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") entries.push_back({std::string(name), entry_kind(::dirfd(dir.get()), *entry)});
+      if (name != "." && name != "..") entries.push_back(entry_of(::dirfd(dir.get()), *entry));
     }
     if (errno != 0) io_fail(ProblemId::io_list, folder, errno);
     std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
@@ -280,11 +288,14 @@ class PosixIo final : public Io {
     fail_open(path, error);
   }
 
-  static FileKind entry_kind(int folder, const struct dirent& entry) {
-    if (entry.d_type == DT_REG) return FileKind::kRegular;
-    if (entry.d_type == DT_DIR) return FileKind::kDirectory;
+  static DirEntry entry_of(int folder, const struct dirent& entry) {
+    const std::string name = entry.d_name;
+    if (entry.d_type == DT_REG) return {name, FileKind::kRegular};
+    if (entry.d_type == DT_DIR) return {name, FileKind::kDirectory};
     struct stat status {};  // a link, or a file system that does not say; a dangling link is kOther
-    return ::fstatat(folder, entry.d_name, &status, 0) == 0 ? kind_of(status.st_mode) : FileKind::kOther;
+    const bool link = ::fstatat(folder, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+    const bool known = ::fstatat(folder, entry.d_name, &status, 0) == 0;
+    return {name, known ? kind_of(status.st_mode) : FileKind::kOther, link};
   }
 
   [[noreturn]] void fail_handle(ProblemId id, Handle file, int error) { io_fail(id, name_of(file), error); }

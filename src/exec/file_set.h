@@ -1,11 +1,15 @@
 // The sink that writes files: whole under the final name, or absent.
 //
-// One file: `.OUT.dcpctl-partial` beside OUT, locked (so the next run tells a crash from a live twin), given its final size and space
-// before the first byte, synced, renamed without replacing (or replacing, with kYes), folder synced.
-// A folder: the same with a folder of that name holding the files; an existing empty OUT folder is filled in place, the last file
-// (`.metadata` or the index) renamed into place last.
-// With Replace::kYes the old output stays until the new one is complete: a file is replaced by rename; a folder is exchanged, then the
-// old one removed.
+// One file: `.OUT.dcpctl-partial` beside OUT, given its final size and space before the first byte, synced, renamed without replacing
+// (or replacing, with kYes), folder synced.
+// A folder: the same with a folder of that name holding the files. An existing empty OUT folder is filled in place instead (its parent
+// may not be ours to write): each file is `OUT/.NAME.dcpctl-partial` until all are complete, and the last one of the list (`.metadata`
+// or the index) is renamed last.
+// With Replace::kYes the old output stays until the new one is complete: a file is replaced by rename; a folder is moved aside to
+// `.OUT.dcpctl-old`, the new one put in its place, then the old one removed. Files never replace folders, nor folders files.
+//
+// The lock is an empty file of its own, `.OUT.dcpctl-lock` beside OUT (filled in place: `OUT/.dcpctl-lock`), so that it is the same lock
+// whatever the twin writes, and never the finished output. Whoever holds it owns whatever lies under the names above.
 #pragma once
 
 #include <memory>
@@ -15,7 +19,7 @@
 namespace dcp {
 
 struct FileSpec {
-  std::string name;    // inside the folder; "" where the output is one file
+  std::string name;    // inside the folder, without '/'; "" where the output is one file
   uint64_t bytes = 0;  // final size
 };
 
@@ -25,8 +29,10 @@ struct FileSetOptions {
   bool sync = true;
 };
 
-// Throws at once, before anything is created, output_exists or io_create (no parent folder); output_busy if a live twin holds the lock;
-// io_no_space if the space is not there. A partial left by a crash is removed and named in notes().
+// The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a live twin holds the
+// lock; io_no_space if the space is not there. What an interrupted run left is removed and named in notes().
+// An error of commit() means that nothing has changed, with two exceptions: io_sync of a folder (the new output is in place, but a power
+// loss may still undo it) and io_remove (it is in place, and of the replaced folder something is left).
 class FileSet : public Sink {
  public:
   FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options);
@@ -39,8 +45,8 @@ class FileSet : public Sink {
 
  private:
   struct State;
-  std::unique_ptr<State> state_;
   std::vector<std::string> notes_;
+  std::unique_ptr<State> state_;
 };
 
 // What FileSet's constructor checks first, for --dry-run and for failing before any work: output_exists.

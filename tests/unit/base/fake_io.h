@@ -99,13 +99,13 @@ class FakeIo final : public Io {
   }
   FileFacts facts(Handle file) override {
     const std::lock_guard lock(mutex_);
-    return {.bytes = opened(file).node->bytes.size(), .kind = FileKind::kRegular};
+    return facts_of(*opened(file).node);
   }
   std::optional<FileFacts> facts(const std::string& path) override {
     const std::lock_guard lock(mutex_);
     if (folders_.contains(path)) return FileFacts{.kind = FileKind::kDirectory};
     if (!files_.contains(path)) return std::nullopt;
-    return FileFacts{.bytes = files_[path]->bytes.size(), .kind = FileKind::kRegular};
+    return facts_of(*files_[path]);
   }
   std::vector<DirEntry> list(const std::string& folder) override {
     const auto lock = enter(Op::kList, folder, "list " + folder);
@@ -220,6 +220,9 @@ class FakeIo final : public Io {
     bool has_lock = false;
   };
 
+  static FileFacts facts_of(const Node& node) {
+    return {.bytes = node.bytes.size(), .kind = FileKind::kRegular, .id = reinterpret_cast<uintptr_t>(&node)};
+  }
   static size_t index(Op op) { return static_cast<size_t>(op); }
 
   // Every call begins here: log, hook, scripted fault, and the lock for the rest of the call. The hook runs unlocked, so that it may
