@@ -63,8 +63,7 @@ class Bench:
     def generate(self, size, tensors, layout="shard0"):
         checkpoint = self.folder / "ckpt"
         shutil.rmtree(checkpoint, ignore_errors=True)
-        Run(self.dcpctl, "bench", "io", checkpoint, "--bytes", size, "--world-size", 4, "--layout", layout,
-            "--tensors", tensors, "--dtype", "float32")  # fmt: skip
+        Run(self.dcpctl, "bench", "io", checkpoint, "--bytes", size, "--layout", layout, "--tensors", tensors)
         return checkpoint
 
     def output(self, name):
