@@ -42,7 +42,6 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
   content_.order.reserve(entries);
   // Tensors were appended as they were built: normally in the dict's order, each used once.
   std::vector<MetadataContent::Tensor> tensors;
-  const uint64_t built = content_.tensors.size();
   bool in_place = true;
   uint64_t used = 0;
   const auto walk = [&](auto&& on_tensor, auto&& on_blob) {
@@ -58,8 +57,8 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
         fail_field(m, "Metadata.state_dict_metadata", v, "TensorStorageMetadata or BytesStorageMetadata", m.text(key));
     }
   };
-  walk([&](std::string_view, uint64_t number) { in_place = in_place && number == used++; }, [](std::string_view) {});
-  if (!in_place || used != built) tensors.reserve(used);
+  walk([&](std::string_view, uint64_t number) { in_place = (number == used++) && in_place; }, [](std::string_view) {});
+  if (!in_place) tensors.reserve(used);
   uint64_t next = 0;
   walk(
       [&](std::string_view key, uint64_t number) {
@@ -96,7 +95,7 @@ void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
   for (auto it = m.items(dict); it.next(index) && it.next(info);) {
     if (!is(index, kIndex)) fail_foreign(index, "MetadataIndex", {});
     if (!is(info, kStorageInfo)) fail_foreign(info, "_StorageInfo", content_.storage[index.payload].key);
-    in_place = in_place && index.payload == used++;
+    in_place = (index.payload == used++) && in_place;
   }
   std::vector<MetadataContent::Storage> moved;
   if (!in_place) {

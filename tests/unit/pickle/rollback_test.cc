@@ -1,7 +1,7 @@
 // The arena rolls back behind finished objects: nothing that is still reachable may go with it.
 #include <catch2/catch_test_macros.hpp>
+#include <deque>
 #include <functional>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -113,7 +113,7 @@ TEST_CASE("an object doubled by DUP") {
 // --- against a plain reference: random pickles, every value kept
 
 struct Node;
-using Ref = std::shared_ptr<Node>;
+using Ref = Node*;  // owned by RandomPickle: cycles are part of the game
 struct Node {
   enum { kInt, kTuple, kList, kGlobal, kObject } kind = kInt;
   uint64_t number = 0;
@@ -121,7 +121,7 @@ struct Node {
   std::vector<Ref> items = {};
 };
 
-std::string look(const Ref& n, int depth) {
+std::string look(Ref n, int depth) {
   switch (n->kind) {
     case Node::kInt:
       return std::to_string(n->number);
@@ -134,7 +134,7 @@ std::string look(const Ref& n, int depth) {
   }
   std::string out = n->kind == Node::kTuple ? "(" : "[";
   if (depth > 0) {
-    for (const Ref& item : n->items) out += look(item, depth - 1) + ",";
+    for (const Ref item : n->items) out += look(item, depth - 1) + ",";
   }
   return out + ")";
 }
@@ -158,21 +158,21 @@ class RandomPickle {
  private:
   size_t below(size_t n) { return random_() % n; }
   void push(Node node, const std::string& code) {
-    stack_.push_back(std::make_shared<Node>(std::move(node)));
+    stack_.push_back(&nodes_.emplace_back(std::move(node)));
     out_ += code;
   }
-  const Ref& at(size_t from_top) const { return stack_[stack_.size() - 1 - from_top]; }
+  Ref at(size_t from_top) const { return stack_[stack_.size() - 1 - from_top]; }
   void tuple(size_t n) {
     constexpr Op kOps[] = {Op::TUPLE1, Op::TUPLE2, Op::TUPLE3};
     Node node{.kind = Node::kTuple, .items = {stack_.end() - static_cast<ptrdiff_t>(n), stack_.end()}};
     stack_.resize(stack_.size() - n);
     push(std::move(node), op(kOps[n - 1]));
   }
-  void finish(Ref object, const Ref& from) {
+  void finish(Ref object, Ref from) {
     object->number = std::hash<std::string>{}(look(from, 5));
     object->built = true;
     stack_.resize(stack_.size() - 2);
-    stack_.push_back(std::move(object));
+    stack_.push_back(object);
   }
   void step() {
     switch (below(13)) {
@@ -221,12 +221,13 @@ class RandomPickle {
       default:
         if (stack_.size() < 2 || at(1)->kind != Node::kGlobal || at(0)->kind != Node::kTuple) return;
         out_ += kReduce;
-        return finish(std::make_shared<Node>(Node{.kind = Node::kObject}), at(0));
+        return finish(&nodes_.emplace_back(Node{.kind = Node::kObject}), at(0));
     }
   }
 
   std::mt19937 random_;
   std::string out_;
+  std::deque<Node> nodes_;
   std::vector<Ref> stack_;
   std::vector<Ref> memo_;
 };
