@@ -171,7 +171,10 @@ std::string grouped(uint64_t number) {
   return text;
 }
 
-std::string rate(uint64_t bytes, uint64_t ns) { return fixed(static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(ns, 1)), 2) + " GB/s"; }
+std::string rate(uint64_t bytes, uint64_t ns) {
+  const double gb_s = static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(ns, 1));
+  return gb_s < 0.1 ? fixed(gb_s * 1000, 1) + " MB/s" : fixed(gb_s, 2) + " GB/s";
+}
 std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
 
 uint64_t peak_rss_bytes() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "base/problem.h"
 #include "catalog/cover.h"
@@ -19,7 +20,7 @@ class Table {
   void row(std::vector<std::string> cells) {
     widths_.resize(std::max(widths_.size(), cells.size()), 0);
     for (size_t i = 0; i < cells.size(); ++i)
-      if (i + 1 < cells.size() || right_[i]) widths_[i] = std::max(widths_[i], display_width(cells[i]));
+      if (i + 1 < cells.size() || right_[i]) widths_[i] = std::max(widths_[i], std::min(display_width(cells[i]), kWidest));
     rows_.push_back(std::move(cells));
   }
   void print(const Context& context) const {
@@ -42,6 +43,7 @@ class Table {
   }
 
  private:
+  static constexpr size_t kWidest = 72;  // one key of 300 characters must not push all columns off the screen
   // Code points, which is near enough for columns.
   static size_t display_width(std::string_view s) {
     return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -73,20 +75,39 @@ std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string nam
   return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), sharding_words(c, t)};
 }
 
-// Keys under the components of their paths, a heading for each new component above the leaf.
+// A place in the tree of paths, numbered by first appearance.
+struct Step {
+  size_t parent;
+  PathPart part;
+  bool operator==(const Step&) const = default;
+};
+struct StepHash {
+  size_t operator()(const Step& s) const { return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u); }
+};
+
+// Keys under the components of their paths, a heading for each new component above the leaf. Writers list sharded tensors first and what
+// is shared by all ranks last, so what belongs together is brought together: in order of first appearance at each level.
 void print_tree(const Catalog& catalog, const Selection& selection, const Context& context) {
-  Table table({false, false, false, true, false});
-  std::vector<PathPart> open;
+  std::unordered_map<Step, size_t, StepHash> numbers;
+  std::vector<std::pair<std::vector<size_t>, Entry>> rows;
   for (const Entry& e : selection.entries) {
+    std::vector<size_t> trail{0};
+    for (const PathPart& p : final_path(catalog, e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
+    rows.emplace_back(std::move(trail), e);
+  }
+  std::ranges::stable_sort(rows, {}, &decltype(rows)::value_type::first);
+  Table table({false, false, false, true, false});
+  std::vector<size_t> open;
+  for (const auto& [trail, e] : rows) {
     const std::vector<PathPart> path = final_path(catalog, e);
-    size_t same = 0;
-    while (same < open.size() && same + 1 < path.size() && open[same] == path[same]) ++same;
-    open.resize(same);
-    for (; same + 1 < path.size(); ++same) {
-      table.row({std::string(2 * same, ' ') + part_text(path[same])});
-      open.push_back(path[same]);
+    size_t level = 0;
+    while (level < open.size() && level + 1 < path.size() && open[level] == trail[level + 1]) ++level;
+    open.resize(level);
+    for (; level + 1 < path.size(); ++level) {
+      table.row({std::string(2 * level, ' ') + part_text(path[level])});
+      open.push_back(trail[level + 1]);
     }
-    table.row(cells(catalog, e, std::string(2 * same, ' ') + part_text(path.back())));
+    table.row(cells(catalog, e, std::string(2 * level, ' ') + part_text(path.back())));
   }
   table.print(context);
 }

@@ -73,14 +73,17 @@ void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::str
   uint64_t at = i.offset;
   const uint64_t end = i.offset + i.length;
   std::vector<std::byte> packed(kReadAhead), block(kReadAhead);
-  ZstdReader reader(
-      [&] {
-        const MutableBytes part = MutableBytes(packed).first(std::min<uint64_t>(packed.size(), end - at));
-        if (!part.empty()) read_exact(files.io(), file->get(), at, part);
-        at += part.size();
-        return Bytes(part);
-      },
-      place, cap);
+  const auto pull = [&] {
+    const MutableBytes part = MutableBytes(packed).first(std::min<uint64_t>(packed.size(), end - at));
+    if (!part.empty()) read_exact(files.io(), file->get(), at, part);
+    at += part.size();
+    return Bytes(part);
+  };
+  if (transforms.empty()) {
+    while (at < end) sink(pull());
+    return;
+  }
+  ZstdReader reader(pull, place, cap);
   while (const size_t n = reader.read(block)) sink(Bytes(block).first(n));
 }
 

@@ -67,7 +67,8 @@ class EndsSource : public ItemSource {
   std::vector<std::byte> tail_;  // the last bytes, at most 2 * kKept
 };
 
-// Pulls the decoded bytes of a transformed item, `sink` by block, at most `cap` in all. Throws transform_unknown, zstd_*.
+// Pulls the decoded bytes of an item, `sink` by block, at most `cap` in all; of an item without a transform its bytes as they are. Throws
+// transform_unknown, zstd_*.
 void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::string_view key, uint64_t cap, const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

@@ -47,8 +47,8 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
   unsigned least = 200;
   for (const Bound& b : needs) least = std::max(least, b.version);
   p.loads_in = ">=" + spelled(least);
-  std::ranges::stable_sort(needs, std::greater{}, &Bound::version);
-  for (const Bound& b : needs) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);
+  for (const Bound& b : needs)
+    if (b.version == least) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
   for (const std::string& g : content.unknown_globals)
     p.why.push_back("needs the Python class " + g + " to be importable");
   if (content.python313_path) p.why.push_back("a path object of Python 3.13 (pathlib._local): Python 3.12 and older cannot unpickle it");

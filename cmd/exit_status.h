@@ -1,0 +1,28 @@
+// What the exit code says: the table of the top-level help, of every man page and of `help --json`.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "base/problem.h"
+
+namespace dcp::cmd {
+
+struct ExitStatus {
+  Exit code;
+  std::string_view meaning;
+};
+
+constexpr std::array<ExitStatus, 9> kExitStatuses{{
+    {Exit::kOk, "done; of a question: no damage, no difference"},
+    {Exit::kAnswerNo, "done, and the answer is no: damage, differences, expectations not met"},
+    {Exit::kUsage, "the command line is wrong, or the output exists"},
+    {Exit::kInput, "the input is not a checkpoint, is malformed or damaged, or uses something unsupported"},
+    {Exit::kMachine, "the machine failed: I/O, space, memory, device"},
+    {Exit::kLacking, "this build or machine lacks what was asked for"},
+    {Exit::kRank, "another rank failed or could not be reached"},
+    {Exit::kInterrupted, "interrupted; nothing half-written remains"},
+    {Exit::kTerminated, "terminated; nothing half-written remains"},
+}};
+
+}  // namespace dcp::cmd
