@@ -72,7 +72,10 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
     }
   };
 
-  // The record lies at [record, record + record_bytes) of the decoded stream; what is before and after it is the archive's frame.
+  // The record lies at [first, last) of the decoded stream; what is before and after it is the archive's frame. Positions in an item
+  // without a transform, which may lie beside transformed ones, are resolved in its file.
+  const uint64_t first = info.record - (run_.catalog.items[item].transforms == 0 ? run_.catalog.items[item].offset : 0);
+  const uint64_t last = add_or_fail(first, info.record_bytes, {});
   const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
   const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
   uint64_t position = 0, held = 0, seen = 0;
@@ -82,9 +85,9 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
     std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
-  const uint64_t cap = add_or_fail(add_or_fail(info.record, info.record_bytes, {}), 16 * kMiB, {});
+  const uint64_t cap = add_or_fail(last, 16 * kMiB, {});
   decode_item(run_.files, run_.catalog, item, run_.catalog.key(t), cap, [&](Bytes block) {
-    const uint64_t begin = std::max(position, info.record), end = std::min(position + block.size(), info.record + info.record_bytes);
+    const uint64_t begin = std::max(position, first), end = std::min(position + block.size(), last);
     Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
     position += block.size();
     seen += part.size();

@@ -139,12 +139,12 @@ void Worker::place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView p
     const uint64_t extent = p.extent + (n - 1) * static_cast<uint64_t>(strides[d]);
     const bool dense = extent == count * n;
     if (!dense && (!strided || (extent * element_bytes > kFreeSpan && extent > 4 * count * n))) break;
-    if (n > 1 && a.strides[d] != static_cast<int64_t>(count)) p.dense_to = false;
+    // Strides of elements that share places can make the extent of a span equal to its count.
+    if (!dense || (n > 1 && a.strides[d] != static_cast<int64_t>(count))) p.dense_to = false;
     p.extent = extent;
     count *= n;
     --outer;
   }
-  p.dense_to = p.dense_to && p.extent == count;
   p.inner = t.rank - outer;
   for (size_t i = 0; i < p.inner; ++i) {
     p.sizes[i] = part.sizes[order[outer + i]];

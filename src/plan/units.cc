@@ -12,7 +12,7 @@ namespace {
 struct Shape {
   uint64_t element = 1;     // bytes, of the larger of stored and output
   bool transformed = false;
-  uint64_t collected = 0;   // bytes of the largest transformed record that must be held whole, as its strides are not row-major; twice
+  uint64_t collected = 0;   // bytes of the largest streamed record that must be held whole, as its strides are not row-major; twice
   int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
   std::vector<int64_t> chunk_sizes;  // of the smallest chunk extent on each dim
 };
@@ -84,6 +84,8 @@ class Cutter {
     Shape s{.element = 1, .chunk_sizes = {dims.begin(), dims.end()}};
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      if (volume(catalog_.box(t, c).sizes) > 0 && catalog_.items[catalog_.item_of(t, c)].transforms != 0) s.transformed = true;
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const BoxView box = catalog_.box(t, c);
@@ -94,11 +96,10 @@ class Cutter {
       s.element = std::max(s.element, bytes_of(info.dtype));
       if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
       for (size_t d = 0; d < dims.size(); ++d) s.chunk_sizes[d] = std::min(s.chunk_sizes[d], box.sizes[d]);
-      if (catalog_.items[item].transforms != 0) s.transformed = true;
       if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, 2 * info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
-      plan_.bytes_to_read += catalog_.items[item].transforms != 0 ? catalog_.items[item].length : elements * bytes_of(info.dtype);
-      check(item, info, elements);
+      plan_.bytes_to_read += s.transformed ? catalog_.items[item].length : elements * bytes_of(info.dtype);
+      check(item, info, elements, s.transformed);
     }
     return s;
   }
@@ -110,12 +111,12 @@ class Cutter {
     plan_.converted.push_back({std::string(catalog_.key(t)), "stored as " + from + ", the metadata says " + to});
   }
 
-  void check(ItemId item, const ItemInfo& info, uint64_t elements) {
+  void check(ItemId item, const ItemInfo& info, uint64_t elements, bool streamed) {
     if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
     if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
     const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
-    // A transformed record is decoded from front to back, so its bytes are all seen whatever the strides.
-    const bool from_units = exact || catalog_.items[item].transforms != 0;
+    // A stream sees all bytes of a record from front to back, whatever the strides.
+    const bool from_units = exact || streamed;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
     if (!from_units) separate_.push_back(item);
   }

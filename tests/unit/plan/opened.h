@@ -1,0 +1,44 @@
+// A checkpoint opened, selected and resolved, as a command does it before it plans.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/io.h"
+#include "catalog/open.h"
+#include "catalog/resolve.h"
+#include "catalog/select.h"
+#include "plan/layout.h"
+
+namespace dcp::test {
+
+struct Opened {
+  explicit Opened(Io& io, const std::string& path = "ckpt", const SelectOptions& select = {}, unsigned workers = 1)
+      : catalog(open_checkpoint(io, path, {})), files(io, catalog, FollowLinks::kCacheOnly) {
+    look_at_files(io, catalog, FollowLinks::kCacheOnly);
+    selection = select_keys(catalog, select);
+    std::vector<TensorId> tensors;
+    std::vector<BlobId> blobs;
+    for (const Entry& e : selection.entries) {
+      if (e.is_blob()) {
+        check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "byte item");
+        blobs.push_back(e.blob());
+      } else {
+        check_whole(catalog, catalog.tensors[e.tensor()]);
+        tensors.push_back(e.tensor());
+      }
+    }
+    const StopFlag stop{0};
+    resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = {}, .verify = true}, stop);
+  }
+
+  Plan torch(const LayoutOptions& options = {}) const { return plan_torch(catalog, resolved, selection, options); }
+  Plan safetensors(const LayoutOptions& options = {}) const { return plan_safetensors(catalog, resolved, selection, options); }
+
+  Catalog catalog;
+  DataFiles files;
+  Selection selection;
+  Resolved resolved;
+};
+
+}  // namespace dcp::test
