@@ -19,7 +19,7 @@ void need_complete(const Crc32Sum& sum, uint64_t bytes, const Place& place) {
 Problem mismatch(Place place, uint64_t offset, uint64_t bytes, uint32_t got, uint32_t expected) {
   place.offset = offset;
   place.length = bytes;
-  return make_problem(ProblemId::crc_mismatch, std::move(place), hex(got), hex(expected));
+  return make_problem(ProblemId::crc_mismatch, std::move(place), hex(got) + " over " + std::to_string(bytes) + " bytes", hex(expected));
 }
 
 }  // namespace
