@@ -1,4 +1,5 @@
-// The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Internal to its two .cc files.
+// The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Internal to its .cc files: dcp_metadata
+// (calls, tensors), dcp_metadata_storage, dcp_metadata_root.
 //
 // Each object becomes a kTyped value as soon as it is built: numbers go to `content.ints`, chunks, tensors and index keys to their arrays
 // in the content itself, so that the machine's arena holds only dicts and lists that are still open.

@@ -80,40 +80,6 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
     content_.tensors = std::move(tensors);
 }
 
-// Index keys were appended to `storage` as they were built; here each gets its record. As in read_state_dict they are normally in order.
-void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
-  // Another storage writer keeps other records: torch's own S3RdmaStorageWriter, say, whose objects are raw bytes.
-  const auto fail_foreign = [&](const Value& got, std::string_view expected, std::string_view key) {
-    fail(ProblemId::metadata_foreign_storage, place_of(m, key), describe(m, got), std::string(expected));
-  };
-  if (dict.kind == Kind::kNone || dict.kind == Kind::kUnset) fail_field(m, "Metadata.storage_data", dict, "a dict", std::string_view());
-  if (dict.kind != Kind::kDict) fail_foreign(dict, "a dict of MetadataIndex to _StorageInfo", {});
-  bool in_place = true;
-  uint64_t used = 0;
-  Value index;
-  Value info;
-  for (auto it = m.items(dict); it.next(index) && it.next(info);) {
-    if (!is(index, kIndex)) fail_foreign(index, "MetadataIndex", {});
-    if (!is(info, kStorageInfo)) fail_foreign(info, "_StorageInfo", content_.storage[index.payload].key);
-    in_place = (index.payload == used++) && in_place;
-  }
-  std::vector<MetadataContent::Storage> moved;
-  if (!in_place) {
-    moved.reserve(used);
-    for (auto it = m.items(dict); it.next(index) && it.next(info);) moved.push_back(content_.storage[index.payload]);
-    content_.storage = std::move(moved);
-  }
-  content_.storage.resize(used);
-  auto entry = content_.storage.begin();
-  for (auto it = m.items(dict); it.next(index) && it.next(info); ++entry) {
-    const Info& from = infos_[info.payload];
-    entry->file = from.file;
-    entry->offset = from.offset;
-    entry->length = from.length;
-    entry->transforms = from.transforms;
-  }
-}
-
 // A path is a tuple of dict keys (text) and list positions (integers, 0 or more).
 bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value& path) {
   if (key.kind != Kind::kText || path.kind != Kind::kTuple) return false;
