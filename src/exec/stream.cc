@@ -101,6 +101,8 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
     }
   });
   run_.progress.bytes_read.fetch_add(run_.catalog.items[item].length, std::memory_order_relaxed);
+  if (seen != info.record_bytes)  // the stream is not what it was when it was resolved
+    fail(ProblemId::zstd_truncated, run_.catalog.place_of(item, run_.catalog.key(t)), std::to_string(position) + " bytes", std::to_string(last) + " or more");
   if (!whole) return flush();
   const int64_t* strides = run_.resolved.strides.data() + info.strides_at;
   const MutableBytes dense = packed_.first(total * stored);

@@ -240,6 +240,7 @@ class MadeCheckpoint {
   }
 
   void lay_out() {
+    files_.clear();
     Rng rng(seed);
     std::vector<std::pair<MadeChunk*, const MadeTensor*>> chunks;
     for (MadeTensor& t : tensors)
