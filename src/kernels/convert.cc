@@ -199,8 +199,9 @@ void complex_to_bool(std::byte* to, const std::byte* from, const Codec& source, 
 bool convertible(DType from, DType to) { return from == to || (codec_for(from).bytes != 0 && codec_for(to).bytes != 0); }
 
 void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements) {
+  if (elements == 0) return;  // the pointers may be null
   if (to_type == from_type) {
-    if (elements > 0) std::memcpy(to, from, elements * bytes_of(to_type));
+    std::memcpy(to, from, elements * bytes_of(to_type));
     return;
   }
   const Codec &target = codec_for(to_type), &source = codec_for(from_type);
