@@ -36,8 +36,10 @@ flip() {
 FILTERS = [
     (re.compile(r"\b\d+(\.\d+)? [kMGT]?i?B/s"), "N B/s"),
     (re.compile(r"\b\d+(\.\d+)? m?s\b"), "N s"),
-    (re.compile(r"(peak memory |memory peak |peak )\d+(\.\d+)? [kMGT]?i?B"), r"\1N B"),
-    (re.compile(r'("(?:seconds|bytes_per_second|peak_memory_bytes|peak_rss_bytes)": ?)[0-9.e+-]+'), r"\1N"),
+    (re.compile(r"(peak memory )\d+(\.\d+)? [kMGT]?i?B"), r"\1N B"),
+    (re.compile(r"\b\d+(\.\d+)? MiB or more"), "N MiB or more"),
+    (re.compile(r"--max-memory \d+MiB$", re.M), "--max-memory N"),
+    (re.compile(r'("(?:seconds|peak_memory_bytes|planned_memory_bytes)": ?)[0-9.e+-]+'), r"\1N"),
 ]
 
 
