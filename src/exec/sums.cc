@@ -1,5 +1,6 @@
 #include "exec/sums.h"
 
+#include <algorithm>
 
 namespace dcp {
 namespace {
@@ -16,10 +17,20 @@ void need_complete(const Crc32Sum& sum, uint64_t bytes, const Place& place) {
     fail(ProblemId::internal, place, std::to_string(sum.added()) + " bytes summed", std::to_string(bytes));
 }
 
-Problem mismatch(Place place, uint64_t offset, uint64_t bytes, uint32_t got, uint32_t expected) {
-  place.offset = offset;
-  place.length = bytes;
+// `offset` is in the file, or in the decoded stream of a transformed item, which is named as a whole.
+Problem mismatch(const Catalog& catalog, ItemId item, std::string_view key, uint64_t offset, uint64_t bytes, uint32_t got, uint32_t expected) {
+  Place place = catalog.place_of(item, key);
+  if (catalog.items[item].transforms == 0) {
+    place.offset = offset;
+    place.length = bytes;
+  }
   return make_problem(ProblemId::crc_mismatch, std::move(place), hex(got) + " over " + std::to_string(bytes) + " bytes", hex(expected));
+}
+
+std::string_view key_of(const Catalog& catalog, ItemId item) {
+  if (item >= catalog.chunk_total) return catalog.key(catalog.blobs[item - catalog.chunk_total]);
+  const auto owns = [&](const Tensor& t) { return item - t.first_chunk < t.chunk_count; };
+  return catalog.key(*std::ranges::find_if(catalog.tensors, owns));
 }
 
 }  // namespace
@@ -36,7 +47,7 @@ std::vector<Problem> RunSums::mismatches(const Catalog& catalog, const Resolved&
       need_complete(items_[item], info.record_bytes, place);
       ++checked;
       const uint32_t got = items_[item].value(info.record_bytes);
-      if (got != info.crc) found.push_back(mismatch(place, info.record, info.record_bytes, got, info.crc));
+      if (got != info.crc) found.push_back(mismatch(catalog, item, catalog.key(t), info.record, info.record_bytes, got, info.crc));
     }
   }
   for (size_t i = 0; i < plan_.copies.size(); ++i) {
@@ -46,7 +57,7 @@ std::vector<Problem> RunSums::mismatches(const Catalog& catalog, const Resolved&
     if (!copy.has_crc) continue;
     ++checked;
     const uint32_t got = copies_[i].value(copy.bytes);
-    if (got != copy.crc) found.push_back(mismatch(place, copy.source_offset, copy.bytes, got, copy.crc));
+    if (got != copy.crc) found.push_back(mismatch(catalog, copy.item, key_of(catalog, copy.item), copy.source_offset, copy.bytes, got, copy.crc));
   }
   return found;
 }

@@ -29,7 +29,7 @@ struct Opened {
       }
     }
     const StopFlag stop{0};
-    resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = {}, .verify = true}, stop);
+    resolved = resolve(files, catalog, tensors, blobs, {.workers = workers}, stop);
   }
 
   Plan torch(const LayoutOptions& options = {}) const { return plan_torch(catalog, resolved, selection, options); }

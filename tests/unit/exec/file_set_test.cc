@@ -1,0 +1,444 @@
+#include "exec/file_set.h"
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error_line.h"
+#include "base/fake_io.h"
+#include "base/temp_dir.h"
+#include "base/workers.h"
+
+using namespace dcp;
+using namespace dcp::test;
+
+namespace {
+
+using World = std::map<std::string, std::string>;  // what every file holds
+
+World world_of(const FakeIo& io) {
+  World world;
+  for (const std::string& path : io.paths()) world[path] = io.text_of(path);
+  return world;
+}
+
+bool is_ours(const std::string& path) { return path.find("dcpctl-") != std::string::npos; }
+
+World without_ours(World world) {
+  std::erase_if(world, [](const auto& entry) { return is_ours(entry.first); });
+  return world;
+}
+
+const std::vector<FileSpec> kThree = {{"a", 5}, {"b", 0}, {".metadata", 3}};
+
+void write_text(FileSet& set, uint32_t file, std::string_view text) { set.write(file, 0, as_bytes(text)); }
+
+void fill(FileSet& set, bool folder) {
+  if (!folder) return write_text(set, 0, "new");
+  set.write(0, 3, as_bytes("de"));
+  write_text(set, 2, "met");
+  write_text(set, 0, "abc");
+}
+
+// One way to use the sink: what lies there before, and what lies there after.
+struct Case {
+  const char* name;
+  FileSetOptions options;
+  World before, after;
+  bool empty_folder = false;
+
+  void set_up(FakeIo& io) const {
+    for (const auto& [path, text] : before) io.put(path, text);
+    if (empty_folder) io.make_folder("dir/out");
+  }
+  void run(FakeIo& io, Replace replace) const {
+    FileSetOptions with = options;
+    with.replace = replace;
+    FileSet set(io, "dir/out", with.folder ? kThree : std::vector<FileSpec>{{"", 3}}, with);
+    fill(set, with.folder);
+    set.finish();
+    set.commit();
+  }
+  void run(FakeIo& io) const { run(io, options.replace); }
+};
+
+const World kBeside = {{"dir/other", "x"}};
+const World kNewFile = {{"dir/other", "x"}, {"dir/out", "new"}};
+const World kNewFolder = {{"dir/other", "x"}, {"dir/out/.metadata", "met"}, {"dir/out/a", "abcde"}, {"dir/out/b", ""}};
+
+const std::array<Case, 5> kCases = {{
+    {"a new file", {}, kBeside, kNewFile},
+    {"a file replaced", {.replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out", "older"}}, kNewFile},
+    {"a new folder", {.folder = true}, kBeside, kNewFolder},
+    {"a folder replaced", {.folder = true, .replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out/sub/old", "older"}}, kNewFolder},
+    {"an empty folder filled", {.folder = true}, kBeside, kNewFolder, true},
+}};
+
+ProblemId problem_of(Op op) {
+  switch (op) {
+    case Op::kWrite:
+      return ProblemId::io_write;
+    case Op::kAllocate:
+      return ProblemId::io_no_space;
+    case Op::kSync:
+    case Op::kSyncFolder:
+      return ProblemId::io_sync;
+    case Op::kRename:
+      return ProblemId::io_rename;
+    case Op::kRemoveFile:
+    case Op::kRemoveFolder:
+      return ProblemId::io_remove;
+    case Op::kList:
+      return ProblemId::io_list;
+    default:
+      return ProblemId::io_create;
+  }
+}
+
+struct Stopped {};  // what the world throws once it has stopped
+
+}  // namespace
+
+TEST_CASE("each way of writing ends with the output and nothing else") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    FakeIo io;
+    c.set_up(io);
+    c.run(io);
+    CHECK(world_of(io) == c.after);
+    CHECK(io.open_handles() == 0);
+    CHECK_FALSE(io.exists("dir/.out.dcpctl-partial"));
+    CHECK_FALSE(io.exists("dir/.out.dcpctl-old"));
+  }
+}
+
+TEST_CASE("any single call may fail, and the output is the old one or the new one") {
+  for (const Case& c : kCases) {
+    for (size_t o = 0; o < static_cast<size_t>(Op::kCount); ++o) {
+      const auto op = static_cast<Op>(o);
+      for (uint64_t k = 0;; ++k) {
+        INFO(c.name << ", operation " << o << ", call " << k);
+        FakeIo io;
+        c.set_up(io);
+        const uint64_t calls_before = io.calls(op);
+        io.fail_at(op, calls_before + k, problem_of(op));
+        const std::string id = error_id([&] { c.run(io); });
+        if (io.calls(op) <= calls_before + k) break;  // there are no more calls of this kind
+
+        const World left = world_of(io), seen = without_ours(left);
+        CHECK(io.open_handles() == 0);
+        CHECK((seen == c.before || seen == c.after));
+        if (id.empty()) CHECK(seen == c.after);
+        const bool after_commit = op == Op::kSyncFolder || op == Op::kRemoveFile || op == Op::kRemoveFolder || op == Op::kList;
+        if (!id.empty() && !after_commit) CHECK(left == c.before);
+        // What is left after such a failure is removed by the next run.
+        CHECK(error_id([&] { c.run(io, Replace::kYes); }).empty());
+        CHECK(world_of(io) == c.after);
+        CHECK_FALSE(io.exists("dir/.out.dcpctl-partial"));
+        CHECK_FALSE(io.exists("dir/.out.dcpctl-old"));
+      }
+    }
+  }
+}
+
+TEST_CASE("a crash at any call leaves the output whole or absent, and the next run goes on") {
+  for (const Case& c : kCases) {
+    bool finished = false;
+    for (uint64_t n = 0; !finished; ++n) {
+      INFO(c.name << ", stopped after " << n << " calls");
+      FakeIo io;
+      c.set_up(io);
+      uint64_t calls = 0;
+      io.before = [&](Op, uint64_t) {
+        if (calls++ >= n) throw Stopped();
+      };
+      try {
+        c.run(io);
+        finished = calls <= n;
+      } catch (const Stopped&) {
+      }
+      io.before = nullptr;
+      CHECK(io.open_handles() == 0);
+      const World seen = without_ours(world_of(io));
+      // Folders have one moment without the output (moved aside); one that is filled in place lacks its last file until all are there.
+      if (!c.options.folder) CHECK((seen == c.before || seen == c.after));
+      if (seen.contains("dir/out/.metadata")) CHECK(seen == c.after);
+
+      CHECK(error_line([&] { c.run(io, Replace::kYes); }) == "no error");
+      CHECK(world_of(io) == c.after);
+    }
+  }
+}
+
+TEST_CASE("a power loss finds files synced before their names, and the last file after the others") {
+  FakeIo io;
+  kCases[0].set_up(io);
+  kCases[0].run(io);
+  CHECK(io.log == std::vector<std::string>{"create dir/.out.dcpctl-lock", "lock dir/.out.dcpctl-lock", "create dir/.out.dcpctl-partial",
+                                           "allocate dir/.out.dcpctl-partial 3", "write dir/.out.dcpctl-partial @0 +3",
+                                           "sync dir/.out.dcpctl-partial", "rename dir/.out.dcpctl-partial -> dir/out", "sync_folder dir",
+                                           "remove_file dir/.out.dcpctl-lock"});
+  FakeIo in_place;
+  kCases[4].set_up(in_place);
+  kCases[4].run(in_place);
+  const auto first = std::find(in_place.log.begin(), in_place.log.end(), "rename dir/out/.a.dcpctl-partial -> dir/out/a");
+  CHECK(std::vector<std::string>(first, in_place.log.end()) ==
+        std::vector<std::string>{"rename dir/out/.a.dcpctl-partial -> dir/out/a", "rename dir/out/.b.dcpctl-partial -> dir/out/b",
+                                 "sync_folder dir/out", "rename dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
+                                 "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
+  CHECK(in_place.calls(Op::kSync) == 3);
+}
+
+TEST_CASE("without sync nothing is synced") {
+  FakeIo io;
+  Case c = kCases[2];
+  c.options.sync = false;
+  c.set_up(io);
+  c.run(io);
+  CHECK(world_of(io) == c.after);
+  CHECK(io.calls(Op::kSync) + io.calls(Op::kSyncFolder) == 0);
+}
+
+TEST_CASE("what lies under the output's name is refused before anything is created") {
+  FakeIo io;
+  io.put("dir/file", "x");
+  io.put("dir/folder/x", "x");
+  const auto refusal = [&](const std::string& out, bool folder, Replace replace) {
+    const std::string line = error_line([&] { FileSet(io, out, {}, {.folder = folder, .replace = replace}); });
+    CHECK(line == error_line([&] { check_output_free(io, out, folder, replace); }));
+    return line;
+  };
+  CHECK(refusal("dir/file", false, Replace::kNo) == "dir/file: the output exists (got a file)");
+  CHECK(refusal("dir/file", true, Replace::kYes) == "dir/file: the output exists (got a file)");
+  CHECK(refusal("dir/folder", false, Replace::kYes) == "dir/folder: the output exists (got a folder)");
+  CHECK(refusal("dir/folder/", true, Replace::kNo) == "dir/folder: the output exists (got a folder that is not empty)");
+  CHECK(error_line([&] { FileSet(io, "none/out", {}, {}); }) == "none/out: cannot be created (got no folder 'none')");
+  CHECK(error_line([&] { FileSet(io, "dir/file/out", {}, {}); }) ==
+        "dir/file/out: cannot be created (got no folder but a file at 'dir/file')");
+  CHECK(io.calls(Op::kCreate) == 0);
+
+  const auto hint = [&](bool folder, Replace replace) -> std::string {
+    try {
+      check_output_free(io, "dir/file", folder, replace);
+    } catch (const Error& error) {
+      return error.problem().hint;
+    }
+    return {};
+  };
+  CHECK(hint(false, Replace::kNo) == hint_of(ProblemId::output_exists));
+  CHECK(hint(true, Replace::kNo) == "give another name");  // --force would not help
+  CHECK(hint(false, Replace::kYes).empty());
+}
+
+TEST_CASE("an output that appears meanwhile is not replaced") {
+  for (const Case& c : {kCases[0], kCases[2]}) {
+    INFO(c.name);
+    FakeIo io;
+    c.set_up(io);
+    io.before = [&](Op op, uint64_t k) {
+      if (op == Op::kRename && k == 0) io.put("dir/out", "of another program");
+    };
+    CHECK(error_line([&] { c.run(io); }) == "dir/out: the output exists");
+    CHECK(world_of(io) == World{{"dir/other", "x"}, {"dir/out", "of another program"}});
+  }
+}
+
+TEST_CASE("of two live writers one is refused and harms nothing") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    FakeIo io;
+    c.set_up(io);
+    FileSet first(io, "dir/out", c.options.folder ? kThree : std::vector<FileSpec>{{"", 3}}, c.options);
+    CHECK(error_line([&] { c.run(io); }) == "dir/out: another dcpctl is writing this output");
+    fill(first, c.options.folder);
+    first.finish();
+    first.commit();
+    CHECK(world_of(io) == c.after);
+    CHECK(first.notes().empty());
+  }
+}
+
+TEST_CASE("a file and a folder of one name are one output to the lock") {
+  FakeIo io;
+  io.put("dir/other", "x");
+  const FileSet file(io, "dir/out", {{"", 3}}, {});
+  CHECK(error_id([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "output_busy");
+}
+
+TEST_CASE("a lock whose file has lost its name is no lock") {
+  FakeIo io;
+  io.put("dir/other", "x");
+  bool hooked = false;
+  io.before = [&](Op op, uint64_t) {
+    if (op != Op::kLock || std::exchange(hooked, true)) return;
+    io.remove_file("dir/.out.dcpctl-lock");  // as the run before does when it ends
+  };
+  const FileSet set(io, "dir/out", {{"", 3}}, {});
+  CHECK(io.calls(Op::kLock) == 2);
+  CHECK(error_id([&] { FileSet(io, "dir/out", {{"", 3}}, {}); }) == "output_busy");
+}
+
+TEST_CASE("leftovers are removed and named") {
+  FakeIo io;
+  io.put("dir/.out.dcpctl-partial/a", "half");
+  io.put("dir/.out.dcpctl-lock", "");
+  {
+    const FileSet set(io, "dir/out", {{"", 3}}, {});  // whatever kind the interrupted run's output was
+    CHECK(set.notes() == std::vector<std::string>{"removed 'dir/.out.dcpctl-partial', left by an interrupted run"});
+  }
+  CHECK(world_of(io).empty());
+  io.put("dir/in/.a.dcpctl-partial", "half");
+  io.put("dir/in/.dcpctl-lock", "");
+  const FileSet set(io, "dir/in", kThree, {.folder = true});
+  CHECK(set.notes() == std::vector<std::string>{"removed 'dir/in/.a.dcpctl-partial', left by an interrupted run"});
+}
+
+TEST_CASE("a folder moved aside by an interrupted run comes back") {
+  FakeIo io;
+  io.put("dir/.out.dcpctl-old/a", "older");
+  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
+        "dir/out: the output exists (got a folder that is not empty)");
+  CHECK(world_of(io) == World{{"dir/out/a", "older"}});
+
+  io.put("dir/.out.dcpctl-old/b", "oldest");
+  const FileSet set(io, "dir/out", kThree, {.folder = true, .replace = Replace::kYes});
+  CHECK(set.notes() == std::vector<std::string>{"removed 'dir/.out.dcpctl-old', replaced by an interrupted run"});
+  CHECK(io.text_of("dir/out/a") == "older");
+}
+
+TEST_CASE("what cannot be put in place puts the old folder back") {
+  FakeIo io;
+  kCases[3].set_up(io);
+  io.fail_at(Op::kRename, 1, ProblemId::io_rename);
+  CHECK(error_line([&] { kCases[3].run(io); }) == "dir/.out.dcpctl-partial: cannot be renamed (got scripted fault)");
+  CHECK(world_of(io) == kCases[3].before);
+}
+
+TEST_CASE("space is looked at first, and may run out all the same") {
+  FakeIo io;
+  io.put("dir/other", "x");
+  io.capacity_bytes = 8;
+  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
+        "dir/out: not enough space for the output (got 7 bytes free, expected 8 bytes)");
+  CHECK(world_of(io) == kBeside);
+
+  io.capacity_bytes = 9;
+  io.before = [&](Op op, uint64_t k) {
+    if (op == Op::kAllocate && k == 2) io.capacity_bytes = 6;  // others write as well
+  };
+  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
+        "dir/.out.dcpctl-partial/.metadata: not enough space for the output (got No space left on device)");
+  CHECK(world_of(io) == kBeside);
+}
+
+TEST_CASE("a file system that reserves no space is named once") {
+  FakeIo io;
+  io.put("dir/other", "x");
+  io.can_reserve = false;
+  const FileSet set(io, "dir/out", kThree, {.folder = true});
+  CHECK(set.notes() == std::vector<std::string>{"'dir/out': the file system reserves no space, so it may run out later"});
+}
+
+TEST_CASE("short writes are continued, and writes past the end refused") {
+  FakeIo io;
+  kCases[2].set_up(io);
+  io.max_write = 1;
+  kCases[2].run(io);
+  CHECK(world_of(io) == kCases[2].after);
+
+  FileSet set(io, "dir/two", {{"", 3}}, {});
+  CHECK(error_line([&] { set.write(0, 2, as_bytes("ab")); }) ==
+        "dir/.two.dcpctl-partial @ 0x2: internal error (got a write past the planned end, expected 3 bytes in all)");
+}
+
+TEST_CASE("abort, twice, leaves what was there") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    FakeIo io;
+    c.set_up(io);
+    FileSet set(io, "dir/out", c.options.folder ? kThree : std::vector<FileSpec>{{"", 3}}, c.options);
+    fill(set, c.options.folder);
+    set.abort();
+    set.abort();
+    CHECK(world_of(io) == c.before);
+    CHECK(io.open_handles() == 0);
+    CHECK(io.exists("dir/out") == (c.empty_folder || c.options.replace == Replace::kYes));
+  }
+}
+
+TEST_CASE("on a disk: many threads write a new folder") {
+  const TempDir dir;
+  const auto io = make_posix_io();
+  constexpr uint64_t kParts = 64, kPartBytes = 1000;
+  FileSet set(*io, dir / "out/", {{"a", kParts * kPartBytes}, {".metadata", 1}}, {.folder = true});
+  StopFlag stop{0};
+  parallel_for(4, kParts, stop, [&](unsigned, uint64_t part) {
+    set.write(0, part * kPartBytes, as_bytes(std::string(kPartBytes, static_cast<char>('0' + part))));
+  });
+  write_text(set, 1, "m");
+  set.finish();
+  CHECK_FALSE(std::filesystem::exists(dir / "out"));
+  set.commit();
+  std::string expected;
+  for (uint64_t part = 0; part < kParts; ++part) expected.append(kPartBytes, static_cast<char>('0' + part));
+  CHECK(dir.text_of("out/a") == expected);
+  CHECK(dir.text_of("out/.metadata") == "m");
+  CHECK(io->list(dir.path()).size() == 1);
+}
+
+TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are not followed") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  const auto io = make_posix_io();
+  const auto run = [&](Replace replace) {
+    FileSet set(*io, dir / "out", kThree, {.folder = true, .replace = replace});
+    CHECK(error_id([&] { FileSet(*io, dir / "out", kThree, {.folder = true, .replace = replace}); }) == "output_busy");
+    fill(set, true);
+    set.finish();
+    set.commit();
+  };
+  fs::create_directory(dir / "out");
+  run(Replace::kNo);
+  CHECK(dir.text_of("out/a") == "abcde");
+  CHECK(io->list(dir / "out").size() == 3);
+  CHECK(error_id([&] { run(Replace::kNo); }) == "output_exists");
+
+  dir.put("elsewhere/kept", "kept");
+  fs::create_directory_symlink(dir / "elsewhere", dir / "out/link");
+  dir.put("out/sub/old", "older");
+  run(Replace::kYes);
+  CHECK(io->list(dir / "out").size() == 3);
+  CHECK(dir.text_of("elsewhere/kept") == "kept");
+
+  // The output itself as a link: the link is replaced.
+  fs::remove_all(dir / "out");
+  fs::create_directory_symlink(dir / "elsewhere", dir / "out");
+  run(Replace::kYes);
+  CHECK_FALSE(fs::is_symlink(dir / "out"));
+  CHECK(dir.text_of("elsewhere/kept") == "kept");
+  CHECK(io->list(dir.path()).size() == 2);
+}
+
+TEST_CASE("on a disk: a file, its leftover and its replacement") {
+  const TempDir dir;
+  const auto io = make_posix_io();
+  dir.put(".out.dcpctl-partial", "half of something larger");
+  const auto write = [&](std::string_view text, Replace replace) {
+    FileSet set(*io, dir / "out", {{"", text.size()}}, {.replace = replace});
+    write_text(set, 0, text);
+    set.finish();
+    set.commit();
+    return set.notes().size();
+  };
+  CHECK(write("new", Replace::kNo) == 1);
+  CHECK(dir.text_of("out") == "new");
+  CHECK(error_id([&] { write("newer", Replace::kNo); }) == "output_exists");
+  CHECK(write("newer", Replace::kYes) == 0);
+  CHECK(dir.text_of("out") == "newer");
+  CHECK(io->list(dir.path()).size() == 1);
+}
