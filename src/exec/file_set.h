@@ -31,8 +31,9 @@ struct FileSetOptions {
 
 // The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a live twin holds the
 // lock; io_no_space if the space is not there. What an interrupted run left is removed and named in notes().
-// An error of commit() means that nothing has changed, with two exceptions: io_sync of a folder (the new output is in place, but a power
-// loss may still undo it) and io_remove (it is in place, and of the replaced folder something is left).
+// An error of commit() means that nothing has changed, with two exceptions: io_sync of the folder around it (the new output is in place,
+// but a power loss may still undo it; a replaced folder is kept aside for that) and io_remove (it is in place, and of the replaced
+// folder something is left). The next run with this output removes what lies aside.
 class FileSet : public Sink {
  public:
   FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options);
