@@ -2,16 +2,17 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include "catalog/data_files.h"
 #include "catalog/open.h"
+#include "catalog/rank_local.h"
 #include "catalog/resolve.h"
 #include "commands.h"
 #include "exec/execute.h"
 #include "exec/file_set.h"
 #include "plan/layout.h"
 #include "progress.h"
+#include "source.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
@@ -34,10 +35,11 @@ output. Memory stays under --max-memory whatever the model's size. OUT appears w
 enum class Form : uint8_t { kTorch, kSafetensors, kShards };
 
 struct Options {
-  std::string path, out, max_shard_size, max_memory = "1GiB";
+  SourceFlags source;
+  std::string out, max_shard_size, max_memory = "1GiB";
   SelectionFlags selection;
   SelectOptions select;
-  bool weights_only_safe = false, dry_run = false, force = false, no_verify = false, no_sync = false, follow_links = false;
+  bool weights_only_safe = false, dry_run = false, force = false, no_verify = false, no_sync = false;
   unsigned threads = 0;
 };
 
@@ -99,7 +101,7 @@ unsigned fit_workers(const Options& o, const Plan& plan, uint64_t cap, WriteRepo
   const uint64_t each = std::max<uint64_t>(plan.worker_bytes, kMiB);
   report.planned_memory = held + each;
   if (held + each > cap) {
-    Problem p = make_problem(ProblemId::memory_cap, {.path = o.path}, human_bytes(cap), human_bytes(held + each) + " or more");
+    Problem p = make_problem(ProblemId::memory_cap, {.path = o.source.path}, human_bytes(cap), human_bytes(held + each) + " or more");
     p.hint = "give --max-memory " + std::to_string((held + each) / kMiB + 8) + "MiB";
     throw Error(std::move(p));
   }
@@ -111,23 +113,22 @@ unsigned fit_workers(const Options& o, const Plan& plan, uint64_t cap, WriteRepo
 
 int run(const Options& o, Context& context, WriteReport& report) {
   const uint64_t begin = context.io.now_ns();
-  report.source = o.path;
+  report.source = o.source.path;
   report.output = o.out;
   const Form form = form_of(o);
   const uint64_t cap = parse_size(o.max_memory);
   const Replace replace = o.force ? Replace::kYes : Replace::kNo;
-  const FollowLinks links = o.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly;
   check_output_free(context.io, o.out, form == Form::kShards, replace);
 
-  Catalog catalog = open_checkpoint(context.io, o.path, {.limits = {}, .links = links});
+  const Catalog catalog = open_source(o.source, context);
   refuse_source(o, catalog);
-  look_at_files(context.io, catalog, links);
   report.selection = select_keys(catalog, o.select);
   const Parts parts = check_selected(catalog, report.selection, form);
 
-  DataFiles files(context.io, catalog, links);
-  const unsigned readers = o.threads > 0 ? o.threads : default_workers();
-  const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, {.workers = readers, .limits = {}, .verify = !o.no_verify}, context.stop);
+  DataFiles files(context.io, catalog, o.source.links());
+  const ResolveOptions reading{.workers = o.threads > 0 ? o.threads : default_workers()};
+  const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
+  if (!o.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
   const Plan plan = make_plan(o, form, catalog, resolved, report.selection);
   report.plan = &plan;
   const unsigned workers = fit_workers(o, plan, cap, report);
@@ -160,7 +161,7 @@ int run(const Options& o, Context& context, WriteReport& report) {
 
 void add_flags(CLI::App& c, Options& o) {
   const std::string which = "Which keys", writing = "Writing";
-  c.add_option("CKPT", o.path, "DCP folder")->required();
+  add_source(c, o.source);
   c.add_option("OUT", o.out, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size")->required();
   add_selection(c, o.selection);
   c.add_flag("--model-only", o.select.model_only, "The model without optimizer and other training state, its root stripped")->group(which);
@@ -175,7 +176,6 @@ void add_flags(CLI::App& c, Options& o) {
   c.add_option("--max-memory", o.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group(writing);
   c.add_flag("--no-verify", o.no_verify, "Do not check the CRC of what is read")->group(writing);
   c.add_flag("--no-sync", o.no_sync, "Do not wait for the disk before OUT appears")->group(writing);
-  c.add_flag("--follow-links", o.follow_links, "Follow symbolic links inside the checkpoint")->group(writing);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ void write_fd(int fd, std::string_view text) {
     const ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      if (fd == STDOUT_FILENO) fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
+      if (fd == STDOUT_FILENO && errno != EPIPE)  // the reader has seen enough: no failure of ours
+        fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
       return;
     }
     text.remove_prefix(static_cast<size_t>(n));

@@ -1,12 +1,10 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <map>
 
 #include "catalog/open.h"
-#include "catalog/sharding.h"
 #include "commands.h"
 #include "inspect_text.h"
+#include "source.h"
 
 namespace dcp::cmd {
 namespace {
@@ -14,25 +12,21 @@ namespace {
 constexpr const char* kText = R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
 sharded, which files hold it. Reads the metadata only, in milliseconds; no tensor data, and no data file needs to be there.
 
-CKPT is a DCP folder, or its .metadata file.
+CKPT is a DCP folder, its .metadata file, or with --step a run folder.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --keys --include 'model.*'
   dcpctl inspect step-1000 --json | jq '.tensors[].key')";
 
 struct Options {
-  std::string path;
+  SourceFlags source;
   InspectView view = InspectView::kTree;
-  bool keys = false, chunks = false, files = false, follow_links = false, model_only = false;
+  bool keys = false, chunks = false, files = false, model_only = false;
   SelectionFlags selection;
 };
 
-// Findings that say that the checkpoint cannot be loaded as it is make the answer "no".
 int run(const Options& o, Context& context) {
-  OpenOptions open;
-  open.links = o.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly;
-  Catalog catalog = open_checkpoint(context.io, o.path, open);
-  look_at_files(context.io, catalog, open.links);
+  Catalog catalog = open_source(o.source, context);
   find_structure_faults(catalog);
   const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}});
   if (context.common.json) inspect_json(catalog, selection, context);
@@ -46,12 +40,11 @@ void add_inspect(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "What is in a checkpoint");
   command->footer(kText);
-  command->add_option("CKPT", options->path, "DCP folder, or its .metadata")->required();
+  add_source(*command, options->source);
   auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
   auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
-  command->add_flag("--follow-links", options->follow_links, "Follow symbolic links inside the checkpoint");
   add_selection(*command, options->selection);
   add_common(*command, context, false);
   command->callback([options, &context] {

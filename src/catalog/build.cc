@@ -190,9 +190,11 @@ class Builder {
                 {.path = out_.file_path(file), .tensor = std::string(s.key), .offset = s.offset, .length = s.length});
         continue;
       }
-      if (out_.items[item].file != kNone) fail(ProblemId::item_twice, at(s.key));
       if (!checked_add(s.offset, s.length)) fail(ProblemId::number_overflow, at(s.key), std::to_string(s.offset) + " + " + std::to_string(s.length));
-      out_.items[item] = {s.offset, s.length, file, s.transforms};
+      const Item found{s.offset, s.length, file, s.transforms};
+      if (out_.items[item].file == kNone) out_.items[item] = found;
+      else if (out_.kind == Kind::kDcpRankLocal) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
+      else fail(ProblemId::item_twice, at(s.key));
     }
   }
 
@@ -204,8 +206,9 @@ class Builder {
 
 }  // namespace
 
-Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder) {
+Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, Kind kind) {
   Catalog catalog;
+  catalog.kind = kind;
   catalog.path = path;
   catalog.folder = folder;
   Builder(content, catalog).run();

@@ -89,6 +89,16 @@ struct Item {
   uint32_t transforms = 0;       // in transforms; 0: none
 };
 
+// An item that several ranks wrote: `item` is used, `other` must say the same (rank_local.h).
+struct Duplicate {
+  ItemId item = 0;
+  StringId key = 0;
+  Item other;
+};
+
+// How the checkpoint was saved.
+enum class Kind : uint8_t { kDcp, kDcpRankLocal };
+
 struct DataFile {
   StringId name = 0;                    // relative to the checkpoint's folder
   std::optional<uint64_t> bytes;        // nullopt: it is not there, or it was not looked at (look_at_files)
@@ -105,6 +115,7 @@ struct Provenance {
 };
 
 struct Catalog {
+  Kind kind = Kind::kDcp;
   std::string path;                     // as the user typed it
   std::string folder;                   // where data files lie
   Strings strings;
@@ -119,6 +130,7 @@ struct Catalog {
   std::vector<std::vector<std::string>> transforms;  // [0]: none
   bool has_planner_data = false;
   Provenance provenance;
+  std::vector<Duplicate> duplicates;    // rank-local checkpoints only
   std::vector<Problem> findings;        // oddities met while building: entries without a chunk, and so on
 
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }

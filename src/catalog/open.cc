@@ -1,15 +1,26 @@
 #include "catalog/open.h"
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "catalog/build.h"
 #include "catalog/cover.h"
+#include "catalog/rank_local.h"
 #include "format/dcp_metadata.h"
 
 namespace dcp {
 namespace {
 
 constexpr std::string_view kMetadata = ".metadata";
+
+// Formats of others, by a file that only they have.
+struct Foreign {
+  std::string_view file, format;
+};
+constexpr Foreign kForeign[] = {{".snapshot_metadata", "a torchsnapshot snapshot"},
+                                {"metadata.pkl", "a checkpoint of torch_checkpointing"},
+                                {"zero_to_fp32.py", "a DeepSpeed checkpoint"}};
 
 bool ends_with_metadata(const std::string& path) { return std::filesystem::path(path).filename() == kMetadata; }
 
@@ -24,24 +35,59 @@ std::string joined(const std::vector<std::string>& names) {
   return names.size() > 5 ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-// Says what the folder holds in place of a `.metadata`: the person who reads it has a crashed run or the wrong path.
-[[noreturn]] void refuse_folder(Io& io, const std::string& path) {
+// The R of `__R.metadata`.
+std::optional<uint32_t> rank_of(std::string_view name) {
+  if (!name.starts_with("__") || !name.ends_with(kMetadata)) return std::nullopt;
+  name = name.substr(2, name.size() - 2 - kMetadata.size());
+  uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  return error == std::errc{} && end == name.data() + name.size() ? std::optional(rank) : std::nullopt;
+}
+
+Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
+  std::ranges::sort(ranks);
+  Problem gap = make_problem(ProblemId::rank_missing, {.path = path});
+  gap.severity = Severity::kWarning;
+  for (uint32_t r = 0; r < ranks.size() && gap.got.empty(); ++r)
+    if (ranks[r] != r) gap.got = "no __" + std::to_string(r) + ".metadata beside __" + std::to_string(ranks.back()) + ".metadata";
+  if (options.prefer_rank) {
+    const auto preferred = std::ranges::find(ranks, *options.prefer_rank);
+    if (preferred == ranks.end()) fail(ProblemId::usage, {.path = path}, "--prefer-rank " + std::to_string(*options.prefer_rank), "a rank that is there");
+    std::rotate(ranks.begin(), preferred, preferred + 1);
+  }
+  std::vector<std::vector<std::byte>> pickles;  // outlive their contents, which view them
+  std::vector<MetadataContent> contents;
+  for (uint32_t r : ranks) {
+    const std::string file = path + "/__" + std::to_string(r) + std::string(kMetadata);
+    pickles.push_back(read_file(io, file, options.limits.metadata_bytes));
+    contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
+  }
+  Catalog catalog = build_catalog(merge_rank_local(contents, path), path, path, Kind::kDcpRankLocal);
+  if (!gap.got.empty()) catalog.findings.push_back(std::move(gap));
+  return catalog;
+}
+
+// A folder without `.metadata`: rank-local metadata, or something else, which is said: the person who reads it has a crashed run or the
+// wrong path.
+Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
   std::vector<std::string> checkpoints, names;
-  bool unfinished = false, shards = false, rank_local = false;
+  std::vector<uint32_t> ranks;
+  bool unfinished = false, shards = false;
   for (const DirEntry& e : io.list(path)) {
     if (e.kind == FileKind::kDirectory && io.facts(path + "/" + e.name + "/.metadata")) checkpoints.push_back(path + "/" + e.name);
     unfinished = unfinished || e.name == ".metadata.tmp";
     shards = shards || e.name.ends_with(".distcp");
-    rank_local = rank_local || (e.name.starts_with("__") && e.name.ends_with(".metadata"));
+    if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
     names.push_back(e.name);
   }
+  if (!ranks.empty()) return read_rank_local(io, path, std::move(ranks), options);
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, "a folder with .metadata");
+  const auto foreign = std::ranges::find_if(kForeign, [&](const Foreign& f) { return std::ranges::find(names, f.file) != names.end(); });
   if (!checkpoints.empty()) {
     p.got = "a folder of checkpoints";
-    p.hint = "give one of them: " + joined(checkpoints);
-  } else if (rank_local) {
-    p.got = "rank-local metadata (__R.metadata), no .metadata";
-    p.hint = "this version reads checkpoints that were saved with collectives";
+    p.hint = "give one of them, or --step: " + joined(checkpoints);
+  } else if (foreign != std::end(kForeign)) {
+    p.got = std::string(foreign->format);
   } else if (unfinished || shards) {
     p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
     p.hint = "the save did not finish: use an earlier step";
@@ -60,7 +106,7 @@ Catalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& opt
   if (!facts) fail(ProblemId::no_such_path, {.path = path});
   if (facts->kind == FileKind::kDirectory) {
     const std::string file = path + "/" + std::string(kMetadata);
-    if (!io.facts(file)) refuse_folder(io, path);
+    if (!io.facts(file)) return read_other_folder(io, path, options);
     return read_metadata(io, file, path, path, options.limits);
   }
   if (!ends_with_metadata(path)) fail(ProblemId::not_checkpoint, {.path = path}, "a file", "a checkpoint folder or its .metadata");
@@ -89,16 +135,21 @@ Problem hole_or_overlap(const Catalog& catalog, const Tensor& t, const CoverProb
   return make_problem(ProblemId::chunks_too_complex, place, std::to_string(t.chunk_count) + " chunks");
 }
 
-// nullopt: the item is where the metadata says.
-std::optional<Problem> item_fault(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what) {
-  const Item& i = catalog.items[item];
-  const Place place = catalog.place_of(item, key);
-  if (i.file == kNone) return make_problem(ProblemId::chunk_without_item, place, what);
+// nullopt: the slice lies inside its file.
+std::optional<Problem> slice_fault(const Catalog& catalog, const Item& i, const Place& place, const std::string& what) {
   const std::optional<uint64_t> bytes = catalog.files[i.file].bytes;
   if (!bytes) return make_problem(ProblemId::file_missing, place, what);
   if (i.offset > *bytes || i.length > *bytes - i.offset)
     return make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(i.offset + i.length));
   return std::nullopt;
+}
+
+// nullopt: the item is where the metadata says.
+std::optional<Problem> item_fault(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what) {
+  const Item& i = catalog.items[item];
+  const Place place = catalog.place_of(item, key);
+  if (i.file == kNone) return make_problem(ProblemId::chunk_without_item, place, what);
+  return slice_fault(catalog, i, place, what);
 }
 
 std::string chunk_words(const Catalog& catalog, const Tensor& t, uint32_t c) {
@@ -131,6 +182,10 @@ void find_structure_faults(Catalog& catalog) {
     else if (*bytes < needed[f])
       add(make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(needed[f])));
   }
+}
+
+void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {
+  if (auto fault = slice_fault(catalog, slice, place, what)) throw Error(std::move(*fault));
 }
 
 void check_item(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what) {

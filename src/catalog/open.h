@@ -1,6 +1,7 @@
 // open(path): which kind of checkpoint is there, and its catalog.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/io.h"
@@ -12,6 +13,7 @@ namespace dcp {
 struct OpenOptions {
   Limits limits;
   FollowLinks links = FollowLinks::kCacheOnly;
+  std::optional<uint32_t> prefer_rank;  // rank-local: whose items are used where several ranks wrote one
 };
 
 // A DCP folder, or a `.metadata` file itself. Reads the metadata only. Fails with not_checkpoint, naming what is there instead.
@@ -25,6 +27,8 @@ void find_structure_faults(Catalog& catalog);
 
 // Throws the first fault of this tensor: a hole, an overlap, a chunk without an item, an item outside its file.
 void check_whole(const Catalog& catalog, const Tensor& tensor);
+// Throws if a slice does not lie inside its file, whose size is known.
+void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what);
 // The same for one item: it exists and lies inside its file, whose size is known.
 void check_item(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what);
 

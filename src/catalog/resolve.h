@@ -48,7 +48,6 @@ struct Resolved {
 struct ResolveOptions {
   unsigned workers = 1;
   Limits limits;
-  bool verify = true;  // check the CRC of byte items' pickles
 };
 
 // The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,

@@ -1,0 +1,34 @@
+#include "source.h"
+
+#include <CLI/CLI.hpp>
+
+#include "catalog/run.h"
+
+namespace dcp::cmd {
+
+void add_source(CLI::App& command, SourceFlags& flags) {
+  const std::string group = "Source";
+  command.add_option("CKPT", flags.path, "DCP folder, or a run folder with --step")->required();
+  command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")->option_text("N|latest")->group(group);
+  command.add_option("--pattern", flags.pattern, "Steps are the folders whose name matches REGEX; its one group is the number")
+      ->option_text("REGEX")
+      ->group(group);
+  command.add_option("--prefer-rank", flags.prefer_rank, "Where ranks wrote different values for one key, use rank R's")->option_text("R")->group(group);
+  command.add_flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint")->group(group);
+}
+
+Catalog open_source(const SourceFlags& flags, const Context& context) {
+  const OpenOptions options{.limits = {}, .links = flags.links(), .prefer_rank = flags.prefer_rank};
+  std::string path = flags.path;
+  if (!flags.step.empty()) {
+    std::vector<Step> broken;
+    path = find_step(context.io, flags.path, flags.step, flags.pattern, options, broken);
+    for (const Step& s : broken) context.note("passed over: " + to_line(*s.broken));
+    context.note("step: " + escaped(path));
+  }
+  Catalog catalog = open_checkpoint(context.io, path, options);
+  look_at_files(context.io, catalog, options.links);
+  return catalog;
+}
+
+}  // namespace dcp::cmd

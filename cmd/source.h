@@ -1,0 +1,25 @@
+// CKPT: what every reading command takes, and how it is opened.
+#pragma once
+
+#include <optional>
+
+#include "catalog/open.h"
+#include "context.h"
+
+namespace dcp::cmd {
+
+struct SourceFlags {
+  std::string path;
+  std::string step;     // a run folder's step: a number, or "latest"
+  std::string pattern;  // which folders of a run are steps
+  std::optional<uint32_t> prefer_rank;
+  bool follow_links = false;
+
+  FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
+};
+void add_source(CLI::App& command, SourceFlags& flags);
+
+// The catalog, with the sizes of its data files. Steps that `latest` passed over are named on stderr.
+Catalog open_source(const SourceFlags& flags, const Context& context);
+
+}  // namespace dcp::cmd

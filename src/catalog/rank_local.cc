@@ -1,0 +1,201 @@
+#include "catalog/rank_local.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "catalog/item_source.h"
+#include "catalog/open.h"
+
+namespace dcp {
+namespace {
+
+class Merger {
+ public:
+  explicit Merger(const std::string& path) : path_(path) {}
+
+  void add(const MetadataContent& rank) {
+    base_ = out_.ints.size();
+    out_.ints.insert(out_.ints.end(), rank.ints.begin(), rank.ints.end());
+    for (int64_t id : rank.order) {
+      if (id < 0) blob(rank.blobs[static_cast<size_t>(~id)]);
+      else tensor(rank, rank.tensors[static_cast<size_t>(id)]);
+    }
+    storage(rank);
+    paths(rank);
+    facts(rank);
+  }
+
+  MetadataContent take() {
+    for (size_t t = 0; t < out_.tensors.size(); ++t) {
+      out_.tensors[t].first_chunk = out_.chunks.size();
+      out_.tensors[t].chunk_count = chunks_[t].size();
+      out_.chunks.insert(out_.chunks.end(), chunks_[t].begin(), chunks_[t].end());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void disagree(std::string_view key, std::string what) const {
+    fail(ProblemId::ranks_disagree, {.path = path_, .tensor = std::string(key)}, std::move(what));
+  }
+
+  void blob(std::string_view key) {
+    const auto [it, fresh] = ids_.try_emplace(key, ~static_cast<int64_t>(out_.blobs.size()));
+    if (it->second >= 0) disagree(key, "a tensor on one rank, an object on another");
+    if (!fresh) return;
+    out_.blobs.push_back(key);
+    out_.order.push_back(it->second);
+  }
+
+  Dims numbers(uint64_t at, uint32_t rank) const { return {out_.ints.data() + at, rank}; }
+
+  void tensor(const MetadataContent& rank, const MetadataContent::Tensor& t) {
+    const auto [it, fresh] = ids_.try_emplace(t.key, static_cast<int64_t>(out_.tensors.size()));
+    if (it->second < 0) disagree(t.key, "a tensor on one rank, an object on another");
+    const auto index = static_cast<size_t>(it->second);
+    if (fresh) {
+      out_.tensors.push_back(t);
+      out_.tensors.back().dims_at += base_;
+      out_.order.push_back(it->second);
+      chunks_.emplace_back();
+    }
+    const MetadataContent::Tensor& merged = out_.tensors[index];
+    if (merged.dtype_name != t.dtype_name) disagree(t.key, std::string(merged.dtype_name) + " and " + std::string(t.dtype_name));
+    if (!std::ranges::equal(numbers(merged.dims_at, merged.rank), numbers(t.dims_at + base_, t.rank))) disagree(t.key, "two shapes");
+    for (uint64_t c = t.first_chunk; c < t.first_chunk + t.chunk_count; ++c) {
+      const MetadataContent::Chunk chunk{rank.chunks[c].offsets_at + base_, rank.chunks[c].sizes_at + base_};
+      if (!holds(chunks_[index], chunk, t.rank)) chunks_[index].push_back(chunk);
+    }
+  }
+
+  // A rank adds few chunks to a key, so the list is short: it grows by one per rank.
+  bool holds(const std::vector<MetadataContent::Chunk>& chunks, const MetadataContent::Chunk& chunk, uint32_t rank) const {
+    return std::ranges::any_of(chunks, [&](const MetadataContent::Chunk& c) {
+      return std::ranges::equal(numbers(c.offsets_at, rank), numbers(chunk.offsets_at, rank)) &&
+             std::ranges::equal(numbers(c.sizes_at, rank), numbers(chunk.sizes_at, rank));
+    });
+  }
+
+  void storage(const MetadataContent& rank) {
+    const uint64_t file_base = out_.files.size();
+    const auto transform_base = static_cast<uint32_t>(out_.transforms.size());
+    out_.files.insert(out_.files.end(), rank.files.begin(), rank.files.end());
+    out_.transforms.insert(out_.transforms.end(), rank.transforms.begin(), rank.transforms.end());
+    for (MetadataContent::Storage s : rank.storage) {
+      s.offsets_at += base_;
+      s.file += file_base;
+      if (s.transforms != 0) s.transforms += transform_base;
+      out_.storage.push_back(s);
+    }
+  }
+
+  void paths(const MetadataContent& rank) {
+    out_.has_planner_data = out_.has_planner_data || rank.has_planner_data;
+    const uint64_t element_base = out_.path_elements.size();
+    out_.path_elements.insert(out_.path_elements.end(), rank.path_elements.begin(), rank.path_elements.end());
+    for (MetadataContent::Path p : rank.paths) {
+      p.first += element_base;
+      if (pathed_.try_emplace(p.key, true).second) out_.paths.push_back(p);
+    }
+  }
+
+  void facts(const MetadataContent& r) {
+    out_.properties_fields = std::max(out_.properties_fields, r.properties_fields);
+    out_.old_module_names |= r.old_module_names;
+    out_.old_properties_module |= r.old_properties_module;
+    out_.has_storage_meta |= r.has_storage_meta;
+    out_.has_storage_meta_modules |= r.has_storage_meta_modules;
+    out_.has_version |= r.has_version;
+    out_.python313_path |= r.python313_path;
+    if (out_.version.empty()) out_.version = r.version;
+    for (const auto& [to, from] : {std::pair(&out_.extra_attributes, &r.extra_attributes), std::pair(&out_.unknown_globals, &r.unknown_globals)})
+      for (const std::string& s : *from)
+        if (std::ranges::find(*to, s) == to->end()) to->push_back(s);
+  }
+
+  const std::string& path_;
+  MetadataContent out_;
+  uint64_t base_ = 0;  // of the current rank's ints
+  std::unordered_map<std::string_view, int64_t> ids_;
+  std::unordered_map<std::string_view, bool> pathed_;
+  std::vector<std::vector<MetadataContent::Chunk>> chunks_;
+};
+
+// Compares two items of one key. A record is its CRC where both have one, else its bytes.
+class Comparison {
+ public:
+  Comparison(DataFiles& files, const Catalog& catalog, const ResolveOptions& options) : files_(files), catalog_(catalog), options_(options) {}
+
+  bool equal(const Item& a, const Item& b, bool tensor, const Place& place) {
+    if (a.transforms != b.transforms) return false;
+    if (a.transforms != 0) return same_bytes(a, a.offset, b, b.offset, a.length, b.length);
+    SliceSource left = source(a), right = source(b);
+    if (!tensor) return same_blob(left, a, right, b, place);
+    const TensorItem x = read_tensor_item(left, place, options_.limits), y = read_tensor_item(right, place, options_.limits);
+    if (x.form != y.form) return false;
+    if (x.form == ItemForm::kOpaque) return same_blob(left, a, right, b, place);
+    if (x.dtype != y.dtype || x.sizes != y.sizes || x.strides != y.strides || x.storage_offset != y.storage_offset || x.conj != y.conj ||
+        x.neg != y.neg || x.big_endian != y.big_endian)
+      return false;
+    return same_record(a, {.key = {}, .payload = x.payload, .bytes = x.record_bytes, .crc = x.crc, .has_crc = x.has_crc}, b,
+                       {.key = {}, .payload = y.payload, .bytes = y.record_bytes, .crc = y.crc, .has_crc = y.has_crc});
+  }
+
+ private:
+  SliceSource source(const Item& item) {
+    SliceSource s(files_.io(), files_.open(item.file), *catalog_.files[item.file].bytes);
+    s.go_to(item.offset, item.length, item.offset + item.length);
+    return s;
+  }
+
+  bool same_blob(ItemSource& left, const Item& a, ItemSource& right, const Item& b, const Place& place) {
+    const BlobItem x = read_blob_item(left, place, options_.limits), y = read_blob_item(right, place, options_.limits);
+    if (x.pickle != y.pickle || x.big_endian != y.big_endian || x.storages.size() != y.storages.size()) return false;
+    for (size_t i = 0; i < x.storages.size(); ++i)
+      if (x.storages[i].key != y.storages[i].key || !same_record(a, x.storages[i], b, y.storages[i])) return false;
+    return true;
+  }
+
+  bool same_record(const Item& a, const BlobItem::Storage& x, const Item& b, const BlobItem::Storage& y) {
+    if (x.bytes == y.bytes && x.has_crc && y.has_crc) return x.crc == y.crc;
+    return same_bytes(a, a.offset + x.payload, b, b.offset + y.payload, x.bytes, y.bytes);
+  }
+
+  bool same_bytes(const Item& a, uint64_t at_a, const Item& b, uint64_t at_b, uint64_t bytes_a, uint64_t bytes_b) {
+    if (bytes_a != bytes_b) return false;
+    std::vector<std::byte> x(std::min<uint64_t>(bytes_a, kMiB)), y(x.size());
+    for (uint64_t done = 0; done < bytes_a; done += x.size()) {
+      const uint64_t n = std::min<uint64_t>(x.size(), bytes_a - done);
+      read_exact(files_.io(), files_.open(a.file)->get(), at_a + done, MutableBytes(x).first(n));
+      read_exact(files_.io(), files_.open(b.file)->get(), at_b + done, MutableBytes(y).first(n));
+      if (!std::equal(x.begin(), x.begin() + static_cast<int64_t>(n), y.begin())) return false;
+    }
+    return true;
+  }
+
+  DataFiles& files_;
+  const Catalog& catalog_;
+  const ResolveOptions& options_;
+};
+
+}  // namespace
+
+MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const std::string& path) {
+  Merger merger(path);
+  for (const MetadataContent& rank : ranks) merger.add(rank);
+  return merger.take();
+}
+
+void prove_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options) {
+  Comparison comparison(files, catalog, options);
+  for (const Duplicate& d : catalog.duplicates) {
+    if (!resolved.items[d.item].resolved) continue;
+    const std::string_view key = catalog.strings[d.key];
+    const Place place{.path = catalog.file_path(d.other.file), .tensor = std::string(key), .offset = d.other.offset, .length = d.other.length};
+    check_slice(catalog, d.other, place, "another rank's copy");
+    if (!comparison.equal(catalog.items[d.item], d.other, d.item < catalog.chunk_total, place))
+      fail(ProblemId::duplicates_differ, place, "another value than in " + catalog.file_path(catalog.items[d.item].file));
+  }
+}
+
+}  // namespace dcp

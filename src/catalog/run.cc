@@ -1,0 +1,90 @@
+#include "catalog/run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <regex>
+
+namespace dcp {
+namespace {
+
+std::optional<uint64_t> parsed(std::string_view digits) {
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return error == std::errc{} && end == digits.data() + digits.size() && !digits.empty() ? std::optional(number) : std::nullopt;
+}
+
+std::optional<uint64_t> last_integer(std::string_view name) {
+  const auto end = name.find_last_of("0123456789");
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto before = name.find_last_not_of("0123456789", end);
+  const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  return parsed(name.substr(begin, end + 1 - begin));
+}
+
+std::regex compiled(const std::string& pattern) {
+  try {
+    std::regex regex(pattern);
+    if (regex.mark_count() == 1) return regex;
+  } catch (const std::regex_error&) {
+  }
+  fail(ProblemId::usage, {}, "--pattern '" + pattern + "'", "a regular expression with one group, for the step's number");
+}
+
+bool looks_like_step(Io& io, const std::string& path) {
+  for (const DirEntry& e : io.list(path))
+    if (e.name.ends_with(".metadata") || e.name == ".metadata.tmp" || e.name.ends_with(".distcp")) return true;
+  return false;
+}
+
+}  // namespace
+
+std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern) {
+  std::optional<std::regex> regex;
+  if (!pattern.empty()) regex = compiled(pattern);
+  std::vector<Step> steps;
+  for (const DirEntry& e : io.list(run)) {
+    if (e.kind != FileKind::kDirectory) continue;
+    std::smatch match;
+    std::optional<uint64_t> number;
+    if (!regex) number = last_integer(e.name);
+    else if (std::regex_search(e.name, match, *regex)) number = parsed(match[1].str());
+    const std::string path = run + "/" + e.name;
+    if (number && looks_like_step(io, path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
+  }
+  std::ranges::stable_sort(steps, {}, &Step::number);
+  return steps;
+}
+
+std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options) {
+  try {
+    Catalog catalog = open_checkpoint(io, path, options);
+    look_at_files(io, catalog, options.links);
+    find_structure_faults(catalog);
+    const auto damage = std::ranges::find(catalog.findings, Severity::kDamage, &Problem::severity);
+    return damage == catalog.findings.end() ? std::nullopt : std::optional(*damage);
+  } catch (const Error& error) {
+    return error.problem();
+  }
+}
+
+std::string find_step(Io& io, const std::string& given, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
+                      std::vector<Step>& broken) {
+  std::string run = given;
+  while (run.size() > 1 && run.ends_with('/')) run.pop_back();
+  if (!io.facts(run)) fail(ProblemId::no_such_path, {.path = run});
+  std::vector<Step> steps = steps_of(io, run, pattern);
+  const bool latest = wanted == "latest";
+  const std::optional<uint64_t> number = latest ? std::nullopt : parsed(wanted);
+  if (!latest && !number) fail(ProblemId::usage, {}, "--step " + wanted, "a number or 'latest'");
+  for (; !steps.empty(); steps.pop_back()) {
+    Step& s = steps.back();
+    if (!latest && s.number == *number) return s.path;
+    if (!latest) continue;
+    s.broken = why_broken(io, s.path, options);
+    if (!s.broken) return s.path;
+    broken.push_back(s);
+  }
+  fail(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted);
+}
+
+}  // namespace dcp

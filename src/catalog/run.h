@@ -1,0 +1,33 @@
+// Run folders: a child folder that is a checkpoint and whose name holds an integer is a step (the last integer: `step-20`,
+// `checkpoint_5`, `iter_0000100`, `epoch=0-step=100.ckpt`).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/open.h"
+
+namespace dcp {
+
+struct Step {
+  uint64_t number = 0;
+  std::string path;
+  std::optional<Problem> broken;  // why it cannot be used; nullopt: it opens, and every item lies inside its file
+};
+
+// The steps of a run, ascending. `pattern`: a regular expression with one group for the number, searched in the folder's name; "" for
+// the rule above. A folder that has .distcp files but no metadata is a step too. Opens none of them: `broken` is not
+// filled, see why_broken.
+std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern);
+
+// Why this checkpoint cannot be used.
+std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options);
+
+// The path of step `wanted` (a number, or "latest": the newest complete one). `broken` gets the newer ones that were passed over.
+// Throws step_missing, usage.
+std::string find_step(Io& io, const std::string& run, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
+                      std::vector<Step>& broken);
+
+}  // namespace dcp
