@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
 #include "format/dcp_metadata_handler.h"
 
 namespace dcp {
