@@ -70,7 +70,7 @@ void finding_json(JsonWriter& json, const Problem& p) {
 
 void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
   const Provenance& p = catalog.provenance;
-  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.kind == Kind::kDcp ? "dcp" : "dcp-rank-local");
+  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.kind == CheckpointKind::kDcp ? "dcp" : "dcp-rank-local");
   json.key("writer").begin_object();
   if (!p.written_by.empty()) json.member("torch", p.written_by);
   if (!p.format_version.empty()) json.member("format_version", p.format_version);

@@ -151,7 +151,7 @@ void print_files(const Catalog& catalog, const Context& context) {
 void print_summary(const Catalog& catalog, const Selection& selection, const Context& context) {
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
-  std::string text = escaped(catalog.path) + (catalog.kind == Kind::kDcp ? ": DCP checkpoint" : ": rank-local DCP checkpoint");
+  std::string text = escaped(catalog.path) + (catalog.kind == CheckpointKind::kDcp ? ": DCP checkpoint" : ": rank-local DCP checkpoint");
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
   text += "; loads in torch " + p.loads_in + "\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";

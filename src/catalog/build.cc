@@ -193,7 +193,7 @@ class Builder {
       if (!checked_add(s.offset, s.length)) fail(ProblemId::number_overflow, at(s.key), std::to_string(s.offset) + " + " + std::to_string(s.length));
       const Item found{s.offset, s.length, file, s.transforms};
       if (out_.items[item].file == kNone) out_.items[item] = found;
-      else if (out_.kind == Kind::kDcpRankLocal) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
+      else if (out_.kind == CheckpointKind::kDcpRankLocal) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
       else fail(ProblemId::item_twice, at(s.key));
     }
   }
@@ -206,7 +206,7 @@ class Builder {
 
 }  // namespace
 
-Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, Kind kind) {
+Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind) {
   Catalog catalog;
   catalog.kind = kind;
   catalog.path = path;

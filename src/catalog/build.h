@@ -10,6 +10,6 @@ namespace dcp {
 
 // `content` views the pickle's bytes; nothing of it is kept. Fails where the metadata contradicts itself in a way that leaves no
 // meaning (a key that is tensor and blob, sizes that overflow); everything else becomes a finding.
-Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, Kind kind = Kind::kDcp);
+Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind = CheckpointKind::kDcp);
 
 }  // namespace dcp

@@ -97,7 +97,7 @@ struct Duplicate {
 };
 
 // How the checkpoint was saved.
-enum class Kind : uint8_t { kDcp, kDcpRankLocal };
+enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal };
 
 struct DataFile {
   StringId name = 0;                    // relative to the checkpoint's folder
@@ -115,7 +115,7 @@ struct Provenance {
 };
 
 struct Catalog {
-  Kind kind = Kind::kDcp;
+  CheckpointKind kind = CheckpointKind::kDcp;
   std::string path;                     // as the user typed it
   std::string folder;                   // where data files lie
   Strings strings;

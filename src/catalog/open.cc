@@ -62,7 +62,7 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
     pickles.push_back(read_file(io, file, options.limits.metadata_bytes));
     contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
   }
-  Catalog catalog = build_catalog(merge_rank_local(contents, path), path, path, Kind::kDcpRankLocal);
+  Catalog catalog = build_catalog(merge_rank_local(contents, path), path, path, CheckpointKind::kDcpRankLocal);
   if (!gap.got.empty()) catalog.findings.push_back(std::move(gap));
   return catalog;
 }
