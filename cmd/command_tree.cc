@@ -59,6 +59,8 @@ bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 
 CommandText command_tree(const CLI::App& app) {
   CommandText c{.about = app.get_description(), .details = app.get_footer()};
+  // CLI11 hands a footer down to commands that have none of their own.
+  if (app.get_parent() != nullptr && app.get_parent()->get_footer() == c.details) c.details.clear();
   for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) c.path.insert(c.path.begin(), at->get_name());
   for (const CLI::Option* o : app.get_options()) {
     if (is_hidden(*o) || o == app.get_help_ptr()) continue;

@@ -8,5 +8,8 @@ namespace dcp::cmd {
 void add_inspect(CLI::App& app, Context& context);
 void add_consolidate(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
+void add_help(CLI::App& app, Context& context);
+void add_man(CLI::App& app, Context& context);
+void add_completions(CLI::App& app, Context& context);
 
 }  // namespace dcp::cmd

@@ -14,7 +14,7 @@ struct ExitStatus {
 };
 
 constexpr std::array<ExitStatus, 9> kExitStatuses{{
-    {Exit::kOk, "done; of a question: no damage, no difference"},
+    {Exit::kOk, "done"},
     {Exit::kAnswerNo, "done, and the answer is no: damage, differences, expectations not met"},
     {Exit::kUsage, "the command line is wrong, or the output exists"},
     {Exit::kInput, "the input is not a checkpoint, is malformed or damaged, or uses something unsupported"},

@@ -1,0 +1,113 @@
+#include "completions.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kHead = R"(# bash completion for dcpctl. Generated from the command line by 'dcpctl completions bash'.
+
+)";
+
+constexpr const char* kTail = R"BASH(
+_dcpctl() {
+  local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind=''
+  local -a words=()
+  # Bash hands over --option=value as three words; here they are two, as in --option value.
+  for ((i = 1; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == '=' ]]; then words+=('') glued=1
+    elif [[ $glued ]]; then words[-1]=$word glued=''
+    else words+=("$word")
+    fi
+  done
+  cur=${words[-1]}
+  unset 'words[-1]'
+
+  _dcpctl_options ''
+  for word in "${words[@]}"; do
+    if [[ $before ]]; then before=''
+    elif [[ " $(_dcpctl_commands "$path") " == *" $word "* ]]; then
+      path=${path:+$path }$word
+      _dcpctl_options "$path"
+    elif [[ " $valued " == *" $word "* ]]; then before=$word
+    elif [[ $word != -* ]]; then ((++arguments))
+    fi
+  done
+
+  if [[ $before ]]; then _dcpctl_value "$path $before"
+  elif [[ $cur == -* ]]; then list=$options
+  else
+    list=$(_dcpctl_commands "$path")
+    _dcpctl_value "$path $arguments"
+  fi
+  COMPREPLY=()
+  case $kind in
+    file) compopt -o default ;;
+    folder) compopt -o dirnames ;;
+    command) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_commands "${words[*]:1}")" -- "$cur") ;;
+    *) mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur") ;;
+  esac
+}
+
+complete -F _dcpctl dcpctl
+)BASH";
+
+std::string child_names(const CommandText& command) {
+  std::string names;
+  for (const CommandText& c : command.commands) names += (names.empty() ? "" : " ") + c.name();
+  return names;
+}
+
+std::string option_case(const CommandText& command) {
+  std::string all, valued;
+  for (const OptionText& o : command.options)
+    for (const std::string& n : o.names) {
+      all += (all.empty() ? "" : " ") + n;
+      if (!o.value.empty()) valued += (valued.empty() ? "" : " ") + n;
+    }
+  return "    " + shell_quoted(short_path(command)) + ")\n      options=" + shell_quoted(all) + "\n      valued=" + shell_quoted(valued) + " ;;\n";
+}
+
+std::string value_case(const std::string& pattern, const OptionText& o) {
+  switch (o.kind) {
+    case ValueKind::kFile: return "    " + pattern + ") kind=file ;;\n";
+    case ValueKind::kFolder: return "    " + pattern + ") kind=folder ;;\n";
+    case ValueKind::kCommand: return "    " + pattern + ") kind=command ;;\n";
+    case ValueKind::kChoice: return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
+    case ValueKind::kNone:
+    case ValueKind::kText: break;
+  }
+  return "";
+}
+
+// Options by name; positional arguments by number, a repeatable one with whatever number follows.
+std::string value_cases(const CommandText& command) {
+  const std::string path = short_path(command);
+  std::string text;
+  for (const OptionText& o : command.options) {
+    std::string pattern;
+    for (const std::string& n : o.names) pattern += (pattern.empty() ? "" : " | ") + shell_quoted(path + " " + n);
+    text += value_case(pattern, o);
+  }
+  for (size_t i = 0; i < command.positionals.size(); ++i) {
+    const OptionText& p = command.positionals[i];
+    text += value_case(p.repeatable ? shell_quoted(path + " ") + "[0-9]*" : shell_quoted(path + " " + std::to_string(i)), p);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string bash_completion(const CommandText& root) {
+  std::string children, options, values;
+  for (const CommandText* c : all_commands(root)) {
+    if (!c->commands.empty()) children += "    " + shell_quoted(short_path(*c)) + ") echo " + shell_quoted(child_names(*c)) + " ;;\n";
+    options += option_case(*c);
+    values += value_cases(*c);
+  }
+  return std::string(kHead) + "# The commands under a command.\n_dcpctl_commands() {\n  case $1 in\n" + children + "  esac\n}\n\n" +
+         "# Sets `options`, and `valued`: those of them that take a value.\n_dcpctl_options() {\n  case $1 in\n" + options + "  esac\n}\n\n" +
+         "# Sets `kind` or `list` for the value of an option, or for an argument by its number.\n_dcpctl_value() {\n  case $1 in\n" + values +
+         "  esac\n}\n" + kTail;
+}
+
+}  // namespace dcp::cmd

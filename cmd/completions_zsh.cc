@@ -1,0 +1,102 @@
+#include "completions.h"
+
+#include <algorithm>
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kHead = R"(#compdef dcpctl
+# zsh completion for dcpctl. Generated from the command line by 'dcpctl completions zsh'.
+)";
+
+// Read from $fpath this file is the body of _dcpctl; sourced it registers it.
+constexpr const char* kTail = R"(
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _dcpctl "$@"
+else
+  compdef _dcpctl dcpctl
+fi
+)";
+
+std::string function_name(const CommandText& command) {
+  std::string name = "_" + joined(command.path, "_");
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+// Text inside an _arguments specification.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+// ":FILE:_files": what is said of a value and what completes it.
+std::string action(const OptionText& o) {
+  const std::string message = ":" + plain(o.value) + ":";
+  switch (o.kind) {
+    case ValueKind::kFile: return message + "_files";
+    case ValueKind::kFolder: return message + "_files -/";
+    case ValueKind::kChoice: return message + "(" + joined(o.choices, " ") + ")";
+    case ValueKind::kCommand: return message + " _dcpctl_commands ${words[2,CURRENT-1]}";
+    case ValueKind::kText: return message + " ";
+    case ValueKind::kNone: break;
+  }
+  return "";
+}
+
+std::string option_spec(const OptionText& o) {
+  const bool valued = !o.value.empty();
+  std::string once, names;
+  for (const std::string& n : o.names) {
+    once += (once.empty() ? "" : " ") + n;
+    // "-j+": the value in the same word or in the next; "--threads=": after an equals sign or in the next.
+    names += (names.empty() ? "" : ",") + n + (!valued ? "" : n.starts_with("--") ? "=" : "+");
+  }
+  const std::string rest = shell_quoted("[" + plain(o.help) + "]" + action(o));
+  const std::string before = o.repeatable ? "'*'" : o.names.size() > 1 ? shell_quoted("(" + once + ")") : "";
+  return before + (o.names.size() > 1 ? "{" + names + "}" : names) + rest;
+}
+
+std::string positional_spec(const OptionText& p) {
+  const std::string does = action(p);
+  return shell_quoted(p.repeatable ? "*" + does : p.required ? does : ":" + does);
+}
+
+std::string children_function(const CommandText& root) {
+  std::string text = "\n# The commands under a command.\n_dcpctl_commands() {\n  local -a commands\n  case \"$*\" in\n";
+  for (const CommandText* c : all_commands(root)) {
+    if (c->commands.empty()) continue;
+    text += "    " + shell_quoted(short_path(*c)) + ")\n      commands=(\n";
+    for (const CommandText& sub : c->commands) text += "        " + shell_quoted(plain(sub.name()) + ":" + sub.about) + "\n";
+    text += "      ) ;;\n";
+  }
+  return text + "  esac\n  _describe -t commands command commands\n}\n";
+}
+
+std::string command_function(const CommandText& command) {
+  std::string text = "\n" + function_name(command) + "() {\n";
+  if (!command.commands.empty()) text += "  local curcontext=\"$curcontext\" state line\n  typeset -A opt_args\n";
+  text += "  _arguments -s -S -C";
+  for (const OptionText& o : command.options) text += " \\\n    " + option_spec(o);
+  for (const OptionText& p : command.positionals) text += " \\\n    " + positional_spec(p);
+  if (command.commands.empty()) return text + "\n}\n";
+  const std::string path = short_path(command);
+  text += " \\\n    " + shell_quoted("1:command: _dcpctl_commands " + path) + " \\\n    '*::: :->rest'\n";
+  text += "  [[ $state == rest ]] || return\n  words=($line[1] \"${words[@]}\")\n  (( CURRENT += 1 ))\n  case $line[1] in\n";
+  for (const CommandText& c : command.commands) text += "    " + c.name() + ") " + function_name(c) + " ;;\n";
+  return text + "  esac\n}\n";
+}
+
+}  // namespace
+
+std::string zsh_completion(const CommandText& root) {
+  std::string text = kHead + children_function(root);
+  for (const CommandText* c : all_commands(root)) text += command_function(*c);
+  return text + kTail;
+}
+
+}  // namespace dcp::cmd

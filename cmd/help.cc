@@ -1,0 +1,150 @@
+// dcpctl help: the text of --help, and the whole command line as one JSON document.
+#include "help.h"
+
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+#include "exit_status.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText = R"(Prints what --help prints. With --json: all commands, their options, and the exit codes, for programs.
+
+  dcpctl help consolidate
+  dcpctl help bench io
+  dcpctl help --json | jq -r '.command.commands[].name')";
+
+constexpr size_t kColumn = 30;  // where help texts begin
+constexpr size_t kWidth = 100;
+
+// `text` in lines of at most kWidth, all but the first indented.
+std::string wrapped(const std::string& text, size_t indent) {
+  std::string out;
+  size_t column = indent;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    if (at > 0 && column + 1 + end - at > kWidth) {
+      out.append("\n").append(indent, ' ');
+      column = indent;
+    } else if (at > 0) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, at, end - at);
+    column += end - at;
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+std::string entry(std::string head, const std::string& text) {
+  head.insert(0, "  ");
+  head += head.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ') : std::string(kColumn - head.size(), ' ');
+  return head + wrapped(text, kColumn);
+}
+
+// Prose is wrapped anew; what is indented stays as it is.
+std::string details_text(const CommandText& command) {
+  std::string text;
+  for (const TextBlock& b : blocks_of(command.details)) {
+    text += "\n";
+    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0);
+    else
+      for (const std::string& line : b.lines) text += "  " + line + "\n";
+  }
+  return text;
+}
+
+void options_json(JsonWriter& json, const char* key, const std::vector<OptionText>& options) {
+  json.key(key).begin_array();
+  for (const OptionText& o : options) {
+    json.begin_object();
+    if (!o.names.empty()) {
+      json.key("names").begin_array();
+      for (const std::string& n : o.names) json.value(n);
+      json.end_array().member("group", o.group);
+    }
+    if (!o.value.empty()) json.member("value", o.value);
+    if (!o.choices.empty()) {
+      json.key("choices").begin_array();
+      for (const std::string& c : o.choices) json.value(c);
+      json.end_array();
+    }
+    json.member("help", o.help).member("required", o.required).member("repeatable", o.repeatable).end_object();
+  }
+  json.end_array();
+}
+
+void command_json(JsonWriter& json, const CommandText& c) {
+  json.begin_object().member("name", c.name()).member("about", c.about).member("usage", usage_line(c)).member("details", c.details);
+  options_json(json, "positionals", c.positionals);
+  options_json(json, "options", c.options);
+  json.key("commands").begin_array();
+  for (const CommandText& sub : c.commands) command_json(json, sub);
+  json.end_array().end_object();
+}
+
+int print_json(const CommandText& command, const Context& context) {
+  JsonWriter json([&](std::string_view text) { context.out(text); });
+  json.begin_object().member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("command");
+  command_json(json, command);
+  json.key("exit_codes").begin_array();
+  for (const ExitStatus& s : kExitStatuses) json.begin_object().member("code", static_cast<int>(s.code)).member("meaning", s.meaning).end_object();
+  json.end_array().end_object();
+  json.finish();
+  return 0;
+}
+
+}  // namespace
+
+std::string option_head(const OptionText& option) {
+  const std::string names = joined(option.names, ", ");
+  return option.value.empty() ? names : names.empty() ? option.value : names + " " + option.value;
+}
+
+std::string help_text(const CommandText& command) {
+  std::string text = command.about + "\n\nUsage: " + usage_line(command) + "\n";
+  if (!command.positionals.empty()) text += "\n";
+  for (const OptionText& p : command.positionals) text += entry(option_head(p), p.help);
+  if (!command.commands.empty()) text += "\nCommands:\n";
+  for (const CommandText& c : command.commands) text += entry(c.name(), c.about);
+  for (const std::string& group : groups_of(command)) {
+    text += "\n" + group + ":\n";
+    // Long options stand under each other, whether or not they have a short form.
+    for (const OptionText& o : command.options)
+      if (o.group == group) text += entry((o.names.front().starts_with("--") ? "    " : "") + option_head(o), o.help);
+  }
+  text += details_text(command);
+  if (command.path.size() > 1) return text;
+  text += "\nExit status:\n";
+  for (const ExitStatus& s : kExitStatuses) {
+    std::string code = std::to_string(static_cast<int>(s.code));
+    code.resize(5, ' ');
+    text += "  " + code + std::string(s.meaning) + "\n";
+  }
+  return text;
+}
+
+void add_help(CLI::App& app, Context& context) {
+  struct Options {
+    std::vector<std::string> words;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("help", "Help on a command, or the whole command line as JSON");
+  command->footer(kText);
+  command->add_option("COMMAND", options->words, "Command, such as inspect or bench io");
+  command->add_flag("--json", context.common.json, "Print one JSON document on stdout");
+  command->callback([options, &app, &context] {
+    context.command = "help";
+    context.run = [options, &app, &context] {
+      const CommandText tree = command_tree(app);
+      const CommandText& wanted = find_command(tree, options->words);
+      if (context.common.json) return print_json(wanted, context);
+      context.out(help_text(wanted));
+      return 0;
+    };
+  });
+}
+
+}  // namespace dcp::cmd
