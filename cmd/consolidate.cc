@@ -39,6 +39,8 @@ struct Options {
   std::string out, max_shard_size, max_memory = "1GiB";
   SelectionFlags selection;
   SelectOptions select;
+  std::vector<std::string> renames;
+  std::string rename_map;
   bool weights_only_safe = false, dry_run = false, force = false, no_verify = false, no_sync = false;
   unsigned threads = 0;
 };
@@ -61,6 +63,13 @@ void refuse_source(const Options& o, const Catalog& catalog) {
   const auto out = std::filesystem::weakly_canonical(o.out, ignored), source = std::filesystem::weakly_canonical(catalog.folder, ignored);
   const auto [end, rest] = std::mismatch(out.begin(), out.end(), source.begin(), source.end());
   if (end == out.end()) fail(ProblemId::output_in_source, {.path = o.out});
+}
+
+SelectOptions select_options(const Options& o, const Context& context) {
+  SelectOptions select = o.select;
+  for (const std::string& text : o.renames) select.renames.push_back(parse_rename(text));
+  if (!o.rename_map.empty()) select.rename_map = read_rename_map(context.io, o.rename_map);
+  return select;
 }
 
 // What is selected, checked to be whole; byte items only where the form holds them.
@@ -122,11 +131,11 @@ int run(const Options& o, Context& context, WriteReport& report) {
 
   const Catalog catalog = open_source(o.source, context);
   refuse_source(o, catalog);
-  report.selection = select_keys(catalog, o.select);
+  report.selection = select_keys(catalog, select_options(o, context));
   const Parts parts = check_selected(catalog, report.selection, form);
 
   DataFiles files(context.io, catalog, o.source.links());
-  const ResolveOptions reading{.workers = o.threads > 0 ? o.threads : default_workers()};
+  const ResolveOptions reading{.workers = o.threads > 0 ? o.threads : default_workers(), .limits = {}, .memory_bytes = cap - std::min(cap, peak_rss_bytes())};
   const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
   if (!o.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
   const Plan plan = make_plan(o, form, catalog, resolved, report.selection);
@@ -160,13 +169,21 @@ int run(const Options& o, Context& context, WriteReport& report) {
 }
 
 void add_flags(CLI::App& c, Options& o) {
-  const std::string which = "Which keys", writing = "Writing";
+  const std::string which = "Which keys", names = "Names", writing = "Writing";
   add_source(c, o.source);
   c.add_option("OUT", o.out, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size")->required();
   add_selection(c, o.selection);
   c.add_flag("--model-only", o.select.model_only, "The model without optimizer and other training state, its root stripped")->group(which);
   c.add_flag("--keep-root", o.select.keep_root, "With --model-only: keep the root")->group(which);
   c.add_option("--root", o.select.root, "Take the subtree under PATH (such as app.model) and strip it")->option_text("PATH")->group(which);
+  c.add_option("--add-root", o.select.add_root, "Put NAME above all keys")->option_text("NAME")->group(names);
+  c.add_flag("--clean-fqns", o.select.clean_fqns, "Strip _orig_mod., _fsdp_wrapped_module., _checkpoint_wrapped_module. and module.")->group(names);
+  c.add_option("--rename", o.renames, "Rename what REGEX finds in a key to REPL (\\1 is its first group); repeatable, in order")
+      ->option_text("REGEX=>REPL")
+      ->group(names)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  c.add_option("--rename-map", o.rename_map, "Rename whole keys as the JSON object in FILE says")->option_text("FILE")->group(names);
   c.add_flag("--tensors-only", o.select.tensors_only, "Leave out Python objects")->group(which);
   c.add_flag("--weights-only-safe", o.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")->group(which);
   c.add_option("--max-shard-size", o.max_shard_size, "Write a folder of safetensors shards of at most SIZE")->option_text("SIZE")->group(writing);

@@ -10,6 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/limits.h"
 
 namespace dcp::cmd {
 namespace {
@@ -137,6 +140,21 @@ std::vector<KeyRule> SelectionFlags::rules() const {
     if (o == key_option && k < keys.size()) rules.push_back({KeyRule::Kind::kKey, keys[k++]});
   }
   return rules;
+}
+
+RenameRule parse_rename(const std::string& text) {
+  const size_t arrow = text.find("=>");
+  if (arrow == std::string::npos || arrow == 0) fail(ProblemId::usage, {}, "--rename '" + text + "'", "REGEX=>REPL");
+  return {text.substr(0, arrow), text.substr(arrow + 2)};
+}
+
+std::map<std::string, std::string> read_rename_map(Io& io, const std::string& path) {
+  const std::vector<std::byte> bytes = read_file(io, path, Limits{}.json_bytes);
+  try {
+    return nlohmann::json::parse(as_text(bytes)).get<std::map<std::string, std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    fail(ProblemId::usage, {.path = path}, "a file that is not a JSON object of strings");
+  }
 }
 
 uint64_t parse_size(const std::string& text) {

@@ -8,9 +8,9 @@
 namespace dcp::cmd {
 namespace {
 
-void path_json(JsonWriter& json, const Catalog& catalog, const Entry& e) {
+void path_json(JsonWriter& json, const Selection& selection, const Entry& e) {
   json.key("path").begin_array();
-  for (const PathPart& p : final_path(catalog, e)) {
+  for (const PathPart& p : selection.path(e)) {
     if (p.position >= 0) json.value(p.position);
     else json.value(p.name);
   }
@@ -33,10 +33,10 @@ void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
   json.end_array();
 }
 
-void tensor_json(JsonWriter& json, const Catalog& catalog, const Entry& e) {
+void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& selection, const Entry& e) {
   const Tensor& t = catalog.tensors[e.tensor()];
   json.begin_object().member("key", catalog.key(t));
-  path_json(json, catalog, e);
+  path_json(json, selection, e);
   json.member("dtype", catalog.strings[t.dtype_name]);
   dims_json(json, "shape", catalog.dims(t));
   json.member("bytes", catalog.tensor_bytes(t));
@@ -102,12 +102,12 @@ void inspect_json(const Catalog& catalog, const Selection& selection, const Cont
   head_json(json, catalog, selection);
   json.key("tensors").begin_array();
   for (const Entry& e : entries)
-    if (!e.is_blob()) tensor_json(json, catalog, e);
+    if (!e.is_blob()) tensor_json(json, catalog, selection, e);
   json.end_array().key("blobs").begin_array();
   for (const Entry& e : entries) {
     if (!e.is_blob()) continue;
     json.begin_object().member("key", source_key(catalog, e));
-    path_json(json, catalog, e);
+    path_json(json, selection, e);
     item_json(json, catalog, catalog.item_of(e.blob()));
     json.end_object();
   }

@@ -92,14 +92,14 @@ void print_tree(const Catalog& catalog, const Selection& selection, const Contex
   std::vector<std::pair<std::vector<size_t>, Entry>> rows;
   for (const Entry& e : selection.entries) {
     std::vector<size_t> trail{0};
-    for (const PathPart& p : final_path(catalog, e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
+    for (const PathPart& p : selection.path(e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
     rows.emplace_back(std::move(trail), e);
   }
   std::ranges::stable_sort(rows, {}, &decltype(rows)::value_type::first);
   Table table({false, false, false, true, false});
   std::vector<size_t> open;
   for (const auto& [trail, e] : rows) {
-    const std::vector<PathPart> path = final_path(catalog, e);
+    const std::span<const PathPart> path = selection.path(e);
     size_t level = 0;
     while (level < open.size() && level + 1 < path.size() && open[level] == trail[level + 1]) ++level;
     open.resize(level);
@@ -163,7 +163,7 @@ void print_summary(const Catalog& catalog, const Selection& selection, const Con
   std::map<std::string, std::pair<uint64_t, uint64_t>> dtypes, tops;
   uint64_t non_model = 0;
   for (const Entry& e : selection.entries) {
-    const std::vector<PathPart> path = final_path(catalog, e);
+    const std::span<const PathPart> path = selection.path(e);
     non_model += is_non_model(path, catalog.has_planner_data);
     auto& top = tops[path.size() > 1 ? part_text(path[0]) : "(top level)"];
     ++top.first;

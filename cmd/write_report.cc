@@ -33,6 +33,9 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   if (s.dropped_non_model > 0) context.note("left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
   if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.stripped_root) + ": " + counted(s.dropped_outside_root, "key"));
   if (!s.stripped_root.empty()) context.note("stripped the root '" + escaped(s.stripped_root) + "'");
+  if (s.renamed > 0) context.note("renamed " + counted(s.renamed, "key"));
+  if (s.wrapped > 0)
+    context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) + "'; --clean-fqns strips it");
   if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
   if (!select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept in its nesting; --model-only gives what model.load_state_dict takes");
   if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
@@ -76,7 +79,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     out.member("tensors", uint64_t{plan->tensors.size()}).member("elements", plan->elements).member("tensor_bytes", plan->tensor_bytes);
     out.member("largest_tensor_bytes", plan->largest_tensor).member("units", plan->units);
     out.member("planned_read_bytes", plan->bytes_to_read).member("planned_write_bytes", plan->bytes_to_write).member("planned_memory_bytes", planned_memory);
-    out.member("stripped_root", selection.stripped_root);
+    out.member("stripped_root", selection.stripped_root).member("renamed", selection.renamed).member("wrapped", selection.wrapped);
     out.key("dropped").begin_object();
     out.member("by_rules", selection.dropped_by_rules).member("non_model", selection.dropped_non_model);
     out.member("outside_root", selection.dropped_outside_root).member("objects", selection.dropped_blobs + plan->left_out_blobs).end_object();

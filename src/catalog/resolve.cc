@@ -78,10 +78,21 @@ class Resolver {
       if (tensor(ends, w, place, 0)) return;
     }
     std::vector<std::byte> decoded;
-    decode_item(files_, catalog_, w.item, key(w), options_.limits.blob_bytes, [&](Bytes b) { decoded.insert(decoded.end(), b.begin(), b.end()); });
+    decode_item(files_, catalog_, w.item, key(w), options_.limits.blob_bytes, [&](Bytes b) {
+      hold(2 * b.size(), place);  // a vector that grows is there twice
+      decoded.insert(decoded.end(), b.begin(), b.end());
+    });
     bytes_read_ += catalog_.items[w.item].length;
-    MemorySource source(decoded);
-    blob(source, w.item, place, decoded, 0);
+    MemorySource source(decoded);  // its bytes stay where they are when the vector is moved
+    blob(source, w.item, place, std::move(decoded), 0);
+  }
+
+  // Objects stay in memory until they are written, and a stream of kilobytes may decode to a gigabyte.
+  void hold(uint64_t bytes, const Place& place) {
+    if (held_.fetch_add(bytes) + bytes <= options_.memory_bytes) return;
+    Problem p = make_problem(ProblemId::memory_cap, place, "an object that takes more than what is left");
+    p.hint = "give a larger --max-memory, or leave the key out with --exclude";
+    throw Error(std::move(p));
   }
 
   // False: an opaque item.
@@ -127,6 +138,7 @@ class Resolver {
 
   void blob(ItemSource& source, ItemId item, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
     ResolvedBlob b{.item = read_blob_item(source, place, options_.limits), .decoded = {}};
+    hold(b.item.pickle.capacity(), place);
     for (BlobItem::Storage& s : b.item.storages) s.payload += base;
     b.decoded = std::move(decoded);
     const std::lock_guard lock(mutex_);
@@ -140,6 +152,7 @@ class Resolver {
   Resolved& out_;
   std::mutex mutex_;  // strides, blobs
   std::atomic<uint64_t> bytes_read_{0};
+  std::atomic<uint64_t> held_{0};  // bytes of byte items
 };
 
 }  // namespace

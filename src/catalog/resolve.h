@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <vector>
@@ -48,6 +49,7 @@ struct Resolved {
 struct ResolveOptions {
   unsigned workers = 1;
   Limits limits;
+  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap
 };
 
 // The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,

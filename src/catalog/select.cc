@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
+
+#include "catalog/rename.h"
 
 namespace dcp {
 namespace {
@@ -26,54 +29,54 @@ bool kept_by(const std::vector<KeyRule>& rules, const std::string& key) {
   return keep;
 }
 
-std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
+void add_source_path(const Catalog& c, Entry& e, Selection& s) {
+  e.key = source_key(c, e);
+  e.first = static_cast<uint32_t>(s.parts.size());
   const PathRange range = e.is_blob() ? c.blobs[e.blob()].path : c.tensors[e.tensor()].path;
-  if (range.count == 0) return {{source_key(c, e)}};
-  std::vector<PathPart> path;
+  e.count = std::max(range.count, 1u);
+  if (range.count == 0) s.parts.push_back({e.key});
   for (uint32_t i = range.first; i < range.first + range.count; ++i) {
     const PathElement p = c.path_elements[i];
-    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()]});
+    s.parts.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()]});
   }
-  return path;
 }
 
-std::string joined(const std::vector<PathPart>& path, size_t first, size_t last) {
-  std::string text;
-  for (size_t i = first; i < last; ++i) {
-    if (i > first) text += '.';
-    text += path[i].position >= 0 ? std::to_string(path[i].position) : std::string(path[i].name);
-  }
-  return text;
+void strip(Selection& s, Entry& e, uint32_t components) {
+  if (components == 0) return;
+  e.first += components;
+  e.count -= components;
+  e.key = s.texts.emplace_back(joined(s.path(e)));
 }
 
 // How many leading components spell `root`; 0: the path does not lie under it. The last component is the leaf and never a root.
-uint32_t under_root(const std::vector<PathPart>& path, const std::string& root) {
+uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
   for (uint32_t n = 1; n < path.size(); ++n)
-    if (joined(path, 0, n) == root) return n;
+    if (joined(path.first(n)) == root) return n;
   return 0;
 }
 
 // Components that all paths share, ending at the deepest one named `model`, `state_dict` or `module`. The deepest, because a trainer's
 // {"state_dict": {"model": {...}}} is stripped to what load_state_dict takes.
-std::vector<PathPart> common_model_root(const Catalog& catalog, const std::vector<Entry>& entries) {
-  std::vector<PathPart> common = source_path(catalog, entries.front());
-  common.pop_back();
-  for (const Entry& e : entries) {
-    const std::vector<PathPart> path = source_path(catalog, e);
+std::span<const PathPart> common_model_root(const Selection& s) {
+  std::span<const PathPart> common = s.path(s.entries.front());
+  common = common.first(common.size() - 1);
+  for (const Entry& e : s.entries) {
+    const std::span<const PathPart> path = s.path(e);
     size_t n = 0;
     while (n < common.size() && n + 1 < path.size() && common[n] == path[n]) ++n;
-    common.resize(n);
+    common = common.first(n);
   }
   while (!common.empty() && (common.back().position >= 0 || std::ranges::find(kModelRoots, common.back().name) == std::end(kModelRoots)))
-    common.pop_back();
+    common = common.first(common.size() - 1);
   return common;
 }
 
 void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   std::vector<Entry> kept;
   for (Entry e : s.entries) {
-    e.skip = under_root(source_path(catalog, e), root);
-    if (e.skip > 0) kept.push_back(e);
+    const uint32_t n = under_root(s.path(e), root);
+    strip(s, e, n);
+    if (n > 0) kept.push_back(e);
   }
   if (kept.empty()) fail(ProblemId::root_missing, {.path = catalog.path}, root);
   s.dropped_outside_root = s.entries.size() - kept.size();
@@ -85,22 +88,41 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   std::set<std::string> tops;
   const size_t before = s.entries.size();
   std::erase_if(s.entries, [&](const Entry& e) {
-    const std::vector<PathPart> path = source_path(catalog, e);
+    const std::span<const PathPart> path = s.path(e);
     if (!is_non_model(path, catalog.has_planner_data)) return false;
-    tops.insert(catalog.has_planner_data ? joined(path, 0, 1) : std::string(path[0].name.substr(0, path[0].name.find('.'))));
+    tops.insert(catalog.has_planner_data ? joined(path.first(1)) : std::string(path[0].name.substr(0, path[0].name.find('.'))));
     return true;
   });
   s.dropped_non_model = before - s.entries.size();
   s.dropped_top.assign(tops.begin(), tops.end());
   if (s.entries.empty() || keep_root) return;
-  const std::vector<PathPart> root = common_model_root(catalog, s.entries);
-  for (Entry& e : s.entries) e.skip = static_cast<uint32_t>(root.size());
-  s.stripped_root = joined(root, 0, root.size());
+  const std::span<const PathPart> root = common_model_root(s);
+  s.stripped_root = joined(root);
+  const auto components = static_cast<uint32_t>(root.size());
+  for (Entry& e : s.entries) strip(s, e, components);
+}
+
+void put_under(const std::string& root, Selection& s) {
+  const std::string_view name = s.texts.emplace_back(root);
+  for (Entry& e : s.entries) {
+    const auto first = static_cast<uint32_t>(s.parts.size());
+    s.parts.push_back({name});
+    for (uint32_t i = 0; i < e.count; ++i) s.parts.push_back(PathPart(s.parts[e.first + i]));
+    e.first = first;
+    ++e.count;
+    e.key = s.texts.emplace_back(root + "." + std::string(e.key));
+  }
+}
+
+void refuse_collisions(const Catalog& catalog, const Selection& s) {
+  std::unordered_set<std::string_view> names;
+  for (const Entry& e : s.entries)
+    if (!names.insert(e.key).second) fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(source_key(catalog, e))}, std::string(e.key));
 }
 
 }  // namespace
 
-bool is_non_model(const std::vector<PathPart>& path, bool has_planner_data) {
+bool is_non_model(std::span<const PathPart> path, bool has_planner_data) {
   const auto named = [](std::string_view name) { return std::ranges::find(kNonModel, name) != std::end(kNonModel); };
   if (!has_planner_data) return named(path[0].name.substr(0, path[0].name.find('.')));
   for (const PathPart& p : path) {
@@ -115,16 +137,13 @@ std::string_view source_key(const Catalog& c, const Entry& e) {
   return e.is_blob() ? c.key(c.blobs[e.blob()]) : c.key(c.tensors[e.tensor()]);
 }
 
-std::vector<PathPart> final_path(const Catalog& catalog, const Entry& entry) {
-  std::vector<PathPart> path = source_path(catalog, entry);
-  path.erase(path.begin(), path.begin() + entry.skip);
-  return path;
-}
-
-std::string final_key(const Catalog& catalog, const Entry& entry) {
-  if (entry.skip == 0) return std::string(source_key(catalog, entry));
-  const std::vector<PathPart> path = source_path(catalog, entry);
-  return joined(path, entry.skip, path.size());
+std::string joined(std::span<const PathPart> path) {
+  std::string text;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) text += '.';
+    text += path[i].position >= 0 ? std::to_string(path[i].position) : std::string(path[i].name);
+  }
+  return text;
 }
 
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
@@ -132,14 +151,22 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   for (const KeyRule& r : options.rules)
     if (r.kind == KeyRule::Kind::kKey && !catalog.strings.find(r.text)) fail(ProblemId::key_missing, {.path = catalog.path}, r.text);
   for (int64_t id : catalog.order) {
-    const Entry e{.id = id};
-    if (!kept_by(options.rules, std::string(source_key(catalog, e)))) ++s.dropped_by_rules;
-    else if (options.tensors_only && e.is_blob()) ++s.dropped_blobs;
-    else s.entries.push_back(e);
+    Entry e{.id = id, .key = {}};
+    if (!kept_by(options.rules, std::string(source_key(catalog, e)))) {
+      ++s.dropped_by_rules;
+    } else if (options.tensors_only && e.is_blob()) {
+      ++s.dropped_blobs;
+    } else {
+      add_source_path(catalog, e, s);
+      s.entries.push_back(e);
+    }
   }
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (s.entries.empty() && !catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path});
+  if (!options.add_root.empty()) put_under(options.add_root, s);
+  rename_keys(options, s);
+  if (s.renamed > 0) refuse_collisions(catalog, s);
   return s;
 }
 

@@ -1,9 +1,12 @@
-// Which keys, under which names: select, then root. A pure function of the catalog's keys and paths.
+// Which keys, under which names. A pure function of the catalog's keys and paths.
 //
-// Order (the command line's contract): --include/--exclude/--key on the flat key of the source, then --model-only and --root, which
-// also strip leading path components.
+// Order (the command line's contract): select (--include, --exclude, --key on the flat key of the source) -> root (--model-only, --root,
+// --add-root) -> rename (--clean-fqns, --rename, --rename-map).
 #pragma once
 
+#include <deque>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,35 +20,22 @@ struct KeyRule {
   std::string text;  // a glob (`*` crosses dots), or an exact key
 };
 
+struct RenameRule {
+  std::string regex;        // ECMAScript, searched in the name
+  std::string replacement;  // \1 to \9 are the groups
+};
+
 struct SelectOptions {
   std::vector<KeyRule> rules;  // in order, last match wins; if the first is an include or key, all else starts out
   bool model_only = false;
   bool keep_root = false;      // with model_only: do not strip the root
   std::string root;            // dotted path components at any depth: take this subtree and strip it
   bool tensors_only = false;   // byte items out
+  std::string add_root;        // a component put above all paths
+  bool clean_fqns = false;     // strip the prefixes of wrappers
+  std::vector<RenameRule> renames;               // each applied to the result of the one before
+  std::map<std::string, std::string> rename_map; // whole names, after the rules
 };
-
-// A key that stays: tensor t as t, byte item b as ~b, and how many leading path components were stripped.
-struct Entry {
-  int64_t id = 0;
-  uint32_t skip = 0;
-  bool is_blob() const { return id < 0; }
-  TensorId tensor() const { return static_cast<TensorId>(id); }
-  BlobId blob() const { return static_cast<BlobId>(~id); }
-};
-
-struct Selection {
-  std::vector<Entry> entries;         // in the metadata's order
-  std::string stripped_root;          // "app.model", or ""
-  uint64_t dropped_by_rules = 0;      // keys
-  uint64_t dropped_non_model = 0;     // keys
-  std::vector<std::string> dropped_top;  // their first components, distinct, sorted
-  uint64_t dropped_outside_root = 0;
-  uint64_t dropped_blobs = 0;         // by tensors_only
-};
-
-// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there).
-Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
 // One component of a final path, as a value.
 struct PathPart {
@@ -53,11 +43,48 @@ struct PathPart {
   int64_t position = -1;  // >= 0: a list position
   bool operator==(const PathPart&) const = default;
 };
+
+// A key that stays: tensor t as t, byte item b as ~b, with its final name.
+struct Entry {
+  int64_t id = 0;
+  std::string_view key;  // final flat name; the source's own where nothing changed
+  uint32_t first = 0;    // its path, in Selection::parts
+  uint32_t count = 0;
+  bool is_blob() const { return id < 0; }
+  TensorId tensor() const { return static_cast<TensorId>(id); }
+  BlobId blob() const { return static_cast<BlobId>(~id); }
+};
+
+// Views the catalog's strings, which must outlive it. Movable only: entries view `texts`.
+struct Selection {
+  Selection() = default;
+  Selection(Selection&&) = default;
+  Selection& operator=(Selection&&) = default;
+
+  std::vector<Entry> entries;         // in the metadata's order
+  std::vector<PathPart> parts;
+  std::deque<std::string> texts;      // names that are not the source's
+  std::string stripped_root;          // "app.model", or ""
+  uint64_t dropped_by_rules = 0;      // keys
+  uint64_t dropped_non_model = 0;     // keys
+  std::vector<std::string> dropped_top;  // their first components, distinct, sorted
+  uint64_t dropped_outside_root = 0;
+  uint64_t dropped_blobs = 0;         // by tensors_only
+  uint64_t renamed = 0;               // keys whose name a rename, the map or --clean-fqns changed
+  uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
+  std::string wrapped_example;
+
+  std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
+};
+
+// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), keys_collide, usage (a bad regex).
+Selection select_keys(const Catalog& catalog, const SelectOptions& options);
+
 std::string_view source_key(const Catalog& catalog, const Entry& entry);
-std::vector<PathPart> final_path(const Catalog& catalog, const Entry& entry);
-std::string final_key(const Catalog& catalog, const Entry& entry);
+// Components joined with dots, as torch joins them.
+std::string joined(std::span<const PathPart> path);
 
 // Whether a key is state that is not model: a component of its path is one of a closed list, with none named `model` above it.
-bool is_non_model(const std::vector<PathPart>& path, bool has_planner_data);
+bool is_non_model(std::span<const PathPart> path, bool has_planner_data);
 
 }  // namespace dcp

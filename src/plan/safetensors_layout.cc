@@ -35,7 +35,7 @@ std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, 
         lacking += (lacking.empty() ? "" : ", ") + std::string(catalog.key(t)) + " (" + std::string(catalog.strings[t.dtype_name]) + ")";
       continue;
     }
-    Named n{e.tensor(), final_key(catalog, e), catalog.tensor_bytes(t)};
+    Named n{e.tensor(), std::string(e.key), catalog.tensor_bytes(t)};
     if (!names.insert(n.name).second) fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, n.name);
     tensors.push_back(std::move(n));
   }

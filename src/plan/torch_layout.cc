@@ -23,7 +23,7 @@ class TorchLayout {
     entries_ = selection.entries;
     if (options_.weights_only_safe) leave_out_unsafe();
     if (entries_.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
-    const Tree tree(catalog_, entries_, options_.limits);
+    const Tree tree(catalog_, selection, entries_, options_.limits);
     writer_.begin();
     walk(tree);
     writer_.end();
@@ -193,7 +193,7 @@ class TorchLayout {
       storages_.push_back({{ArchivePayload::Kind::kCopy, copy}, it->bytes});
       return std::to_string(storages_.size() - 1);
     };
-    const SpliceResult result = splice_pickle(blob.item.pickle, place, options_.limits, rename, writer_);
+    const SpliceResult result = splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, rename, writer_);
     const std::string why = refused(result);
     if (why.empty()) return;
     plan_.unsafe.push_back({std::string(source_key(catalog_, e)), why});

@@ -9,9 +9,9 @@ Tree::Node::Kind kind_for(const PathPart& child) { return child.position >= 0 ? 
 
 }  // namespace
 
-Tree::Tree(const Catalog& catalog, const std::vector<Entry>& entries, const Limits& limits) : nodes_(1) {
+Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries, const Limits& limits) : nodes_(1) {
   for (uint32_t e = 0; e < entries.size(); ++e) {
-    const std::vector<PathPart> path = final_path(catalog, entries[e]);
+    const std::span<const PathPart> path = selection.path(entries[e]);
     const Place place{.path = catalog.path, .tensor = std::string(source_key(catalog, entries[e]))};
     if (path.size() > limits.pickle_depth) fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components", std::to_string(limits.pickle_depth));
     uint32_t at = 0;
@@ -25,7 +25,8 @@ Tree::Tree(const Catalog& catalog, const std::vector<Entry>& entries, const Limi
         nodes_[at].children.emplace_back(path[i], it->second);
         nodes_.emplace_back();
       } else if (i + 1 == path.size()) {
-        fail(ProblemId::keys_collide, place, final_key(catalog, entries[e]));
+        if (nodes_[it->second].kind != Node::Kind::kLeaf) fail(ProblemId::path_conflict, place);
+        fail(ProblemId::keys_collide, place, std::string(entries[e].key));
       }
       at = it->second;
     }

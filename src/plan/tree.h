@@ -19,8 +19,8 @@ class Tree {
     std::vector<std::pair<PathPart, uint32_t>> children;      // in order of first appearance; a list's sorted by position when walked
   };
 
-  // Throws keys_collide, path_conflict, over_limit, naming the key and `path`.
-  Tree(const Catalog& catalog, const std::vector<Entry>& entries, const Limits& limits);
+  // `entries` are some of the selection's. Throws keys_collide, path_conflict, over_limit, naming the key and `path`.
+  Tree(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries, const Limits& limits);
   const Node& node(uint32_t n) const { return nodes_[n]; }  // 0 is the root, a dict
 
  private:

@@ -103,7 +103,8 @@ TEST_CASE("what a synthetic checkpoint looks like") {
   uint64_t bytes = 0;
   for (const std::string& path : made.io.paths()) bytes += made.io.text_of(path).size();
   CHECK(made.report.file_bytes == bytes);
-  const std::vector<PathPart> path = final_path(c, {.id = 5});
+  const Selection selection = select_keys(c, {});
+  const std::span<const PathPart> path = selection.path(selection.entries[5]);
   REQUIRE(path.size() == 2);
   CHECK(path[0].name == "model");
   CHECK(path[1].name == "layers.5.weight");

@@ -1,0 +1,123 @@
+#include "catalog/rename.h"
+
+#include <regex>
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kWrappers[] = {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."};
+constexpr std::string_view kDdp = "module.";
+constexpr std::string_view kFlatParameter = "_flat_param";
+
+// The standard library's matcher recurses once a character.
+constexpr size_t kLongestForRegex = 4096;
+
+bool at_component(std::string_view text, size_t at) { return at == 0 || text[at - 1] == '.'; }
+
+struct CompiledRule {
+  std::regex regex;
+  std::string format;  // in ECMAScript's form
+};
+
+// "\1" is what users of sed write; std::regex wants "$1", and "$$" for a dollar.
+std::string format_of(const std::string& replacement) {
+  std::string format;
+  for (size_t i = 0; i < replacement.size(); ++i) {
+    const char c = replacement[i];
+    const char next = i + 1 < replacement.size() ? replacement[i + 1] : '\0';
+    if (c == '\\' && next >= '1' && next <= '9') format.append("$0").push_back(next), ++i;  // two digits: "$12" would be group 12
+    else if (c == '\\' && next == '\\') format.push_back('\\'), ++i;
+    else format.append(c == '$' ? "$$" : std::string(1, c));
+  }
+  return format;
+}
+
+std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
+  std::vector<CompiledRule> out;
+  for (const RenameRule& r : rules) {
+    try {
+      out.push_back({std::regex(r.regex), format_of(r.replacement)});
+    } catch (const std::regex_error&) {
+      fail(ProblemId::usage, {}, "--rename '" + r.regex + "'", "a regular expression");
+    }
+  }
+  return out;
+}
+
+std::string renamed(std::string name, const std::vector<CompiledRule>& rules, const std::map<std::string, std::string>& map) {
+  if (!rules.empty() && name.size() > kLongestForRegex)
+    fail(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes", "at most " + std::to_string(kLongestForRegex) + " with --rename");
+  for (const CompiledRule& r : rules) name = std::regex_replace(name, r.regex, r.format);
+  const auto it = map.find(name);
+  return it == map.end() ? name : it->second;
+}
+
+// Gives `e` the name: leading components that it keeps, then the rest as one.
+void set_name(Selection& s, Entry& e, std::string name) {
+  const std::string_view text = s.texts.emplace_back(std::move(name));
+  size_t kept = 0, kept_bytes = 0;
+  for (size_t n = 1; n < e.count; ++n) {
+    const std::string prefix = joined(s.path(e).first(n)) + ".";
+    if (!text.starts_with(prefix) || text.size() == prefix.size()) break;
+    kept = n;
+    kept_bytes = prefix.size();
+  }
+  const auto first = static_cast<uint32_t>(s.parts.size());
+  for (size_t i = 0; i < kept; ++i) s.parts.push_back(PathPart(s.parts[e.first + i]));
+  s.parts.push_back({text.substr(kept_bytes)});
+  e.first = first;
+  e.count = static_cast<uint32_t>(kept + 1);
+  e.key = text;
+}
+
+void clean(Selection& s, Entry& e) {
+  bool changed = false;
+  const auto first = static_cast<uint32_t>(s.parts.size());
+  for (uint32_t i = 0; i < e.count; ++i) {
+    PathPart part = s.parts[e.first + i];
+    if (part.position < 0) {
+      std::string cleaned = without_wrappers(part.name);
+      if (cleaned != part.name) part.name = s.texts.emplace_back(std::move(cleaned)), changed = true;
+    }
+    s.parts.push_back(part);
+  }
+  if (!changed) return s.parts.resize(first);
+  e.first = first;
+  e.key = s.texts.emplace_back(joined(s.path(e)));
+  ++s.renamed;
+}
+
+bool holds_wrapper(std::span<const PathPart> path) {
+  for (const PathPart& p : path)
+    if (p.position < 0 && (without_wrappers(p.name) != p.name || p.name.find(kFlatParameter) != std::string_view::npos)) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string without_wrappers(std::string_view component) {
+  std::string text(component);
+  for (bool again = true; again;) {
+    again = false;
+    for (std::string_view w : kWrappers)
+      for (size_t at = text.find(w); at != std::string::npos; at = text.find(w, at + 1))
+        if (at_component(text, at)) text.erase(at, w.size()), again = true;
+    if (text.starts_with(kDdp) && text.size() > kDdp.size()) text.erase(0, kDdp.size()), again = true;
+  }
+  return text;
+}
+
+void rename_keys(const SelectOptions& options, Selection& s) {
+  const std::vector<CompiledRule> rules = compiled(options.renames);
+  for (Entry& e : s.entries) {
+    if (options.clean_fqns) clean(s, e);
+    if (!rules.empty() || !options.rename_map.empty()) {
+      std::string name = renamed(std::string(e.key), rules, options.rename_map);
+      if (name != e.key) set_name(s, e, std::move(name)), ++s.renamed;
+    }
+    if (!holds_wrapper(s.path(e))) continue;
+    if (s.wrapped++ == 0) s.wrapped_example = e.key;
+  }
+}
+
+}  // namespace dcp
