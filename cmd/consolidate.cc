@@ -104,6 +104,9 @@ Plan make_plan(const Options& o, Form form, const Catalog& catalog, const Resolv
   return plan_safetensors(catalog, resolved, selection, layout);
 }
 
+// Objects may always take this much: a cap that is far too small is told by fit_workers, which knows what is needed.
+constexpr uint64_t kLeastForObjects = 8 * kMiB;
+
 // Workers that fit under the cap beside what is held already. Throws memory_cap with what one worker needs.
 unsigned fit_workers(const Options& o, const Plan& plan, uint64_t cap, WriteReport& report) {
   const uint64_t held = peak_rss_bytes() + plan.checks.size() * 16 + plan.regions.size() * 16;
@@ -135,7 +138,7 @@ int run(const Options& o, Context& context, WriteReport& report) {
   const Parts parts = check_selected(catalog, report.selection, form);
 
   DataFiles files(context.io, catalog, o.source.links());
-  const ResolveOptions reading{.workers = o.threads > 0 ? o.threads : default_workers(), .limits = {}, .memory_bytes = cap - std::min(cap, peak_rss_bytes())};
+  const ResolveOptions reading{.workers = o.threads > 0 ? o.threads : default_workers(), .limits = {}, .memory_bytes = std::max(cap - std::min(cap, peak_rss_bytes()), kLeastForObjects)};
   const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
   if (!o.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
   const Plan plan = make_plan(o, form, catalog, resolved, report.selection);

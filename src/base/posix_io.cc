@@ -283,7 +283,7 @@ class PosixIo final : public Io {
   }
 
   static std::optional<Handle> absent_or_fail(const std::string& path, int error) {
-    if (error == ENOENT || error == ENOTDIR) return std::nullopt;
+    if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG) return std::nullopt;  // no file can have such a name
     if (error == ELOOP) fail(ProblemId::link_refused, Place{.path = path});
     fail_open(path, error);
   }
