@@ -31,6 +31,7 @@ void catch_signals() {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGHUP, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error from write(2)
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file over the limit of ulimit -f: what is half-written gets removed
 }
 
 int run(int argc, char** argv) {
