@@ -41,9 +41,9 @@ OptionText option_text(const CLI::Option& option) {
   OptionText o{.help = option.get_description(), .group = option.get_group(), .required = option.get_required()};
   for (const std::string& n : option.get_snames()) o.names.push_back("-" + n);
   for (const std::string& n : option.get_lnames()) o.names.push_back("--" + n);
-  const bool valued = option.get_type_size() != 0;
+  const bool valued = option.get_items_expected_max() != 0;
   if (valued) o.value = option.get_option_text();
-  if (valued && o.value.empty()) o.value = o.names.empty() ? option.get_name(true) : "";
+  if (valued && o.value.empty()) o.value = o.names.empty() ? option.get_name(true) : "value";  // the tests ask for a name in capitals
   if (valued) o.choices = choices_of(option);
   using Policy = CLI::MultiOptionPolicy;
   const Policy policy = option.get_multi_option_policy();

@@ -31,7 +31,7 @@ void add_completions(CLI::App& app, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("completions", "The completion script of a shell");
   command->footer(kText);
-  command->add_option("SHELL", options->shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->add_option("SHELL", options->shell, "One of bash, zsh and fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([options, &app, &context] {
     context.command = "completions";
     context.run = [options, &app, &context] {

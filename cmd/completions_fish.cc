@@ -85,7 +85,9 @@ std::string fish_completion(const CommandText& root) {
     const std::string start = "complete -c dcpctl -n " + fish_quoted("__dcpctl_at " + (c == &root ? "''" : short_path(*c)));
     text += "\n";
     for (const OptionText& o : c->options) text += option_line(start, o);
-    for (const OptionText& p : c->positionals) text += positional_line(start, p);
+    std::string last;
+    for (const OptionText& p : c->positionals)
+      if (const std::string line = positional_line(start, p); line != std::exchange(last, line)) text += line;
   }
   return text;
 }

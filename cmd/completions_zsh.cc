@@ -48,17 +48,13 @@ std::string action(const OptionText& o) {
   return "";
 }
 
+// "-j+": the value in the same word or in the next; "--threads=": after an equals sign or in the next.
 std::string option_spec(const OptionText& o) {
-  const bool valued = !o.value.empty();
-  std::string once, names;
-  for (const std::string& n : o.names) {
-    once += (once.empty() ? "" : " ") + n;
-    // "-j+": the value in the same word or in the next; "--threads=": after an equals sign or in the next.
-    names += (names.empty() ? "" : ",") + n + (!valued ? "" : n.starts_with("--") ? "=" : "+");
-  }
-  const std::string rest = shell_quoted("[" + plain(o.help) + "]" + action(o));
-  const std::string before = o.repeatable ? "'*'" : o.names.size() > 1 ? shell_quoted("(" + once + ")") : "";
-  return before + (o.names.size() > 1 ? "{" + names + "}" : names) + rest;
+  std::vector<std::string> names;
+  for (const std::string& n : o.names) names.push_back(n + (o.value.empty() ? "" : n.starts_with("--") ? "=" : "+"));
+  const std::string rest = "[" + plain(o.help) + "]" + action(o);
+  if (names.size() == 1) return shell_quoted((o.repeatable ? "*" : "") + names.front() + rest);
+  return shell_quoted(o.repeatable ? "*" : "(" + joined(o.names, " ") + ")") + "{" + joined(names, ",") + "}" + shell_quoted(rest);
 }
 
 std::string positional_spec(const OptionText& p) {
@@ -85,7 +81,7 @@ std::string command_function(const CommandText& command) {
   for (const OptionText& p : command.positionals) text += " \\\n    " + positional_spec(p);
   if (command.commands.empty()) return text + "\n}\n";
   const std::string path = short_path(command);
-  text += " \\\n    " + shell_quoted("1:command: _dcpctl_commands " + path) + " \\\n    '*::: :->rest'\n";
+  text += " \\\n    " + shell_quoted("1:command: _dcpctl_commands" + (path.empty() ? "" : " " + path)) + " \\\n    '*::: :->rest'\n";
   text += "  [[ $state == rest ]] || return\n  words=($line[1] \"${words[@]}\")\n  (( CURRENT += 1 ))\n  case $line[1] in\n";
   for (const CommandText& c : command.commands) text += "    " + c.name() + ") " + function_name(c) + " ;;\n";
   return text + "  esac\n}\n";

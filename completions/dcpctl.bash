@@ -1,0 +1,100 @@
+# bash completion for dcpctl. Generated from the command line by 'dcpctl completions bash'.
+
+# The commands under a command.
+_dcpctl_commands() {
+  case $1 in
+    '') echo 'inspect consolidate bench help man completions' ;;
+    'bench') echo 'io' ;;
+  esac
+}
+
+# Sets `options`, and `valued`: those of them that take a value.
+_dcpctl_options() {
+  case $1 in
+    '')
+      options='--version -h --help'
+      valued='' ;;
+    'inspect')
+      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --json -q --quiet -v --color -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --color' ;;
+    'consolidate')
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --tensors-only --weights-only-safe --max-shard-size --dry-run --force -j --threads --max-memory --no-verify --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --max-shard-size -j --threads --max-memory --color --report --progress' ;;
+    'bench')
+      options='-h --help'
+      valued='' ;;
+    'bench io')
+      options='--bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color -h --help'
+      valued='--bytes --world-size --layout --tensors --dtype --seed -j --threads --color' ;;
+    'help')
+      options='--json -h --help'
+      valued='' ;;
+    'man')
+      options='-h --help'
+      valued='' ;;
+    'completions')
+      options='-h --help'
+      valued='' ;;
+  esac
+}
+
+# Sets `kind` or `list` for the value of an option, or for an argument by its number.
+_dcpctl_value() {
+  case $1 in
+    'inspect --color') list='always auto never' ;;
+    'inspect 0') kind=file ;;
+    'consolidate --color') list='always auto never' ;;
+    'consolidate --report') kind=file ;;
+    'consolidate --progress') list='auto bar json none plain' ;;
+    'consolidate 0') kind=file ;;
+    'consolidate 1') kind=file ;;
+    'bench io --layout') list='shard0 shard1 whole' ;;
+    'bench io --color') list='always auto never' ;;
+    'bench io 0') kind=file ;;
+    'help '[0-9]*) kind=command ;;
+    'man '[0-9]*) kind=command ;;
+    'completions 0') list='bash zsh fish' ;;
+  esac
+}
+
+_dcpctl() {
+  local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind=''
+  local -a words=()
+  # Bash hands over --option=value as three words; here they are two, as in --option value.
+  for ((i = 1; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == '=' ]]; then words+=('') glued=1
+    elif [[ $glued ]]; then words[-1]=$word glued=''
+    else words+=("$word")
+    fi
+  done
+  cur=${words[-1]}
+  unset 'words[-1]'
+
+  _dcpctl_options ''
+  for word in "${words[@]}"; do
+    if [[ $before ]]; then before=''
+    elif [[ " $(_dcpctl_commands "$path") " == *" $word "* ]]; then
+      path=${path:+$path }$word
+      _dcpctl_options "$path"
+    elif [[ " $valued " == *" $word "* ]]; then before=$word
+    elif [[ $word != -* ]]; then ((++arguments))
+    fi
+  done
+
+  if [[ $before ]]; then _dcpctl_value "$path $before"
+  elif [[ $cur == -* ]]; then list=$options
+  else
+    list=$(_dcpctl_commands "$path")
+    _dcpctl_value "$path $arguments"
+  fi
+  COMPREPLY=()
+  case $kind in
+    file) compopt -o default ;;
+    folder) compopt -o dirnames ;;
+    command) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_commands "${words[*]:1}")" -- "$cur") ;;
+    *) mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur") ;;
+  esac
+}
+
+complete -F _dcpctl dcpctl

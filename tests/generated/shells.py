@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What a shell offers at each point of the command line, asked of the shell itself: all that the table holds, and nothing else.
+
+    shells.py bash|zsh|fish SCRIPT DCPCTL
+
+Exits 77 (skipped) when the shell is not installed.
+"""
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FILES = {"model.pt", "step-1000"}  # in the folder where the shells run
+
+
+def questions(dcpctl):
+    """(what is typed, what must be offered)."""
+    document = json.loads(subprocess.run([dcpctl, "help", "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    yield from questions_about(document["command"], "dcpctl")
+    yield "dcpctl insp", {"inspect"}
+    yield "dcpctl consolidate step-1000 model.pt --dry", {"--dry-run"}
+    yield "dcpctl consolidate --color=al", {"always"}
+    yield "dcpctl consolidate --color never --progress p", {"plain"}
+    yield "dcpctl consolidate -j 4 step-1000 mo", {"model.pt"}
+    yield "dcpctl consolidate --max-memory ", set()
+    yield "dcpctl consolidate --report m", {"model.pt"}
+    yield "dcpctl inspect --keys -v ste", {"step-1000"}
+    yield "dcpctl inspect --include bench ste", {"step-1000"}
+    yield "dcpctl help ", {c["name"] for c in document["command"]["commands"]}
+    yield "dcpctl man bench ", {"io"}
+    yield "dcpctl man inspect ", set()
+
+
+def questions_about(command, typed):
+    yield f"{typed} -", {name for option in command["options"] for name in option["names"]}
+    if command["commands"]:
+        yield f"{typed} ", {c["name"] for c in command["commands"]}
+    for option in command["options"]:
+        if "choices" in option:
+            yield f"{typed} {option['names'][-1]} ", set(option["choices"])
+            yield f"{typed} {option['names'][-1]}=", set(option["choices"])
+    if command["positionals"]:
+        first = command["positionals"][0]
+        if "choices" in first:
+            yield f"{typed} ", set(first["choices"])
+        elif first["value"] in ("CKPT", "OUT"):
+            yield f"{typed} ", FILES
+    for child in command["commands"]:
+        yield from questions_about(child, f"{typed} {child['name']}")
+
+
+def bash(script, lines):
+    """Calls the completion function as readline does; compopt, which asks readline for names of files, is answered with them."""
+    program = r"""
+source "$1"
+compopt() { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); }
+while IFS= read -r line; do
+  read -ra COMP_WORDS <<<"${line//=/ = }"
+  [[ $line != *[\ =] ]] || { [[ $line == *= ]] || COMP_WORDS+=(''); }
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _dcpctl
+  printf '%s\037' "${COMPREPLY[@]}"
+  printf '\n'
+done
+"""
+    run = subprocess.run(["bash", "--norc", "-c", program, "bash", script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    return [set(filter(None, answer.split("\x1f"))) for answer in run.stdout.splitlines()]
+
+
+def fish(script, lines):
+    program = r"""
+source $argv[1]
+while read -l line
+    echo (complete -C "$line" | string split -f 1 \t | string join \x1f)
+end
+"""
+    run = subprocess.run(["fish", "--no-config", "-c", program, script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
+    # "--color=always" answers "--color=", and a folder ends in a slash.
+    return [{re.sub(r"^--[a-z-]+=|/$", "", word) for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
+
+
+def zsh(script, lines):
+    """zsh completes only on a terminal: shells.zsh, its startup file there, writes what is offered to the file $OFFERED."""
+    with tempfile.TemporaryDirectory() as scratch:
+        offered = Path(scratch, "offered")
+        offered.touch()
+        shutil.copy(HERE / "shells.zsh", Path(scratch, ".zshrc"))
+        shutil.copy(script, Path(scratch, "_dcpctl"))
+        environment = {**os.environ, "ZDOTDIR": scratch, "OFFERED": str(offered), "TERM": "xterm", "HISTFILE": ""}
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvpe("zsh", ["zsh", "--no-global-rcs", "-i"], environment)
+        try:
+            answers(terminal, offered, 1)
+            for number, line in enumerate(lines, 2):
+                os.write(terminal, line.encode() + b"\t\x07")  # Tab, then Control-G: the mark that ends an answer
+                answers(terminal, offered, number)
+            return [set(block.split("\n")) - {""} for block in offered.read_text().split("\0")[1:-1]]
+        finally:
+            os.close(terminal)
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+
+
+def answers(terminal, offered, count):
+    """Waits for `count` marks, reading what the shell draws meanwhile so that it never blocks."""
+    drawn, end = b"", time.monotonic() + 120
+    os.set_blocking(terminal, False)
+    while offered.read_text().count("\0") < count:
+        if time.monotonic() > end:
+            sys.exit(f"zsh does not answer; its terminal shows {drawn!r}")
+        try:
+            drawn += os.read(terminal, 65536)
+        except BlockingIOError:
+            time.sleep(0.01)
+
+
+def main(shell, script, dcpctl):
+    if not shutil.which(shell):
+        print(f"skipped: {shell} is not installed")
+        return 77
+    script, asked = str(Path(script).resolve()), list(questions(str(Path(dcpctl).resolve())))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        Path("model.pt").touch()
+        Path("step-1000").mkdir()
+        got = {"bash": bash, "zsh": zsh, "fish": fish}[shell](script, [line for line, _ in asked])
+        os.chdir("/")
+    if len(got) != len(asked):
+        sys.exit(f"{len(asked)} questions, {len(got)} answers")
+    wrong = [(line, want, have) for (line, want), have in zip(asked, got) if want != have]
+    for line, want, have in wrong:
+        print(f"{line!r}: not offered {sorted(want - have)}, offered too {sorted(have - want)}")
+    print(f"{shell}: {len(asked)} questions, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The command line polices itself: `help --json` holds every command, and each command and option is described as the others are.
+
+    table.py DCPCTL
+"""
+import json
+import re
+import subprocess
+import sys
+
+NAME = re.compile(r"-[A-Za-z]|--[a-z0-9]+(-[a-z0-9]+)*")
+EXIT_CODES = [0, 1, 2, 3, 4, 5, 6, 130, 143]
+
+
+def sentence(text):
+    """What is wrong with a one-line text, or None."""
+    if not text:
+        return "is empty"
+    if not re.match(r"[A-Z0-9.\-]|[a-z]+[0-9._]", text):
+        return "does not begin with a capital"
+    if text.endswith("."):
+        return "ends with a period"
+    if "\n" in text:
+        return "is more than one line"
+    return None
+
+
+def check_command(command, path, wrong):
+    where = " ".join(path)
+    if fault := sentence(command["about"]):
+        wrong.append(f"{where}: its line {fault}: {command['about']!r}")
+    if not command["usage"].startswith(where):
+        wrong.append(f"{where}: usage is {command['usage']!r}")
+    seen = set()
+    for option in command["options"] + command["positionals"]:
+        names = option.get("names", [])
+        label = f"{where} {' '.join(names) or option.get('value')}"
+        if fault := sentence(option["help"]):
+            wrong.append(f"{label}: its help {fault}: {option['help']!r}")
+        for name in names:
+            if name in seen:
+                wrong.append(f"{label}: {name} is there twice")
+            if not NAME.fullmatch(name):
+                wrong.append(f"{label}: {name} is not -x or --words-like-this")
+            seen.add(name)
+        check_value(option, label, wrong)
+    children = [c["name"] for c in command["commands"]]
+    if len(set(children)) != len(children):
+        wrong.append(f"{where}: a command is there twice: {children}")
+    for child in command["commands"]:
+        check_command(child, [*path, child["name"]], wrong)
+
+
+def check_value(option, label, wrong):
+    value = option.get("value")
+    if value is None and option.get("choices"):
+        wrong.append(f"{label}: takes one of {option['choices']}, and its value has no name")
+    if value is not None and not re.fullmatch(r"[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
+        wrong.append(f"{label}: its value is called {value!r}, not in capitals")
+    if "choices" in option and not all(re.fullmatch(r"[a-z0-9_.\-]+", c) for c in option["choices"]):
+        wrong.append(f"{label}: odd choices {option['choices']}")
+
+
+def all_paths(command, path):
+    yield path
+    for child in command["commands"]:
+        yield from all_paths(child, [*path, child["name"]])
+
+
+def check_help(dcpctl, command, path, wrong):
+    """`help` and --help say the same, and name every option of the table."""
+    asked = subprocess.run([dcpctl, "help", *path], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+    flag = subprocess.run([dcpctl, *path, "--help"], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+    if asked != flag:
+        wrong.append(f"{' '.join(path)}: help and --help differ")
+    for option in command["options"]:
+        head = ", ".join(option["names"]) + (f" {option['value']}" if "value" in option else "")
+        if not re.search(rf"^ +{re.escape(head)}( |$)", asked, re.MULTILINE):
+            wrong.append(f"{' '.join(path)}: --help lacks {head}")
+    for child in command["commands"]:
+        check_help(dcpctl, child, [*path, child["name"]], wrong)
+
+
+def main(dcpctl):
+    document = json.loads(subprocess.run([dcpctl, "help", "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    wrong = []
+    if next(iter(document.items())) != ("schema", "dcpctl.help/1"):
+        wrong.append("the schema is not the first member")
+    if [e["code"] for e in document["exit_codes"]] != EXIT_CODES or not all(e["meaning"] for e in document["exit_codes"]):
+        wrong.append(f"exit codes: {document['exit_codes']}")
+    check_command(document["command"], ["dcpctl"], wrong)
+    check_help(dcpctl, document["command"], [], wrong)
+    paths = [" ".join(p) for p in all_paths(document["command"], [])]
+    for expected in ["inspect", "consolidate", "bench io", "help", "man", "completions"]:
+        if expected not in paths:
+            wrong.append(f"no command {expected!r}")
+    print("\n".join(wrong) or f"{len(paths)} commands")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
