@@ -1,0 +1,358 @@
+"""What lies in the folder: names that lead elsewhere, links, pipes, missing and short files, damaged bytes."""
+import os
+import shutil
+
+from recipes import case
+
+COMMANDS = ["consolidate ckpt out.pt"]
+BOTH = ["inspect ckpt", "consolidate ckpt out.pt"]
+
+
+def named(c, name):
+    c.write()
+    c.item("model.w", 1).fields["relative_path"] = name
+    (c.folder / ".metadata").write_bytes(c.pickle())
+
+
+# ---- names
+
+
+@case("path_escapes", *BOTH)
+def a_name_with_dots(c):
+    """
+    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '../ckpt/__1_0.distcp')
+    """
+    named(c, "../ckpt/__1_0.distcp")
+
+
+@case("path_escapes", *BOTH)
+def a_name_with_dots_inside(c):
+    """
+    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got 'sub/../../ckpt/__1_0.distcp')
+    """
+    named(c, "sub/../../ckpt/__1_0.distcp")
+
+
+@case("path_escapes", *BOTH)
+def an_absolute_name(c):
+    """
+    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '/etc/passwd')
+    """
+    named(c, "/etc/passwd")
+
+
+@case("path_escapes", *BOTH)
+def a_name_with_nul(c):
+    r"""
+    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '__1_0.distcp\x00.png')
+    """
+    named(c, "__1_0.distcp\0.png")
+
+
+@case("path_escapes", *BOTH)
+def an_empty_name(c):
+    """
+    dcpctl: ckpt: a file name in the checkpoint leads outside its folder (got '')
+    """
+    named(c, "")
+
+
+@case("over_limit", *BOTH)
+def a_name_of_5000_bytes(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x1ca3: tensor 'model.w': a number in the file is over the limit (got a file name of 5000 bytes, expected at most 4096)
+    """
+    named(c, "x" * 5000)
+
+
+@case("file_missing")
+def a_name_of_300_bytes(c):
+    """
+    dcpctl: ckpt/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx @ 0x0: tensor 'model.w': a data file of the checkpoint is missing (got chunk [2:4, 0:3])
+    hint: bring the files of all ranks into one folder
+    """
+    named(c, "x" * 300)
+
+
+@case("file_missing")
+def a_name_with_terminal_codes(c):
+    r"""
+    dcpctl: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a @ 0x0: tensor 'model.w': a data file of the checkpoint is missing (got chunk [2:4, 0:3])
+    hint: bring the files of all ranks into one folder
+    """
+    named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
+
+
+@case("file_missing", "inspect ckpt", exit=0, says="findings")
+def a_name_with_terminal_codes_in_a_finding(c):
+    r"""
+    damage: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a: a data file of the checkpoint is missing
+    """
+    named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
+
+
+# ---- kinds of files
+
+
+@case("link_refused", *BOTH)
+def a_link_to_a_file_outside(c):
+    """
+    dcpctl: ckpt/__1_0.distcp: is a symbolic link
+    hint: give --follow-links if you trust where it points
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").rename(c.folder.parent / "elsewhere")
+    (c.folder / "__1_0.distcp").symlink_to("../elsewhere")
+
+
+@case(None, "consolidate ckpt out.pt -q --follow-links", exit=0, creates=["out.pt"])
+def a_link_that_is_allowed(c):
+    """
+    """
+    a_link_to_a_file_outside(c)
+
+
+@case("link_refused", *BOTH)
+def a_folder_that_is_a_link(c):
+    """
+    dcpctl: ckpt/sub/__1_0.distcp: is a symbolic link
+    hint: give --follow-links if you trust where it points
+    """
+    named(c, "sub/__1_0.distcp")
+    (c.folder / "sub").symlink_to("..")
+
+
+@case("link_refused", *BOTH)
+def a_link_to_itself(c):
+    """
+    dcpctl: ckpt/__1_0.distcp: is a symbolic link
+    hint: give --follow-links if you trust where it points
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").unlink()
+    (c.folder / "__1_0.distcp").symlink_to("__1_0.distcp")
+
+
+@case("not_regular", *BOTH)
+def a_pipe_for_a_data_file(c):
+    """
+    dcpctl: ckpt/__1_0.distcp: is not a regular file (got a FIFO)
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").unlink()
+    os.mkfifo(c.folder / "__1_0.distcp")
+
+
+@case("not_regular", *BOTH)
+def a_folder_for_a_data_file(c):
+    """
+    dcpctl: ckpt/__1_0.distcp: is not a regular file (got a folder)
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").unlink()
+    (c.folder / "__1_0.distcp").mkdir()
+
+
+@case("not_regular", *BOTH)
+def a_pipe_for_the_metadata(c):
+    """
+    dcpctl: ckpt/.metadata: is not a regular file (got a FIFO)
+    """
+    c.write()
+    (c.folder / ".metadata").unlink()
+    os.mkfifo(c.folder / ".metadata")
+
+
+@case("not_regular", *BOTH)
+def a_folder_for_the_metadata(c):
+    """
+    dcpctl: ckpt/.metadata: is not a regular file (got a folder)
+    """
+    c.write()
+    (c.folder / ".metadata").unlink()
+    (c.folder / ".metadata").mkdir()
+
+
+@case("not_regular", "inspect dev/.metadata")
+def a_device_for_the_metadata(c):
+    """
+    dcpctl: dev/.metadata: is not a regular file (got a device)
+    """
+    (c.folder.parent / "dev").mkdir()
+    (c.folder.parent / "dev/.metadata").symlink_to("/dev/zero")
+
+
+# ---- what is not there
+
+
+@case("no_such_path", "inspect nowhere", "consolidate nowhere out.pt")
+def no_such_folder(c):
+    """
+    dcpctl: nowhere: there is no such file or folder
+    """
+
+
+@case("not_checkpoint", *BOTH)
+def an_empty_folder(c):
+    """
+    dcpctl: ckpt: is not a checkpoint (got an empty folder, expected a folder with .metadata)
+    """
+    c.write()
+    shutil.rmtree(c.folder)
+    c.folder.mkdir()
+
+
+@case("not_checkpoint", *BOTH)
+def a_save_that_did_not_finish(c):
+    """
+    dcpctl: ckpt: is not a checkpoint (got .metadata.tmp but no .metadata, expected a folder with .metadata)
+    hint: the save did not finish: use an earlier step
+    """
+    c.write()
+    (c.folder / ".metadata").rename(c.folder / ".metadata.tmp")
+
+
+@case("not_checkpoint", "inspect .", "consolidate . out.pt")
+def a_folder_of_checkpoints(c):
+    """
+    dcpctl: .: is not a checkpoint (got a folder of checkpoints, expected a folder with .metadata)
+    hint: give one of them, or --step: ./ckpt
+    """
+
+
+@case("not_checkpoint", "inspect ckpt/__0_0.distcp", "consolidate ckpt/__0_0.distcp out.pt")
+def a_data_file_instead_of_the_folder(c):
+    """
+    dcpctl: ckpt/__0_0.distcp: is not a checkpoint (got a file, expected a checkpoint folder or its .metadata)
+    """
+
+
+@case("file_missing")
+def a_missing_data_file(c):
+    """
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': a data file of the checkpoint is missing (got chunk [2:4, 0:3])
+    hint: bring the files of all ranks into one folder
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").unlink()
+
+
+@case("file_missing", "inspect ckpt", exit=0, says="findings")
+def a_missing_data_file_is_a_finding(c):
+    """
+    damage: ckpt/__1_0.distcp: a data file of the checkpoint is missing
+    """
+    a_missing_data_file(c)
+
+
+@case("item_past_end")
+def a_data_file_cut_by_one_byte(c):
+    """
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': an item reaches past the end of its file (got a file of 781 bytes, expected at least 782)
+    hint: the file was cut short: restore it from the writer's copy
+    """
+    c.write()
+    os.truncate(c.folder / "__1_0.distcp", (c.folder / "__1_0.distcp").stat().st_size - 1)
+
+
+@case("item_past_end", "inspect ckpt", exit=0, says="findings")
+def a_data_file_cut_by_one_byte_is_a_finding(c):
+    """
+    damage: ckpt/__1_0.distcp: an item reaches past the end of its file (got a file of 781 bytes, expected at least 782)
+    """
+    a_data_file_cut_by_one_byte(c)
+
+
+@case("item_past_end")
+def an_empty_data_file(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': an item reaches past the end of its file (got a file of 0 bytes, expected at least 782)
+    hint: the file was cut short: restore it from the writer's copy
+    """
+    c.write()
+    os.truncate(c.folder / "__0_0.distcp", 0)
+
+
+# ---- damaged bytes
+
+
+def flip(c, position, file="__1_0.distcp"):
+    c.write()
+    data = bytearray((c.folder / file).read_bytes())
+    data[position] ^= 0x01
+    (c.folder / file).write_bytes(data)
+
+
+PAYLOAD = 384  # of data/0 in `model.w`
+
+
+@case("crc_mismatch")
+def a_flipped_payload_byte(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
+    hint: the bytes were damaged after they were written
+    """
+    flip(c, PAYLOAD + 5)
+
+
+@case("crc_mismatch", "consolidate ckpt out.safetensors --model-only")
+def a_flipped_payload_byte_on_the_way_to_safetensors(c):
+    """
+    dcpctl: left out, not model: 1 key under step
+    dcpctl: stripped the root 'model'
+    dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
+    hint: the bytes were damaged after they were written
+    """
+    flip(c, PAYLOAD + 5)
+
+
+@case("crc_mismatch", "consolidate ckpt out --max-shard-size 1MB --model-only")
+def a_flipped_payload_byte_on_the_way_to_a_folder(c):
+    """
+    dcpctl: left out, not model: 1 key under step
+    dcpctl: stripped the root 'model'
+    dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
+    hint: the bytes were damaged after they were written
+    """
+    flip(c, PAYLOAD + 5)
+
+
+@case("crc_mismatch", "consolidate ckpt out.pt --force")
+def a_flipped_payload_byte_and_force_leaves_the_old_output(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
+    hint: the bytes were damaged after they were written
+    """
+    flip(c, PAYLOAD + 5)
+    (c.folder.parent / "out.pt").write_text("the old output")
+
+
+@case("crc_mismatch")
+def two_flipped_payload_bytes_are_both_named(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 75be2663 over 24 bytes, expected CRC-32 f49b4344)
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 982a1546 over 24 bytes, expected CRC-32 91e79017)
+    hint: the bytes were damaged after they were written
+    """
+    flip(c, PAYLOAD)
+    data = bytearray((c.folder / "__0_0.distcp").read_bytes())
+    data[PAYLOAD] ^= 0xFF
+    (c.folder / "__0_0.distcp").write_bytes(data)
+
+
+@case(None, "consolidate ckpt out.pt --no-verify -q", exit=0, creates=["out.pt"])
+def a_flipped_payload_byte_that_nobody_looks_at(c):
+    """
+    """
+    flip(c, PAYLOAD + 5)
+
+
+@case("zip_bad_local")
+def a_flipped_byte_of_a_header(c):
+    """
+    dcpctl: ckpt/__1_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record's own header contradicts the archive's directory (got no local header)
+    """
+    flip(c, 0)

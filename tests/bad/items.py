@@ -1,0 +1,447 @@
+"""The contents of one item: its words, the pickle that describes the tensor, the storage; objects; zstd."""
+import pickle
+import struct
+
+from recipes import Op, Record, archive, call, case, dump, glob, op, rebuild, storage, tensor_item, zstd
+
+COMMANDS = ["consolidate ckpt out.pt"]
+SIX = range(6)
+
+
+def tensor(c, item):
+    c.item("model.w").data = item
+
+
+def data_pkl(c, value):
+    """An item whose data.pkl holds `value`."""
+    tensor(c, archive(dump(value, 2), bytes(24)))
+
+
+# ---- records
+
+
+@case("item_no_record")
+def no_pickle(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': the item lacks a record
+    """
+    c.item("model.w").data.records.pop(0)
+
+
+@case("item_no_record")
+def no_version(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > version @ 0x0: tensor 'model.w': the item lacks a record
+    """
+    c.item("model.w").data.records.pop()
+
+
+@case("item_no_record")
+def no_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/7 @ 0x0: tensor 'model.w': the item lacks a record
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage(key="7", count=6)))
+
+
+@case("item_version")
+def a_version_of_the_future(c):
+    r"""
+    dcpctl: ckpt/__0_0.distcp > version @ 0x198: tensor 'model.w': the item's format version is not supported (got 11\x0a, expected 1 to 10)
+    """
+    c.item("model.w").data["version"].data = b"11\n"
+
+
+@case("item_version")
+def a_version_that_is_no_number(c):
+    r"""
+    dcpctl: ckpt/__0_0.distcp > version @ 0x198: tensor 'model.w': the item's format version is not supported (got three\x0a, expected 1 to 10)
+    """
+    c.item("model.w").data["version"].data = b"three\n"
+
+
+@case("item_version")
+def a_version_of_a_kilobyte(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > version @ 0x200: tensor 'model.w': the item's format version is not supported (got 1024 bytes)
+    """
+    c.item("model.w").data["version"].data = b"3" * 1024
+
+
+@case("item_byteorder")
+def an_unknown_byte_order(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > byteorder @ 0xd7: tensor 'model.w': the item's byte order is unknown (got middle, expected little or big)
+    """
+    c.item("model.w").data["byteorder"].data = b"middle"
+
+
+@case("over_limit")
+def a_pickle_of_20_mebibytes(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a number in the file is over the limit (got 20971520 bytes, expected at most 16777216)
+    """
+    c.item("model.w").data["data.pkl"].data = bytes(20 << 20)
+
+
+@case("crc_mismatch")
+def a_flipped_byte_in_the_pickle_of_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5dc: tensor 'step': the CRC of a record does not match its bytes
+    hint: the bytes were damaged after they were written
+    """
+    c.item("step").data["data.pkl"].crc = 7
+
+
+@case("item_is_safetensors")
+def a_safetensors_file(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the file is a safetensors file, not a sequence of torch.save archives
+    """
+    header = b'{"model.w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}'
+    tensor(c, struct.pack("<Q", len(header)) + header + bytes(24))
+
+
+# ---- the tensor
+
+
+@case("pickle_underflow")
+def a_pickle_that_underflows(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': too few values on the pickle's stack (got 0 values, expected 2 for REDUCE)
+    """
+    data_pkl(c, Op(pickle.REDUCE))
+
+
+@case("item_not_tensor")
+def a_number_instead_of_a_tensor(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got 7, expected a tensor)
+    """
+    data_pkl(c, 7)
+
+
+@case("item_bad_tensor")
+def a_tensor_of_three_arguments(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got a tuple of 3, expected a tuple of 6 or 7 arguments)
+    """
+    data_pkl(c, call("torch._utils._rebuild_tensor_v2", storage(count=6), 0, (2, 3)))
+
+
+@case("item_bad_tensor")
+def sizes_that_are_no_tuple(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got 6, expected a tuple of sizes)
+    """
+    data_pkl(c, call("torch._utils._rebuild_tensor_v2", storage(count=6), 0, 6, (3, 1), False, None))
+
+
+@case("item_bad_tensor")
+def flags_that_are_not_known(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got text 'zip', expected the flags conj and neg)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), rest=(False, None, {"zip": True})))
+
+
+@case("item_bad_tensor")
+def the_conjugate_of_real_numbers(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got conj of float32)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), rest=(False, None, {"conj": True})))
+
+
+@case("item_bad_storage")
+def a_storage_that_is_a_tuple(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes a storage in a way torch does not (got a tuple of 2, expected a persistent id)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=op(("storage", 6))))
+
+
+@case("pickle_storage_id")
+def a_persistent_id_that_is_no_storage_in_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: tensor 'step': a persistent id in the pickle names no storage (got another value, expected ('storage', class, key, location, count))
+    """
+    c.item("step").data = archive(dump(Op(op("module") + pickle.BINPERSID), 2))
+
+
+@case("item_bad_storage")
+def a_persistent_id_that_is_no_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes a storage in a way torch does not (got a tuple of 5, expected ('storage', class, key, location, count))
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage(kind="module", count=6)))
+
+
+@case("item_bad_storage")
+def a_storage_of_negative_size(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes a storage in a way torch does not (got -6, expected a storage's size)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage(count=-6)))
+
+
+@case("item_bad_storage")
+def a_storage_without_type_in_the_old_form(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes a storage in a way torch does not (got an untyped storage, expected a typed one)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage("torch.storage.UntypedStorage", count=24)))
+
+
+@case("item_unknown_dtype")
+def a_storage_of_an_unknown_type(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item's element type is unknown (got torch.TernaryStorage)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage("torch.TernaryStorage", count=6)))
+
+
+@case("item_unknown_dtype")
+def a_dtype_of_the_future(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item's element type is unknown (got torch.float2_e1m0)
+    """
+    stored = storage("torch.storage.UntypedStorage", count=24)
+    rest = (False, None, glob("torch.float2_e1m0"))
+    tensor(c, tensor_item(SIX, (2, 3), stored=stored, rest=rest, function="torch._utils._rebuild_tensor_v3"))
+
+
+@case("item_bad_shape")
+def a_negative_size(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the tensor's sizes and strides are impossible (got -3, expected sizes)
+    """
+    tensor(c, tensor_item(SIX, (2, -3)))
+
+
+@case("item_bad_shape")
+def a_negative_stride(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the tensor's sizes and strides are impossible (got -1, expected strides)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), strides=(3, -1)))
+
+
+@case("item_bad_shape")
+def one_stride_for_two_dims(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the tensor's sizes and strides are impossible (got 1 strides, expected 2)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), strides=(1,)))
+
+
+@case("over_limit")
+def a_tensor_of_100_dims(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a number in the file is over the limit (got 100 dims, expected at most 64)
+    """
+    tensor(c, tensor_item(SIX, (1,) * 100))
+
+
+@case("number_overflow")
+def sizes_whose_product_overflows(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a size overflows 64 bits (got 1099511627776 * 1099511627776)
+    """
+    tensor(c, tensor_item(SIX, (1 << 40, 1 << 40), strides=(0, 0)))
+
+
+@case("number_overflow")
+def strides_that_overflow(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a size overflows 64 bits (got 18446744073709551614 + 2)
+    """
+    tensor(c, tensor_item(SIX, (3, 3), strides=((1 << 63) - 1, 1)))
+
+
+@case("number_overflow")
+def a_storage_whose_bytes_overflow(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a size overflows 64 bits (got 9223372036854775807 * 4)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage(count=(1 << 63) - 1)))
+
+
+@case("item_outside_storage")
+def strides_past_the_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the tensor reaches outside its storage (got element 6, expected less than 6)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), strides=(4, 1)))
+
+
+@case("item_outside_storage")
+def an_offset_past_the_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the tensor reaches outside its storage (got element 6, expected less than 6)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), offset=1))
+
+
+@case("item_short_storage")
+def a_storage_longer_than_its_record(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x180: tensor 'model.w': the storage's record is shorter than the storage (got 24 bytes, expected 4000)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), stored=storage(count=1000)))
+
+
+@case("chunk_shape_differs")
+def another_shape_than_the_chunk(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])
+    """
+    tensor(c, tensor_item(SIX, (3, 2)))
+
+
+@case("dtype_not_convertible")
+def quantized_bits_for_a_float_tensor(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the stored dtype cannot be converted to the metadata's (got qint8, expected float32)
+    hint: leave the key out with --exclude
+    """
+    tensor(c, archive(dump(rebuild(storage("torch.QInt8Storage", count=6), (2, 3)), 2), bytes(6)))
+
+
+@case("opaque_sharded")
+def a_tensor_subclass_in_two_chunks(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a tensor that is not plain (quantized or a subclass) is cut into several chunks (got 2 chunks)
+    hint: leave the key out with --exclude
+    """
+    data_pkl(c, call("torch._utils._rebuild_wrapper_subclass", glob("torchao.dtypes.AffineQuantizedTensor"), storage(count=6)))
+
+
+@case("opaque_sharded")
+def os_system_in_place_of_a_tensor(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a tensor that is not plain (quantized or a subclass) is cut into several chunks (got 2 chunks)
+    hint: leave the key out with --exclude
+    """
+    data_pkl(c, call("os.system", "touch executed"))
+
+
+# ---- objects
+
+
+@case("blob_not_archive")
+def an_object_that_is_no_archive(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the byte item is not a torch.save archive
+    """
+    c.item("step").data = pickle.dumps(17)
+
+
+@case("blob_big_endian")
+def a_big_endian_tensor_in_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the byte item holds tensors in big-endian order
+    hint: leave the key out with --exclude
+    """
+    c.item("step").data = tensor_item([1], (1,))
+    c.item("step").data["byteorder"].data = b"big"
+
+
+@case("item_no_record")
+def an_object_that_names_a_missing_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the item lacks a record (got data/../0)
+    """
+    c.item("step").data = tensor_item([1], (1,), stored=storage(key="../0", count=1))
+
+
+@case("pickle_memo_unset")
+def an_object_with_a_dangling_memo(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5de: tensor 'step': a pickle memo slot is read before it is filled (got slot 7)
+    """
+    c.item("step").data = archive(dump(Op(pickle.BINGET + b"\7"), 2))
+
+
+@case("over_limit")
+def an_object_nested_100000_deep(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x9c6: tensor 'step': a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    """
+    c.item("step").data = archive(dump(Op(pickle.MARK * 100000 + op(None) + pickle.TUPLE * 100000), 2))
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def os_system_in_an_object_is_copied_and_not_called(c):
+    """
+    """
+    c.item("step").data = archive(dump(call("os.system", "touch executed"), 2))
+
+
+# ---- zstd
+
+
+def compressed(c, key, data):
+    c.item(key).data = data
+    c.item(key).fields["transform_descriptors"] = ["stream.zstd/1"]
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def a_whole_zstd_stream_is_fine(c):
+    """
+
+    """
+    compressed(c, "model.w", zstd(tensor_item(SIX, (2, 3)).bytes()))
+
+
+@case("zstd_broken")
+def no_zstd_stream(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the zstd stream is damaged (got Unknown frame descriptor)
+    """
+    compressed(c, "model.w", tensor_item(SIX, (2, 3)).bytes())
+
+
+@case("zstd_truncated")
+def a_zstd_stream_cut_short(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x2b3: tensor 'model.w': the zstd stream ends in the middle of a frame
+    """
+    compressed(c, "model.w", zstd(tensor_item(SIX, (2, 3)).bytes())[:-100])
+
+
+@case("zstd_window")
+def a_zstd_window_of_gibibytes(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the zstd stream needs a larger window than is allowed (got more than 128 MiB)
+    """
+    compressed(c, "model.w", zstd(b"x", window=22))
+
+
+@case("zstd_too_large")
+def a_zstd_bomb_for_a_tensor(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x20a: tensor 'model.w': the zstd stream holds more bytes than belong there
+    """
+    compressed(c, "model.w", zstd(*[(b"\0", 1 << 17)] * 80000))
+
+
+@case("memory_cap", "consolidate ckpt out.pt --max-memory 48MiB", exit=4)
+def a_zstd_bomb_for_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the work does not fit --max-memory (got an object that takes more than what is left)
+    hint: give a larger --max-memory, or leave the key out with --exclude
+    """
+    compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))
+
+
+@case("crc_mismatch")
+def a_wrong_crc_inside_zstd(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 00000007)
+    hint: the bytes were damaged after they were written
+    """
+    item = tensor_item(SIX, (2, 3))
+    item["data/0"].crc = 7
+    compressed(c, "model.w", zstd(item.bytes()))

@@ -1,0 +1,344 @@
+"""`.metadata` as objects: fields, numbers, keys, boxes. The pickle itself is well formed."""
+import pickle
+
+from recipes import METADATA, Op, Pairs, Size, Tensor, call, case, glob, new, op, properties
+
+COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
+
+
+@case("metadata_field")
+def no_state_dict_metadata(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x4be: a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: None, expected a dict)
+    """
+    c.fields["state_dict_metadata"] = None
+
+
+@case("metadata_field")
+def no_storage_data(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x582: a field of the metadata is missing or is not what it should be (got Metadata.storage_data: None, expected a dict)
+    """
+    c.fields["storage_data"] = None
+
+
+@case("metadata_field")
+def a_key_that_is_no_text(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xa9e: a field of the metadata is missing or is not what it should be (got a key of Metadata.state_dict_metadata: 7, expected text)
+    """
+    c.tensors[op(7)] = Tensor((1,), [])
+
+
+@case("metadata_field")
+def a_key_with_a_dict_for_its_tensor(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x4cf: tensor 'model.w': a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
+    """
+    c.fields["state_dict_metadata"] = {"model.w": {}}
+
+
+@case("metadata_field")
+def chunks_that_are_no_list(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x1ac: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.chunks: text 'all', expected a list)
+    """
+    c.tensors["model.w"].fields["chunks"] = "all"
+
+
+@case("metadata_field")
+def a_chunk_that_is_a_tuple(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x1c1: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.chunks: tuple, expected ChunkStorageMetadata)
+    """
+    c.tensors["model.w"].chunks = [op(((0, 0), (4, 3)))]
+
+
+@case("metadata_field")
+def a_dtype_from_another_library(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x173: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorProperties.dtype: numpy.float32, expected a dtype of torch)
+    """
+    c.tensors["model.w"].dtype = "numpy.float32"
+
+
+@case("metadata_field")
+def properties_of_os_system(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x21c: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.properties: os.system, expected TensorProperties)
+    """
+    c.tensors["model.w"].fields["properties"] = call("os.system", "touch executed")
+
+
+@case("metadata_field")
+def a_file_name_that_is_a_number(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x64c: tensor 'model.w': a field of the metadata is missing or is not what it should be (got _StorageInfo.relative_path: 7, expected text)
+    """
+    c.item("model.w").fields["relative_path"] = 7
+
+
+@case("metadata_field")
+def a_transform_that_is_a_number(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x67a: tensor 'model.w': a field of the metadata is missing or is not what it should be (got _StorageInfo.transform_descriptors: 1, expected text)
+    """
+    c.item("model.w").fields["transform_descriptors"] = [1]
+
+
+@case("metadata_number")
+def a_negative_size(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2c3: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got TensorStorageMetadata.size with -3, expected 0 or more)
+    """
+    c.tensors["model.w"].size = (4, -3)
+
+
+@case("metadata_number")
+def a_size_that_is_text(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x198: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got torch.Size with text '4', expected integers)
+    """
+    c.tensors["model.w"].size = ("4", 3)
+
+
+@case("metadata_number")
+def a_size_of_100_bits(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x1a1: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got torch.Size with an integer of 13 bytes, expected integers)
+    """
+    c.tensors["model.w"].size = (1 << 100, 3)
+
+
+@case("metadata_number")
+def a_negative_chunk_offset(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x232: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got ChunkStorageMetadata.offsets with -1, expected 0 or more)
+    """
+    c.tensors["model.w"].chunks[0] = ((-1, 0), (3, 3))
+
+
+@case("metadata_number")
+def a_negative_item_offset(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x658: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got _StorageInfo.offset -1, expected an integer, 0 or more)
+    """
+    c.item("model.w").fields["offset"] = -1
+
+
+@case("metadata_number")
+def an_item_length_that_is_a_float(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x65c: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got _StorageInfo.length a float, expected an integer, 0 or more)
+    """
+    c.item("model.w").fields["length"] = Op(pickle.BINFLOAT + bytes(8))
+
+
+@case("metadata_rank")
+def a_chunk_of_another_rank(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2b9: tensor 'model.w': a chunk in the metadata has another number of dimensions than its tensor (got chunk 1 of 1 dimensions, expected 2)
+    """
+    c.tensors["model.w"].chunks[1] = ((2,), (2,))
+
+
+@case("metadata_rank")
+def a_chunk_with_more_sizes_than_offsets(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2c5: tensor 'model.w': a chunk in the metadata has another number of dimensions than its tensor (got 3 sizes, expected 2 as offsets)
+    """
+    c.tensors["model.w"].chunks[1] = ((2, 0), (2, 3, 1))
+
+
+@case("over_limit")
+def a_tensor_of_65_dims(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2d2: tensor 'model.w': a number in the file is over the limit (got torch.Size of more numbers, expected at most 64)
+    """
+    c.tensors["model.w"].size = (1,) * 65
+
+
+@case("over_limit")
+def a_hundred_transforms(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xd7d: tensor 'model.w': a number in the file is over the limit (got more transforms of an item, expected at most 16)
+    """
+    c.item("model.w").fields["transform_descriptors"] = ["stream.zstd/1"] * 100
+
+
+@case("number_overflow")
+def sizes_whose_product_overflows(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a size overflows 64 bits (got 4 * 4611686018427387904)
+    """
+    c.tensors["model.w"] = Tensor((1 << 62, 1 << 62), [])
+
+
+@case("number_overflow")
+def bytes_that_overflow(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a size overflows 64 bits (got 4 * 9223372036854775807)
+    """
+    c.tensors["model.w"] = Tensor(((1 << 63) - 1, 3), [])
+
+
+@case("metadata_key_twice")
+def a_key_twice(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the metadata holds a key twice
+    """
+    tensor = c.tensors["model.b"].op()
+    c.fields["state_dict_metadata"] = Pairs([("model.b", tensor), ("model.b", tensor)])
+
+
+@case("metadata_key_twice")
+def a_key_that_is_tensor_and_object(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the metadata holds a key twice
+    """
+    blob = Op(glob(METADATA + "BytesStorageMetadata") + pickle.EMPTY_TUPLE + pickle.NEWOBJ)
+    c.fields["state_dict_metadata"] = Pairs([("model.b", c.tensors["model.b"].op()), ("model.b", blob)])
+
+
+@case("chunk_outside")
+def a_chunk_past_its_tensor(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 3 + 2, expected at most 4)
+    """
+    c.tensors["model.w"].chunks[1] = ((3, 0), (2, 3))
+
+
+@case("chunk_outside")
+def a_chunk_whose_end_overflows(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 9223372036854775807 + 2, expected at most 4)
+    """
+    c.tensors["model.w"].chunks[1] = (((1 << 63) - 1, 0), (2, 3))
+
+
+@case("item_twice")
+def two_items_for_one_chunk(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': storage_data names two items for one chunk
+    """
+    c.items.append(c.item("model.w", 1))
+
+
+@case("item_twice")
+def two_items_for_one_object(c):
+    """
+    dcpctl: ckpt: tensor 'step': storage_data names two items for one chunk
+    """
+    c.items.append(c.item("step"))
+
+
+@case("metadata_foreign_storage")
+def storage_data_of_another_writer(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x5c5: the checkpoint was written by a storage writer whose records are not understood (got text 'model.w', expected MetadataIndex)
+    """
+    c.fields["storage_data"] = Pairs([("model.w", new("my.storage.Record", {"url": "s3://bucket/key"}))])
+
+
+@case("metadata_foreign_storage")
+def storage_records_of_another_class(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x629: tensor 'model.w': the checkpoint was written by a storage writer whose records are not understood (got os.system, expected _StorageInfo)
+    """
+    index = new(METADATA + "MetadataIndex", {"fqn": "model.w", "index": 0, "offset": Size((0, 0))})
+    c.fields["storage_data"] = Pairs([(index, call("os.system", "touch executed"))])
+
+
+@case("dtype_unknown", "consolidate ckpt out.pt")
+def a_dtype_that_is_not_known_yet(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': this dtype is not known (got float2_e1m0)
+    hint: leave the key out with --exclude
+    """
+    c.tensors["model.w"].dtype = "torch.float2_e1m0"
+
+
+@case("dtype_unknown", "consolidate ckpt out.pt")
+def a_sparse_tensor(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': this dtype is not known (got float32 (not strided))
+    hint: leave the key out with --exclude
+    """
+    c.tensors["model.w"].layout = "torch.sparse_coo"
+
+
+@case("transform_unknown", "consolidate ckpt out.pt")
+def a_transform_that_is_not_known(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the item is stored under a transform that is not known (got stream.rot13/1, expected stream.zstd/1)
+    hint: leave the key out with --exclude
+    """
+    c.item("model.w").fields["transform_descriptors"] = ["stream.rot13/1"]
+
+
+@case("transform_unknown", "consolidate ckpt out.pt")
+def zstd_twice(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the item is stored under a transform that is not known (got 2 transforms in a row)
+    hint: leave the key out with --exclude
+    """
+    c.item("model.w").fields["transform_descriptors"] = ["stream.zstd/1", "stream.zstd/1"]
+
+
+@case("metadata_not_dcp")
+def properties_as_the_root(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xca: the pickle is not the metadata of a distributed checkpoint (got torch.distributed.checkpoint.metadata.TensorProperties, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.root = properties()
+
+
+@case("path_conflict", "consolidate ckpt out.pt")
+def a_path_that_is_a_dict_and_a_list(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the paths of the planner data contradict each other
+    hint: leave one of the keys out with --exclude
+    """
+    c.paths = {"model.w": ("model", "w"), "model.b": ("model", 0), "step": ("step",)}
+
+
+@case("path_conflict", "consolidate ckpt out.pt")
+def a_path_through_a_tensor(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the paths of the planner data contradict each other
+    hint: leave one of the keys out with --exclude
+    """
+    c.paths = {"model.w": ("model",), "model.b": ("model", "b"), "step": ("step",)}
+
+
+@case("keys_collide", "consolidate ckpt out.pt", exit=2)
+def two_keys_with_one_path(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got model.b)
+    """
+    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w"), "step": ("step",)}
+
+
+@case("over_limit", "consolidate ckpt out.pt")
+def a_list_with_10_to_the_18_holes(c):
+    """
+    dcpctl: ckpt: a number in the file is over the limit (got a list position of 1000000000000000000, expected at most 1048576 holes)
+    """
+    c.paths["model.w"] = ("list", 10**18)
+
+
+@case("over_limit", "consolidate ckpt out.pt")
+def a_path_of_5000_components(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a number in the file is over the limit (got 5000 path components, expected 1000)
+    """
+    c.paths["model.w"] = ("a",) * 5000
+
+
+@case("tensor_hole", "consolidate ckpt out.pt")
+def terminal_codes_in_the_name_of_a_broken_tensor(c):
+    r"""
+    dcpctl: ckpt: tensor 'model.\x1b]0;owned\x07\u{202e}w\xff\x0d\x0a': the chunks of the tensor leave a hole (got [1:2] in no chunk)
+    hint: torch would load garbage there; leave the key out with --exclude
+    """
+    c.tensors["model.\x1b]0;owned\x07\u202ew\udcff\r\n"] = Tensor((2,), [((0,), (1,))])

@@ -1,0 +1,279 @@
+"""`.metadata` as a pickle: opcodes, lengths, stack, memo. Nothing in it is ever called."""
+import pickle
+import struct
+
+from recipes import METADATA, Op, Size, Tensor, call, case, chunk, dump, glob, new, op
+
+COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
+PROTO4 = b"\x80\x04"
+
+
+@case("pickle_no_stop")
+def empty_file(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x0: the pickle ends before its STOP
+    """
+    c.metadata = b""
+
+
+@case("pickle_no_stop")
+def cut_before_stop(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x953: the pickle ends before its STOP
+    """
+    c.metadata = c.pickle()[:-1]
+
+
+@case("pickle_truncated")
+def cut_inside_an_opcode(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x947: the pickle ends inside an opcode (got 2 bytes left, expected 5 for BINUNICODE)
+    """
+    c.metadata = c.pickle()[:-6]
+
+
+@case("pickle_truncated")
+def a_length_past_the_end(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: the pickle ends inside an opcode (got 5 bytes left, expected 4294967295 for BINUNICODE)
+    """
+    c.metadata = PROTO4 + pickle.BINUNICODE + struct.pack("<I", 0xFFFFFFFF) + b"short"
+
+
+@case("pickle_truncated")
+def a_64_bit_length_past_the_end(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: the pickle ends inside an opcode (got 5 bytes left, expected 4611686018427387904 for BINUNICODE8)
+    """
+    c.metadata = PROTO4 + pickle.BINUNICODE8 + struct.pack("<Q", 1 << 62) + b"short"
+
+
+@case("pickle_truncated")
+def a_giant_integer(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: the pickle ends inside an opcode (got 101 bytes left, expected 2147483647 for LONG4)
+    """
+    c.metadata = PROTO4 + pickle.LONG4 + struct.pack("<i", 0x7FFFFFFF) + b"\1" * 100 + pickle.STOP
+
+
+@case("pickle_negative_length")
+def a_negative_integer_length(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: a length in the pickle is negative (got -1)
+    """
+    c.metadata = PROTO4 + pickle.LONG4 + struct.pack("<i", -1) + pickle.STOP
+
+
+@case("pickle_frame")
+def a_frame_longer_than_the_file(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: a pickle frame is longer than the rest of the pickle (got 1099511627776 bytes, expected at most 2)
+    """
+    c.metadata = PROTO4 + pickle.FRAME + struct.pack("<Q", 1 << 40) + pickle.NONE + pickle.STOP
+
+
+@case("pickle_unknown_opcode")
+def an_unknown_opcode(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: not a pickle opcode (got 0xff)
+    """
+    c.metadata = PROTO4 + b"\xff" + pickle.STOP
+
+
+@case("pickle_unknown_opcode")
+def a_text_file(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x0: not a pickle opcode (got 0x76)
+    """
+    c.metadata = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 1528\n"
+
+
+@case("pickle_refused_opcode")
+def an_opcode_that_loads_by_code(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: a pickle opcode that torch never writes (got EXT1)
+    """
+    c.metadata = PROTO4 + pickle.EXT1 + b"\1" + pickle.STOP
+
+
+@case("pickle_protocol")
+def a_protocol_of_the_future(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x0: a pickle protocol that does not exist (got 6, expected at most 5)
+    """
+    c.metadata = dump(op(None), protocol=6)
+
+
+@case("pickle_underflow")
+def stop_without_a_value(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: too few values on the pickle's stack (got 0 values, expected 1 for STOP)
+    """
+    c.metadata = PROTO4 + pickle.STOP
+
+
+@case("pickle_underflow")
+def reduce_without_arguments(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xe: too few values on the pickle's stack (got 1 value, expected 2 for REDUCE)
+    """
+    c.metadata = dump(Op(glob("torch.Size") + pickle.REDUCE))
+
+
+@case("pickle_no_mark")
+def a_tuple_without_its_mark(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x7: no mark on the pickle's stack (got TUPLE)
+    """
+    c.metadata = dump(Op(op(1) + pickle.TUPLE))
+
+
+@case("pickle_operand")
+def append_to_a_number(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode meets a value that it cannot take (got 1 for APPEND, expected a list)
+    """
+    c.metadata = dump(Op(op(1) + op(2) + pickle.APPEND))
+
+
+@case("pickle_operand")
+def a_key_without_a_value(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode meets a value that it cannot take (got an odd number of values for SETITEMS, expected keys and values)
+    """
+    c.metadata = dump(Op(pickle.EMPTY_DICT + pickle.MARK + op("key") + pickle.SETITEMS))
+
+
+@case("pickle_operand")
+def a_global_named_by_numbers(c):
+    """
+    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode meets a value that it cannot take (got 1 for STACK_GLOBAL, expected a module's name)
+    """
+    c.metadata = dump(Op(op(1) + op(2) + pickle.STACK_GLOBAL))
+
+
+@case("pickle_memo_unset")
+def a_dangling_memo(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2: a pickle memo slot is read before it is filled (got slot 7)
+    """
+    c.metadata = dump(Op(pickle.BINGET + b"\x07"))
+
+
+@case("over_limit")
+def a_memo_slot_of_gigabytes(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x3: a number in the file is over the limit (got memo slot 4000000000, expected below 256)
+    """
+    c.metadata = dump(Op(op(None) + pickle.LONG_BINPUT + struct.pack("<I", 4000000000) + pickle.LONG_BINGET + struct.pack("<I", 4000000000)))
+
+
+@case("over_limit")
+def marks_nested_a_million_deep(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x3ea: a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    """
+    c.metadata = dump(Op(pickle.MARK * 1000000 + op(None) + pickle.TUPLE * 1000000))
+
+
+@case("metadata_not_dcp")
+def lists_nested_200000_deep(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x61a81: the pickle is not the metadata of a distributed checkpoint (got list, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.metadata = dump(Op(pickle.EMPTY_LIST * 200000 + pickle.APPEND * 199999))
+
+
+@case("metadata_not_dcp")
+def a_list_that_holds_itself(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x7: the pickle is not the metadata of a distributed checkpoint (got list, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.metadata = dump(Op(pickle.EMPTY_LIST + pickle.MEMOIZE + pickle.BINGET + b"\0" + pickle.APPEND))
+
+
+@case("over_limit")
+def a_billion_chunks_by_sharing_one_list(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x33d06: tensor 't35': a number in the file is over the limit (got lists that are shared and add up to more values, expected at most 3560316)
+    """
+    chunks = Op(pickle.EMPTY_LIST + pickle.MARK + chunk(Size((0,)), Size((1,))) + pickle.BINPUT + b"\0")
+    chunks = Op(chunks + (pickle.BINGET + b"\0") * 100000 + pickle.APPENDS + pickle.BINPUT + b"\1")
+    c.tensors = {"t0": Tensor((1,), [], fields={"chunks": chunks})}
+    for n in range(1, 10000):
+        c.tensors[f"t{n}"] = Tensor((1,), [], fields={"chunks": Op(pickle.BINGET + b"\1")})
+
+
+@case("metadata_not_dcp")
+def a_persistent_id(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x9: the pickle is not the metadata of a distributed checkpoint (got a persistent id: text 'id', expected a pickle without them)
+    """
+    c.metadata = dump(Op(op("id") + pickle.BINPERSID))
+
+
+@case("metadata_not_dcp")
+def another_programs_pickle(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x21: the pickle is not the metadata of a distributed checkpoint (got dict, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.root = op({"model": [1, 2, 3]})
+
+
+@case("metadata_not_dcp")
+def metadata_that_never_got_its_fields(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x34: the pickle is not the metadata of a distributed checkpoint (got torch.distributed.checkpoint.metadata.Metadata, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.root = Op(glob(METADATA + "Metadata") + pickle.EMPTY_TUPLE + pickle.NEWOBJ)
+
+
+@case("metadata_not_dcp")
+def metadata_inside_metadata(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x964: the pickle is not the metadata of a distributed checkpoint (got a second Metadata object, expected one)
+    """
+    c.fields["planner_data"] = new(METADATA + "Metadata", {"state_dict_metadata": {}, "storage_data": {}})
+
+
+@case("metadata_not_dcp")
+def os_system_in_place_of_the_metadata(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x23: the pickle is not the metadata of a distributed checkpoint (got os.system, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.root = call("os.system", "touch executed")
+
+
+@case("metadata_not_dcp")
+def eval_in_place_of_the_metadata(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x2e: the pickle is not the metadata of a distributed checkpoint (got builtins.eval, expected torch.distributed.checkpoint.metadata.Metadata with its fields)
+    """
+    c.root = call("builtins.eval", "open('executed', 'w')")
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def os_system_in_a_field_that_is_not_used(c):
+    """
+    """
+    c.fields["storage_meta"] = call("os.system", "touch executed")
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def eval_reached_through_getattr_in_the_planner_data(c):
+    """
+    """
+    builtins = Op(call("builtins.__import__", "builtins"))
+    evil = Op(glob("builtins.getattr") + op((builtins, "eval")) + pickle.REDUCE + op(("open('executed', 'w')",)) + pickle.REDUCE)
+    c.paths = {"model.w": evil}
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def a_list_that_doubles_forty_times(c):
+    """
+    """
+    lists = Op(pickle.EMPTY_LIST + pickle.BINPUT + b"\0")
+    for n in range(40):
+        last = pickle.BINGET + bytes([n])
+        lists = Op(lists + pickle.POP + pickle.EMPTY_LIST + pickle.MARK + last + last + pickle.APPENDS + pickle.BINPUT + bytes([n + 1]))
+    c.fields["planner_data"] = {"model.w": lists}

@@ -1,0 +1,207 @@
+"""Outputs: what exists, what cannot be written, what does not fit."""
+import fcntl
+import os
+
+from recipes import Tensor, case, tensor_item
+
+COMMANDS = ["consolidate ckpt out.pt"]
+
+
+def beside(c, name, text="the old output"):
+    path = c.folder.parent / name
+    path.write_text(text)
+    return path
+
+
+@case("output_exists", exit=2)
+def an_output_that_exists(c):
+    """
+    dcpctl: out.pt: the output exists (got a file)
+    hint: give another name, or --force to replace it when the new one is complete
+    """
+    beside(c, "out.pt")
+
+
+@case("output_exists", exit=2)
+def an_output_that_is_a_link_to_nowhere(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: out.pt: the output exists
+    hint: give another name, or --force to replace it when the new one is complete
+    """
+    (c.folder.parent / "out.pt").symlink_to("nowhere")
+
+
+@case("output_exists", "consolidate ckpt out --max-shard-size 1MB", exit=2)
+def an_output_folder_that_is_not_empty(c):
+    """
+    dcpctl: out: the output exists (got a folder that is not empty)
+    hint: give another name, or --force to replace it when the new one is complete
+    """
+    (c.folder.parent / "out").mkdir()
+    beside(c, "out/notes.txt")
+
+
+@case("output_exists", "consolidate ckpt out.pt --force", exit=2)
+def an_output_that_is_a_folder(c):
+    """
+    dcpctl: out.pt: the output exists (got a folder)
+    hint: give another name
+    """
+    (c.folder.parent / "out.pt").mkdir()
+
+
+@case("output_busy", exit=2)
+def an_output_that_somebody_writes(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: out.pt: another dcpctl is writing this output
+    hint: wait for it, or give another name
+    """
+    lock = open(beside(c, ".out.pt.dcpctl-lock", ""), "rb")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+@case("output_in_source", "consolidate ckpt ckpt --max-shard-size 1MB --force", exit=2)
+def an_output_that_is_the_checkpoint(c):
+    """
+    dcpctl: ckpt: the output would replace the source checkpoint
+    hint: give another name
+    """
+
+
+@case("output_exists", "consolidate ckpt . --max-shard-size 1MB --force", exit=2)
+def an_output_that_holds_the_checkpoint(c):
+    """
+    dcpctl: .: the output exists (got a folder that is not empty)
+    hint: give another name
+    """
+
+
+@case("io_create", "consolidate ckpt no/such/out.pt", exit=4)
+def a_folder_that_is_not_there(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: no/such/out.pt: cannot be created (got no folder 'no/such')
+    """
+
+
+@case("io_create", "consolidate ckpt ckpt/.metadata/out.pt", exit=4)
+def a_file_where_the_folder_should_be(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/.metadata/out.pt: cannot be created (got no folder but a file at 'ckpt/.metadata')
+    """
+
+
+@case("io_create", "consolidate ckpt closed/out.pt", exit=4, user="nobody")
+def a_folder_that_cannot_be_written(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: closed/.out.pt.dcpctl-lock: cannot be created (got Permission denied)
+    """
+    (c.folder.parent / "closed").mkdir(mode=0o555)
+
+
+@case("io_open", "inspect ckpt", "consolidate ckpt out.pt", exit=4, user="nobody")
+def metadata_that_cannot_be_read(c):
+    """
+    dcpctl: ckpt/.metadata: cannot be opened (got Permission denied)
+    """
+    c.write()
+    (c.folder / ".metadata").chmod(0)
+
+
+@case("io_open", exit=4, user="nobody")
+def a_data_file_that_cannot_be_read(c):
+    """
+    dcpctl: ckpt/__1_0.distcp: cannot be opened (got Permission denied)
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").chmod(0)
+
+
+@case("io_list", "inspect closed", exit=4, user="nobody")
+def a_folder_that_cannot_be_listed(c):
+    """
+    dcpctl: closed: cannot be listed (got Permission denied)
+    """
+    (c.folder.parent / "closed").mkdir(mode=0o311)
+
+
+@case("io_write", exit=4, limits={"FSIZE": 500})
+def a_limit_on_the_size_of_files(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: .out.pt.dcpctl-partial: cannot be written (got File too large)
+    """
+
+
+@case("io_write", "inspect ckpt", exit=4, stdout="/dev/full")
+def a_full_disk_under_stdout(c):
+    """
+    dcpctl: standard output: cannot be written (got No space left on device)
+    """
+
+
+@case("memory_out", "inspect ckpt", "consolidate ckpt out.pt", exit=4, limits={"AS": 1 << 30})
+def metadata_larger_than_the_address_space(c):
+    """
+    dcpctl: out of memory
+    """
+    c.write()
+    os.truncate(c.folder / ".metadata", 4 << 30)
+
+
+@case("memory_cap", "consolidate ckpt out.pt --max-memory 1MiB", exit=4)
+def too_little_memory(c):
+    """
+    dcpctl: ckpt: the work does not fit --max-memory (got 1.0 MiB, expected N MiB or more)
+    hint: give --max-memory NMiB
+    """
+
+
+@case("no_dtype_in_output", "consolidate ckpt out.safetensors")
+def a_dtype_that_safetensors_lacks(c):
+    """
+    dcpctl: ckpt: safetensors has no form for some tensors (got model.b (complex128))
+    hint: leave them out with --exclude, or write a .pt file
+    """
+    c.tensors["model.b"].dtype = "torch.complex128"
+
+
+@case("nothing_selected", "consolidate ckpt out.safetensors --key step", exit=2)
+def objects_only_for_safetensors(c):
+    """
+    dcpctl: ckpt: no key is left after selection (got no tensor)
+    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    """
+
+
+@case("keys_collide", "consolidate ckpt out.safetensors --root a", exit=2)
+def two_keys_of_one_name_without_their_root(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got x.y)
+    """
+    c.paths.update({"model.w": ("a", "x.y"), "model.b": ("a", "x", "y")})
+
+
+@case("safetensors_bad_name", "consolidate ckpt out.safetensors")
+def a_name_that_is_no_text(c):
+    r"""
+    dcpctl: tensor 'w\xff': safetensors cannot hold this name (got text that is not UTF-8)
+    """
+    c.tensors["w\udcff"] = c.tensors.pop("model.b")
+    c.item("model.b").key = "w\udcff"
+    c.paths = None
+
+
+@case("safetensors_bad_name", "consolidate ckpt out.safetensors")
+def a_tensor_named_as_the_header_of_safetensors(c):
+    """
+    dcpctl: tensor '__metadata__': safetensors cannot hold this name (got the header's own name)
+    """
+    c.tensors["__metadata__"] = c.tensors.pop("model.b")
+    c.item("model.b").key = "__metadata__"
+    c.paths = None
