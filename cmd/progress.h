@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "base/ticker.h"
+#include "base/workers.h"
 #include "context.h"
 #include "exec/execute.h"
 

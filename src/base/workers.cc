@@ -1,12 +1,15 @@
 #include "base/workers.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/problem.h"
@@ -77,5 +80,28 @@ void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop,
 }
 
 unsigned default_workers() { return std::clamp(std::thread::hardware_concurrency(), 4u, 16u); }
+
+struct Ticker::State {
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool done = false;
+  std::thread thread;
+};
+
+Ticker::Ticker(uint64_t interval_ms, std::function<void()> tick) : state_(std::make_unique<State>()) {
+  state_->thread = std::thread([&s = *state_, interval_ms, tick = std::move(tick)] {
+    std::unique_lock lock(s.mutex);
+    while (!s.wake.wait_for(lock, std::chrono::milliseconds(interval_ms), [&] { return s.done; })) tick();
+  });
+}
+
+Ticker::~Ticker() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->done = true;
+  }
+  state_->wake.notify_all();
+  state_->thread.join();
+}
 
 }  // namespace dcp

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 namespace dcp {
 
@@ -15,6 +16,18 @@ using StopFlag = std::atomic<int>;
 // messages are repeatable. When `stop` becomes non-zero: throws `interrupted` (SIGINT) or `terminated` (else) after the running
 // ordinals are done. Blocks until all threads are joined.
 void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop, const std::function<void(unsigned worker, uint64_t ordinal)>& fn);
+
+// Calls a function at intervals from a thread of its own until destroyed: for progress displays.
+class Ticker {
+ public:
+  // The first call comes after one interval. `tick` must not throw.
+  Ticker(uint64_t interval_ms, std::function<void()> tick);
+  ~Ticker();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // clamp(cores, 4, 16): below 4 a single slow read would stall all; above 16 disks gain nothing.
 unsigned default_workers();

@@ -19,6 +19,9 @@ for room in ["plan", "exec", "ranks"]:
     MAY_INCLUDE[room].add("kernels")
 MAY_INCLUDE["cmd"] |= {"kernels", "staging"}
 
+# Kernels work on elements; the table of dtypes includes nothing itself.
+DTYPE_TABLE = {("kernels", "format/dtype.h")}
+
 MAX_LINES = 600
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
@@ -60,7 +63,7 @@ def check(root):
         text_seen = text
         for include in INCLUDE.finditer(text):
             other = include.group(1).split("/")[0] if "/" in include.group(1) else room
-            if other in MAY_INCLUDE and other not in MAY_INCLUDE[room]:
+            if other in MAY_INCLUDE and other not in MAY_INCLUDE[room] and (room, include.group(1)) not in DTYPE_TABLE:
                 complain(include.start(1), f"{room} includes {include.group(1)}, but may include only {', '.join(sorted(MAY_INCLUDE[room]))}")
             if room != "cmd" and include.group(1) in ("iostream", "print"):
                 complain(include.start(1), f"<{include.group(1)}> in src/: only cmd/ prints")
@@ -84,7 +87,7 @@ def self_test():
     }
     bad = [
         ({"src/base/a.h": '#include "pickle/a.h"\n'}, "src/base/a.h:1: base includes pickle/a.h"),
-        ({"src/kernels/a.cc": '\n#include "format/dtype.h"\n'}, "src/kernels/a.cc:2: kernels includes format/dtype.h"),
+        ({"src/kernels/a.cc": '\n#include "format/zip.h"\n'}, "src/kernels/a.cc:2: kernels includes format/zip.h"),
         ({"src/exec/a.cc": '#include "ranks/a.h"\n'}, "src/exec/a.cc:1: exec includes ranks/a.h"),
         ({"src/exec/a.cc": "/* two\nlines */ std::thread t;\n"}, "src/exec/a.cc:2: std::thread: threads"),
         ({"cmd/a.cc": "auto f = std::async(g);\n"}, "cmd/a.cc:1: std::async: threads"),

@@ -100,3 +100,18 @@ TEST_CASE("the default number of workers is bounded") {
 
 }  // namespace
 }  // namespace dcp
+
+TEST_CASE("a ticker ticks until it is destroyed, and not before one interval") {
+  std::atomic<int> ticks{0};
+  {
+    const Ticker slow(60'000, [&] { ++ticks; });  // destroyed long before
+  }
+  CHECK(ticks == 0);
+  {
+    const Ticker fast(1, [&] { ++ticks; });
+    while (ticks < 3) std::this_thread::yield();
+  }
+  const int after = ticks;
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(ticks == after);
+}
