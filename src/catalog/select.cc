@@ -148,8 +148,10 @@ std::string joined(std::span<const PathPart> path) {
 
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   Selection s;
+  // Keys are the first strings that a catalog interns; what follows is other text.
+  const auto is_key = [&](const std::string& text) { return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size(); };
   for (const KeyRule& r : options.rules)
-    if (r.kind == KeyRule::Kind::kKey && !catalog.strings.find(r.text)) fail(ProblemId::key_missing, {.path = catalog.path}, r.text);
+    if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail(ProblemId::key_missing, {.path = catalog.path}, r.text);
   for (int64_t id : catalog.order) {
     Entry e{.id = id, .key = {}};
     if (!kept_by(options.rules, std::string(source_key(catalog, e)))) {

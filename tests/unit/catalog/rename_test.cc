@@ -8,80 +8,76 @@
 
 using namespace dcp;
 using namespace dcp::test;
+using Lines = std::vector<std::string>;
 
 namespace {
 
-Catalog catalog_of(const std::vector<std::vector<std::string>>& paths) {
+// "key = path" of tensors whose paths are these, named by joining them.
+Lines names(const std::vector<Lines>& paths, const SelectOptions& options) {
   MadeCheckpoint made;
-  for (const auto& path : paths) {
+  for (const Lines& path : paths) {
     std::string key;
-    for (const std::string& part : path) key += (key.empty() ? "" : ".") + (part.starts_with('#') ? part.substr(1) : part);
-    made.blobs.push_back({.key = key, .pickle = {}});
-    made.blobs.back().path = path;
+    for (const std::string& p : path) key += (key.empty() ? "" : ".") + p.substr(p.starts_with('#'));
+    made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}, .path = path});
   }
-  return build_catalog(made.content(), "ckpt", "ckpt");
-}
-
-// Final keys with their paths: "a.b = a|b".
-std::vector<std::string> names(const Catalog& catalog, const SelectOptions& options) {
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
   const Selection s = select_keys(catalog, options);
-  std::vector<std::string> out;
+  Lines lines;
   for (const Entry& e : s.entries) {
-    std::string text = std::string(e.key) + " =";
-    for (const PathPart& p : s.path(e)) text += (text.ends_with('=') ? " " : "|") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
-    out.push_back(text);
+    std::string path;
+    for (const PathPart& p : s.path(e)) path += (path.empty() ? "" : "/") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
+    lines.push_back(std::string(e.key) + " = " + path);
   }
-  return out;
-}
-std::string renamed(const std::vector<std::string>& path, std::vector<RenameRule> rules) {
-  return names(catalog_of({path}), {.renames = std::move(rules)}).front();
+  return lines;
 }
 
 }  // namespace
 
-TEST_CASE("prefixes of wrappers go wherever they stand as a component") {
-  CHECK(without_wrappers("_orig_mod.layers.0._checkpoint_wrapped_module.w") == "layers.0.w");
-  CHECK(without_wrappers("module.module._fsdp_wrapped_module.w") == "w");
+TEST_CASE("prefixes of wrappers") {
+  CHECK(without_wrappers("_orig_mod.layers.0.w") == "layers.0.w");
+  CHECK(without_wrappers("layers._fsdp_wrapped_module._checkpoint_wrapped_module.w") == "layers.w");
+  CHECK(without_wrappers("module._orig_mod.module.w") == "w");
+  CHECK(without_wrappers("layers.module.w") == "layers.module.w");  // DDP wraps the whole
   CHECK(without_wrappers("my_orig_mod.w") == "my_orig_mod.w");
-  CHECK(without_wrappers("layers.module.w") == "layers.module.w");  // DDP's prefix stands at the start only
-  CHECK(without_wrappers("module") == "module");
-  CHECK(without_wrappers("_orig_mod._orig_mod.w") == "w");
+  CHECK(without_wrappers("a._orig_mod._orig_mod.w") == "a.w");
+  CHECK(without_wrappers("module.") == "module.");
+  CHECK(without_wrappers("").empty());
 }
 
-TEST_CASE("--clean-fqns keeps the components of the path") {
-  const Catalog c = catalog_of({{"model", "module.w"}, {"optim", "state", "_orig_mod.w", "exp_avg"}});
-  CHECK(names(c, {.clean_fqns = true}) == std::vector<std::string>{"model.w = model|w", "optim.state.w.exp_avg = optim|state|w|exp_avg"});
-  const Selection s = select_keys(c, {});
+TEST_CASE("cleaned names keep their nesting") {
+  CHECK(names({{"model", "_orig_mod.w"}, {"model", "b"}}, {.clean_fqns = true}) == Lines{"model.w = model/w", "model.b = model/b"});
+  CHECK(error_line([] { names({{"model", "_orig_mod.w"}, {"model", "w"}}, {.clean_fqns = true}); }) ==
+        "ckpt: tensor 'model.w': two keys have the same name in the output (got model.w)");
+}
+
+TEST_CASE("regular expressions, one after the other, then the map of whole names") {
+  const std::vector<Lines> paths{{"model", "layers", "w0"}, {"model", "layers", "#1"}};
+  CHECK(names(paths, {.renames = {{"layers\\.w(\\d)", "blocks.\\1.weight"}}}) == Lines{"model.blocks.0.weight = model/blocks.0.weight", "model.layers.1 = model/layers/#1"});
+  CHECK(names(paths, {.renames = {{"^model\\.", ""}, {"layers", "h"}}}) == Lines{"h.w0 = h.w0", "h.1 = h.1"});
+  CHECK(names(paths, {.renames = {{"w0", "$1\\\\x"}}}).at(0) == "model.layers.$1\\x = model/layers/$1\\x");
+  CHECK(names(paths, {.renames = {{"w(0)", "\\12"}}}).at(0) == "model.layers.02 = model/layers/02");
+  CHECK(names(paths, {.renames = {{"^model\\.", ""}}, .rename_map = {{"layers.w0", "head"}, {"model.layers.1", "no"}}}) == Lines{"head = head", "layers.1 = layers.1"});
+  CHECK(error_id([&] { names(paths, {.renames = {{"(", ""}}}); }) == "usage");
+}
+
+TEST_CASE("names that a rename makes equal") {
+  CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) == "ckpt: tensor 'a2': two keys have the same name in the output (got a)");
+}
+
+TEST_CASE("a root that is put above all") {
+  CHECK(names({{"model", "w"}, {"l", "#0"}}, {.add_root = "app"}) == Lines{"app.model.w = app/model/w", "app.l.0 = app/l/#0"});
+  CHECK(names({{"model", "w"}}, {.model_only = true, .add_root = "net"}) == Lines{"net.w = net/w"});
+}
+
+TEST_CASE("names that still hold a wrapper's prefix are counted") {
+  MadeCheckpoint made;
+  for (const char* key : {"_orig_mod.w", "b", "x._flat_param"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Selection s = select_keys(catalog, {});
   CHECK(s.wrapped == 2);
-  CHECK(s.wrapped_example == "model.module.w");
-  CHECK(select_keys(c, {.clean_fqns = true}).wrapped == 0);
-}
-
-TEST_CASE("leading components that a new name keeps stay components") {
-  CHECK(renamed({"model", "layers.0.w"}, {{"layers", "blocks"}}) == "model.blocks.0.w = model|blocks.0.w");
-  CHECK(renamed({"model", "layers.0.w"}, {{"^model\\.", ""}}) == "layers.0.w = layers.0.w");
-  CHECK(renamed({"a", "b", "c"}, {{"c$", "d.e"}}) == "a.b.d.e = a|b|d.e");
-  CHECK(renamed({"a", "#0", "c"}, {{"c$", "d"}}) == "a.0.d = a|#0|d");
-  CHECK(renamed({"a", "b"}, {{".*", "a."}}) == "a. = a.");
-}
-
-TEST_CASE("groups, dollars and rules one after the other") {
-  CHECK(renamed({"layers.3.w"}, {{"layers\\.(\\d+)\\.(\\w)", "h.\\1.\\2\\2"}}) == "h.3.ww = h.3.ww");
-  CHECK(renamed({"w"}, {{"w", "$1&\\\\"}}) == "$1&\\ = $1&\\");
-  CHECK(renamed({"w"}, {{"w", "v"}, {"v", "u"}}) == "u = u");
-  CHECK(renamed({"w1"}, {{"(w)1", "\\12"}}) == "w2 = w2");
-}
-
-TEST_CASE("root, then rename, then the map of whole names") {
-  const Catalog c = catalog_of({{"app", "model", "w"}, {"app", "model", "b"}, {"app", "optim", "lr"}});
-  CHECK(names(c, {.root = "app.model", .add_root = "net", .renames = {{"^net\\.w$", "net.weight"}}, .rename_map = {{"net.b", "net.bias"}}}) ==
-        std::vector<std::string>{"net.weight = net|weight", "net.bias = net|bias"});
-}
-
-TEST_CASE("two keys that become one, and a regular expression that is none") {
-  const Catalog c = catalog_of({{"model", "w"}, {"ema", "w"}});
-  CHECK(error_line([&] { select_keys(c, {.renames = {{"^(model|ema)\\.", ""}}}); }) ==
-        "ckpt: tensor 'ema.w': two keys have the same name in the output (got w)");
-  CHECK(error_line([&] { select_keys(c, {.renames = {{"(", ""}}}); }) ==
-        "the command line is wrong (got --rename '(', expected a regular expression)");
+  CHECK(s.wrapped_example == "_orig_mod.w");
+  CHECK(s.renamed == 0);
+  const Selection clean = select_keys(catalog, {.clean_fqns = true});
+  CHECK(clean.wrapped == 1);
+  CHECK(clean.renamed == 1);
 }

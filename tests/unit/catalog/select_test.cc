@@ -1,0 +1,163 @@
+// Which keys, under which names: tables of cases. A case is a list of keys with their paths ("a/b/#0"; "" for no planner data) and what
+// is left of them.
+#include "catalog/select.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "base/error_line.h"
+#include "catalog/build.h"
+#include "catalog/made_checkpoint.h"
+
+using namespace dcp;
+using namespace dcp::test;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+struct Key {
+  std::string key;
+  std::string path = {};  // components joined by '/'
+  bool blob = false;
+};
+
+Catalog catalog_of(const std::vector<Key>& keys, bool planner_data = true) {
+  MadeCheckpoint made;
+  made.planner_data = planner_data;
+  const auto split = [](const std::string& text) {
+    Lines parts;
+    for (size_t at = 0; at <= text.size() && !text.empty();) {
+      const size_t end = std::min(text.find('/', at), text.size());
+      parts.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    return parts;
+  };
+  for (const Key& k : keys) {
+    if (k.blob) made.blobs.push_back({.key = k.key, .pickle = {}, .path = split(k.path)});
+    else made.tensors.push_back({.key = k.key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}, .path = split(k.path)});
+  }
+  return build_catalog(made.content(), "ckpt", "ckpt");
+}
+
+// "key = path" of each entry that is left; only the key where the path spells the same.
+Lines left(const Catalog& catalog, const SelectOptions& options) {
+  const Selection s = select_keys(catalog, options);
+  Lines lines;
+  for (const Entry& e : s.entries) {
+    std::string path;
+    for (const PathPart& p : s.path(e)) path += (path.empty() ? "" : "/") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
+    lines.push_back(path == e.key ? path : std::string(e.key) + " = " + path);
+  }
+  return lines;
+}
+std::string refusal(const Catalog& catalog, const SelectOptions& options) {
+  return error_line([&] { select_keys(catalog, options); });
+}
+
+using RuleKind = KeyRule::Kind;
+KeyRule in(const std::string& glob) { return {RuleKind::kInclude, glob}; }
+KeyRule out(const std::string& glob) { return {RuleKind::kExclude, glob}; }
+KeyRule exactly(const std::string& key) { return {RuleKind::kKey, key}; }
+
+// A trainer's checkpoint through dcp.save({"app": AppState}).
+const std::vector<Key> kApp{{"app.model.layers.0.w", "app/model/layers.0.w"}, {"app.model.layers.1.w", "app/model/layers.1.w"},
+                            {"app.optim.state.layers.0.w.exp_avg", "app/optim/state/layers.0.w/exp_avg"}, {"app.optim.param_groups.0.lr", "app/optim/param_groups/#0/lr", true}};
+
+}  // namespace
+
+TEST_CASE("rules: the last match wins, and the first rule says how all begins") {
+  const Catalog c = catalog_of({{"a.w"}, {"a.b"}, {"b.w"}});
+  const auto keys = [&](std::vector<KeyRule> rules) { return left(c, {.rules = std::move(rules)}); };
+  CHECK(keys({}) == Lines{"a.w", "a.b", "b.w"});
+  CHECK(keys({in("a*")}) == Lines{"a.w", "a.b"});
+  CHECK(keys({out("a*")}) == Lines{"b.w"});
+  CHECK(keys({in("a*"), out("*.b")}) == Lines{"a.w"});
+  CHECK(keys({out("*.b"), in("a*")}) == Lines{"a.w", "a.b", "b.w"});
+  CHECK(keys({out("*"), in("b.*")}) == Lines{"b.w"});
+  CHECK(keys({exactly("a.b")}) == Lines{"a.b"});
+  CHECK(keys({exactly("a.b"), exactly("b.w")}) == Lines{"a.b", "b.w"});
+  CHECK(keys({in("?.w")}) == Lines{"a.w", "b.w"});
+  CHECK(keys({in("[ab].w"), out("[!a]*")}) == Lines{"a.w"});
+  CHECK(keys({in("*")}) == Lines{"a.w", "a.b", "b.w"});  // `*` crosses dots
+}
+
+TEST_CASE("a key that is not there") {
+  const Catalog c = catalog_of({{"w", "model/w"}});
+  CHECK(refusal(c, {.rules = {exactly("v")}}) == "ckpt: no such key (got v)");
+  CHECK(refusal(c, {.rules = {in("*"), exactly("v")}}) == "ckpt: no such key (got v)");
+  // Other text of the metadata is no key: a dtype, a path component, a data file.
+  for (const char* text : {"float32", "model", "__0_0.distcp"}) CHECK(refusal(c, {.rules = {in("*"), exactly(text)}}) == "ckpt: no such key (got " + std::string(text) + ")");
+}
+
+TEST_CASE("nothing that is left is an error, unless there was nothing") {
+  const Catalog c = catalog_of({{"a"}, {"b", "", true}});
+  CHECK(refusal(c, {.rules = {in("x*")}}) == "ckpt: no key is left after selection");
+  CHECK(refusal(catalog_of({{"b", "", true}}), {.tensors_only = true}) == "ckpt: no key is left after selection");
+  CHECK(refusal(catalog_of({{"optim.a"}}), {.model_only = true}) == "no error");  // one component, which is not of the list
+  CHECK(refusal(catalog_of({{"optim.a", "optim/a"}}), {.model_only = true}) == "ckpt: no key is left after selection");
+  CHECK(left(catalog_of({}), {.model_only = true}).empty());
+}
+
+TEST_CASE("what is dropped is counted") {
+  const Catalog c = catalog_of({{"a", "model/a"}, {"b", "optim/b"}, {"c", "optim/c"}, {"d", "step", true}, {"e", "model/e", true}, {"f", "model/f"}});
+  const Selection s = select_keys(c, {.rules = {out("f")}, .model_only = true, .tensors_only = true});
+  CHECK(s.entries.size() == 1);
+  CHECK(s.dropped_by_rules == 1);
+  CHECK(s.dropped_blobs == 2);
+  CHECK(s.dropped_non_model == 2);
+  CHECK(s.dropped_top == Lines{"optim"});
+  CHECK(s.stripped_root == "model");
+}
+
+TEST_CASE("model only: state that is no model goes, the root they share is stripped") {
+  const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true}); };
+  CHECK(model(kApp) == Lines{"layers.0.w", "layers.1.w"});
+  // torchtitan: the model's own keys flat on top, state of training beside them.
+  CHECK(model({{"tok_embeddings.weight"}, {"layers.0.w"}, {"optimizer.state.x", "optimizer/state.x"}, {"lr_scheduler", "", true}, {"train_state", "", true},
+               {"dataloader", "dataloader", true}}) == Lines{"tok_embeddings.weight", "layers.0.w"});
+  // Lightning: {"state_dict": {...}, "optimizers": [...], "epoch": ...}
+  CHECK(model({{"state_dict.model.w", "state_dict/model.w"}, {"state_dict.model.b", "state_dict/model.b"}, {"optimizers.0.state", "optimizers/#0/state"},
+               {"epoch", "epoch", true}, {"loops.fit", "loops/fit", true}}) == Lines{"model.w", "model.b"});
+  // Nested roots go down to the deepest one.
+  CHECK(model({{"state_dict.model.w", "state_dict/model/w"}, {"state_dict.model.b", "state_dict/model/b"}}) == Lines{"w", "b"});
+  // Only roots that say `model` are stripped, and only if all share them.
+  CHECK(model({{"net.w", "net/w"}, {"net.b", "net/b"}}) == Lines{"net.w = net/w", "net.b = net/b"});
+  CHECK(model({{"model.w", "model/w"}, {"ema.w", "ema/w"}}) == Lines{"model.w = model/w", "ema.w = ema/w"});
+  CHECK(model({{"net.model.w", "net/model/w"}}) == Lines{"w"});
+  CHECK(model({{"model.0.w", "model/#0/w"}, {"model.1.w", "model/#1/w"}}) == Lines{"0.w = #0/w", "1.w = #1/w"});
+  CHECK(model({{"model", "model"}}) == Lines{"model"});  // the leaf is no root
+}
+
+TEST_CASE("model only: components are meant and not parts of names, and nothing below `model` is dropped") {
+  const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true, .keep_root = true}); };
+  CHECK(model({{"a", "model/optim/w"}, {"b", "app/model/step"}, {"c", "optim/model/w"}}) == Lines{"a = model/optim/w", "b = app/model/step"});
+  CHECK(model({{"optimus.w", "optimus/w"}, {"my_optim.w", "my_optim/w"}, {"optim.w"}}) == Lines{"optimus.w = optimus/w", "my_optim.w = my_optim/w", "optim.w"});
+  CHECK(model({{"a", "net/step/w"}, {"b", "net/#0/w"}}) == Lines{"b = net/#0/w"});
+}
+
+TEST_CASE("without planner data a key is one component, judged by what stands before its first dot") {
+  const Catalog c = catalog_of({{"model.w"}, {"optimizer.state.w"}, {"encoder.optimizer.w"}}, false);
+  CHECK(left(c, {.model_only = true}) == Lines{"model.w", "encoder.optimizer.w"});
+  CHECK(select_keys(c, {.model_only = true}).dropped_top == Lines{"optimizer"});
+  CHECK(refusal(c, {.root = "model"}) == "ckpt: no key lies under this root (got model)");
+}
+
+TEST_CASE("a root at any depth is taken and stripped") {
+  const Catalog c = catalog_of(kApp);
+  CHECK(left(c, {.root = "app.model"}) == Lines{"layers.0.w", "layers.1.w"});
+  CHECK(left(c, {.root = "app"}) == Lines{"model.layers.0.w = model/layers.0.w", "model.layers.1.w = model/layers.1.w", "optim.state.layers.0.w.exp_avg = optim/state/layers.0.w/exp_avg",
+                                          "optim.param_groups.0.lr = optim/param_groups/#0/lr"});
+  CHECK(left(c, {.root = "app.optim.param_groups.0"}) == Lines{"lr"});
+  CHECK(left(c, {.root = "app.optim.state.layers.0.w"}) == Lines{"exp_avg"});  // a component may hold dots
+  for (const char* root : {"ap", "app.model.layers", "app.model.layers.0.w", "model", ".app"}) CHECK(refusal(c, {.root = root}) == "ckpt: no key lies under this root (got " + std::string(root) + ")");
+  const Selection s = select_keys(c, {.root = "app.model"});
+  CHECK(s.dropped_outside_root == 2);
+  CHECK(s.stripped_root == "app.model");
+}
+
+TEST_CASE("source keys stay what they are") {
+  const Catalog c = catalog_of(kApp);
+  const Selection s = select_keys(c, {.root = "app.model"});
+  CHECK(source_key(c, s.entries[1]) == "app.model.layers.1.w");
+  CHECK(s.entries[1].key == "layers.1.w");
+}
