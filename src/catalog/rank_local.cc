@@ -64,16 +64,24 @@ class Merger {
     if (!std::ranges::equal(numbers(merged.dims_at, merged.rank), numbers(t.dims_at + base_, t.rank))) disagree(t.key, "two shapes");
     for (uint64_t c = t.first_chunk; c < t.first_chunk + t.chunk_count; ++c) {
       const MetadataContent::Chunk chunk{rank.chunks[c].offsets_at + base_, rank.chunks[c].sizes_at + base_};
-      if (!holds(chunks_[index], chunk, t.rank)) chunks_[index].push_back(chunk);
+      if (!is_known(index, chunk, t.rank)) chunks_[index].push_back(chunk);
     }
   }
 
-  // A rank adds few chunks to a key, so the list is short: it grows by one per rank.
-  bool holds(const std::vector<MetadataContent::Chunk>& chunks, const MetadataContent::Chunk& chunk, uint32_t rank) const {
-    return std::ranges::any_of(chunks, [&](const MetadataContent::Chunk& c) {
+  // Whether this chunk of tensor `index` was there already; takes note of it.
+  bool is_known(size_t index, const MetadataContent::Chunk& chunk, uint32_t rank) {
+    const auto same = [&](const MetadataContent::Chunk& c) {
       return std::ranges::equal(numbers(c.offsets_at, rank), numbers(chunk.offsets_at, rank)) &&
              std::ranges::equal(numbers(c.sizes_at, rank), numbers(chunk.sizes_at, rank));
-    });
+    };
+    uint64_t hash = (index + 1) * 0x9E3779B97F4A7C15u;
+    for (const uint64_t at : {chunk.offsets_at, chunk.sizes_at})
+      for (const int64_t n : numbers(at, rank)) hash = (hash ^ static_cast<uint64_t>(n)) * 0xFF51AFD7ED558CCDu, hash ^= hash >> 32;
+    const auto [first, last] = known_.equal_range(hash);
+    for (auto it = first; it != last; ++it)
+      if (it->second.first == index && same(chunks_[index][it->second.second])) return true;
+    known_.emplace(hash, std::pair(index, chunks_[index].size()));
+    return false;
   }
 
   void storage(const MetadataContent& rank) {
@@ -119,6 +127,7 @@ class Merger {
   std::unordered_map<std::string_view, int64_t> ids_;
   std::unordered_map<std::string_view, bool> pathed_;
   std::vector<std::vector<MetadataContent::Chunk>> chunks_;
+  std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> known_;  // hash to a chunk: tensor, position in chunks_
 };
 
 // Compares two items of one key. A record is its CRC where both have one, else its bytes.

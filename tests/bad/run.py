@@ -175,9 +175,9 @@ class Play:
         if ran.exit != self.case["exit"]:
             self.fault(f"exit {ran.exit}, expected {self.case['exit']}")
         if self.case["says"] == "stderr" and self.case["problem"] and ran.stdout:
-            self.fault(f"stdout is not empty: {ran.stdout!r}")
+            self.fault(f"stdout is not empty: {ran.stdout[:300]!r}")
         if self.case["says"] == "findings" and ran.stderr:
-            self.fault(f"stderr is not empty: {ran.stderr!r}")
+            self.fault(f"stderr is not empty: {ran.stderr[:300]!r}")
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         if changed != self.case["creates"]:
             self.fault(f"files that changed: {sorted(changed)}, expected {sorted(self.case['creates'])}")
@@ -186,11 +186,11 @@ class Play:
         try:
             ids, code = ids_in_json(self.case, ran)
         except (ValueError, KeyError, IndexError) as error:
-            return self.fault(f"--json: {error!r} in {ran.stderr + ran.stdout!r}")
+            return self.fault(f"--json: {error!r} in {(ran.stderr + ran.stdout)[:300]!r}")
         if self.case["problem"] not in ids or code != self.case["exit"]:
             self.fault(f"--json: {sorted(ids)} with exit {code}, expected {self.case['problem']}")
         if self.case["says"] == "stderr" and "".join(ran.stderr.splitlines(True)[:-1]) != plain.stderr:
-            self.fault(f"--json: stderr begins otherwise than without: {ran.stderr!r}")
+            self.fault(f"--json: stderr begins otherwise than without: {ran.stderr[:300]!r}")
 
 
 # ---- all cases

@@ -1,0 +1,146 @@
+"""Rank-local metadata (a `__R.metadata` for each rank), and run folders."""
+import pickle
+import struct
+
+from recipes import Op, Size, Tensor, case, chunk, small, tensor_item
+
+COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
+
+
+def ranks(c, other=None, number=1):
+    """The checkpoint as two ranks wrote it: rank 0 has what `c` says, the other one what `other` says."""
+    c.write()
+    (c.folder / ".metadata").rename(c.folder / "__0.metadata")
+    (c.folder / f"__{number}.metadata").write_bytes((other or c).pickle())
+
+
+def chunks_of_one(count):
+    """The pickled chunks [n:n+1], faster than through Python's objects."""
+    one = chunk(Size((1 << 30,)), Size((1,)))
+    at = one.index(struct.pack("<i", 1 << 30))
+    return Op(pickle.EMPTY_LIST + pickle.MARK + b"".join(one[:at] + struct.pack("<i", n) + one[at + 4 :] for n in range(count)) + pickle.APPENDS)
+
+
+@case("rank_missing", "inspect ckpt", exit=0, says="findings")
+def the_metadata_of_a_rank_is_missing(c):
+    """
+    warning: ckpt: the metadata of a rank is missing (got no __1.metadata beside __2.metadata)
+    """
+    ranks(c, number=2)
+
+
+@case("ranks_disagree")
+def two_ranks_say_two_shapes(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the metadata of two ranks describes a key differently (got two shapes)
+    hint: leave the key out with --exclude
+    """
+    other = small(c.folder)
+    other.tensors["model.b"] = Tensor((3,), [((0,), (3,))])
+    ranks(c, other)
+
+
+@case("ranks_disagree")
+def two_ranks_say_two_dtypes(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the metadata of two ranks describes a key differently (got float32 and float16)
+    hint: leave the key out with --exclude
+    """
+    other = small(c.folder)
+    other.tensors["model.b"].dtype = "torch.float16"
+    ranks(c, other)
+
+
+@case("ranks_disagree")
+def a_tensor_on_one_rank_and_an_object_on_another(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': the metadata of two ranks describes a key differently (got a tensor on one rank, an object on another)
+    hint: leave the key out with --exclude
+    """
+    other = small(c.folder)
+    other.blobs.append("model.b")
+    del other.tensors["model.b"]
+    ranks(c, other)
+
+
+@case("duplicates_differ", "consolidate ckpt out.pt")
+def two_ranks_wrote_different_values(c):
+    """
+    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': two ranks wrote different values for one key (got another value than in ckpt/__0_0.distcp)
+    hint: give --prefer-rank R to use rank R's
+    """
+    other = small(c.folder)
+    for item in other.items:
+        item.file = "__1_0.distcp"
+    other.item("model.b").data = tensor_item([7, 9], (2,))
+    other.write()
+    moved = other.folder.rename(c.folder.parent / "other")
+    ranks(c, other)
+    (moved / "__1_0.distcp").rename(c.folder / "__1_0.distcp")
+    (c.folder / "__0_0.distcp").write_bytes(c.files()[0]["__0_0.distcp"])
+    c.item("model.w", 1).file = "__0_0.distcp"
+    (c.folder / "__0.metadata").write_bytes(c.pickle())
+    (c.folder / "__0_0.distcp").write_bytes(c.files()[0]["__0_0.distcp"])
+
+
+@case("pickle_no_stop")
+def one_rank_with_broken_metadata(c):
+    """
+    dcpctl: ckpt/__1.metadata @ 0x0: the pickle ends before its STOP
+    """
+    ranks(c)
+    (c.folder / "__1.metadata").write_bytes(b"")
+
+
+@case("step_missing", "inspect . --step 7", "consolidate . out.pt --step 7")
+def a_step_that_is_not_there(c):
+    """
+    dcpctl: .: the run has no such step (got 7)
+    """
+    c.write()
+    c.folder.rename(c.folder.parent / "step-6")
+
+
+@case("step_missing", "inspect . --step latest", "consolidate . out.pt --step latest")
+def no_step_is_complete(c):
+    """
+    dcpctl: .: the run has no such step (got no complete step)
+    """
+    c.write()
+    (c.folder / ".metadata").unlink()
+    c.folder.rename(c.folder.parent / "step-6")
+
+
+@case("usage", "consolidate . out.pt --step 1 --pattern ((", exit=2)
+def a_pattern_that_is_no_regular_expression(c):
+    """
+    dcpctl: the command line is wrong (got --pattern '((', expected a regular expression with one group, for the step's number)
+    """
+
+
+@case("usage", "consolidate ckpt out.pt --rename ((=>x", exit=2)
+def a_rename_that_is_no_regular_expression(c):
+    """
+    dcpctl: the command line is wrong (got --rename '((', expected a regular expression)
+    """
+
+
+@case("over_limit", "consolidate ckpt out.pt --rename ^(.*)\\\\.w$=>\\\\1.v")
+def a_regular_expression_on_a_name_of_5000_bytes(c):
+    """
+    dcpctl: tensor 'model.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx': a number in the file is over the limit (got a name of 5006 bytes, expected at most 4096 with --rename)
+    """
+    key = "model." + "x" * 5000
+    c.tensors[key] = c.tensors.pop("model.b")
+    c.item("model.b").key = key
+    c.paths = None
+
+
+@case("chunk_without_item", "consolidate ckpt out.pt")
+def a_rank_with_40000_chunks_of_one_tensor(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': storage_data names no item for this (got chunk [1:2])
+    hint: leave the key out with --exclude, or restore the checkpoint
+    """
+    c.tensors["model.b"] = Tensor((40000,), [], fields={"chunks": chunks_of_one(40000)})
+    ranks(c)
