@@ -71,7 +71,8 @@ CommandText command_tree(const CLI::App& app) {
     c.options.push_back(option_text(*help));
     c.options.back().help = "Print this help";
   }
-  for (const CLI::App* s : app.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); })) c.commands.push_back(command_tree(*s));
+  for (const CLI::App* s : app.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); }))
+    c.commands.push_back(command_tree(*s));
   return c;
 }
 
@@ -126,7 +127,10 @@ std::vector<TextBlock> blocks_of(std::string_view details) {
     }
     if (!open) {
       const bool command = line.find("dcpctl ") != std::string_view::npos;
-      blocks.push_back({.kind = indent == 0 ? TextBlock::Kind::kProse : command ? TextBlock::Kind::kExample : TextBlock::Kind::kTable, .lines = {}});
+      blocks.push_back({.kind = indent == 0 ? TextBlock::Kind::kProse
+                                : command   ? TextBlock::Kind::kExample
+                                            : TextBlock::Kind::kTable,
+                        .lines = {}});
       open = true;
     }
     blocks.back().lines.emplace_back(line.substr(indent));

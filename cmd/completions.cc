@@ -36,7 +36,9 @@ void add_completions(CLI::App& app, Context& context) {
     context.command = "completions";
     context.run = [options, &app, &context] {
       const CommandText root = command_tree(app);
-      context.out(options->shell == "bash" ? bash_completion(root) : options->shell == "zsh" ? zsh_completion(root) : fish_completion(root));
+      context.out(options->shell == "bash"  ? bash_completion(root)
+                  : options->shell == "zsh" ? zsh_completion(root)
+                                            : fish_completion(root));
       return 0;
     };
   });

@@ -64,17 +64,23 @@ std::string option_case(const CommandText& command) {
       all += (all.empty() ? "" : " ") + n;
       if (!o.value.empty()) valued += (valued.empty() ? "" : " ") + n;
     }
-  return "    " + shell_quoted(short_path(command)) + ")\n      options=" + shell_quoted(all) + "\n      valued=" + shell_quoted(valued) + " ;;\n";
+  return "    " + shell_quoted(short_path(command)) + ")\n      options=" + shell_quoted(all) + "\n      valued=" + shell_quoted(valued) +
+         " ;;\n";
 }
 
 std::string value_case(const std::string& pattern, const OptionText& o) {
   switch (o.kind) {
-    case ValueKind::kFile: return "    " + pattern + ") kind=file ;;\n";
-    case ValueKind::kFolder: return "    " + pattern + ") kind=folder ;;\n";
-    case ValueKind::kCommand: return "    " + pattern + ") kind=command ;;\n";
-    case ValueKind::kChoice: return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
+    case ValueKind::kFile:
+      return "    " + pattern + ") kind=file ;;\n";
+    case ValueKind::kFolder:
+      return "    " + pattern + ") kind=folder ;;\n";
+    case ValueKind::kCommand:
+      return "    " + pattern + ") kind=command ;;\n";
+    case ValueKind::kChoice:
+      return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
     case ValueKind::kNone:
-    case ValueKind::kText: break;
+    case ValueKind::kText:
+      break;
   }
   return "";
 }
@@ -105,9 +111,10 @@ std::string bash_completion(const CommandText& root) {
     values += value_cases(*c);
   }
   return std::string(kHead) + "# The commands under a command.\n_dcpctl_commands() {\n  case $1 in\n" + children + "  esac\n}\n\n" +
-         "# Sets `options`, and `valued`: those of them that take a value.\n_dcpctl_options() {\n  case $1 in\n" + options + "  esac\n}\n\n" +
-         "# Sets `kind` or `list` for the value of an option, or for an argument by its number.\n_dcpctl_value() {\n  case $1 in\n" + values +
-         "  esac\n}\n" + kTail;
+         "# Sets `options`, and `valued`: those of them that take a value.\n_dcpctl_options() {\n  case $1 in\n" + options +
+         "  esac\n}\n\n" +
+         "# Sets `kind` or `list` for the value of an option, or for an argument by its number.\n_dcpctl_value() {\n  case $1 in\n" +
+         values + "  esac\n}\n" + kTail;
 }
 
 }  // namespace dcp::cmd

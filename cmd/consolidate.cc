@@ -180,7 +180,7 @@ void add_flags(CLI::App& c, Options& o) {
   c.add_flag("--keep-root", o.select.keep_root, "With --model-only: keep the root")->group(which);
   c.add_option("--root", o.select.root, "Take the subtree under PATH (such as app.model) and strip it")->option_text("PATH")->group(which);
   c.add_option("--add-root", o.select.add_root, "Put NAME above all keys")->option_text("NAME")->group(names);
-  c.add_flag("--clean-fqns", o.select.clean_fqns, "Strip _orig_mod., _fsdp_wrapped_module., _checkpoint_wrapped_module. and module.")->group(names);
+  c.add_flag("--clean-fqns", o.select.clean_fqns, "Strip the wrapper prefixes _orig_mod, _fsdp_wrapped_module, _checkpoint_wrapped_module and module")->group(names);
   c.add_option("--rename", o.renames, "Rename what REGEX finds in a key to REPL (\\1 is its first group); repeatable, in order")
       ->option_text("REGEX=>REPL")
       ->group(names)

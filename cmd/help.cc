@@ -49,7 +49,8 @@ std::string details_text(const CommandText& command) {
   std::string text;
   for (const TextBlock& b : blocks_of(command.details)) {
     text += "\n";
-    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0);
+    if (b.kind == TextBlock::Kind::kProse)
+      text += wrapped(joined(b.lines, " "), 0);
     else
       for (const std::string& line : b.lines) text += "  " + line + "\n";
   }
@@ -90,7 +91,8 @@ int print_json(const CommandText& command, const Context& context) {
   json.begin_object().member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("command");
   command_json(json, command);
   json.key("exit_codes").begin_array();
-  for (const ExitStatus& s : kExitStatuses) json.begin_object().member("code", static_cast<int>(s.code)).member("meaning", s.meaning).end_object();
+  for (const ExitStatus& s : kExitStatuses)
+    json.begin_object().member("code", static_cast<int>(s.code)).member("meaning", s.meaning).end_object();
   json.end_array().end_object();
   json.finish();
   return 0;

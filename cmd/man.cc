@@ -10,7 +10,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Prints a manual page in roff, as it is installed under share/man. Without COMMAND: the page of dcpctl itself.
+constexpr const char* kText =
+    R"(Prints a manual page in roff, as it is installed under share/man. Without COMMAND: the page of dcpctl itself.
 
   dcpctl man consolidate | man -l -
   dcpctl man bench io > dcpctl-bench-io.1)";
@@ -19,13 +20,20 @@ constexpr const char* kText = R"(Prints a manual page in roff, as it is installe
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '\\') out += "\\e";
-    else if (c == '-') out += "\\-";
-    else if (c == '\'') out += "\\(aq";
-    else if (c == '`') out += "\\(ga";
-    else if (c == '^') out += "\\(ha";
-    else if (c == '~') out += "\\(ti";
-    else out += c;
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else if (c == '\'')
+      out += "\\(aq";
+    else if (c == '`')
+      out += "\\(ga";
+    else if (c == '^')
+      out += "\\(ha";
+    else if (c == '~')
+      out += "\\(ti";
+    else
+      out += c;
   }
   return out;
 }
@@ -69,8 +77,10 @@ std::string table(const TextBlock& block) {
   std::string text;
   for (const std::string& line : block.lines) {
     const size_t gap = line.find("  ");
-    if (gap != std::string::npos) text += ".TP\n" + bold(line.substr(0, gap)) + "\n" + roff_line(line.substr(line.find_first_not_of(' ', gap)));
-    else text += (text.empty() ? ".PP\n" : "") + roff_line(line);
+    if (gap != std::string::npos)
+      text += ".TP\n" + bold(line.substr(0, gap)) + "\n" + roff_line(line.substr(line.find_first_not_of(' ', gap)));
+    else
+      text += (text.empty() ? ".PP\n" : "") + roff_line(line);
   }
   return text;
 }
@@ -82,8 +92,10 @@ std::string description(const CommandText& command, const std::vector<TextBlock>
   for (size_t i = 0; i < blocks.size(); ++i) {
     const TextBlock& b = blocks[i];
     if (b.kind == TextBlock::Kind::kExample) continue;
-    if (b.kind == TextBlock::Kind::kTable) text += table(b);
-    else if (i > 0 || after_table) text += ".PP\n";
+    if (b.kind == TextBlock::Kind::kTable)
+      text += table(b);
+    else if (i > 0 || after_table)
+      text += ".PP\n";
     after_table = b.kind == TextBlock::Kind::kTable;
     if (!after_table)
       for (const std::string& line : b.lines) text += roff_line(line);
@@ -104,7 +116,8 @@ std::string examples(const std::vector<TextBlock>& blocks) {
 
 std::string exit_status() {
   std::string text = section("EXIT STATUS") + ".PD 0\n";
-  for (const ExitStatus& s : kExitStatuses) text += ".TP 6\n" + bold(std::to_string(static_cast<int>(s.code))) + "\n" + roff_line(s.meaning);
+  for (const ExitStatus& s : kExitStatuses)
+    text += ".TP 6\n" + bold(std::to_string(static_cast<int>(s.code))) + "\n" + roff_line(s.meaning);
   return text + ".PD\n";
 }
 
@@ -128,8 +141,10 @@ std::string synopsis(const CommandText& command) {
 std::string options(const CommandText& command) {
   std::string own, grouped;
   for (const std::string& g : groups_of(command)) {
-    if (g == command.options.back().group) own = entries(command.options, g);
-    else grouped += ".SS \"" + roff(g) + "\"\n" + entries(command.options, g);
+    if (g == command.options.back().group)
+      own = entries(command.options, g);
+    else
+      grouped += ".SS \"" + roff(g) + "\"\n" + entries(command.options, g);
   }
   return section("OPTIONS") + own + grouped;
 }

@@ -51,9 +51,12 @@ class Explanation {
   std::optional<Problem> find() {
     for (; !problem_ && at_ < words_.size(); ++at_) {
       const std::string& w = words_[at_];
-      if (w == "--") only_arguments_ = true;
-      else if (!only_arguments_ && w.size() > 1 && w[0] == '-') option(w);
-      else argument(w);
+      if (w == "--")
+        only_arguments_ = true;
+      else if (!only_arguments_ && w.size() > 1 && w[0] == '-')
+        option(w);
+      else
+        argument(w);
     }
     if (problem_) return problem_;
     if (!command_->commands.empty()) return wrong(*command_, "a command is missing");
@@ -82,7 +85,7 @@ class Explanation {
     if (o->value.empty()) return;
     std::string value = word.substr(std::min(word.size(), is_long ? name.size() + 1 : 2));
     if (word.size() == name.size()) {
-      if (at_ + 1 == words_.size() || named(words_[at_ + 1])) {
+      if (at_ + 1 == words_.size()) {
         problem_ = wrong(*command_, name + " needs a value: " + name + " " + o->value);
         return;
       }
@@ -94,14 +97,17 @@ class Explanation {
   void argument(const std::string& word) {
     if (!command_->commands.empty()) {
       const auto next = std::ranges::find(command_->commands, word, &CommandText::name);
-      if (next == command_->commands.end()) problem_ = unknown_command(*command_, word);
-      else command_ = &*next;
+      if (next == command_->commands.end())
+        problem_ = unknown_command(*command_, word);
+      else
+        command_ = &*next;
       return;
     }
     const size_t i = std::min(arguments_++, command_->positionals.size());
     const auto& known = command_->positionals;
     if (i < known.size() && !known[i].choices.empty()) return check_choice(known[i], known[i].value, word);
-    if (i == known.size() && (known.empty() || !known.back().repeatable)) problem_ = wrong(*command_, "one argument too many: '" + word + "'");
+    if (i == known.size() && (known.empty() || !known.back().repeatable))
+      problem_ = wrong(*command_, "one argument too many: '" + word + "'");
   }
 
   void check_choice(const OptionText& o, const std::string& name, const std::string& value) {

@@ -18,8 +18,8 @@ _dcpctl_options() {
       options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --json -q --quiet -v --color -h --help'
       valued='--step --pattern --prefer-rank --include --exclude --key --color' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --tensors-only --weights-only-safe --max-shard-size --dry-run --force -j --threads --max-memory --no-verify --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --max-shard-size -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --weights-only-safe --max-shard-size --dry-run --force -j --threads --max-memory --no-verify --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --max-shard-size -j --threads --max-memory --color --report --progress' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -43,6 +43,7 @@ _dcpctl_value() {
   case $1 in
     'inspect --color') list='always auto never' ;;
     'inspect 0') kind=file ;;
+    'consolidate --rename-map') kind=file ;;
     'consolidate --color') list='always auto never' ;;
     'consolidate --report') kind=file ;;
     'consolidate --progress') list='auto bar json none plain' ;;
