@@ -98,9 +98,6 @@ TEST_CASE("the default number of workers is bounded") {
   CHECK(default_workers() <= 16);
 }
 
-}  // namespace
-}  // namespace dcp
-
 TEST_CASE("a ticker ticks until it is destroyed, and not before one interval") {
   std::atomic<int> ticks{0};
   {
@@ -115,3 +112,6 @@ TEST_CASE("a ticker ticks until it is destroyed, and not before one interval") {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   CHECK(ticks == after);
 }
+
+}  // namespace
+}  // namespace dcp
