@@ -39,6 +39,17 @@ void append_escape(std::string& out, const char* format, unsigned value) {
   out += text;
 }
 
+// A name of a line or two, escaped; of a longer one its ends. Keys may be of any length.
+std::string shown(std::string_view name) {
+  constexpr size_t kMost = 300, kHead = 120, kTail = 60;
+  if (name.size() <= kMost) return escaped(name);
+  const auto is_inside = [&](size_t at) { return (static_cast<unsigned char>(name[at]) & 0xC0) == 0x80; };  // of a UTF-8 sequence
+  size_t head = kHead, tail = name.size() - kTail;
+  while (head > kHead - 4 && is_inside(head)) --head;
+  while (tail < name.size() - kTail + 4 && is_inside(tail)) ++tail;
+  return escaped(name.substr(0, head)) + "...(" + std::to_string(name.size()) + " bytes)..." + escaped(name.substr(tail));
+}
+
 std::string place_line(const Place& place) {
   std::string line = escaped(place.path);
   const auto separate = [&line](std::string_view mark) {
@@ -87,7 +98,7 @@ std::string escaped(std::string_view text) {
 std::string to_line(const Problem& problem) {
   std::string line = place_line(problem.place);
   if (!line.empty()) line += ": ";
-  if (!problem.place.tensor.empty()) line += "tensor '" + escaped(problem.place.tensor) + "': ";
+  if (!problem.place.tensor.empty()) line += "tensor '" + shown(problem.place.tensor) + "': ";
   line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
   if (problem.got.empty() && problem.expected.empty()) return line;
   line += " (";

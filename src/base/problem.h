@@ -59,7 +59,8 @@ struct Problem {
   std::string hint{};      // defaults to hint_of(id)
 };
 
-// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': ]what (got X, expected Y)`, names escaped. Without the hint.
+// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': ]what (got X, expected Y)`, names escaped, a very long key shortened. Without
+// the hint.
 std::string to_line(const Problem& problem);
 
 // `text` with control characters, invalid UTF-8 and bidirectional overrides written as \xNN or \u{NNNN}: safe on a terminal.

@@ -183,6 +183,7 @@ def objects_only_for_safetensors(c):
 def two_keys_of_one_name_without_their_root(c):
     """
     dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got x.y)
+    hint: leave one of the keys out with --exclude
     """
     c.paths.update({"model.w": ("a", "x.y"), "model.b": ("a", "x", "y")})
 
@@ -191,6 +192,7 @@ def two_keys_of_one_name_without_their_root(c):
 def a_name_that_is_no_text(c):
     r"""
     dcpctl: tensor 'w\xff': safetensors cannot hold this name (got text that is not UTF-8)
+    hint: leave the key out with --exclude, or write a .pt file
     """
     c.tensors["w\udcff"] = c.tensors.pop("model.b")
     c.item("model.b").key = "w\udcff"
@@ -201,6 +203,7 @@ def a_name_that_is_no_text(c):
 def a_tensor_named_as_the_header_of_safetensors(c):
     """
     dcpctl: tensor '__metadata__': safetensors cannot hold this name (got the header's own name)
+    hint: leave the key out with --exclude, or write a .pt file
     """
     c.tensors["__metadata__"] = c.tensors.pop("model.b")
     c.item("model.b").key = "__metadata__"
