@@ -22,7 +22,7 @@ class TorchLayout {
   void run(const Selection& selection) {
     entries_ = selection.entries;
     if (options_.weights_only_safe) leave_out_unsafe();
-    if (entries_.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
+    if (entries_.empty() && !catalog_.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
     const Tree tree(catalog_, selection, entries_, options_.limits);
     writer_.begin();
     walk(tree);
