@@ -123,7 +123,12 @@ void refuse_collisions(const Catalog& catalog, const Selection& s) {
 }  // namespace
 
 bool is_non_model(std::span<const PathPart> path, bool has_planner_data) {
-  const auto named = [](std::string_view name) { return std::ranges::find(kNonModel, name) != std::end(kNonModel); };
+  // Lightning numbers what it has several of: optimizer_0.
+  const auto named = [](std::string_view name) {
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    if (digits < name.size() && digits > 1 && name[digits - 1] == '_') name = name.substr(0, digits - 1);
+    return std::ranges::find(kNonModel, name) != std::end(kNonModel);
+  };
   if (!has_planner_data) return named(path[0].name.substr(0, path[0].name.find('.')));
   for (const PathPart& p : path) {
     if (p.position >= 0) continue;

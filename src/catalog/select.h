@@ -84,7 +84,8 @@ std::string_view source_key(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);
 
-// Whether a key is state that is not model: a component of its path is one of a closed list, with none named `model` above it.
+// Whether a key is state that is not model: a component of its path is one of a closed list, or one of them with a number (Lightning's
+// optimizer_0), with none named `model` above it.
 bool is_non_model(std::span<const PathPart> path, bool has_planner_data);
 
 }  // namespace dcp

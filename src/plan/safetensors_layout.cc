@@ -41,7 +41,7 @@ std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, 
   }
   if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
   if (lacking_count > 0) fail(ProblemId::no_dtype_in_output, {.path = catalog.path}, lacking);
-  if (tensors.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path}, "no tensor");
+  if (tensors.empty() && !catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path}, "no tensor");
   return tensors;
 }
 

@@ -131,6 +131,8 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
 TEST_CASE("model only: components are meant and not parts of names, and nothing below `model` is dropped") {
   const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true, .keep_root = true}); };
   CHECK(model({{"a", "model/optim/w"}, {"b", "app/model/step"}, {"c", "optim/model/w"}}) == Lines{"a = model/optim/w", "b = app/model/step"});
+  CHECK(model({{"optimizer_0.lr", "optimizer_0/lr"}, {"optimizer_w.w", "optimizer_w/w"}, {"_0.w", "_0/w"}, {"net.w", "net/w"}}) ==
+        Lines{"optimizer_w.w = optimizer_w/w", "_0.w = _0/w", "net.w = net/w"});
   CHECK(model({{"optimus.w", "optimus/w"}, {"my_optim.w", "my_optim/w"}, {"optim.w"}}) == Lines{"optimus.w = optimus/w", "my_optim.w = my_optim/w", "optim.w"});
   CHECK(model({{"a", "net/step/w"}, {"b", "net/#0/w"}}) == Lines{"b = net/#0/w"});
 }
