@@ -74,6 +74,7 @@ def a_negative_integer_length(c):
 def a_frame_longer_than_the_file(c):
     """
     dcpctl: ckpt/.metadata @ 0x2: a pickle frame is longer than the rest of the pickle (got 1099511627776 bytes, expected at most 2)
+    hint: the file was cut short: restore it from the writer's copy
     """
     c.metadata = PROTO4 + pickle.FRAME + struct.pack("<Q", 1 << 40) + pickle.NONE + pickle.STOP
 
