@@ -3,7 +3,7 @@
 //
 //   sweep DATA FIXTURE...   fixtures are folders of tests/data
 //
-// Files above kWhole bytes are sampled by a fixed step.
+// Metadata above kWhole bytes, and the data of fixtures above kWhole bytes in all, are sampled by a fixed step.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -34,9 +34,9 @@ namespace {
 
 constexpr const char* kFolder = "ckpt";
 #ifdef SWEEP_SANITIZED
-constexpr uint64_t kWhole = 400;
+constexpr uint64_t kWhole = 1500;
 #else
-constexpr uint64_t kWhole = 4000;
+constexpr uint64_t kWhole = 12000;
 #endif
 
 char g_running[512] = "";  // for the signal handler: which change a crash belongs to
@@ -137,15 +137,17 @@ class Sweep {
  public:
   void fixture(const std::filesystem::path& folder) {
     Contents contents;
+    uint64_t total = 0;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       const auto io = make_posix_io();
       const std::vector<std::byte> bytes = read_file(*io, entry.path(), kGiB);
       contents[std::string(kFolder) + "/" + entry.path().filename().string()] = as_text(bytes);
+      total += bytes.size();
     }
     for (const auto& [path, text] : contents) {
       const bool is_metadata = path.ends_with(".metadata");
       const std::vector<bool> covered = is_metadata ? std::vector<bool>(text.size(), false) : covered_bytes(contents, path);
-      const uint64_t step = text.size() / kWhole + 1;
+      const uint64_t step = (is_metadata ? text.size() : total) / kWhole + 1;
       for (uint64_t at = 0; at < text.size(); at += step) {
         change(contents, folder, path, text.substr(0, at), at, "cut");
         for (const int mask : {0x01, 0x80, 0xff}) {
