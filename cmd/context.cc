@@ -41,8 +41,10 @@ std::string fixed(double value, int digits) {
 void Context::out(std::string_view text) const { write_fd(STDOUT_FILENO, text); }
 
 void Context::note(std::string_view text) const {
-  if (!common.quiet) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
+  if (!common.quiet) complain(text);
 }
+
+void Context::complain(std::string_view text) const { write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n"); }
 
 void Context::detail(std::string_view text) const {
   if (common.verbose > 0) note(text);

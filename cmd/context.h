@@ -41,6 +41,7 @@ struct Context {
   void out(std::string_view text) const;   // stdout, the answer; throws io_write when it cannot be written
   void note(std::string_view text) const;  // stderr, one line, unless --quiet
   void detail(std::string_view text) const;  // stderr, with -v
+  void complain(std::string_view text) const;  // stderr, one line, always
   bool colored(int fd) const;                // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
   void check_stop() const;                   // throws if a signal asked to stop
 };

@@ -111,7 +111,7 @@ int WriteReport::done(const Context& context, int exit) {
 }
 
 int WriteReport::damaged(const Context& context) {
-  for (size_t i = 1; i < executed.damage.size(); ++i) context.note(to_line(executed.damage[i]));
+  for (size_t i = 1; i < executed.damage.size(); ++i) context.complain(to_line(executed.damage[i]));
   throw Error(executed.damage.front());
 }
 
