@@ -37,7 +37,7 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   if (s.wrapped > 0)
     context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) + "'; --clean-fqns strips it");
   if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
-  if (!select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept in its nesting; --model-only gives what model.load_state_dict takes");
+  if (context.command == "consolidate" && !select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept in its nesting; --model-only gives what model.load_state_dict takes");
   if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
   for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan->unsafe.empty()) {

@@ -13,7 +13,9 @@ namespace dcp::cmd {
 
 class WriteReport {
  public:
-  std::string source, output;
+  WriteReport(std::string source_path, std::string output_path) : source(std::move(source_path)), output(std::move(output_path)) {}
+
+  const std::string source, output;
   Selection selection;
   const Plan* plan = nullptr;  // must outlive done() and damaged()
   bool dry_run = false;

@@ -1,0 +1,40 @@
+// What all commands that write a model share: their options, and the one sentence that each of them is: open, select, check, resolve,
+// plan, execute into files, commit, report.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "context.h"
+#include "source.h"
+#include "write_report.h"
+
+namespace dcp::cmd {
+
+struct WriterFlags {
+  SourceFlags source;
+  std::string out, max_memory = "1GiB";
+  SelectionFlags selection;
+  SelectOptions select;
+  std::vector<std::string> renames;
+  std::string rename_map;
+  bool dry_run = false, force = false, no_verify = false, no_sync = false;
+  unsigned threads = 0;
+
+  Replace replace() const { return force ? Replace::kYes : Replace::kNo; }
+};
+// CKPT, OUT and which keys under which names; how it is written. Two calls, so that a command's own options stand between them.
+void add_writer_keys(CLI::App& command, WriterFlags& flags, const std::string& out_help);
+void add_writer_writing(CLI::App& command, WriterFlags& flags);
+
+struct OutputForm {
+  bool folder = false;
+  bool blobs = true;  // holds byte items; else they are not looked at
+};
+using MakePlan = std::function<Plan(const Catalog&, const Resolved&, const Selection&)>;
+
+// Runs the command; `make_plan` lays out the output. Returns the exit code.
+int write_output(const WriterFlags& flags, Context& context, WriteReport& report, const OutputForm& form, const MakePlan& make_plan);
+
+}  // namespace dcp::cmd
