@@ -9,23 +9,37 @@
 namespace dcp {
 namespace {
 
-// Open-addressing table from (key, offsets) to a chunk, so that joining 10^6 storage entries is two passes and no tree.
+// From (key, offsets) to a chunk. The entry's own hint is right in what torch writes, and one look tells. Where it is not, an
+// open-addressing table, made at the first miss: joining 10^6 storage entries is two passes and no tree.
 class ChunkIndex {
  public:
-  ChunkIndex(const Catalog& catalog) : catalog_(catalog) {
+  ChunkIndex(const Catalog& catalog) : catalog_(catalog) {}
+
+  // The chunk of `tensor` at these offsets; of several (an empty one may share a real one's offsets) the one with elements.
+  uint32_t find(TensorId tensor, Dims offsets, uint32_t hint) {
+    const Tensor& t = catalog_.tensors[tensor];
+    if (hint < t.chunk_count) {
+      const BoxView hinted = catalog_.box(t, hint);
+      if (std::ranges::equal(hinted.offsets, offsets) && volume(hinted.sizes) > 0) return t.first_chunk + hint;
+    }
+    if (slots_.empty()) fill();
+    return look_up(tensor, offsets);
+  }
+
+ private:
+  void fill() {
     size_t slots = 16;
-    while (slots < size_t{2} * catalog.chunk_total) slots *= 2;
+    while (slots < size_t{2} * catalog_.chunk_total) slots *= 2;
     slots_.assign(slots, kNone);
-    owner_.resize(catalog.chunk_total);
-    for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
-      const Tensor& tensor = catalog.tensors[t];
+    owner_.resize(catalog_.chunk_total);
+    for (TensorId t = 0; t < catalog_.tensors.size(); ++t) {
+      const Tensor& tensor = catalog_.tensors[t];
       std::fill_n(owner_.begin() + tensor.first_chunk, tensor.chunk_count, t);
       for (uint32_t c = 0; c < tensor.chunk_count; ++c) insert(tensor.first_chunk + c);
     }
   }
 
-  // The chunk of `tensor` at these offsets; of several (an empty one may share a real one's offsets) the one with elements.
-  uint32_t find(TensorId tensor, Dims offsets) const {
+  uint32_t look_up(TensorId tensor, Dims offsets) const {
     uint32_t found = kNone;
     for (size_t slot = hash(tensor, offsets) & (slots_.size() - 1); slots_[slot] != kNone; slot = (slot + 1) & (slots_.size() - 1)) {
       const uint32_t chunk = slots_[slot];
@@ -35,7 +49,6 @@ class ChunkIndex {
     return found;
   }
 
- private:
   BoxView box(uint32_t chunk) const {
     const Tensor& t = catalog_.tensors[owner_[chunk]];
     return catalog_.box(t, chunk - t.first_chunk);
@@ -173,7 +186,7 @@ class Builder {
 
   void join() {
     out_.items.assign(size_t{out_.chunk_total} + out_.blobs.size(), Item{});
-    const ChunkIndex index(out_);
+    ChunkIndex index(out_);
     // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
@@ -181,7 +194,7 @@ class Builder {
       const std::optional<StringId> key = out_.strings.find(s.key);
       ItemId item = kNone;
       if (key && *key < tensor_count && s.has_offset && s.rank == out_.tensors[*key].rank)
-        item = index.find(*key, Dims(in_.ints.data() + s.offsets_at, s.rank));
+        item = index.find(*key, Dims(in_.ints.data() + s.offsets_at, s.rank), s.hint);
       else if (key && *key >= tensor_count && *key < key_count && !s.has_offset)
         item = out_.item_of(BlobId{*key - tensor_count});
       const uint32_t file = file_of_[s.file];

@@ -9,14 +9,18 @@ namespace dcp {
 Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
   Value fqn;
   Value offset;
+  Value index;
   for_fields(m, "MetadataIndex", state, [&](std::string_view name, const Value& v) {
     if (name == "fqn")
       fqn = v;
     else if (name == "offset")
       offset = v;
+    else if (name == "index")
+      index = v;
   });
   if (fqn.kind != Kind::kText) fail_field(m, "MetadataIndex.fqn", fqn, "text", std::string_view());
   MetadataContent::Storage entry{.key = m.text(fqn)};
+  if (index.kind == Kind::kInt && index.payload < entry.hint) entry.hint = static_cast<uint32_t>(index.payload);
   if (offset.kind != Kind::kUnset && offset.kind != Kind::kNone) {
     const Value size = checked_size(m, "MetadataIndex.offset", offset, entry.key);
     entry.has_offset = true;

@@ -96,6 +96,22 @@ TEST_CASE("an empty chunk at the offsets of another does not take its item") {
   }
 }
 
+TEST_CASE("an index hint may be right, wrong or out of range: the offsets decide") {
+  const auto items = [](uint32_t (*hint)(uint32_t n)) {
+    MadeCheckpoint made = some();
+    MetadataContent content = made.content();
+    for (uint32_t n = 0; n < content.storage.size(); ++n) content.storage[n].hint = hint(n);
+    std::vector<uint64_t> offsets;
+    for (const Item& i : build_catalog(content, "ckpt", "ckpt").items) offsets.push_back(i.offset);
+    return offsets;
+  };
+  const std::vector<uint64_t> expected{300, 200, 100, 400, 400};
+  CHECK(items([](uint32_t) { return UINT32_MAX; }) == expected);
+  CHECK(items([](uint32_t n) { return n; }) == expected);
+  CHECK(items([](uint32_t n) { return 2 - std::min(n, 2u); }) == expected);
+  CHECK(items([](uint32_t n) { return n + 7; }) == expected);
+}
+
 TEST_CASE("items that belong to no chunk are findings") {
   const std::string line = "ckpt/__1_0.distcp @ 0x64: tensor 'w': storage_data names an item that belongs to no chunk";
   CHECK(findings([](MetadataContent& c) { c.storage[0].offsets_at = c.chunks[0].sizes_at; }) == std::vector{line});  // (2, 4)
