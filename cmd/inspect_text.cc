@@ -8,6 +8,7 @@
 
 #include "base/problem.h"
 #include "catalog/cover.h"
+#include "catalog/mcore.h"
 #include "catalog/sharding.h"
 
 namespace dcp::cmd {
@@ -72,7 +73,9 @@ std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string nam
     return {std::move(name), "object", "", item.file == kNone ? "" : human_bytes(item.length), ""};
   }
   const Tensor& t = c.tensors[e.tensor()];
-  return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), sharding_words(c, t)};
+  std::string sharding = sharding_words(c, t);
+  if (const auto shape = mcore_shape(c, e.tensor())) sharding += ", Megatron's shape " + shape_text(*shape);
+  return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), std::move(sharding)};
 }
 
 // A place in the tree of paths, numbered by first appearance.
@@ -143,7 +146,7 @@ void print_files(const Catalog& catalog, const Context& context) {
   const std::vector<FileUse> uses = file_uses(catalog);
   for (uint32_t f = 0; f < catalog.files.size(); ++f) {
     const auto& bytes = catalog.files[f].bytes;
-    table.row({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+    table.row({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : catalog.files[f].fault ? "unreadable" : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
   }
   table.print(context);
 }

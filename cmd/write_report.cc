@@ -27,8 +27,18 @@ void text_json(JsonWriter& out, std::string_view name, const std::vector<std::st
 
 }  // namespace
 
+void WriteReport::note_source(const Catalog& catalog) {
+  for (const Problem& p : catalog.findings)
+    if (p.severity == Severity::kWarning) warnings_.push_back(p);
+  nested_ = catalog.has_planner_data;
+  mcore_shapes_ = catalog.mcore_shapes.size();
+}
+
 void WriteReport::describe(const Context& context, const SelectOptions& select) const {
   const Selection& s = selection;
+  constexpr size_t kMostWarnings = 8;
+  for (size_t i = 0; i < warnings_.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(warnings_[i]));
+  if (warnings_.size() > kMostWarnings) context.note("and " + counted(warnings_.size() - kMostWarnings, "more warning"));
   if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
   if (s.dropped_non_model > 0) context.note("left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
   if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.stripped_root) + ": " + counted(s.dropped_outside_root, "key"));
@@ -37,7 +47,8 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   if (s.wrapped > 0)
     context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) + "'; --clean-fqns strips it");
   if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
-  if (context.command == "consolidate" && !select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept in its nesting; --model-only gives what model.load_state_dict takes");
+  if (context.command == "consolidate" && !select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept" + std::string(nested_ ? " in its nesting" : "") + "; --model-only gives what model.load_state_dict takes");
+  if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(mcore_shapes_, "tensor"));
   if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
   for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan->unsafe.empty()) {
@@ -72,6 +83,10 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     for (const Problem& p : executed.damage) error_json(out, p);
     out.end_array();
   }
+  out.key("warnings").begin_array();
+  for (const Problem& p : warnings_) finding_json(out, p);
+  out.end_array();
+  expectation_json(out, expectation);
   if (plan) {
     out.key("files").begin_array();
     for (const OutputFile& f : plan->files) out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
@@ -88,9 +103,9 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     notes_json(out, "converted", plan->converted);
     notes_json(out, "unsafe", plan->unsafe);
     text_json(out, "unsafe_globals", plan->unsafe_globals);
-    out.member("records_without_crc", plan->unchecked_records);
+    out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? mcore_shapes_ : 0);
   }
-  out.member("records_checked", executed.records_checked);
+  out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
   out.key("ranks").begin_array().begin_object().member("rank", 0).member("bytes_read", executed.bytes_read);
   out.member("bytes_written", executed.bytes_written).member("seconds", static_cast<double>(seconds_ns) / 1e9).end_object().end_array();
   out.member("peak_memory_bytes", peak_rss_bytes());

@@ -7,6 +7,7 @@
 #include "catalog/select.h"
 #include "context.h"
 #include "exec/execute.h"
+#include "expect.h"
 #include "plan/plan.h"
 
 namespace dcp::cmd {
@@ -22,7 +23,11 @@ class WriteReport {
   uint64_t planned_memory = 0;  // bytes, peak
   uint64_t seconds_ns = 0;
   ExecuteReport executed;
+  bool verified_after = false;
+  Expectation expectation;
 
+  // What the source's metadata says that concerns any output.
+  void note_source(const Catalog& catalog);
   // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr.
   void describe(const Context& context, const SelectOptions& select) const;
   // Prints the answer and returns `exit`.
@@ -36,6 +41,9 @@ class WriteReport {
   void json(JsonWriter& out, const Context& context) const;
   void print_plan(const Context& context) const;
 
+  std::vector<Problem> warnings_;   // of the source
+  bool nested_ = true;              // the source says how keys are nested
+  uint64_t mcore_shapes_ = 0;       // tensors with a shape of Megatron's
   std::string document_;
   int exit_ = 0;
   std::optional<Problem> error_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "context.h"
+#include "expect.h"
 #include "source.h"
 #include "write_report.h"
 
@@ -19,7 +20,8 @@ struct WriterFlags {
   SelectOptions select;
   std::vector<std::string> renames;
   std::string rename_map;
-  bool dry_run = false, force = false, no_verify = false, no_sync = false;
+  ExpectFlags expect;
+  bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;
 
   Replace replace() const { return force ? Replace::kYes : Replace::kNo; }

@@ -18,8 +18,8 @@ _dcpctl_options() {
       options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --json -q --quiet -v --color -h --help'
       valued='--step --pattern --prefer-rank --include --exclude --key --color' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --weights-only-safe --max-shard-size --dry-run --force -j --threads --max-memory --no-verify --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --max-shard-size -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -41,16 +41,18 @@ _dcpctl_options() {
 # Sets `kind` or `list` for the value of an option, or for an argument by its number.
 _dcpctl_value() {
   case $1 in
-    'inspect --color') list='always auto never' ;;
+    'inspect --color') list='auto always never' ;;
     'inspect 0') kind=file ;;
     'consolidate --rename-map') kind=file ;;
-    'consolidate --color') list='always auto never' ;;
+    'consolidate --expect') kind=file ;;
+    'consolidate --assets') kind=folder ;;
+    'consolidate --color') list='auto always never' ;;
     'consolidate --report') kind=file ;;
-    'consolidate --progress') list='auto bar json none plain' ;;
+    'consolidate --progress') list='auto bar plain json none' ;;
     'consolidate 0') kind=file ;;
     'consolidate 1') kind=file ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
-    'bench io --color') list='always auto never' ;;
+    'bench io --color') list='auto always never' ;;
     'bench io 0') kind=file ;;
     'help '[0-9]*) kind=command ;;
     'man '[0-9]*) kind=command ;;

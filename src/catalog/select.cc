@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "catalog/rename.h"
 
@@ -115,9 +115,13 @@ void put_under(const std::string& root, Selection& s) {
 }
 
 void refuse_collisions(const Catalog& catalog, const Selection& s) {
-  std::unordered_set<std::string_view> names;
-  for (const Entry& e : s.entries)
-    if (!names.insert(e.key).second) fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(source_key(catalog, e))}, std::string(e.key));
+  std::unordered_map<std::string_view, const Entry*> names;
+  for (const Entry& e : s.entries) {
+    const auto [it, fresh] = names.try_emplace(e.key, &e);
+    if (fresh) continue;
+    fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(source_key(catalog, e)), .object = e.is_blob()},
+         "'" + std::string(e.key) + "', which is also the name of '" + std::string(source_key(catalog, *it->second)) + "'");
+  }
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   parallel_for(options.workers, plan.units, stop, [&](unsigned worker, uint64_t ordinal) { workers[worker].unit(ordinal); });
 
   ExecuteReport report;
+  for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
   report.damage = sums.mismatches(catalog, resolved, report.records_checked);
   if (report.damage.empty())
     for (uint32_t f = 0; f < plan.files.size(); ++f)

@@ -28,6 +28,7 @@ struct ExecuteReport {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t records_checked = 0;
+  uint64_t worker_bytes = 0;     // of buffers, the most that one worker held
   std::vector<Problem> damage;  // every CRC mismatch, in the order of the metadata: then nothing may be committed
 };
 

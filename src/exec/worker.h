@@ -31,12 +31,14 @@ class Worker {
  public:
   explicit Worker(RunContext& run) : run_(run) {}
   void unit(uint64_t ordinal);
+  uint64_t buffer_bytes() const { return assembled_.bytes() + source_.bytes() + converted_.bytes() + packed_.bytes(); }
 
  private:
   // Grows and never shrinks; not zeroed.
   class Buffer {
    public:
     MutableBytes first(uint64_t bytes);
+    uint64_t bytes() const { return bytes_; }
 
    private:
     std::unique_ptr<std::byte[]> data_;

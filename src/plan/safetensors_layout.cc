@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstdio>
-#include <set>
+#include <map>
 
 #include "base/checked.h"
 #include "format/safetensors.h"
@@ -18,7 +18,7 @@ struct Named {
 
 std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, const Selection& selection, Plan& plan) {
   std::vector<Named> tensors;
-  std::set<std::string> names;
+  std::map<std::string_view, TensorId> names;
   std::string lacking;
   uint64_t lacking_count = 0;
   for (const Entry& e : selection.entries) {
@@ -36,7 +36,10 @@ std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, 
       continue;
     }
     Named n{e.tensor(), std::string(e.key), catalog.tensor_bytes(t)};
-    if (!names.insert(n.name).second) fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, n.name);
+    const auto [it, fresh] = names.try_emplace(e.key, e.tensor());
+    if (!fresh)
+      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
+           "'" + n.name + "', which is also the name of '" + std::string(catalog.key(catalog.tensors[it->second])) + "'");
     tensors.push_back(std::move(n));
   }
   if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
@@ -66,8 +69,8 @@ void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string fil
   });
   std::vector<SafetensorsEntry> entries;
   for (const Named& n : tensors) {
-    const Dims dims = catalog.dims(catalog.tensors[n.id]);
-    entries.push_back({.name = n.name, .dtype = catalog.tensors[n.id].dtype, .shape = {dims.begin(), dims.end()}});
+    const Dims shape = output_shape(plan, catalog, n.id);
+    entries.push_back({.name = n.name, .dtype = catalog.tensors[n.id].dtype, .shape = {shape.begin(), shape.end()}});
   }
   const auto file = narrow<uint32_t>(plan.files.size());
   plan.literals.push_back({.file = file, .bytes = write_safetensors_header(entries, {{"format", "pt"}})});
@@ -75,7 +78,7 @@ void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string fil
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto region = narrow<uint32_t>(plan.regions.size());
     plan.regions.push_back({.file_offset = entries[i].offset,
-                            .box_at = add_whole_box(plan, entries[i].shape),
+                            .box_at = add_whole_box(plan, catalog.dims(catalog.tensors[tensors[i].id])),
                             .tensor = narrow<uint32_t>(plan.tensors.size()),
                             .file = file,
                             .dtype = entries[i].dtype});
@@ -98,6 +101,7 @@ std::string shard_name(size_t number, size_t count) {
 
 Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
   Plan plan;
+  plan.mcore_shapes = options.mcore_shapes;
   plan.folder = options.max_shard_bytes > 0;
   std::vector<std::vector<Named>> shards = into_shards(tensors_of(catalog, resolved, selection, plan), options.max_shard_bytes);
   std::vector<std::pair<std::string, std::string>> weight_map;

@@ -151,10 +151,11 @@ class TorchLayout {
     writer_.op(Op::TUPLE);
     writer_.op(Op::BINPERSID);
     writer_.integer(0);
-    numbers(dims);
-    std::vector<int64_t> strides(dims.size());
+    const Dims shape = output_shape(plan_, catalog_, id);
+    numbers(shape);
+    std::vector<int64_t> strides(shape.size());
     int64_t stride = 1;
-    for (size_t d = dims.size(); d-- > 0; stride *= std::max<int64_t>(dims[d], 1)) strides[d] = stride;
+    for (size_t d = shape.size(); d-- > 0; stride *= std::max<int64_t>(shape[d], 1)) strides[d] = stride;
     numbers(strides);
     writer_.boolean(false);
     shared("collections", "OrderedDict");
@@ -247,6 +248,7 @@ uint64_t add_whole_box(Plan& plan, Dims dims) {
 
 Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
   Plan plan;
+  plan.mcore_shapes = options.mcore_shapes;
   TorchLayout(catalog, resolved, options, plan).run(selection);
   cut_into_units(plan, catalog, resolved, options.units);
   return plan;

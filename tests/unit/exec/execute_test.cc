@@ -2,6 +2,7 @@
 #include "exec/execute.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <functional>
 
 #include "base/error_line.h"
 #include "catalog/item_source.h"
@@ -43,6 +44,49 @@ TEST_CASE("a torch file holds what the model says, each byte written once") {
     REQUIRE(report.bytes_written == run.plan.bytes_to_write);
     // With gaps between the elements more is read than planned.
     if (run.opened->resolved.strides.size() == 1) REQUIRE(report.bytes_read == run.plan.bytes_to_read);
+  }
+}
+
+TEST_CASE("no worker holds more than the plan says") {
+  for (uint64_t seed = 1; seed <= 800; ++seed) {
+    CAPTURE(seed);
+    const bool safetensors = seed % 2 == 0;
+    RandomRun run(seed, safetensors, {.safetensors_only = safetensors});
+    MemorySink sink(run.plan);
+    REQUIRE(run.execute(sink).worker_bytes <= run.plan.worker_bytes);
+  }
+  // Large enough for units of every kind, in the sizes that commands use.
+  const auto held = [](MadeTensor tensor, bool zstd = false) {
+    MadeCheckpoint made;
+    for (MadeChunk& c : tensor.chunks) c.zstd = zstd;
+    made.tensors = {std::move(tensor)};
+    FakeIo io;
+    made.put(io, "ckpt");
+    Opened opened(io);
+    const Plan plan = opened.torch();
+    MemorySink sink(plan);
+    Progress progress;
+    const ExecuteReport report = dcp::execute(plan, opened.catalog, opened.resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
+    CHECK(report.worker_bytes > 0);
+    CHECK(report.worker_bytes <= plan.worker_bytes);
+  };
+  const Ints dims{600, 2500};  // 6 MB of float32
+  const auto with = [&](const std::function<void(MadeChunk&)>& change, std::vector<MadeChunk> chunks) {
+    for (MadeChunk& c : chunks) change(c);
+    return MadeTensor{.key = "w", .dtype = DType::float32, .dims = dims, .chunks = std::move(chunks)};
+  };
+  const std::vector<MadeChunk> whole{whole_chunk(dims)};
+  std::vector<MadeChunk> columns;
+  for (int64_t c = 0; c < 100; ++c) columns.push_back({.offsets = {0, 25 * c}, .sizes = {600, 25}});
+  const auto as_is = [](MadeChunk&) {};
+  const auto column_major = [](MadeChunk& c) { c.strides = {1, c.sizes[0]}; };
+  const auto gaps = [](MadeChunk& c) { c.strides = {2 * c.sizes[1] + 2, 2}; };
+  const auto wide_gaps = [](MadeChunk& c) { c.strides = {1, 3 * c.sizes[0] + 1}; };
+  const auto cast = [](MadeChunk& c) { c.stored = DType::float64; };
+  for (const auto& change : std::vector<std::function<void(MadeChunk&)>>{as_is, column_major, gaps, wide_gaps, cast}) {
+    held(with(change, whole));
+    held(with(change, columns));
+    held(with(change, whole), true);
   }
 }
 

@@ -112,6 +112,6 @@ TEST_CASE("tensors without a form are all named") {
 TEST_CASE("names that a stripped root makes equal") {
   // Flat names are joined with dots, so different paths can spell one name.
   const MadeCheckpoint made = of({tensor("1", DType::float32, {1}, {"model", "a.b"}), tensor("2", DType::float32, {1}, {"model", "a", "b"})});
-  CHECK(error_line([&] { plan_of(made, 0, {.root = "model"}); }) == "ckpt: tensor '2': two keys have the same name in the output (got a.b)");
+  CHECK(error_line([&] { plan_of(made, 0, {.root = "model"}); }) == "ckpt: tensor '2': two keys have the same name in the output (got 'a.b', which is also the name of '1')");
   CHECK(names_in(plan_of(made), 0) == Names{"1", "2"});
 }
