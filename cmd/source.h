@@ -20,7 +20,6 @@ struct SourceFlags {
 void add_source(CLI::App& command, SourceFlags& flags);
 
 // The catalog, with the sizes of its data files. Steps that `latest` passed over are named on stderr.
-// `memory_bytes`: that reading the metadata may take.
-Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes = Limits{}.memory_bytes);
+Catalog open_source(const SourceFlags& flags, const Context& context);
 
 }  // namespace dcp::cmd
