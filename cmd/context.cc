@@ -36,6 +36,10 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
+// Names of values, in the order in which they are listed.
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
 }  // namespace
 
 void Context::out(std::string_view text) const { write_fd(STDOUT_FILENO, text); }
@@ -67,16 +71,29 @@ std::string styled(std::string_view text, Style style, bool color) {
   return std::string("\033[").append(kCodes[static_cast<size_t>(style)]).append("m").append(text).append("\033[0m");
 }
 
-void error_json(JsonWriter& json, const Problem& p) {
-  json.begin_object();
-  json.member("code", static_cast<int>(exit_of(p.id)));
-  json.member("id", id_name(p.id));
+namespace {
+
+void problem_members(JsonWriter& json, const Problem& p) {
   json.member("message", to_line(p));
   if (!p.place.path.empty()) json.member("path", p.place.path);
   if (p.place.offset) json.member("offset", *p.place.offset);
   if (p.place.length) json.member("length", *p.place.length);
-  if (!p.place.tensor.empty()) json.member("tensor", p.place.tensor);
+  if (!p.place.tensor.empty()) json.member(p.place.object ? "object" : "tensor", p.place.tensor);
   if (!p.hint.empty()) json.member("hint", p.hint);
+}
+
+}  // namespace
+
+void error_json(JsonWriter& json, const Problem& p) {
+  json.begin_object().member("code", static_cast<int>(exit_of(p.id))).member("id", id_name(p.id));
+  problem_members(json, p);
+  json.end_object();
+}
+
+void finding_json(JsonWriter& json, const Problem& p) {
+  constexpr std::string_view kSeverities[] = {"note", "warning", "damage", "error"};
+  json.begin_object().member("id", id_name(p.id)).member("severity", kSeverities[static_cast<size_t>(p.severity)]);
+  problem_members(json, p);
   json.end_object();
 }
 
@@ -107,17 +124,17 @@ void add_common(CLI::App& command, Context& context, bool writer) {
   command.add_flag("-q,--quiet", c.quiet, "Print errors only")->group(group);
   command.add_flag("-v", c.verbose, "Say more on stderr")->group(group);
   command.add_option("--color", c.color, "Colours: auto, always or never")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, When>{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}}))
+      ->transform(CLI::CheckedTransformer(Choices<When>{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}}))
       ->option_text("WHEN")
       ->group(group);
   if (!writer) return;
   command.add_option("--report", c.report, "Write the JSON document to FILE in every outcome")->option_text("FILE")->group(group);
   command.add_option("--progress", c.progress, "Progress on stderr: auto, bar, plain, json or none")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, ProgressForm>{{"auto", ProgressForm::kAuto},
-                                                                              {"bar", ProgressForm::kBar},
-                                                                              {"plain", ProgressForm::kPlain},
-                                                                              {"json", ProgressForm::kJson},
-                                                                              {"none", ProgressForm::kNone}}))
+      ->transform(CLI::CheckedTransformer(Choices<ProgressForm>{{"auto", ProgressForm::kAuto},
+                                                                 {"bar", ProgressForm::kBar},
+                                                                 {"plain", ProgressForm::kPlain},
+                                                                 {"json", ProgressForm::kJson},
+                                                                 {"none", ProgressForm::kNone}}))
       ->option_text("FORM")
       ->group(group);
 }

@@ -54,6 +54,7 @@ std::string styled(std::string_view text, Style style, bool color);
 int report_error(const Context& context, const Problem& problem);
 int report_error(const Context& context, const std::exception& error);
 void error_json(JsonWriter& json, const Problem& problem);
+void finding_json(JsonWriter& json, const Problem& problem);
 
 void add_common(CLI::App& command, Context& context, bool writer);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/problem.h"
+#include "catalog/mcore.h"
 #include "catalog/sharding.h"
 #include "inspect_text.h"
 
@@ -39,8 +40,8 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
   path_json(json, selection, e);
   json.member("dtype", catalog.strings[t.dtype_name]);
   dims_json(json, "shape", catalog.dims(t));
+  if (const auto shape = mcore_shape(catalog, e.tensor())) dims_json(json, "mcore_shape", *shape);
   json.member("bytes", catalog.tensor_bytes(t));
-  if (t.dtype_known && e.dtype != t.dtype) json.member("cast_to", facts_of(e.dtype).name);
   if (t.requires_grad) json.member("requires_grad", true);
   json.member("sharding", sharding_words(catalog, t));
   json.key("chunks").begin_array();
@@ -52,21 +53,6 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
     json.end_object();
   }
   json.end_array().end_object();
-}
-
-std::string_view severity_name(Severity s) {
-  constexpr std::string_view kNames[] = {"note", "warning", "damage", "error"};
-  return kNames[static_cast<size_t>(s)];
-}
-
-void finding_json(JsonWriter& json, const Problem& p) {
-  json.begin_object().member("id", id_name(p.id)).member("severity", severity_name(p.severity)).member("message", to_line(p));
-  if (!p.place.path.empty()) json.member("path", p.place.path);
-  if (!p.place.tensor.empty()) json.member("tensor", p.place.tensor);
-  if (p.place.offset) json.member("offset", *p.place.offset);
-  if (p.place.length) json.member("length", *p.place.length);
-  if (!p.hint.empty()) json.member("hint", p.hint);
-  json.end_object();
 }
 
 void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
@@ -84,17 +70,19 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   json.end_object();
   json.key("loads_in").begin_object().member("torch", p.loads_in).key("why").begin_array();
   for (const std::string& w : p.why) json.value(w);
-  json.end_array().end_object();
+  json.end_array();
+  if (!p.packages.empty()) {
+    json.key("packages").begin_array();
+    for (const std::string& name : p.packages) json.value(name);
+    json.end_array();
+  }
+  json.end_object();
   const InspectSummary s = summary_of(catalog, selection);
   json.key("summary").begin_object();
   json.member("tensors", s.tensors).member("elements", s.elements).member("tensor_bytes", s.tensor_bytes);
   json.member("blobs", s.blobs).member("blob_bytes", s.blob_bytes).member("chunks", s.chunks).member("files", uint64_t{catalog.files.size()});
   if (const uint32_t world = world_size_shown(catalog)) json.member("world_size", world);
   json.end_object();
-  const CastSummary& casts = selection.casts;
-  if (!casts.asked) return;
-  json.key("cast").begin_object().member("tensors", casts.tensors);
-  json.member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after).end_object();
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 #include "base/problem.h"
 #include "catalog/cover.h"
+#include "catalog/mcore.h"
 #include "catalog/sharding.h"
-#include "dtype_flags.h"
 
 namespace dcp::cmd {
 namespace {
@@ -73,7 +73,9 @@ std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string nam
     return {std::move(name), "object", "", item.file == kNone ? "" : human_bytes(item.length), ""};
   }
   const Tensor& t = c.tensors[e.tensor()];
-  return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), sharding_words(c, t)};
+  std::string sharding = sharding_words(c, t);
+  if (const auto shape = mcore_shape(c, e.tensor())) sharding += ", Megatron's shape " + shape_text(*shape);
+  return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), std::move(sharding)};
 }
 
 // A place in the tree of paths, numbered by first appearance.
@@ -144,7 +146,7 @@ void print_files(const Catalog& catalog, const Context& context) {
   const std::vector<FileUse> uses = file_uses(catalog);
   for (uint32_t f = 0; f < catalog.files.size(); ++f) {
     const auto& bytes = catalog.files[f].bytes;
-    table.row({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+    table.row({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : catalog.files[f].fault ? "unreadable" : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
   }
   table.print(context);
 }
@@ -179,7 +181,6 @@ void print_summary(const Catalog& catalog, const Selection& selection, const Con
   for (const auto& [name, of] : tops) text += "  " + name + ": " + plural(of.first, "key") + ", " + human_bytes(of.second) + "\n";
   text += non_model == 0 ? "  model only: no optimizer or other training state\n"
                          : "  full: " + plural(non_model, "key") + " of training state beside the model\n";
-  if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   context.out(text);
 }

@@ -17,8 +17,8 @@ void add_source(CLI::App& command, SourceFlags& flags) {
   command.add_flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint")->group(group);
 }
 
-Catalog open_source(const SourceFlags& flags, const Context& context) {
-  const OpenOptions options{.limits = {}, .links = flags.links(), .prefer_rank = flags.prefer_rank};
+Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
+  const OpenOptions options{.limits = {.memory_bytes = memory_bytes}, .links = flags.links(), .prefer_rank = flags.prefer_rank};
   std::string path = flags.path;
   if (!flags.step.empty()) {
     std::vector<Step> broken;

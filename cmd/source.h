@@ -20,6 +20,7 @@ struct SourceFlags {
 void add_source(CLI::App& command, SourceFlags& flags);
 
 // The catalog, with the sizes of its data files. Steps that `latest` passed over are named on stderr.
-Catalog open_source(const SourceFlags& flags, const Context& context);
+// `memory_bytes`: that reading the metadata may take.
+Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes = Limits{}.memory_bytes);
 
 }  // namespace dcp::cmd

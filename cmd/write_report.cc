@@ -1,9 +1,5 @@
 #include "write_report.h"
 
-#include <algorithm>
-#include <array>
-
-#include "dtype_flags.h"
 #include "exec/file_set.h"
 
 namespace dcp::cmd {
@@ -29,52 +25,20 @@ void text_json(JsonWriter& out, std::string_view name, const std::vector<std::st
   out.end_array();
 }
 
-std::string_view member_of(Overflow overflow) {
-  return overflow == Overflow::kInfinity ? "became_inf" : overflow == Overflow::kNan ? "became_nan" : "saturated";
-}
-
-// "12 became inf, 3 became zero"
-std::string losses_text(const CastLosses& inf, const CastLosses& nan, const CastLosses& largest) {
-  std::string text;
-  const auto add = [&](uint64_t n, const char* what) {
-    if (n > 0) text += (text.empty() ? "" : ", ") + grouped(n) + what;
-  };
-  add(inf.overflowed, " became inf");
-  add(nan.overflowed, " became NaN");
-  add(largest.overflowed, " saturated");
-  add(inf.zeroed + nan.zeroed + largest.zeroed, " became zero");
-  return text;
-}
-
-std::string from_to(const TensorLosses& t) { return std::string(facts_of(t.from).name) + " to " + std::string(facts_of(t.to).name); }
-
 }  // namespace
 
-void WriteReport::describe_casts(const Context& context) const {
-  const CastSummary& casts = selection.casts;
-  if (!casts.asked) return;
-  if (!dry_run) context.note(cast_text(casts));
-  if (casts.kept_non_model > 0)
-    context.note("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
-  if (casts.kept_scales > 0) context.note("not cast, scales of float8: " + counted(casts.kept_scales, "tensor"));
-  for (const std::string& glob : casts.idle_rules) context.note("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
-}
-
-void WriteReport::describe_losses(const Context& context) const {
-  std::array<CastLosses, 3> sums;  // by Overflow
-  for (const TensorLosses& t : executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
-  if (executed.losses.empty()) return;
-  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(executed.losses.size(), "tensor") + ", such as '" +
-               escaped(executed.losses.front().key) + "'");
-  for (const TensorLosses& t : executed.losses) {
-    std::array<CastLosses, 3> one;
-    one[static_cast<size_t>(t.overflow)] = t.values;
-    context.detail("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
-  }
+void WriteReport::note_source(const Catalog& catalog) {
+  for (const Problem& p : catalog.findings)
+    if (p.severity == Severity::kWarning) warnings_.push_back(p);
+  nested_ = catalog.has_planner_data;
+  mcore_shapes_ = catalog.mcore_shapes.size();
 }
 
 void WriteReport::describe(const Context& context, const SelectOptions& select) const {
   const Selection& s = selection;
+  constexpr size_t kMostWarnings = 8;
+  for (size_t i = 0; i < warnings_.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(warnings_[i]));
+  if (warnings_.size() > kMostWarnings) context.note("and " + counted(warnings_.size() - kMostWarnings, "more warning"));
   if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
   if (s.dropped_non_model > 0) context.note("left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
   if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.stripped_root) + ": " + counted(s.dropped_outside_root, "key"));
@@ -83,7 +47,8 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   if (s.wrapped > 0)
     context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) + "'; --clean-fqns strips it");
   if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
-  if (context.command == "consolidate" && !select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept in its nesting; --model-only gives what model.load_state_dict takes");
+  if (context.command == "consolidate" && !select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept" + std::string(nested_ ? " in its nesting" : "") + "; --model-only gives what model.load_state_dict takes");
+  if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(mcore_shapes_, "tensor"));
   if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
   for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan->unsafe.empty()) {
@@ -93,7 +58,6 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   }
   for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
-  describe_casts(context);
   if (plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
 }
 
@@ -102,25 +66,8 @@ void WriteReport::print_plan(const Context& context) const {
   if (plan->folder)
     for (const OutputFile& f : plan->files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
   text += "  read " + human_bytes(plan->bytes_to_read) + ", write " + human_bytes(plan->bytes_to_write) + ", in " + counted(plan->units, "unit") + "\n";
-  if (selection.casts.asked) text += "  " + cast_text(selection.casts) + "\n";
   text += "  peak memory " + human_bytes(planned_memory) + ", largest tensor " + human_bytes(plan->largest_tensor) + "\n";
   context.out(text);
-}
-
-void WriteReport::cast_json(JsonWriter& out) const {
-  const CastSummary& casts = selection.casts;
-  out.key("cast").begin_object().member("tensors", casts.tensors).member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after);
-  out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
-  text_json(out, "idle_rules", casts.idle_rules);
-  out.member("fp8_overflow", fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
-  out.key("losses").begin_array();
-  for (const TensorLosses& t : executed.losses) {
-    out.begin_object().member("key", t.key).member("from", facts_of(t.from).name).member("to", facts_of(t.to).name);
-    if (t.values.overflowed > 0) out.member(member_of(t.overflow), t.values.overflowed);
-    if (t.values.zeroed > 0) out.member("became_zero", t.values.zeroed);
-    out.end_object();
-  }
-  out.end_array().end_object();
 }
 
 void WriteReport::json(JsonWriter& out, const Context& context) const {
@@ -136,6 +83,10 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     for (const Problem& p : executed.damage) error_json(out, p);
     out.end_array();
   }
+  out.key("warnings").begin_array();
+  for (const Problem& p : warnings_) finding_json(out, p);
+  out.end_array();
+  expectation_json(out, expectation);
   if (plan) {
     out.key("files").begin_array();
     for (const OutputFile& f : plan->files) out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
@@ -152,10 +103,9 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     notes_json(out, "converted", plan->converted);
     notes_json(out, "unsafe", plan->unsafe);
     text_json(out, "unsafe_globals", plan->unsafe_globals);
-    out.member("records_without_crc", plan->unchecked_records);
+    out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? mcore_shapes_ : 0);
   }
-  if (selection.casts.asked) cast_json(out);
-  out.member("records_checked", executed.records_checked);
+  out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
   out.key("ranks").begin_array().begin_object().member("rank", 0).member("bytes_read", executed.bytes_read);
   out.member("bytes_written", executed.bytes_written).member("seconds", static_cast<double>(seconds_ns) / 1e9).end_object().end_array();
   out.member("peak_memory_bytes", peak_rss_bytes());
@@ -164,7 +114,6 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
 
 int WriteReport::done(const Context& context, int exit) {
   exit_ = exit;
-  describe_losses(context);
   JsonWriter out([&](std::string_view text) { document_ += text; });
   json(out, context);
   out.finish();
@@ -179,21 +128,6 @@ int WriteReport::done(const Context& context, int exit) {
 int WriteReport::damaged(const Context& context) {
   for (size_t i = 1; i < executed.damage.size(); ++i) context.complain(to_line(executed.damage[i]));
   throw Error(executed.damage.front());
-}
-
-bool WriteReport::overflows() const {
-  return std::ranges::any_of(executed.losses, [](const TensorLosses& t) { return t.values.overflowed > 0; });
-}
-
-int WriteReport::overflowed(const Context& context) {
-  std::optional<Problem> first;
-  for (const TensorLosses& t : executed.losses) {
-    if (t.values.overflowed == 0) continue;
-    Problem p = make_problem(ProblemId::cast_overflow, {.path = source, .tensor = t.key}, counted(t.values.overflowed, "value") + ", " + from_to(t));
-    if (first) context.complain(to_line(p));
-    else first = std::move(p);
-  }
-  throw Error(std::move(*first));
 }
 
 int WriteReport::around(const Context& context, const std::function<int()>& body) {

@@ -10,6 +10,7 @@
 #include "catalog/resolve.h"
 #include "exec/execute.h"
 #include "exec/file_set.h"
+#include "exec/read_back.h"
 #include "progress.h"
 
 namespace dcp::cmd {
@@ -26,7 +27,6 @@ SelectOptions select_options(const WriterFlags& flags, const Context& context) {
   SelectOptions select = flags.select;
   select.rules = flags.selection.rules();
   for (const std::string& text : flags.renames) select.renames.push_back(parse_rename(text));
-  select.dtypes = flags.dtypes.options();
   if (!flags.rename_map.empty()) select.rename_map = read_rename_map(context.io, flags.rename_map);
   return select;
 }
@@ -41,26 +41,24 @@ Parts check_selected(const Catalog& catalog, const Selection& selection, const O
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       if (!form.blobs) continue;
-      check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "byte item");
+      check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "");
       parts.blobs.push_back(e.blob());
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    if (!t.dtype_known)
-      fail(ProblemId::dtype_unknown, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, std::string(catalog.strings[t.dtype_name]));
     check_whole(catalog, t);
     parts.tensors.push_back(e.tensor());
   }
   return parts;
 }
 
-// Objects may always take this much: a cap that is far too small is told by fit_workers, which knows what is needed.
+// Metadata and objects may always take this much: a cap that is far too small is told by fit_workers, which knows what is needed.
 constexpr uint64_t kLeastForObjects = 8 * kMiB;
 
 // Workers that fit under the cap beside what is held already. Throws memory_cap with what one worker needs.
 unsigned fit_workers(const WriterFlags& flags, const Plan& plan, uint64_t cap, WriteReport& report) {
-  const uint64_t held = peak_rss_bytes() + plan.checks.size() * 16 + plan.regions.size() * 32;
-  const uint64_t each = std::max<uint64_t>(plan.worker_bytes, kMiB);
+  const uint64_t held = peak_rss_bytes() + plan.checks.size() * 16 + plan.regions.size() * 16;
+  const uint64_t each = std::max(plan.worker_bytes, flags.verify_after ? kPassBytes : kMiB);
   report.planned_memory = held + each;
   if (held + each > cap) {
     Problem p = make_problem(ProblemId::memory_cap, {.path = flags.source.path}, human_bytes(cap), human_bytes(held + each) + " or more");
@@ -78,13 +76,12 @@ unsigned fit_workers(const WriterFlags& flags, const Plan& plan, uint64_t cap, W
 int write_output(const WriterFlags& flags, Context& context, WriteReport& report, const OutputForm& form, const MakePlan& make_plan) {
   const uint64_t begin = context.io.now_ns();
   const uint64_t cap = parse_size(flags.max_memory);
-  const SelectOptions select = select_options(flags, context);
-  report.dry_run = flags.dry_run;
-  report.fp8_overflow = flags.dtypes.overflow();
   check_output_free(context.io, flags.out, form.folder, flags.replace());
 
-  const Catalog catalog = open_source(flags.source, context);
+  const Catalog catalog = open_source(flags.source, context, std::max(cap - std::min(cap, peak_rss_bytes()), kLeastForObjects));
   refuse_source(flags.out, catalog);
+  report.note_source(catalog);
+  const SelectOptions select = select_options(flags, context);
   report.selection = select_keys(catalog, select);
   const Parts parts = check_selected(catalog, report.selection, form);
 
@@ -95,30 +92,34 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
   if (!flags.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
   const Plan plan = make_plan(catalog, resolved, report.selection);
+  check_expected(flags.expect, signatures_of(catalog, report.selection, plan), context, report.expectation);
   report.plan = &plan;
   const unsigned workers = fit_workers(flags, plan, cap, report);
   report.describe(context, select);
-  if (flags.dry_run) return report.done(context, 0);
+  if (flags.dry_run) {
+    report.dry_run = true;
+    return report.done(context, 0);
+  }
 
   std::vector<FileSpec> specs;
   for (const OutputFile& f : plan.files) specs.push_back({f.name, f.bytes});
-  FileSet sink(context.io, flags.out, std::move(specs), {.folder = plan.folder, .replace = flags.replace(), .sync = !flags.no_sync});
-  for (const std::string& n : sink.notes()) context.detail(n);
+  FileSet output(context.io, flags.out, specs, {.folder = plan.folder, .replace = flags.replace(), .sync = !flags.no_sync});
+  for (const std::string& n : output.notes()) context.detail(n);
+  SummedFiles summed(output, specs);
+  Sink& sink = flags.verify_after ? static_cast<Sink&>(summed) : output;
   Progress progress;
   {
     const ProgressDisplay display(context, progress, plan.bytes_to_write);
-    report.executed = execute(plan, catalog, resolved, files, sink, {.workers = workers, .fp8_overflow = flags.dtypes.overflow()}, progress, context.stop);
+    report.executed = execute(plan, catalog, resolved, files, sink, {.workers = workers}, progress, context.stop);
   }
   report.executed.bytes_read += resolved.bytes_read;
   if (!report.executed.damage.empty()) {
     sink.abort();
     return report.damaged(context);
   }
-  if (flags.dtypes.strict && report.overflows()) {
-    sink.abort();
-    return report.overflowed(context);
-  }
   sink.finish();
+  if (flags.verify_after) summed.read_back(workers, context.stop);
+  report.verified_after = flags.verify_after;
   context.check_stop();  // the last moment at which nothing has appeared
   sink.commit();
   report.seconds_ns = context.io.now_ns() - begin;
@@ -142,7 +143,7 @@ void add_writer_keys(CLI::App& c, WriterFlags& f, const std::string& out_help) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   c.add_option("--rename-map", f.rename_map, "Rename whole keys as the JSON object in FILE says")->option_text("FILE")->group(names);
   c.add_flag("--tensors-only", f.select.tensors_only, "Leave out Python objects")->group(which);
-  add_casts(c, f.dtypes);
+  add_expect(c, f.expect);
 }
 
 void add_writer_writing(CLI::App& c, WriterFlags& f) {
@@ -152,6 +153,7 @@ void add_writer_writing(CLI::App& c, WriterFlags& f) {
   c.add_option("-j,--threads", f.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group(writing);
   c.add_option("--max-memory", f.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group(writing);
   c.add_flag("--no-verify", f.no_verify, "Do not check the CRC of what is read")->group(writing);
+  c.add_flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written")->group(writing);
   c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears")->group(writing);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "context.h"
-#include "dtype_flags.h"
+#include "expect.h"
 #include "source.h"
 #include "write_report.h"
 
@@ -20,13 +20,13 @@ struct WriterFlags {
   SelectOptions select;
   std::vector<std::string> renames;
   std::string rename_map;
-  DtypeFlags dtypes;
-  bool dry_run = false, force = false, no_verify = false, no_sync = false;
+  ExpectFlags expect;
+  bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;
 
   Replace replace() const { return force ? Replace::kYes : Replace::kNo; }
 };
-// CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command's own options stand between them.
+// CKPT, OUT and which keys under which names; how it is written. Two calls, so that a command's own options stand between them.
 void add_writer_keys(CLI::App& command, WriterFlags& flags, const std::string& out_help);
 void add_writer_writing(CLI::App& command, WriterFlags& flags);
 

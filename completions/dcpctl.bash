@@ -15,11 +15,11 @@ _dcpctl_options() {
       options='--version -h --help'
       valued='' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --dtype --dtype-scope --dtype-rule --color' ;;
+      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --json -q --quiet -v --color -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --color' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --dry-run --force -j --threads --max-memory --no-verify --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -41,19 +41,18 @@ _dcpctl_options() {
 # Sets `kind` or `list` for the value of an option, or for an argument by its number.
 _dcpctl_value() {
   case $1 in
-    'inspect --dtype-scope') list='model all' ;;
-    'inspect --color') list='always auto never' ;;
+    'inspect --color') list='auto always never' ;;
     'inspect 0') kind=file ;;
     'consolidate --rename-map') kind=file ;;
-    'consolidate --dtype-scope') list='model all' ;;
-    'consolidate --fp8-overflow') list='saturate nan' ;;
-    'consolidate --color') list='always auto never' ;;
+    'consolidate --expect') kind=file ;;
+    'consolidate --assets') kind=folder ;;
+    'consolidate --color') list='auto always never' ;;
     'consolidate --report') kind=file ;;
-    'consolidate --progress') list='auto bar json none plain' ;;
+    'consolidate --progress') list='auto bar plain json none' ;;
     'consolidate 0') kind=file ;;
     'consolidate 1') kind=file ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
-    'bench io --color') list='always auto never' ;;
+    'bench io --color') list='auto always never' ;;
     'bench io 0') kind=file ;;
     'help '[0-9]*) kind=command ;;
     'man '[0-9]*) kind=command ;;

@@ -65,6 +65,7 @@ class Io {
   virtual bool allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
   virtual void sync_folder(const std::string& folder) = 0;
+  virtual void drop_cache(Handle) {}  // a hint: what is synced is read from the medium next time
   virtual void make_folder(const std::string& path) = 0;  // output_exists if it exists; parents are not made
   virtual void rename(const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
   virtual void remove_file(const std::string& path) = 0;                                     // absent is fine

@@ -10,6 +10,7 @@ inline constexpr uint64_t kMiB = 1024 * kKiB;
 inline constexpr uint64_t kGiB = 1024 * kMiB;
 
 struct Limits {
+  uint64_t memory_bytes = ~uint64_t{0};    // that reading a `.metadata` may take in all (--max-memory)
   uint64_t metadata_bytes = 8 * kGiB;      // a `.metadata` file: 143 bytes a chunk, so 6e7 chunks
   uint64_t pickle_depth = 1000;            // nested containers; CPython's own pickler stops at its recursion limit of 1000
   uint64_t pickle_memo_slots = 1u << 30;   // highest memo index + 1 that may be claimed
@@ -20,6 +21,7 @@ struct Limits {
   uint32_t tensor_rank = 64;         // dims of a tensor (torch itself: 64)
   uint64_t list_padding = 1u << 20;  // None elements invented for holes in list positions
   uint64_t json_bytes = 256 * kMiB;  // index and header JSON; safetensors' own cap is 100 MB
+  uint64_t asset_bytes = 256 * kMiB;  // a file copied by --assets: tokenizers have some 30 MB
   uint32_t json_depth = 64;
   uint64_t name_bytes = 4096;  // file names in metadata (PATH_MAX)
 };

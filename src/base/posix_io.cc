@@ -191,6 +191,8 @@ class PosixIo final : public Io {
     return false;
   }
 
+  void drop_cache(Handle file) override { ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED); }
+
   void sync(Handle file) override {
     if (retry([&] { return ::fsync(file); }) != 0) fail_handle(ProblemId::io_sync, file, errno);
   }

@@ -98,7 +98,7 @@ std::string escaped(std::string_view text) {
 std::string to_line(const Problem& problem) {
   std::string line = place_line(problem.place);
   if (!line.empty()) line += ": ";
-  if (!problem.place.tensor.empty()) line += "tensor '" + shown(problem.place.tensor) + "': ";
+  if (!problem.place.tensor.empty()) line += (problem.place.object ? "object '" : "tensor '") + shown(problem.place.tensor) + "': ";
   line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
   if (problem.got.empty() && problem.expected.empty()) return line;
   line += " (";

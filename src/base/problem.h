@@ -45,6 +45,7 @@ struct Place {
   std::string path{};                // file or folder as the user would type it
   std::string member{};              // record inside it, such as "data.pkl"
   std::string tensor{};              // fqn
+  bool object = false;               // `tensor` is the key of a byte item
   std::optional<uint64_t> offset{};  // bytes from the start of `path`
   std::optional<uint64_t> length{};  // bytes
 };
@@ -59,7 +60,7 @@ struct Problem {
   std::string hint{};      // defaults to hint_of(id)
 };
 
-// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': ]what (got X, expected Y)`, names escaped, a very long key shortened. Without
+// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a very long key shortened. Without
 // the hint.
 std::string to_line(const Problem& problem);
 

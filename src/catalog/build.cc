@@ -79,12 +79,13 @@ class Builder {
     dtype_names();
     out_.order = in_.order;
     paths();
+    mcore_shapes();
     files();
     join();
   }
 
  private:
-  Place at(std::string_view tensor) const { return {.path = out_.path, .tensor = std::string(tensor)}; }
+  Place at(std::string_view tensor, bool object = false) const { return {.path = out_.path, .tensor = std::string(tensor), .object = object}; }
   void finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
     Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
     p.severity = severity;
@@ -103,7 +104,7 @@ class Builder {
     out_.numbers.reserve(in_.ints.size() / 4);
     for (const MetadataContent::Tensor& t : in_.tensors) {
       if (in_.chunks.size() >= kNone - in_.blobs.size()) fail(ProblemId::over_limit, at(t.key), "more than 4294967294 chunks");
-      Tensor o{.key = unique_key(t.key), .dtype = t.dtype, .dtype_known = t.dtype_known && t.strided, .requires_grad = t.requires_grad};
+      Tensor o{.key = unique_key(t.key), .dtype = t.dtype, .dtype_known = t.dtype_known && t.strided, .strided = t.strided, .requires_grad = t.requires_grad};
       o.rank = narrow<uint8_t>(t.rank);
       o.dims_at = out_.numbers.size();
       uint64_t bytes = t.dtype_known ? bytes_of(t.dtype) : 1;
@@ -141,16 +142,22 @@ class Builder {
     o.boxes_at = out_.numbers.size();
     for (uint32_t c : order_) {
       const int64_t* sizes = in_.ints.data() + first[c].sizes_at;
-      for (uint32_t d = 0; d < t.rank; ++d) {
-        const int64_t offset = offsets(c)[d];
-        const std::optional<int64_t> end = checked_add(offset, sizes[d]);
-        if (!end || *end > in_.ints[t.dims_at + d])
-          fail(ProblemId::chunk_outside, at(t.key), "dim " + std::to_string(d) + ": " + std::to_string(offset) + " + " + std::to_string(sizes[d]),
-               "at most " + std::to_string(in_.ints[t.dims_at + d]));
-      }
+      check_numbers(t, offsets(c), {sizes, t.rank});
       out_.numbers.insert(out_.numbers.end(), offsets(c).begin(), offsets(c).end());
       out_.numbers.insert(out_.numbers.end(), sizes, sizes + t.rank);
     }
+  }
+
+  // A box may lie outside its tensor (check_cover finds that), but its ends and its volume must be numbers: all that follows adds and
+  // multiplies them.
+  void check_numbers(const MetadataContent::Tensor& t, Dims offsets, Dims sizes) const {
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < t.rank; ++d) {
+      if (!checked_add(offsets[d], sizes[d]))
+        fail(ProblemId::number_overflow, at(t.key), "dim " + std::to_string(d) + ": " + std::to_string(offsets[d]) + " + " + std::to_string(sizes[d]));
+      if (sizes[d] > 0) elements = mul_or_fail(elements, static_cast<uint64_t>(sizes[d]), at(t.key));
+    }
+    mul_or_fail(elements, t.dtype_known ? bytes_of(t.dtype) : 1, at(t.key));
   }
 
   void paths() {
@@ -169,6 +176,17 @@ class Builder {
     }
     for (Tensor& t : out_.tensors) t.path = of_key[t.key];
     for (Blob& b : out_.blobs) b.path = of_key[b.key];
+  }
+
+  void mcore_shapes() {
+    for (const MetadataContent::McoreShape& s : in_.mcore_shapes) {
+      const std::optional<StringId> key = out_.strings.find(s.key);
+      if (!key || *key >= out_.tensors.size()) continue;  // a shape for a key that was not saved
+      out_.mcore_shapes.push_back({.tensor = *key, .rank = narrow<uint8_t>(s.rank), .dims_at = out_.numbers.size()});
+      const int64_t* dims = in_.ints.data() + s.dims_at;
+      out_.numbers.insert(out_.numbers.end(), dims, dims + s.rank);
+    }
+    std::ranges::stable_sort(out_.mcore_shapes, {}, &McoreShape::tensor);
   }
 
   void files() {
@@ -200,15 +218,17 @@ class Builder {
       const uint32_t file = file_of_[s.file];
       if (item == kNone) {
         finding(ProblemId::item_without_chunk, Severity::kWarning,
-                {.path = out_.file_path(file), .tensor = std::string(s.key), .offset = s.offset, .length = s.length});
+                {.path = out_.file_path(file), .tensor = std::string(s.key), .object = !s.has_offset, .offset = s.offset, .length = s.length});
         continue;
       }
-      if (!checked_add(s.offset, s.length)) fail(ProblemId::number_overflow, at(s.key), std::to_string(s.offset) + " + " + std::to_string(s.length));
+      if (!checked_add(s.offset, s.length)) fail(ProblemId::number_overflow, at(s.key, !s.has_offset), std::to_string(s.offset) + " + " + std::to_string(s.length));
       const Item found{s.offset, s.length, file, s.transforms};
       if (out_.items[item].file == kNone) out_.items[item] = found;
       else if (out_.kind == CheckpointKind::kDcpRankLocal) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
-      else fail(ProblemId::item_twice, at(s.key));
+      else out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
     }
+    std::ranges::sort(out_.named_twice);
+    out_.named_twice.erase(std::ranges::unique(out_.named_twice).begin(), out_.named_twice.end());
   }
 
   const MetadataContent& in_;
@@ -219,6 +239,13 @@ class Builder {
 
 }  // namespace
 
+void check_catalog_fits(const MetadataContent& content, const std::string& path, const Limits& limits) {
+  uint64_t bytes = content.tensors.size() * sizeof(Tensor) + content.blobs.size() * (sizeof(Blob) + sizeof(Item));
+  for (const MetadataContent::Tensor& t : content.tensors) bytes += t.chunk_count * (t.rank * 2 * sizeof(int64_t) + sizeof(Item) + 16);
+  if (bytes > limits.memory_bytes)
+    fail(ProblemId::memory_cap, {.path = path}, std::to_string(limits.memory_bytes / kMiB) + " MiB", std::to_string(bytes / kMiB) + " MiB for the catalog");
+}
+
 Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind) {
   Catalog catalog;
   catalog.kind = kind;
@@ -226,6 +253,11 @@ Catalog build_catalog(const MetadataContent& content, const std::string& path, c
   catalog.folder = folder;
   Builder(content, catalog).run();
   catalog.provenance = provenance_of(content, catalog);
+  if (!content.planner_note.empty()) {
+    Problem p = make_problem(ProblemId::planner_data_foreign, {.path = path}, content.planner_note, "a dict of keys to paths");
+    p.severity = Severity::kWarning;
+    catalog.findings.push_back(std::move(p));
+  }
   return catalog;
 }
 

@@ -42,7 +42,7 @@ uint64_t Catalog::memory_bytes() const {
 }
 
 Place Catalog::place_of(ItemId item, std::string_view tensor) const {
-  Place place{.path = path, .tensor = std::string(tensor)};
+  Place place{.path = path, .tensor = std::string(tensor), .object = item >= chunk_total};
   const Item& i = items[item];
   if (i.file == kNone) return place;
   place.path = file_path(i.file);

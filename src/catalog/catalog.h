@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,6 +70,7 @@ struct Tensor {
   PathRange path;                // count 0: no planner data, the key is the whole path
   DType dtype{};                 // of the metadata; meaningless if !dtype_known
   bool dtype_known = true;
+  bool strided = true;           // false: sparse or another layout, of which there is no box of bytes
   bool requires_grad = false;
   uint8_t rank = 0;
   uint64_t dims_at = 0;          // in numbers: rank sizes
@@ -96,12 +98,20 @@ struct Duplicate {
   Item other;
 };
 
+// The shape that Megatron-Core gives a tensor which it saved in another (mcore.h).
+struct McoreShape {
+  TensorId tensor = 0;
+  uint8_t rank = 0;
+  uint64_t dims_at = 0;  // in numbers
+};
+
 // How the checkpoint was saved.
 enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal };
 
 struct DataFile {
   StringId name = 0;                    // relative to the checkpoint's folder
-  std::optional<uint64_t> bytes;        // nullopt: it is not there, or it was not looked at (look_at_files)
+  std::optional<uint64_t> bytes;        // nullopt: it is not there, cannot be read, or was not looked at (look_at_files)
+  std::shared_ptr<const Problem> fault; // why it cannot be read, if it is there
 };
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
@@ -110,6 +120,7 @@ struct Provenance {
   std::string loads_in;                 // ">=2.15", ">=2.4", "1.13"
   std::vector<std::string> why;         // what rules other versions out
   std::string format_version;           // Metadata.version, or ""
+  std::vector<std::string> packages;     // that Python must be able to import to unpickle it, beside torch
   std::vector<std::string> extra_attributes;
   std::vector<std::string> unknown_globals;
 };
@@ -130,7 +141,9 @@ struct Catalog {
   std::vector<std::vector<std::string>> transforms;  // [0]: none
   bool has_planner_data = false;
   Provenance provenance;
+  std::vector<McoreShape> mcore_shapes; // sorted by tensor
   std::vector<Duplicate> duplicates;    // rank-local checkpoints only
+  std::vector<ItemId> named_twice;      // storage_data names two items for these, sorted; the first is in items
   std::vector<Problem> findings;        // oddities met while building: entries without a chunk, and so on
 
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }

@@ -13,6 +13,7 @@ namespace dcp {
 enum class CoverFault : uint8_t {
   kHole,        // `offsets`, `sizes`: a box that no chunk covers (not necessarily the whole hole)
   kOverlap,     // a box that chunks `a` and `b` (numbers within the tensor) both cover
+  kOutside,     // chunk `a`, which is that box, reaches outside the tensor
   kTooComplex,  // cut so irregularly that the check was given up
 };
 

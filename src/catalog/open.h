@@ -19,13 +19,15 @@ struct OpenOptions {
 // A DCP folder, or a `.metadata` file itself. Reads the metadata only. Fails with not_checkpoint, naming what is there instead.
 Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
 
-// Looks at the size of every data file (one open each, nothing read) and adds findings: files that are missing, items that reach past
-// the end, chunks without an item, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that
-// concern their keys (check_whole).
+// look_at_files: the size of every data file (one open each; of one so small that it may be a Git LFS pointer its bytes), or why it cannot
+// be read. find_structure_faults adds findings: files that are missing or cannot be read, items that reach past the end, chunks without an
+// item or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that concern
+// their keys (check_whole).
 void look_at_files(Io& io, Catalog& catalog, FollowLinks links);
 void find_structure_faults(Catalog& catalog);
 
-// Throws the first fault of this tensor: a hole, an overlap, a chunk without an item, an item outside its file.
+// Throws the first fault of this tensor: a dtype or layout that is not known, a chunk outside it, a hole, an overlap, a chunk without an
+// item, an item outside its file.
 void check_whole(const Catalog& catalog, const Tensor& tensor);
 // Throws if a slice does not lie inside its file, whose size is known.
 void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what);

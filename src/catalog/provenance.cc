@@ -1,18 +1,115 @@
 #include "catalog/provenance.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace dcp {
 namespace {
 
 std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
-// A lower or upper bound on the version, with its reason.
+// A lower bound on the version, with its reason.
 struct Bound {
   unsigned version;
   std::string why;
 };
+
+// Places in the tree of planner paths, numbered by first appearance; 0 is the root.
+class Places {
+ public:
+  uint32_t below(uint32_t parent, PathElement element) {
+    return numbers_.try_emplace({parent, element}, static_cast<uint32_t>(numbers_.size() + 1)).first->second;
+  }
+
+ private:
+  using Step = std::pair<uint32_t, PathElement>;
+  struct Hash {
+    size_t operator()(const Step& s) const {
+      const uint64_t element = s.second.is_position() ? ~s.second.list_position() : s.second.name_id();
+      return (element ^ (uint64_t{s.first} << 32)) * 0x9E3779B97F4A7C15u;
+    }
+  };
+  std::unordered_map<Step, uint32_t, Hash> numbers_;
+};
+
+// A dict that has no tensor anywhere below it, yet was saved item by item: its path with dots; "" if there is none. Up to torch 2.3 such a
+// dict is one item, and that is what an older loader looks for. Source: torch/distributed/checkpoint/_traverse.py, _is_terminal.
+std::string flattened_dict(const Catalog& catalog) {
+  if (std::ranges::none_of(catalog.blobs, [](const Blob& b) { return b.path.count > 1; })) return "";
+  Places places;
+  std::unordered_set<uint32_t> with_tensor;
+  for (const Tensor& t : catalog.tensors) {
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < t.path.count; ++i) with_tensor.insert(at = places.below(at, catalog.path_elements[t.path.first + i]));
+  }
+  for (const Blob& b : catalog.blobs) {
+    uint32_t at = 0;
+    std::string path;
+    for (uint32_t i = 0; i + 1 < b.path.count; ++i) {
+      const PathElement e = catalog.path_elements[b.path.first + i];
+      at = places.below(at, e);
+      path += (i > 0 ? "." : "") + (e.is_position() ? std::to_string(e.list_position()) : std::string(catalog.strings[e.name_id()]));
+      if (!with_tensor.contains(at) && !catalog.path_elements[b.path.first + i + 1].is_position()) return path;
+    }
+  }
+  return "";
+}
+
+// Modules that Python itself or torch brings.
+bool is_at_hand(std::string_view package) {
+  constexpr std::string_view kNames[] = {"__builtin__", "_codecs", "_io", "array", "builtins", "collections", "copy_reg", "copyreg", "datetime", "decimal", "enum",
+                                         "fractions", "functools", "io", "operator", "pathlib", "torch", "types", "typing", "uuid"};
+  return std::ranges::find(kNames, package) != std::end(kNames);
+}
+
+// Packages that must be importable, with one class of each.
+std::map<std::string, std::string> packages_of(const std::vector<std::string>& globals) {
+  std::map<std::string, std::string> packages;
+  for (const std::string& g : globals) {
+    const std::string package = g.substr(0, g.find('.'));
+    if (!is_at_hand(package)) packages.try_emplace(package, g);
+  }
+  return packages;
+}
+
+std::set<std::string> transforms_of(const MetadataContent& content) {
+  std::set<std::string> transforms;
+  for (const auto& list : content.transforms) transforms.insert(list.begin(), list.end());
+  return transforms;
+}
+
+// What a version must have to load this.
+std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& catalog) {
+  std::vector<Bound> needs;
+  if (content.properties_fields >= 6) needs.push_back({215, "TensorProperties has 6 fields: older torch fails with 'metadata is None'"});
+  if (catalog.kind == CheckpointKind::kDcpRankLocal) needs.push_back({209, "rank-local metadata (__R.metadata), which older torch does not look for"});
+  if (content.has_storage_meta) needs.push_back({204, "it holds a StorageMeta object, a class of torch 2.4"});
+  if (const std::string path = flattened_dict(catalog); !path.empty())
+    needs.push_back({204, "the dict '" + path + "' of plain values is saved item by item: older torch looks for it as one item"});
+  if (!content.tensors.empty() && !content.old_properties_module)
+    needs.push_back({203, "TensorProperties is named by its module of torch 2.3"});
+  for (const std::string& t : transforms_of(content)) needs.push_back({207, "items are transformed (" + t + ")"});
+  std::set<DType> dtypes;
+  for (const Tensor& t : catalog.tensors)
+    if (t.dtype_known) dtypes.insert(t.dtype);
+  for (DType d : dtypes)
+    if (facts_of(d).since_torch > 200) needs.push_back({facts_of(d).since_torch, "dtype " + std::string(facts_of(d).name)});
+  return needs;
+}
+
+// What each release began or stopped to write.
+std::string writer_of(const MetadataContent& content) {
+  if (content.old_module_names) return "1.13";
+  if (content.properties_fields >= 6) return ">=2.15";
+  if (content.has_version) return "2.9 - 2.14";
+  if (content.has_storage_meta_modules) return "2.7 - 2.8";
+  if (content.has_storage_meta) return "2.4 - 2.6";
+  if (content.old_properties_module) return "2.0 - 2.2";
+  return content.tensors.empty() ? "" : "2.3";
+}
 
 }  // namespace
 
@@ -22,44 +119,32 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
   p.format_version = std::string(content.version);
   p.extra_attributes = content.extra_attributes;
   p.unknown_globals = content.unknown_globals;
+  p.written_by = writer_of(content);
   if (content.old_module_names) {
-    p.written_by = "1.13";
     p.loads_in = "1.13";
     p.why.push_back("class names of torch 1.13: every torch 2 unpickles them and then refuses them");
-    return p;
+  } else {
+    const std::vector<Bound> needs = bounds_of(content, catalog);
+    unsigned least = 200;
+    for (const Bound& b : needs) least = std::max(least, b.version);
+    p.loads_in = ">=" + spelled(least);
+    for (const Bound& b : needs)
+      if (b.version == least) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
   }
-
-  std::vector<Bound> needs;
-  const bool six = content.properties_fields >= 6;
-  if (six) needs.push_back({215, "TensorProperties has 6 fields: older torch fails with 'metadata is None'"});
-  if (content.has_storage_meta) needs.push_back({204, "it holds a StorageMeta object, a class of torch 2.4"});
-  if (!content.tensors.empty() && !content.old_properties_module)
-    needs.push_back({203, "TensorProperties is named by its module of torch 2.3"});
-  std::set<std::string> transforms;
-  for (const auto& list : content.transforms) transforms.insert(list.begin(), list.end());
-  for (const std::string& t : transforms) needs.push_back({207, "items are transformed (" + t + ")"});
-  std::set<DType> dtypes;
-  for (const Tensor& t : catalog.tensors)
-    if (t.dtype_known) dtypes.insert(t.dtype);
-  for (DType d : dtypes)
-    if (facts_of(d).since_torch > 200) needs.push_back({facts_of(d).since_torch, "dtype " + std::string(facts_of(d).name)});
-
-  unsigned least = 200;
-  for (const Bound& b : needs) least = std::max(least, b.version);
-  p.loads_in = ">=" + spelled(least);
-  for (const Bound& b : needs)
-    if (b.version == least) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
-  for (const std::string& g : content.unknown_globals)
-    p.why.push_back("needs the Python class " + g + " to be importable");
+  for (const auto& [package, example] : packages_of(content.unknown_globals)) {
+    p.packages.push_back(package);
+    p.why.push_back("needs the Python package '" + package + "' (" + example + "): without it no torch unpickles the metadata");
+  }
+  std::set<std::string> unknown;
+  for (const MetadataContent::Tensor& t : content.tensors)
+    if (!t.dtype_known && unknown.insert(std::string(t.dtype_name)).second)
+      p.why.push_back("dtype " + std::string(t.dtype_name) + ", which this dcpctl does not know: older torch may not either");
+  if (transforms_of(content).contains("stream.zstd/1")) {
+    p.packages.push_back("zstandard");
+    p.why.push_back("items are compressed: torch needs the Python package 'zstandard'");
+  }
   if (content.python313_path) p.why.push_back("a path object of Python 3.13 (pathlib._local): Python 3.12 and older cannot unpickle it");
-
-  // What each release began or stopped to write.
-  if (six) p.written_by = ">=2.15";
-  else if (content.has_version) p.written_by = "2.9 - 2.14";
-  else if (content.has_storage_meta_modules) p.written_by = "2.7 - 2.8";
-  else if (content.has_storage_meta) p.written_by = "2.4 - 2.6";
-  else if (content.old_properties_module) p.written_by = "2.0 - 2.2";
-  else if (!content.tensors.empty()) p.written_by = "2.3";
+  if (catalog.kind == CheckpointKind::kDcpRankLocal) p.why.push_back("rank-local: torch loads it on as many ranks as wrote it");
   return p;
 }
 

@@ -99,6 +99,7 @@ class Merger {
 
   void paths(const MetadataContent& rank) {
     out_.has_planner_data = out_.has_planner_data || rank.has_planner_data;
+    if (out_.planner_note.empty()) out_.planner_note = rank.planner_note;
     const uint64_t element_base = out_.path_elements.size();
     out_.path_elements.insert(out_.path_elements.end(), rank.path_elements.begin(), rank.path_elements.end());
     for (MetadataContent::Path p : rank.paths) {
@@ -116,6 +117,10 @@ class Merger {
     out_.has_version |= r.has_version;
     out_.python313_path |= r.python313_path;
     if (out_.version.empty()) out_.version = r.version;
+    for (MetadataContent::McoreShape s : r.mcore_shapes) {
+      s.dims_at += base_;
+      out_.mcore_shapes.push_back(s);
+    }
     for (const auto& [to, from] : {std::pair(&out_.extra_attributes, &r.extra_attributes), std::pair(&out_.unknown_globals, &r.unknown_globals)})
       for (const std::string& s : *from)
         if (std::ranges::find(*to, s) == to->end()) to->push_back(s);
@@ -136,7 +141,7 @@ class Comparison {
   Comparison(DataFiles& files, const Catalog& catalog, const ResolveOptions& options) : files_(files), catalog_(catalog), options_(options) {}
 
   bool equal(const Item& a, const Item& b, bool tensor, const Place& place) {
-    if (a.transforms != b.transforms) return false;
+    if (catalog_.transforms[a.transforms] != catalog_.transforms[b.transforms]) return false;
     if (a.transforms != 0) return same_bytes(a, a.offset, b, b.offset, a.length, b.length);
     SliceSource left = source(a), right = source(b);
     if (!tensor) return same_blob(left, a, right, b, place);
@@ -200,7 +205,7 @@ void prove_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& 
   for (const Duplicate& d : catalog.duplicates) {
     if (!resolved.items[d.item].resolved) continue;
     const std::string_view key = catalog.strings[d.key];
-    const Place place{.path = catalog.file_path(d.other.file), .tensor = std::string(key), .offset = d.other.offset, .length = d.other.length};
+    const Place place{.path = catalog.file_path(d.other.file), .tensor = std::string(key), .object = d.item >= catalog.chunk_total, .offset = d.other.offset, .length = d.other.length};
     check_slice(catalog, d.other, place, "another rank's copy");
     if (!comparison.equal(catalog.items[d.item], d.other, d.item < catalog.chunk_total, place))
       fail(ProblemId::duplicates_differ, place, "another value than in " + catalog.file_path(catalog.items[d.item].file));

@@ -31,8 +31,7 @@ void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint3
 ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
                       const ExecuteOptions& options, Progress& progress, const StopFlag& stop) {
   RunSums sums(plan, catalog);
-  RunLosses losses(plan);
-  RunContext run{plan, catalog, resolved, files, sink, sums, losses, progress, {.fp8_overflow = options.fp8_overflow}, longest_chunks(plan, catalog)};
+  RunContext run{plan, catalog, resolved, files, sink, sums, progress, longest_chunks(plan, catalog)};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -42,11 +41,11 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   parallel_for(options.workers, plan.units, stop, [&](unsigned worker, uint64_t ordinal) { workers[worker].unit(ordinal); });
 
   ExecuteReport report;
+  for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
   report.damage = sums.mismatches(catalog, resolved, report.records_checked);
   if (report.damage.empty())
     for (uint32_t f = 0; f < plan.files.size(); ++f)
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
-  report.losses = losses.list(catalog, options.fp8_overflow);
   report.bytes_read = progress.bytes_read;
   report.bytes_written = progress.bytes_written;
   return report;

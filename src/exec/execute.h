@@ -9,7 +9,6 @@
 #include "base/workers.h"
 #include "catalog/data_files.h"
 #include "catalog/resolve.h"
-#include "exec/losses.h"
 #include "exec/sink.h"
 #include "plan/plan.h"
 
@@ -23,15 +22,14 @@ struct Progress {
 
 struct ExecuteOptions {
   unsigned workers = 1;
-  Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
 };
 
 struct ExecuteReport {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t records_checked = 0;
+  uint64_t worker_bytes = 0;     // of buffers, the most that one worker held
   std::vector<Problem> damage;  // every CRC mismatch, in the order of the metadata: then nothing may be committed
-  std::vector<TensorLosses> losses;
 };
 
 // The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.

@@ -309,6 +309,15 @@ void FileSet::commit() {
   s.clean_up();
 }
 
+void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const { read_exact(state_->io, state_->files.at(file).handle.get(), offset, into); }
+
+void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->files.at(file).handle.get()); }
+
+std::string FileSet::name_of(uint32_t file) const {
+  const State& s = *state_;
+  return s.form == State::Form::kFolder ? s.out + "/" + split(s.files.at(file).path).name : s.files.at(file).final_path;
+}
+
 void FileSet::abort() noexcept { state_->clean_up(); }
 
 }  // namespace dcp

@@ -42,6 +42,10 @@ class FileSet : public Sink {
   void finish() override;
   void commit() override;
   void abort() noexcept override;
+  // What was written, before commit. Throws like read_exact.
+  void read(uint32_t file, uint64_t offset, MutableBytes into) const;
+  void drop_cache(uint32_t file) const;               // so that read() asks the medium; after finish()
+  std::string name_of(uint32_t file) const;           // where it will be, for messages
   const std::vector<std::string>& notes() const { return notes_; }  // for -v: leftovers removed, no space reservation
 
  private:

@@ -12,7 +12,7 @@
 
 namespace dcp {
 
-// Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
+// Everything a run shares; const but for sums, sink and counters, which are safe from any thread.
 struct RunContext {
   const Plan& plan;
   const Catalog& catalog;
@@ -20,9 +20,7 @@ struct RunContext {
   DataFiles& files;
   Sink& sink;
   RunSums& sums;
-  RunLosses& losses;
   Progress& progress;
-  ConvertOptions cast;                 // of values that leave the metadata's dtype
   std::vector<int64_t> longest_chunk;  // by PlanTensor: largest extent of a chunk on dim 0
 };
 
@@ -33,18 +31,20 @@ class Worker {
  public:
   explicit Worker(RunContext& run) : run_(run) {}
   void unit(uint64_t ordinal);
+  uint64_t buffer_bytes() const { return assembled_.bytes() + source_.bytes() + converted_.bytes() + packed_.bytes(); }
 
  private:
   // Grows and never shrinks; not zeroed.
   class Buffer {
    public:
     MutableBytes first(uint64_t bytes);
+    uint64_t bytes() const { return bytes_; }
 
    private:
     std::unique_ptr<std::byte[]> data_;
     uint64_t bytes_ = 0;
   };
-  // The box of one tensor, row-major: in the metadata's dtype while pieces are placed into it, then in the output's.
+  // The box of one tensor, row-major in the tensor's metadata dtype, while pieces are placed into it.
   struct Assembly {
     const PlanTensor* tensor = nullptr;
     BoxView box;
@@ -79,11 +79,9 @@ class Worker {
   void write(uint32_t file, uint64_t offset, Bytes bytes);
   // Brings `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
   MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);
-  // From the metadata's dtype to the output's, with what gets lost added to the tensor's losses. Returns them, in `bytes` or in cast_.
-  MutableBytes cast_elements(const PlanTensor& tensor, MutableBytes bytes, uint64_t elements, DType from);
 
   RunContext& run_;
-  Buffer assembled_, source_, converted_, cast_, packed_;
+  Buffer assembled_, source_, converted_, packed_;
   std::vector<int64_t> offsets_, sizes_;
 };
 

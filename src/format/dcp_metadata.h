@@ -61,6 +61,12 @@ struct MetadataContent {
     uint32_t count = 0;
   };
 
+  struct McoreShape {  // Megatron-Core: the shape that a tensor had before it was flattened to be saved
+    std::string_view key;
+    uint32_t rank = 0;
+    uint64_t dims_at = 0;  // rank numbers, each >= 0
+  };
+
   std::vector<int64_t> ints;
   std::vector<Tensor> tensors;          // in the file's order
   std::vector<Chunk> chunks;            // by tensor, in the file's order
@@ -74,6 +80,9 @@ struct MetadataContent {
   std::string planner_note;                               // why a planner_data that is there is not usable; "" otherwise
   std::vector<Path> paths;                                // planner_data, in the file's order
   std::vector<PathElement> path_elements;
+
+  // Metadata.mcore_data[key]["nd_reformulated_orig_global_shape"], where it is a tuple of sizes; in the file's order.
+  std::vector<McoreShape> mcore_shapes;
 
   // What shows who wrote it, and who can load it.
   uint32_t properties_fields = 0;         // most fields of a TensorProperties seen: 5, or 6 since torch 2.15; 0: no tensors

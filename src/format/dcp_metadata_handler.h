@@ -115,6 +115,7 @@ class MetadataHandler {
   void read_state_dict(PickleMachine& m, const Value& dict);
   void read_storage(PickleMachine& m, const Value& dict);
   void read_planner_data(PickleMachine& m, const Value& dict);
+  void read_mcore_data(PickleMachine& m, const Value& dict);
   bool read_path(PickleMachine& m, const Value& key, const Value& path);
 
   std::string name_of(const Global& g) const { return std::string(g.module) + "." + std::string(g.name); }

@@ -28,6 +28,7 @@ Value MetadataHandler::build_root(PickleMachine& m, const Value& state) {
       if (v.kind == Kind::kText) content_.version = m.text(v);
     } else {
       content_.extra_attributes.push_back(std::string(name) + ": " + type_of(m, v));
+      if (name == "mcore_data") read_mcore_data(m, v);
     }
   });
   read_state_dict(m, state_dict);
@@ -115,6 +116,30 @@ void MetadataHandler::read_planner_data(PickleMachine& m, const Value& dict) {
     return;
   }
   content_.has_planner_data = true;
+}
+
+// Megatron-Core saves a tensor that its distributed optimizer holds flat in the shape (pieces on each dim..., elements of a piece) and puts
+// the true shape here: mcore_data: dict key -> dict, empty or {"nd_reformulated_orig_global_shape": tuple of int}. What has another form
+// is another release's: it is listed as an attribute and not used. Source: megatron/core/dist_checkpointing/strategies/torch.py.
+void MetadataHandler::read_mcore_data(PickleMachine& m, const Value& data) {
+  if (data.kind != Kind::kDict) return;
+  Value key, of_key, name, shape;
+  for (auto it = m.items(data); it.next(key) && it.next(of_key);) {
+    if (key.kind != Kind::kText || of_key.kind != Kind::kDict) continue;
+    for (auto field = m.items(of_key); field.next(name) && field.next(shape);) {
+      spend(m, 1);
+      if (!m.is_text(name, "nd_reformulated_orig_global_shape") || (shape.kind != Kind::kTuple && !is(shape, kSize))) continue;
+      spend(m, shape.n);
+      const uint64_t at = content_.ints.size();
+      bool sizes = shape.n <= limits_.tensor_rank;
+      for (uint32_t i = 0; sizes && i < shape.n; ++i) {
+        const Value v = is(shape, kSize) ? Value{.kind = Kind::kInt, .payload = static_cast<uint64_t>(content_.ints[shape.payload + i])} : m.element(shape, i);
+        sizes = v.kind == Kind::kInt && v.integer() >= 0;
+        if (sizes) content_.ints.push_back(v.integer());
+      }
+      if (sizes) content_.mcore_shapes.push_back({.key = m.text(key), .rank = shape.n, .dims_at = at});
+    }
+  }
 }
 
 void MetadataHandler::finish(const PickleMachine& m, const Value& root) {

@@ -21,7 +21,12 @@ std::string read_word(ItemSource& item, const ZipDirectory& directory, const Zip
     here.member = record.name;
     fail(id, std::move(here), std::to_string(record.size) + " bytes");
   }
-  return std::string(as_text(item.at(at, record.size)));
+  const Bytes bytes = item.at(at, record.size);
+  if (!has_crc(record) || crc32(bytes) == record.crc) return std::string(as_text(bytes));
+  Place here = at_offset(place, at);
+  here.member = record.name;
+  here.length = record.size;
+  fail(ProblemId::crc_mismatch, std::move(here));
 }
 
 // torch reads the number and ignores what follows it; "3\n" and "3" are both in use.

@@ -122,9 +122,9 @@ End read_end(ItemSource& item, const Place& place, const Limits& limits) {
   end.directory_limit = end.at;
   end.end = end.at + kEndBytes + u16(b, 20);
   read_end64(item, end, place);
-  if (end.entries > limits.zip_records) fail(ProblemId::over_limit, here, number(end.entries) + " records", number(limits.zip_records));
+  if (end.entries > limits.zip_records) fail(ProblemId::over_limit, here, number(end.entries) + " records", "at most " + number(limits.zip_records));
   if (end.directory_bytes > limits.zip_directory_bytes) {
-    fail(ProblemId::over_limit, here, number(end.directory_bytes) + " bytes of directory", number(limits.zip_directory_bytes));
+    fail(ProblemId::over_limit, here, number(end.directory_bytes) + " bytes of directory", "at most " + number(limits.zip_directory_bytes));
   }
   if (end.directory_at > end.directory_limit || end.directory_bytes > end.directory_limit - end.directory_at) {
     fail(ProblemId::zip_bad_end, here, number(end.directory_bytes) + " bytes of directory at " + number(end.directory_at),

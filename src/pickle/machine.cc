@@ -12,7 +12,9 @@ std::string plural(uint64_t count, std::string_view what) {
 }  // namespace
 
 PickleMachine::PickleMachine(Bytes pickle, const Place& place, const Limits& limits)
-    : pickle_(pickle), place_(&place), limits_(&limits), reader_(pickle, place), memo_(pickle, place, limits) {}
+    : pickle_(pickle), place_(&place), limits_(&limits), reader_(pickle, place), memo_(pickle, place, limits),
+      // A vector that grows is there twice for a moment.
+      most_cells_(limits.memory_bytes / (2 * sizeof(Value))) {}
 
 void PickleMachine::fail_operand(const Value& got, std::string_view expected) const {
   fail(ProblemId::pickle_operand, place(), describe(got) + " for " + std::string(op_name(token_.op)), std::string(expected));
@@ -186,6 +188,8 @@ void PickleMachine::push_scalar() {
 }
 
 void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }
+
+void PickleMachine::fail_memory() const { fail(ProblemId::memory_cap, place(), "more than " + std::to_string(most_cells_) + " values in one pickle"); }
 
 // Opcodes that make a container of what is on the stack.
 void PickleMachine::collect(Op op) {

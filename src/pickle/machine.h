@@ -125,13 +125,17 @@ class PickleMachine {
     stack_.pop_back();
     return v;
   }
-  void push(const Value& v) { stack_.push_back(v); }
+  void push(const Value& v) {
+    if (stack_.size() + arena_.size() >= most_cells_) fail_memory();
+    stack_.push_back(v);
+  }
   void push_number(Kind kind, uint64_t payload) { push({.kind = kind, .payload = payload}); }
   void push_view(Kind kind, std::string_view view);
   void push_mark();
   uint64_t pop_mark();  // the stack's size when the mark was pushed
   [[noreturn]] void fail_underflow(uint64_t count) const;
   [[noreturn]] void fail_unset() const;
+  [[noreturn]] void fail_memory() const;
   [[noreturn]] void fail_count(uint64_t count) const;
   uint32_t counted(uint64_t count) const {
     if (count > std::numeric_limits<uint32_t>::max()) fail_count(count);
@@ -187,6 +191,7 @@ class PickleMachine {
   std::vector<Value> stack_;
   std::vector<uint64_t> marks_;
   std::vector<Value> arena_;
+  uint64_t most_cells_;  // of stack and arena together
   uint64_t pin_ = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "catalog/mcore.h"
+
 namespace dcp {
 
 uint64_t Plan::memory_bytes() const {
@@ -10,6 +12,10 @@ uint64_t Plan::memory_bytes() const {
   for (const Literal& l : literals) bytes += l.bytes.capacity() + sizeof(Literal);
   for (const OutputFile& f : files) bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);
   return bytes;
+}
+
+Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor) {
+  return plan.mcore_shapes ? mcore_view(catalog, tensor) : catalog.dims(catalog.tensors[tensor]);
 }
 
 const Group& Plan::group_of(uint64_t ordinal) const {

@@ -50,7 +50,7 @@ enum class CrcCheck : uint8_t {
   kUnchecked,     // the writer computed none, or checking is switched off
 };
 
-// A selected tensor. Its regions are regions[first_region, first_region + region_count), all of one dtype.
+// A selected tensor. Its regions are regions[first_region, first_region + region_count).
 struct PlanTensor {
   TensorId id = 0;
   uint32_t first_region = 0;
@@ -96,6 +96,7 @@ struct KeyNote {
 };
 
 struct Plan {
+  bool mcore_shapes = false;           // tensors have the shapes of Megatron's mcore_data
   bool folder = false;                 // the output is a folder of `files`, committed by the last of them
   std::vector<OutputFile> files;
   std::vector<PlanTensor> tensors;
@@ -125,6 +126,9 @@ struct Plan {
   // The group that unit `ordinal` belongs to.
   const Group& group_of(uint64_t ordinal) const;
 };
+
+// The shape that a tensor has in the output. Throws mcore_shape.
+Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);
 
 // The box of unit `k` of a kGrid group.
 void unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, std::vector<int64_t>& offsets, std::vector<int64_t>& sizes);

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cstdio>
-#include <set>
+#include <map>
 
 #include "base/checked.h"
 #include "format/safetensors.h"
@@ -13,13 +13,12 @@ namespace {
 struct Named {
   TensorId id = 0;
   std::string name;
-  DType dtype{};
   uint64_t bytes = 0;
 };
 
 std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, const Selection& selection, Plan& plan) {
   std::vector<Named> tensors;
-  std::set<std::string> names;
+  std::map<std::string_view, TensorId> names;
   std::string lacking;
   uint64_t lacking_count = 0;
   for (const Entry& e : selection.entries) {
@@ -28,14 +27,19 @@ std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, 
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    if (is_opaque(catalog, resolved, e.tensor()) || facts_of(e.dtype).safetensors.empty()) {
+    bool opaque = false;
+    for (uint32_t c = 0; c < t.chunk_count; ++c) opaque = opaque || resolved.items[catalog.item_of(t, c)].opaque;
+    if (opaque || facts_of(t.dtype).safetensors.empty()) {
       // All of them are named: the person would otherwise meet them one by one.
       if (++lacking_count <= 20)
         lacking += (lacking.empty() ? "" : ", ") + std::string(catalog.key(t)) + " (" + std::string(catalog.strings[t.dtype_name]) + ")";
       continue;
     }
-    Named n{e.tensor(), std::string(e.key), e.dtype, catalog.elements(t) * bytes_of(e.dtype)};
-    if (!names.insert(n.name).second) fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, n.name);
+    Named n{e.tensor(), std::string(e.key), catalog.tensor_bytes(t)};
+    const auto [it, fresh] = names.try_emplace(e.key, e.tensor());
+    if (!fresh)
+      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
+           "'" + n.name + "', which is also the name of '" + std::string(catalog.key(catalog.tensors[it->second])) + "'");
     tensors.push_back(std::move(n));
   }
   if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
@@ -61,12 +65,12 @@ std::vector<std::vector<Named>> into_shards(std::vector<Named> tensors, uint64_t
 
 void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string file_name, Plan& plan) {
   std::ranges::sort(tensors, [&](const Named& a, const Named& b) {
-    return safetensors_before(a.dtype, a.name, b.dtype, b.name);
+    return safetensors_before(catalog.tensors[a.id].dtype, a.name, catalog.tensors[b.id].dtype, b.name);
   });
   std::vector<SafetensorsEntry> entries;
   for (const Named& n : tensors) {
-    const Dims dims = catalog.dims(catalog.tensors[n.id]);
-    entries.push_back({.name = n.name, .dtype = n.dtype, .shape = {dims.begin(), dims.end()}});
+    const Dims shape = output_shape(plan, catalog, n.id);
+    entries.push_back({.name = n.name, .dtype = catalog.tensors[n.id].dtype, .shape = {shape.begin(), shape.end()}});
   }
   const auto file = narrow<uint32_t>(plan.files.size());
   plan.literals.push_back({.file = file, .bytes = write_safetensors_header(entries, {{"format", "pt"}})});
@@ -74,7 +78,7 @@ void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string fil
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto region = narrow<uint32_t>(plan.regions.size());
     plan.regions.push_back({.file_offset = entries[i].offset,
-                            .box_at = add_whole_box(plan, entries[i].shape),
+                            .box_at = add_whole_box(plan, catalog.dims(catalog.tensors[tensors[i].id])),
                             .tensor = narrow<uint32_t>(plan.tensors.size()),
                             .file = file,
                             .dtype = entries[i].dtype});
@@ -96,8 +100,8 @@ std::string shard_name(size_t number, size_t count) {
 }  // namespace
 
 Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
-  refuse_opaque_casts(catalog, resolved, selection);
   Plan plan;
+  plan.mcore_shapes = options.mcore_shapes;
   plan.folder = options.max_shard_bytes > 0;
   std::vector<std::vector<Named>> shards = into_shards(tensors_of(catalog, resolved, selection, plan), options.max_shard_bytes);
   std::vector<std::pair<std::string, std::string>> weight_map;

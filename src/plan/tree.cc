@@ -12,8 +12,8 @@ Tree::Node::Kind kind_for(const PathPart& child) { return child.position >= 0 ? 
 Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries, const Limits& limits) : nodes_(1) {
   for (uint32_t e = 0; e < entries.size(); ++e) {
     const std::span<const PathPart> path = selection.path(entries[e]);
-    const Place place{.path = catalog.path, .tensor = std::string(source_key(catalog, entries[e]))};
-    if (path.size() > limits.pickle_depth) fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components", std::to_string(limits.pickle_depth));
+    const Place place{.path = catalog.path, .tensor = std::string(source_key(catalog, entries[e])), .object = entries[e].is_blob()};
+    if (path.size() > limits.pickle_depth) fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components", "at most " + std::to_string(limits.pickle_depth));
     uint32_t at = 0;
     for (size_t i = 0; i < path.size(); ++i) {
       const Node::Kind needed = kind_for(path[i]);
@@ -26,7 +26,8 @@ Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector
         nodes_.emplace_back();
       } else if (i + 1 == path.size()) {
         if (nodes_[it->second].kind != Node::Kind::kLeaf) fail(ProblemId::path_conflict, place);
-        fail(ProblemId::keys_collide, place, std::string(entries[e].key));
+        fail(ProblemId::keys_collide, place,
+             "'" + std::string(entries[e].key) + "', which is also the name of '" + std::string(source_key(catalog, entries[nodes_[it->second].entry])) + "'");
       }
       at = it->second;
     }

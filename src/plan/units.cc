@@ -10,10 +10,12 @@ namespace {
 
 // What the source chunks of a tensor mean for its cut.
 struct Shape {
-  uint64_t element = 1;     // bytes, of the largest of stored, the metadata's and output
-  uint64_t conversions = 0; // between these
+  uint64_t element = 1;     // bytes, of the larger of stored and output
   bool transformed = false;
-  uint64_t collected = 0;   // bytes of the largest streamed record that must be held whole, as its strides are not row-major; twice
+  bool strided = false;     // a chunk is not row-major
+  bool converted = false;   // stored or output dtype is not the metadata's
+  uint64_t growth = 1;      // most bytes that a stored byte becomes by that
+  uint64_t collected = 0;   // bytes of the largest streamed record that must be held whole, as its strides are not row-major
   int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
   std::vector<int64_t> chunk_sizes;  // of the smallest chunk extent on each dim
 };
@@ -28,20 +30,31 @@ class Cutter {
     for (uint32_t c = 0; c < plan_.copies.size(); ++c) {
       add({.kind = Group::Kind::kCopy, .first = c, .units = passes(plan_.copies[c].bytes)});
       plan_.bytes_to_read += plan_.copies[c].bytes;
-      need(kPassBytes);
+      need({.source = kPassBytes});
     }
     for (uint32_t t = 0; t < plan_.tensors.size(); ++t) tensor(t);
     end_batch();
     for (ItemId item : separate_) {
       add({.kind = Group::Kind::kCheck, .first = item, .units = passes(resolved_.items[item].record_bytes)});
       plan_.bytes_to_read += resolved_.items[item].record_bytes;
-      need(kPassBytes);
+      need({.source = kPassBytes});
     }
   }
 
  private:
   static uint64_t passes(uint64_t bytes) { return (bytes + kPassBytes - 1) / kPassBytes; }
-  void need(uint64_t bytes) { plan_.worker_bytes = std::max(plan_.worker_bytes, bytes); }
+  // What a worker's buffers hold at once, and what decoding takes beside them. They grow and stay, so each counts with its largest use.
+  struct Buffers {
+    uint64_t assembled = 0, source = 0, converted = 0, packed = 0, decoder = 0;
+  };
+  void need(const Buffers& b) {
+    most_.assembled = std::max(most_.assembled, b.assembled);
+    most_.source = std::max(most_.source, b.source);
+    most_.converted = std::max(most_.converted, b.converted);
+    most_.packed = std::max(most_.packed, b.packed);
+    most_.decoder = std::max(most_.decoder, b.decoder);
+    plan_.worker_bytes = most_.assembled + most_.source + most_.converted + most_.packed + most_.decoder;
+  }
   void add(Group g) {
     if (g.units == 0) return;
     g.first_unit = plan_.units;
@@ -59,10 +72,14 @@ class Cutter {
     if (s.transformed) {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
-      need(4 * kPassBytes + s.collected);
+      const uint64_t most = std::max(kPassBytes, s.collected);
+      need({.source = most, .converted = s.converted ? most * s.growth : 0, .packed = s.collected, .decoder = kPassBytes});
       return;
     }
-    if (elements * s.element <= options_.unit_bytes / 2) return batch(index, elements * s.element);
+    if (elements * s.element <= options_.unit_bytes / 2) {
+      need(buffers(elements * s.element, s));
+      return batch(index, elements * s.element);
+    }
     end_batch();
     const std::vector<int64_t> steps = steps_for(dims, s);
     uint64_t units = 1, box = s.element;
@@ -76,19 +93,26 @@ class Cutter {
     need(buffers(box, s));
   }
 
-  // Assembled box, source run, a packed copy, converted ones; spans of strided sources may hold up to four times what is used.
-  static uint64_t buffers(uint64_t box, const Shape& s) { return (3 + s.conversions) * box + (s.fastest >= 0 ? 4 * box : 0) + 64 * 1024; }
+  // A span of a strided source may hold more than what is used of it: 64 KiB, or four times as much (exec/worker.cc).
+  static Buffers buffers(uint64_t box, const Shape& s) {
+    const uint64_t span = s.strided ? std::max<uint64_t>(4 * box, 64 * 1024) : box;
+    return {.assembled = box, .source = span, .converted = !s.converted ? 0 : s.strided ? std::max(4 * box, s.growth * 64 * 1024) : box, .packed = box};
+  }
 
   // Also decides how each chunk's CRC is checked.
   Shape look(uint32_t index, const Tensor& t) {
     const Dims dims = catalog_.dims(t);
-    Shape s{.element = bytes_of(t.dtype), .chunk_sizes = {dims.begin(), dims.end()}};
+    Shape s{.element = 1, .chunk_sizes = {dims.begin(), dims.end()}};
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
       if (volume(catalog_.box(t, c).sizes) > 0 && catalog_.items[catalog_.item_of(t, c)].transforms != 0) s.transformed = true;
-    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
-    if (p.region_count > 0 && plan_.regions[p.first_region].dtype != t.dtype) ++s.conversions;
+    uint64_t widest = bytes_of(t.dtype);  // of what stored elements become
+    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
+      widest = std::max(widest, bytes_of(plan_.regions[r].dtype));
+      s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
+      s.converted = s.converted || plan_.regions[r].dtype != t.dtype;
+    }
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const BoxView box = catalog_.box(t, c);
       const uint64_t elements = volume(box.sizes);
@@ -98,12 +122,14 @@ class Cutter {
       s.element = std::max(s.element, bytes_of(info.dtype));
       if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
       for (size_t d = 0; d < dims.size(); ++d) s.chunk_sizes[d] = std::min(s.chunk_sizes[d], box.sizes[d]);
-      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, 2 * info.record_bytes);
+      s.converted = s.converted || info.dtype != t.dtype;
+      s.growth = std::max(s.growth, (widest + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
+      s.strided = s.strided || info.strides_at != 0;
+      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
       plan_.bytes_to_read += s.transformed ? catalog_.items[item].length : elements * bytes_of(info.dtype);
       check(item, info, elements, s.transformed);
     }
-    if (noted) ++s.conversions;
     return s;
   }
 
@@ -139,7 +165,6 @@ class Cutter {
     // An empty tensor between two small ones stays in the batch: it has no pieces.
     batch_count_ = index - batch_first_ + 1;
     batch_bytes_ += bytes;
-    need(7 * bytes);
   }
   void end_batch() {
     if (batch_count_ > 0) add({.kind = Group::Kind::kBatch, .first = batch_first_, .count = batch_count_, .units = 1});
@@ -194,6 +219,7 @@ class Cutter {
   const Resolved& resolved_;
   const UnitOptions& options_;
   std::vector<ItemId> separate_;
+  Buffers most_;
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;

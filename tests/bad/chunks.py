@@ -105,7 +105,7 @@ def a_chunk_without_an_item_is_a_finding(c):
 @case("chunk_without_item")
 def an_object_without_an_item(c):
     """
-    dcpctl: ckpt: tensor 'step': storage_data names no item for this (got byte item)
+    dcpctl: ckpt: object 'step': storage_data names no item for this
     hint: leave the key out with --exclude, or restore the checkpoint
     """
     c.items.remove(c.item("step"))

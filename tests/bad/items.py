@@ -52,6 +52,24 @@ def a_version_of_the_future(c):
     c.item("model.w").data["version"].data = b"11\n"
 
 
+@case("crc_mismatch")
+def a_version_whose_crc_is_wrong(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > version @ 0x200: tensor 'model.w': the CRC of a record does not match its bytes
+    hint: the bytes were damaged after they were written
+    """
+    c.item("model.w").data["version"].crc = 1
+
+
+@case("crc_mismatch")
+def a_byte_order_whose_crc_is_wrong(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > byteorder @ 0x140: tensor 'model.w': the CRC of a record does not match its bytes
+    hint: the bytes were damaged after they were written
+    """
+    c.item("model.w").data["byteorder"].crc = 1
+
+
 @case("item_version")
 def a_version_that_is_no_number(c):
     r"""
@@ -87,7 +105,7 @@ def a_pickle_of_20_mebibytes(c):
 @case("crc_mismatch")
 def a_flipped_byte_in_the_pickle_of_an_object(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5dc: tensor 'step': the CRC of a record does not match its bytes
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5dc: object 'step': the CRC of a record does not match its bytes
     hint: the bytes were damaged after they were written
     """
     c.item("step").data["data.pkl"].crc = 7
@@ -164,7 +182,7 @@ def a_storage_that_is_a_tuple(c):
 @case("pickle_storage_id")
 def a_persistent_id_that_is_no_storage_in_an_object(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: tensor 'step': a persistent id in the pickle names no storage (got another value, expected ('storage', class, key, location, count))
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: object 'step': a persistent id in the pickle names no storage (got another value, expected ('storage', class, key, location, count))
     """
     c.item("step").data = archive(dump(Op(op("module") + pickle.BINPERSID), 2))
 
@@ -332,7 +350,7 @@ def os_system_in_place_of_a_tensor(c):
 @case("blob_not_archive")
 def an_object_that_is_no_archive(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the byte item is not a torch.save archive
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive
     """
     c.item("step").data = pickle.dumps(17)
 
@@ -340,7 +358,7 @@ def an_object_that_is_no_archive(c):
 @case("blob_big_endian")
 def a_big_endian_tensor_in_an_object(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the byte item holds tensors in big-endian order
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item holds tensors in big-endian order
     hint: leave the key out with --exclude
     """
     c.item("step").data = tensor_item([1], (1,))
@@ -350,7 +368,7 @@ def a_big_endian_tensor_in_an_object(c):
 @case("item_no_record")
 def an_object_that_names_a_missing_storage(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the item lacks a record (got data/../0)
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the item lacks a record (got data/../0)
     """
     c.item("step").data = tensor_item([1], (1,), stored=storage(key="../0", count=1))
 
@@ -358,7 +376,7 @@ def an_object_that_names_a_missing_storage(c):
 @case("pickle_memo_unset")
 def an_object_with_a_dangling_memo(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5de: tensor 'step': a pickle memo slot is read before it is filled (got slot 7)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': a pickle memo slot is read before it is filled (got slot 7)
     """
     c.item("step").data = archive(dump(Op(pickle.BINGET + b"\7"), 2))
 
@@ -366,7 +384,7 @@ def an_object_with_a_dangling_memo(c):
 @case("over_limit")
 def an_object_nested_100000_deep(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x9c6: tensor 'step': a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x9c6: object 'step': a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
     """
     c.item("step").data = archive(dump(Op(pickle.MARK * 100000 + op(None) + pickle.TUPLE * 100000), 2))
 
@@ -429,7 +447,7 @@ def a_zstd_bomb_for_a_tensor(c):
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 48MiB", exit=4)
 def a_zstd_bomb_for_an_object(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: tensor 'step': the work does not fit --max-memory (got an object that takes more than what is left)
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the work does not fit --max-memory (got an object that takes more than what is left)
     hint: give a larger --max-memory, or leave the key out with --exclude
     """
     compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))

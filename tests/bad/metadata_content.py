@@ -200,7 +200,7 @@ def a_key_that_is_tensor_and_object(c):
     c.fields["state_dict_metadata"] = Pairs([("model.b", c.tensors["model.b"].op()), ("model.b", blob)])
 
 
-@case("chunk_outside")
+@case("chunk_outside", "consolidate ckpt out.pt")
 def a_chunk_past_its_tensor(c):
     """
     dcpctl: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 3 + 2, expected at most 4)
@@ -208,26 +208,61 @@ def a_chunk_past_its_tensor(c):
     c.tensors["model.w"].chunks[1] = ((3, 0), (2, 3))
 
 
-@case("chunk_outside")
+@case("number_overflow")
 def a_chunk_whose_end_overflows(c):
     """
-    dcpctl: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 9223372036854775807 + 2, expected at most 4)
+    dcpctl: ckpt: tensor 'model.w': a size overflows 64 bits (got dim 0: 9223372036854775807 + 2)
     """
     c.tensors["model.w"].chunks[1] = (((1 << 63) - 1, 0), (2, 3))
 
 
-@case("item_twice")
+@case("chunk_outside", "inspect ckpt", exit=0, says="findings")
+def a_chunk_past_its_tensor_in_a_finding(c):
+    """
+    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': storage_data names an item that belongs to no chunk
+    damage: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 3 + 2, expected at most 4)
+    damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [3:5, 0:3])
+    """
+    a_chunk_past_its_tensor(c)
+
+
+@case(None, "inspect ckpt", exit=0, says="findings")
+def an_empty_chunk_past_its_tensor(c):
+    """
+    """
+    c.tensors["model.w"].chunks.append(((9, 0), (0, 3)))
+
+
+@case("number_overflow")
+def a_chunk_whose_volume_overflows(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a size overflows 64 bits (got 4611686018427387904 * 4611686018427387904)
+    """
+    c.tensors["model.w"].chunks[1] = ((2, 0), (1 << 62, 1 << 62))
+
+
+@case("item_twice", "inspect ckpt", exit=0, says="findings")
+def two_items_for_one_chunk_in_a_finding(c):
+    """
+    damage: ckpt: tensor 'model.w': storage_data names two items for this (got chunk [2:4, 0:3])
+    """
+    two_items_for_one_chunk(c)
+
+
+@case("item_twice", "consolidate ckpt out.pt")
 def two_items_for_one_chunk(c):
     """
-    dcpctl: ckpt: tensor 'model.w': storage_data names two items for one chunk
+    dcpctl: ckpt: tensor 'model.w': storage_data names two items for this (got chunk [2:4, 0:3])
+    hint: leave the key out with --exclude
     """
     c.items.append(c.item("model.w", 1))
 
 
-@case("item_twice")
+@case("item_twice", "consolidate ckpt out.pt")
 def two_items_for_one_object(c):
     """
-    dcpctl: ckpt: tensor 'step': storage_data names two items for one chunk
+    dcpctl: ckpt: object 'step': storage_data names two items for this
+    hint: leave the key out with --exclude
     """
     c.items.append(c.item("step"))
 
@@ -258,10 +293,10 @@ def a_dtype_that_is_not_known_yet(c):
     c.tensors["model.w"].dtype = "torch.float2_e1m0"
 
 
-@case("dtype_unknown", "consolidate ckpt out.pt")
+@case("layout_not_strided", "consolidate ckpt out.pt")
 def a_sparse_tensor(c):
     """
-    dcpctl: ckpt: tensor 'model.w': this dtype is not known (got float32 (not strided))
+    dcpctl: ckpt: tensor 'model.w': a tensor that is not strided (sparse or another layout) has no bytes to write (got float32 (not strided))
     hint: leave the key out with --exclude
     """
     c.tensors["model.w"].layout = "torch.sparse_coo"
@@ -314,7 +349,7 @@ def a_path_through_a_tensor(c):
 @case("keys_collide", "consolidate ckpt out.pt", exit=2)
 def two_keys_with_one_path(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got model.b)
+    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'model.b', which is also the name of 'model.w')
     hint: leave one of the keys out with --exclude
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w"), "step": ("step",)}
@@ -331,7 +366,7 @@ def a_list_with_10_to_the_18_holes(c):
 @case("over_limit", "consolidate ckpt out.pt")
 def a_path_of_5000_components(c):
     """
-    dcpctl: ckpt: tensor 'model.w': a number in the file is over the limit (got 5000 path components, expected 1000)
+    dcpctl: ckpt: tensor 'model.w': a number in the file is over the limit (got 5000 path components, expected at most 1000)
     """
     c.paths["model.w"] = ("a",) * 5000
 
@@ -343,3 +378,73 @@ def terminal_codes_in_the_name_of_a_broken_tensor(c):
     hint: torch would load garbage there; leave the key out with --exclude
     """
     c.tensors["model.\x1b]0;owned\x07\u202ew\udcff\r\n"] = Tensor((2,), [((0,), (1,))])
+
+
+# ---- planner data and attributes of others
+
+
+@case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
+def planner_data_of_another_planner(c):
+    """
+    warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
+    """
+    c.paths = {"model.w": ["model", "w"]}
+
+
+@case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
+def planner_data_that_is_an_object(c):
+    """
+    warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got my.planner.Data, expected a dict of keys to paths)
+    """
+    c.paths = new("my.planner.Data", {"x": 1})
+
+
+@case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
+def planner_data_of_another_planner_consolidated(c):
+    """
+    dcpctl: warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
+    dcpctl: everything is kept; --model-only gives what model.load_state_dict takes
+    """
+    c.paths = {"model.w": ["model", "w"]}
+
+
+MCORE = "nd_reformulated_orig_global_shape"
+
+
+@case("mcore_shape", "consolidate ckpt out.safetensors --mcore-shapes", "consolidate ckpt out.pt --mcore-shapes")
+def a_shape_of_megatron_that_is_no_view(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': Megatron's shape of the tensor is no other view of its bytes (got [3, 4] saved as [4, 3])
+    hint: leave --mcore-shapes out: the shape is then the one that torch sees
+    """
+    c.fields["mcore_data"] = {"model.w": {MCORE: (3, 4)}, "model.b": {}}
+
+
+@case(None, "consolidate ckpt out.pt -q --mcore-shapes", exit=0, creates=["out.pt"])
+def shapes_of_megatron_that_are_none(c):
+    """
+    """
+    strange = {"model.w": {MCORE: (-4, 3)}, "model.b": {MCORE: "2"}, "nobody": {MCORE: (7,)}, "step": {MCORE: (1,)}, 7: {}, "x": 8, "y": {MCORE: (1,) * 65, "z": 1}}
+    c.fields["mcore_data"] = strange
+
+
+@case("chunk_without_item", "consolidate ckpt out.pt")
+def a_product_of_pinwheels(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2, 0:1, 0:2])
+    hint: leave the key out with --exclude, or restore the checkpoint
+    """
+    wheel = [((0, 0), (1, 2)), ((0, 2), (2, 1)), ((2, 1), (1, 2)), ((1, 0), (2, 1)), ((1, 1), (1, 1))]  # no straight cut goes between them
+    boxes = [((), ())]
+    for _ in range(6):
+        boxes = [(o + p, s + q) for o, s in boxes for p, q in wheel]
+    chunks = Op(pickle.EMPTY_LIST + pickle.MARK + b"".join(chunk_of_bytes(o, s) for o, s in boxes) + pickle.APPENDS)
+    c.tensors["model.w"] = Tensor((3,) * 12, [], fields={"chunks": chunks})
+
+
+def chunk_of_bytes(offsets, sizes):
+    """chunk(), its numbers in one byte each."""
+    def size(numbers):
+        return glob("torch.Size") + pickle.MARK + b"".join(pickle.BININT1 + bytes([n]) for n in numbers) + pickle.TUPLE + pickle.TUPLE1 + pickle.REDUCE
+
+    return new(METADATA + "ChunkStorageMetadata", {"offsets": Op(size(offsets)), "sizes": Op(size(sizes))})

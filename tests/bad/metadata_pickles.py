@@ -92,6 +92,15 @@ def a_text_file(c):
     """
     dcpctl: ckpt/.metadata @ 0x0: not a pickle opcode (got 0x76)
     """
+    c.metadata = b"version 2 of some other text\n"
+
+
+@case("lfs_pointer")
+def a_git_lfs_pointer(c):
+    """
+    dcpctl: ckpt/.metadata: is a Git LFS pointer, not the file itself
+    hint: fetch the files with 'git lfs pull'
+    """
     c.metadata = b"version https://git-lfs.github.com/spec/v1\noid sha256:0123\nsize 1528\n"
 
 

@@ -145,7 +145,16 @@ def a_full_disk_under_stdout(c):
     """
 
 
-@case("memory_out", "inspect ckpt", "consolidate ckpt out.pt", exit=4, limits={"AS": 1 << 30})
+@case("memory_cap", "consolidate ckpt out.pt --max-memory 500MiB", exit=4)
+def metadata_larger_than_the_cap(c):
+    """
+    dcpctl: ckpt/.metadata: the work does not fit --max-memory (got 462 MiB for a file of 4096 MiB, expected 10239 MiB)
+    hint: give --max-memory NMiB
+    """
+    metadata_larger_than_the_address_space(c)
+
+
+@case("memory_out", "inspect ckpt", exit=4, limits={"AS": 1 << 30})
 def metadata_larger_than_the_address_space(c):
     """
     dcpctl: out of memory
@@ -182,7 +191,7 @@ def objects_only_for_safetensors(c):
 @case("keys_collide", "consolidate ckpt out.safetensors --root a", exit=2)
 def two_keys_of_one_name_without_their_root(c):
     """
-    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got x.y)
+    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'x.y', which is also the name of 'model.w')
     hint: leave one of the keys out with --exclude
     """
     c.paths.update({"model.w": ("a", "x.y"), "model.b": ("a", "x", "y")})
@@ -208,3 +217,61 @@ def a_tensor_named_as_the_header_of_safetensors(c):
     c.tensors["__metadata__"] = c.tensors.pop("model.b")
     c.item("model.b").key = "__metadata__"
     c.paths = None
+
+
+# ---- --expect, --assets
+
+
+def listed(c, *lines):
+    c.write()
+    (c.folder.parent / "list.txt").write_text("\n".join(lines) + "\n")
+
+
+@case("expect_differs", "consolidate ckpt out.safetensors -q --expect list.txt --expect-dtypes", exit=1)
+def another_model_is_expected(c):
+    """
+    dcpctl: missing: model.c []
+    dcpctl: other shape: model.w (got [4, 3], expected [3, 4])
+    dcpctl: other dtype: model.b (got float32, expected float16)
+    dcpctl: list.txt: the result is not what --expect says (got 1 missing, 1 other shape, 1 other dtype)
+    """
+    listed(c, "# key dtype shape", "model.w  float32  [3, 4]", "model.b float16 [2] 4 B whole", "model.c float32 []", "step  object   3 B")
+
+
+@case(None, "consolidate ckpt out.safetensors -q --expect list.txt", exit=0, creates=["out.safetensors"])
+def the_model_is_what_is_expected(c):
+    """
+    """
+    listed(c, "model.w float32 [4, 3]", "model.b float16 [2]")
+
+
+@case("expect_line", "consolidate ckpt out.safetensors --expect list.txt", exit=2)
+def a_list_with_nonsense(c):
+    """
+    dcpctl: list.txt: a line of the list does not describe a tensor (got line 2: model.b: [2], expected key dtype [2, 3])
+    hint: write one as 'dcpctl inspect CKPT --keys' does
+    """
+    listed(c, "model.w float32 [4, 3]", "model.b: [2]")
+
+
+@case("no_such_path", "consolidate ckpt out.safetensors --expect nowhere")
+def a_list_that_is_not_there(c):
+    """
+    dcpctl: nowhere: there is no such file or folder
+    """
+
+
+@case("no_assets", "consolidate ckpt out --tensors-only --max-shard-size 1k --assets empty", exit=2)
+def a_folder_without_assets(c):
+    """
+    dcpctl: empty: the folder holds no configuration or tokenizer
+    """
+    (c.folder.parent / "empty").mkdir()
+    (c.folder.parent / "empty" / "model.safetensors").write_text("weights")
+
+
+@case("usage", "consolidate ckpt out.pt --assets ckpt", exit=2)
+def assets_beside_one_file(c):
+    """
+    dcpctl: out.pt: the command line is wrong (got --assets with one file, expected a folder, with --max-shard-size SIZE)
+    """

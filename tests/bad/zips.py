@@ -103,7 +103,7 @@ def zip64_directory_of_exabytes(c):
 @case("over_limit")
 def zip64_directory_bytes_of_exabytes(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': a number in the file is over the limit (got 18446744073709551615 bytes of directory, expected 268435456)
+    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': a number in the file is over the limit (got 18446744073709551615 bytes of directory, expected at most 268435456)
     """
     broken(c).end.update(bytes=0xFFFFFFFF)
     broken(c).end64 = {"bytes": (1 << 64) - 1}
@@ -112,7 +112,7 @@ def zip64_directory_bytes_of_exabytes(c):
 @case("over_limit")
 def zip64_count_of_records(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': a number in the file is over the limit (got 1099511627776 records, expected 1048576)
+    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': a number in the file is over the limit (got 1099511627776 records, expected at most 1048576)
     """
     broken(c).end.update(entries=0xFFFF, here=0xFFFF)
     broken(c).end64 = {"entries": 1 << 40, "here": 1 << 40}

@@ -437,3 +437,19 @@ def torch26():
             "epoch": 2,
         }
     )
+
+
+@case(1)
+def megatron_like():
+    """As Megatron-Core's planner leaves it: nothing flattened, and the shapes of tensors that its optimizer holds flat in an attribute."""
+    flat = {
+        "optimizer.state.exp_avg.decoder.weight": filled(2, 1, 12),  # rows of [6, 4] in two pieces
+        "optimizer.state.exp_avg.decoder.bias": filled(2, 3),        # [6] in two pieces
+        "optimizer.state.exp_avg.columns": filled(1, 2, 12),         # columns of [6, 4] in two pieces: no view
+    }
+    save({**flat, "decoder.weight": filled(6, 4), "decoder._extra_state": io.BytesIO(b"extra")}, planner=dcp.DefaultSavePlanner(flatten_state_dict=False))
+    path = pathlib.Path("ckpt/.metadata")
+    metadata = pickle.loads(path.read_bytes())
+    shape = "nd_reformulated_orig_global_shape"
+    metadata.mcore_data = {key: {shape: (6,) if key.endswith("bias") else (6, 4)} for key in flat} | {"decoder.weight": {}}
+    path.write_bytes(pickle.dumps(metadata))

@@ -124,6 +124,47 @@ TEST_CASE("chunks without an item, holes, overlaps") {
   CHECK(spoiled([](Chunks& c) { c[0].sizes = {3, 2}; }) == "ckpt: tensor 'w': two chunks of the tensor overlap (got [2:3, 0:2] in two chunks)");
 }
 
+TEST_CASE("a chunk outside its tensor, and one that storage_data names twice") {
+  const auto with = [](const std::function<void(MetadataContent&)>& change) {
+    MadeCheckpoint made = two_chunks();
+    FakeIo io;
+    made.put(io, "ckpt");
+    MetadataContent content = made.content();
+    change(content);
+    io.put("ckpt/.metadata", write_dcp_metadata(content));
+    const Lines lines = faults(io);
+    REQUIRE(lines.size() == 1);
+    if (lines[0].find("object") == std::string::npos) CHECK(whole(io) == lines[0]);
+    return lines[0];
+  };
+  CHECK(with([](MetadataContent& c) { c.ints[c.chunks[1].offsets_at] = 3; }) ==
+        "ckpt: tensor 'w': a chunk reaches outside its tensor (got dim 0: 3 + 2, expected at most 4)");
+  const std::string twice = "storage_data names two items for this";
+  CHECK(with([](MetadataContent& c) { c.storage.push_back(c.storage[1]); }) == "ckpt: tensor 'w': " + twice + " (got chunk [2:4, 0:2])");
+  CHECK(with([](MetadataContent& c) { c.storage.push_back(c.storage[2]); }) == "ckpt: object 'step': " + twice);
+}
+
+TEST_CASE("a data file that cannot be read is a fault of what lies in it") {
+  FakeIo io;
+  two_chunks().put(io, "ckpt");
+  io.put("ckpt/__1_0.distcp", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1000\n");
+  CHECK(faults(io) == Lines{"ckpt/__1_0.distcp: is a Git LFS pointer, not the file itself"});
+  CHECK(whole(io) == "ckpt/__1_0.distcp: is a Git LFS pointer, not the file itself");
+  FakeIo linked;
+  two_chunks().put(linked, "ckpt");
+  linked.before = [](dcp::test::Op op, uint64_t k) {
+    if (op == dcp::test::Op::kOpen && k == 2) fail(ProblemId::link_refused, {.path = "ckpt/__1_0.distcp"});  // the metadata, the first file, the second
+  };
+  Catalog c = open_checkpoint(linked, "ckpt", {});
+  look_at_files(linked, c, FollowLinks::kCacheOnly);
+  find_structure_faults(c);
+  REQUIRE(c.findings.size() == 1);
+  CHECK(c.findings[0].id == ProblemId::link_refused);
+  CHECK(c.findings[0].severity == Severity::kDamage);
+  CHECK(error_line([&] { check_whole(c, c.tensors[0]); }) == "ckpt/__1_0.distcp: is a symbolic link");
+  CHECK_NOTHROW(check_item(c, c.item_of(BlobId{0}), "step", ""));
+}
+
 TEST_CASE("an empty chunk needs no item") {
   MadeCheckpoint made = two_chunks();
   made.tensors[0].chunks.push_back({.offsets = {4, 0}, .sizes = {0, 2}});

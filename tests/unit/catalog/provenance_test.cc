@@ -55,7 +55,8 @@ TEST_CASE("what else needs a newer torch: the newest need counts") {
   CHECK(versions([](MetadataContent& c) { c.tensors[0].dtype_known = false; }, DType::uint16) == "2.3; >=2.3");
   const Provenance p = provenance([](MetadataContent& c) { c.transforms.push_back({"stream.zstd/1"}); }, DType::float4_e2m1fn_x2);
   CHECK(p.loads_in == ">=2.8");
-  CHECK(p.why == std::vector<std::string>{"torch 2.8: dtype float4_e2m1fn_x2"});
+  CHECK(p.why == std::vector<std::string>{"torch 2.8: dtype float4_e2m1fn_x2", "items are compressed: torch needs the Python package 'zstandard'"});
+  CHECK(p.packages == std::vector<std::string>{"zstandard"});
 }
 
 TEST_CASE("what is no matter of torch's version") {
@@ -69,6 +70,65 @@ TEST_CASE("what is no matter of torch's version") {
   CHECK(p.extra_attributes == std::vector<std::string>{"x: dict"});
   CHECK(p.unknown_globals == std::vector<std::string>{"my.Class"});
   REQUIRE(p.why.size() == 3);
-  CHECK(p.why[1] == "needs the Python class my.Class to be importable");
+  CHECK(p.why[1] == "needs the Python package 'my' (my.Class): without it no torch unpickles the metadata");
   CHECK(p.why[2].starts_with("a path object of Python 3.13"));
+}
+
+TEST_CASE("packages: what Python and torch bring is not named, and each package once") {
+  const Provenance p = provenance([](MetadataContent& c) {
+    c.unknown_globals = {"builtins.set", "collections.OrderedDict", "megatron.core.dist_checkpointing.A", "megatron.core.dist_checkpointing.B", "numpy.dtype", "torch.device"};
+  });
+  CHECK(p.packages == std::vector<std::string>{"megatron", "numpy"});
+  REQUIRE(p.why.size() == 3);
+  CHECK(p.why[1] == "needs the Python package 'megatron' (megatron.core.dist_checkpointing.A): without it no torch unpickles the metadata");
+}
+
+TEST_CASE("a dtype that is not known is said, once") {
+  const Provenance p = provenance([](MetadataContent& c) {
+    c.tensors[0].dtype_known = false;
+    c.tensors[0].dtype_name = "float3";
+  });
+  CHECK(p.loads_in == ">=2.3");
+  CHECK(p.why.back() == "dtype float3, which this dcpctl does not know: older torch may not either");
+}
+
+namespace {
+
+// What rules out torch 2.3, for a checkpoint with these objects beside the tensor model.w.
+std::vector<std::string> why_with(std::vector<MadeBlob> blobs, bool planner_data = true) {
+  MadeCheckpoint made;
+  made.planner_data = planner_data;
+  made.tensors = {{.key = "model.w", .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}, .path = {"model", "w"}}};
+  made.blobs = std::move(blobs);
+  MetadataContent content = made.content();
+  content.transforms.resize(1);
+  content.old_properties_module = true;
+  return build_catalog(content, "ckpt", "ckpt").provenance.why;
+}
+std::string flattened(const std::string& path) {
+  return "torch 2.4: the dict '" + path + "' of plain values is saved item by item: older torch looks for it as one item";
+}
+
+}  // namespace
+
+TEST_CASE("a dict of plain values that was saved item by item needs torch 2.4") {
+  using Why = std::vector<std::string>;
+  CHECK(why_with({{.key = "sched.last", .pickle = "", .path = {"sched", "last"}}}) == Why{flattened("sched")});
+  CHECK(why_with({{.key = "optim.groups.0.lr", .pickle = "", .path = {"optim", "groups", "#0", "lr"}}}) == Why{flattened("optim")});
+  CHECK(why_with({{.key = "a.b.c", .pickle = "", .path = {"a", "b", "c"}}}) == Why{flattened("a")});
+  CHECK(why_with({{.key = "sched", .pickle = "", .path = {"sched"}}}).empty());              // one item, as torch 2.3 saves it
+  CHECK(why_with({{.key = "model.step", .pickle = "", .path = {"model", "step"}}}).empty());  // beside a tensor
+  CHECK(why_with({{.key = "l.0", .pickle = "", .path = {"l", "#0"}}}).empty());               // of a list: the same rule in all versions
+  CHECK(why_with({{.key = "sched.last", .pickle = ""}}, false).empty());                      // no planner data: nothing shows
+}
+
+TEST_CASE("rank-local metadata needs torch 2.9 and as many ranks") {
+  MadeCheckpoint made;
+  made.tensors = {{.key = "w", .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}}};
+  MetadataContent content = made.content();
+  content.transforms.resize(1);
+  const Provenance p = build_catalog(content, "ckpt", "ckpt", CheckpointKind::kDcpRankLocal).provenance;
+  CHECK(p.loads_in == ">=2.9");
+  CHECK(p.why == std::vector<std::string>{"torch 2.9: rank-local metadata (__R.metadata), which older torch does not look for",
+                                          "rank-local: torch loads it on as many ranks as wrote it"});
 }

@@ -47,7 +47,7 @@ TEST_CASE("prefixes of wrappers") {
 TEST_CASE("cleaned names keep their nesting") {
   CHECK(names({{"model", "_orig_mod.w"}, {"model", "b"}}, {.clean_fqns = true}) == Lines{"model.w = model/w", "model.b = model/b"});
   CHECK(error_line([] { names({{"model", "_orig_mod.w"}, {"model", "w"}}, {.clean_fqns = true}); }) ==
-        "ckpt: tensor 'model.w': two keys have the same name in the output (got model.w)");
+        "ckpt: tensor 'model.w': two keys have the same name in the output (got 'model.w', which is also the name of 'model._orig_mod.w')");
 }
 
 TEST_CASE("regular expressions, one after the other, then the map of whole names") {
@@ -61,7 +61,7 @@ TEST_CASE("regular expressions, one after the other, then the map of whole names
 }
 
 TEST_CASE("names that a rename makes equal") {
-  CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) == "ckpt: tensor 'a2': two keys have the same name in the output (got a)");
+  CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) == "ckpt: tensor 'a2': two keys have the same name in the output (got 'a', which is also the name of 'a1')");
 }
 
 TEST_CASE("a root that is put above all") {

@@ -129,9 +129,9 @@ TEST_CASE("numbers over the limits are refused before they are used") {
   std::string bytes = PlainZip().add("r/a", "12").finish();
   MemoryItem item(bytes);
   CHECK(error_of([&] { read_zip_directory(item, item_place(), Limits{.zip_records = 0}); }) ==
-        "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 1 records, expected 0)");
+        "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 1 records, expected at most 0)");
   CHECK(error_of([&] { read_zip_directory(item, item_place(), Limits{.zip_directory_bytes = 48}); }) ==
-        "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 49 bytes of directory, expected 48)");
+        "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 49 bytes of directory, expected at most 48)");
   patch(bytes, bytes.size() - 14, "\xFF\x7F\xFF\x7F");
   CHECK(error(bytes) == "zip_bad_directory: x.distcp @ 0x54: the directory of the archive is wrong (got 32767 records in 49 bytes)");
 }

@@ -125,7 +125,7 @@ TEST_CASE("a byte item that names a storage which is not there") {
   Rng rng(4);
   MadeBlob blob = nested_blob(rng, "opt", {3});
   blob.storages.clear();
-  CHECK(error_line([&] { plan_of(of({}, {blob})); }).ends_with("tensor 'opt': the item lacks a record (got data/0)"));
+  CHECK(error_line([&] { plan_of(of({}, {blob})); }).ends_with("object 'opt': the item lacks a record (got data/0)"));
 }
 
 TEST_CASE("objects that torch.load(weights_only=True) refuses are named, or left out") {

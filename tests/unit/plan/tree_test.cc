@@ -60,17 +60,17 @@ TEST_CASE("paths that contradict each other") {
   CHECK(id({{"a", "x"}, {"a"}}) == conflict);
   CHECK(id({{"a", "#0"}, {"a"}}) == conflict);
   CHECK(id({{"#0"}}) == conflict);
-  CHECK(refusal({{"a"}, {"a", "x"}}) == "ckpt: tensor 'k1': the paths of the planner data contradict each other");
+  CHECK(refusal({{"a"}, {"a", "x"}}) == "ckpt: object 'k1': the paths of the planner data contradict each other");
 }
 
 TEST_CASE("two keys of one path") {
-  CHECK(refusal({{"a", "x"}, {"a", "x"}}) == "ckpt: tensor 'k1': two keys have the same name in the output (got k1)");
+  CHECK(refusal({{"a", "x"}, {"a", "x"}}) == "ckpt: object 'k1': two keys have the same name in the output (got 'k1', which is also the name of 'k0')");
   CHECK(error_id([&] { tree_of({{"l", "#3"}, {"l", "#3"}}); }) == "keys_collide");
 }
 
 TEST_CASE("limits of depth and of holes") {
   CHECK(tree_of({{"a", "b", "c"}}, {.pickle_depth = 3}) == "{'a': {'b': {'c': 0}}}");
-  CHECK(refusal({{"a", "b", "c", "d"}}, {.pickle_depth = 3}).ends_with("(got 4 path components, expected 3)"));
+  CHECK(refusal({{"a", "b", "c", "d"}}, {.pickle_depth = 3}).ends_with("(got 4 path components, expected at most 3)"));
   CHECK(tree_of({{"l", "#5"}}, {.list_padding = 5}) == "{'l': [5: 0]}");
   CHECK(refusal({{"l", "#6"}}, {.list_padding = 5}).ends_with("(got a list position of 6, expected at most 5 holes)"));
   CHECK(tree_of({{"l", "#6"}, {"l", "#0"}}, {.list_padding = 5}) == "{'l': [0: 1, 6: 0]}");

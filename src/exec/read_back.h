@@ -1,0 +1,32 @@
+// --verify-after: the output is read back before it appears, and must have the sums of what was written.
+#pragma once
+
+#include <vector>
+
+#include "base/sums.h"
+#include "base/workers.h"
+#include "exec/file_set.h"
+#include "exec/sink.h"
+
+namespace dcp {
+
+// A sink that sums what goes to a FileSet, by file.
+class SummedFiles : public Sink {
+ public:
+  // `specs`: what `files` was made with.
+  SummedFiles(FileSet& files, const std::vector<FileSpec>& specs);
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override;
+  void finish() override { files_.finish(); }
+  void commit() override { files_.commit(); }
+  void abort() noexcept override { files_.abort(); }
+
+  // After finish: reads every file back, as the file system gives it once its cached pages are dropped. Throws output_differs.
+  void read_back(unsigned workers, const StopFlag& stop);
+
+ private:
+  FileSet& files_;
+  std::vector<uint64_t> bytes_;
+  std::vector<Crc32Sum> sums_;
+};
+
+}  // namespace dcp

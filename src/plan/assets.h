@@ -1,0 +1,26 @@
+// Small files that stand beside the weights of a Hugging Face model: configuration, tokenizer, generation settings.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace dcp {
+
+// Whether a file of this name belongs to a model but is no weights: config.json, generation_config.json, tokenizer*, special_tokens_map.json,
+// added_tokens.json, vocab*, merges.txt, *.model, *.tiktoken, chat_template*, *preprocessor_config.json, processor_config.json, LICENSE*,
+// NOTICE*. Not README.md, which describes another file's weights, and no code.
+bool is_asset(std::string_view name);
+
+struct Asset {
+  std::string name;
+  std::string bytes;
+};
+
+// Puts them into the plan of a folder, before its last file, which says that the folder is complete. No asset has the name of a file that
+// is planned already.
+void add_assets(Plan& plan, std::vector<Asset> assets);
+
+}  // namespace dcp

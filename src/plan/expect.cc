@@ -1,0 +1,124 @@
+#include "plan/expect.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r";
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+std::string_view trimmed(std::string_view s) {
+  const size_t first = s.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return {};
+  return s.substr(first, s.find_last_not_of(kBlanks) + 1 - first);
+}
+
+// "2, 3": the inside of a shape's brackets.
+std::optional<std::vector<int64_t>> parse_shape(std::string_view text) {
+  std::vector<int64_t> shape;
+  text = trimmed(text);
+  while (!text.empty()) {
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc{} || size < 0) return std::nullopt;
+    shape.push_back(size);
+    text = trimmed(text.substr(static_cast<size_t>(end - text.data())));
+    if (text.empty()) break;
+    if (text.front() != ',') return std::nullopt;
+    text = trimmed(text.substr(1));
+  }
+  return shape;
+}
+
+// Keys may hold blanks and brackets, so the line is read from its end: the last brackets, the word before them, the rest.
+std::optional<Signature> parse_line(std::string_view line) {
+  const size_t open = line.rfind('['), close = line.rfind(']');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return std::nullopt;
+  std::optional<std::vector<int64_t>> shape = parse_shape(line.substr(open + 1, close - open - 1));
+  const std::string_view before = trimmed(line.substr(0, open));
+  const size_t blank = before.find_last_of(kBlanks);
+  if (!shape || blank == std::string_view::npos) return std::nullopt;
+  return Signature{.key = std::string(trimmed(before.substr(0, blank))), .dtype = std::string(before.substr(blank + 1)), .shape = std::move(*shape)};
+}
+
+// `key object  1.2 KiB`
+bool is_object(std::string_view line) {
+  for (size_t at = line.rfind("object"); at != std::string_view::npos && at > 0; at = at == 0 ? std::string_view::npos : line.rfind("object", at - 1)) {
+    const size_t end = at + 6;
+    if (kBlanks.find(line[at - 1]) != std::string_view::npos && (end == line.size() || kBlanks.find(line[end]) != std::string_view::npos)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& selection, const Plan& plan) {
+  std::unordered_map<TensorId, DType> written;
+  for (const PlanTensor& p : plan.tensors) written.emplace(p.id, plan.regions[p.first_region].dtype);
+  std::set<std::string_view> left_out;
+  for (const KeyNote& n : plan.left_out) left_out.insert(n.key);
+  std::vector<Signature> all;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob() || left_out.contains(source_key(catalog, e))) continue;
+    const Dims shape = output_shape(plan, catalog, e.tensor());
+    const auto it = written.find(e.tensor());  // an opaque tensor is copied as it is
+    const std::string_view dtype = it != written.end() ? facts_of(it->second).name : catalog.strings[catalog.tensors[e.tensor()].dtype_name];
+    all.push_back({.key = escaped(e.key), .dtype = std::string(dtype), .shape = {shape.begin(), shape.end()}});
+  }
+  return all;
+}
+
+std::vector<Signature> signatures_of(const Catalog& catalog) {
+  std::vector<Signature> all;
+  for (const Tensor& t : catalog.tensors) {
+    const Dims shape = catalog.dims(t);
+    all.push_back({.key = escaped(catalog.key(t)), .dtype = std::string(catalog.strings[t.dtype_name]), .shape = {shape.begin(), shape.end()}});
+  }
+  return all;
+}
+
+std::vector<Signature> parse_signatures(std::string_view text, const std::string& path) {
+  std::vector<Signature> all;
+  for (uint64_t number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line.front() == '#') continue;
+    if (std::optional<Signature> s = parse_line(line)) all.push_back(std::move(*s));
+    else if (!is_object(line)) fail(ProblemId::expect_line, {.path = path}, "line " + std::to_string(number) + ": " + std::string(line.substr(0, 100)), "key dtype [2, 3]");
+  }
+  return all;
+}
+
+std::vector<Difference> differences(std::vector<Signature> got, std::vector<Signature> expected, CompareDtypes dtypes) {
+  std::ranges::sort(got, {}, &Signature::key);
+  std::ranges::sort(expected, {}, &Signature::key);
+  std::vector<Difference> all;
+  using Kind = Difference::Kind;
+  auto g = got.begin();
+  for (const Signature& e : expected) {
+    for (; g != got.end() && g->key < e.key; ++g) all.push_back({Kind::kUnexpected, g->key, shape_text(g->shape), ""});
+    if (g == got.end() || g->key != e.key) {
+      all.push_back({Kind::kMissing, e.key, "", shape_text(e.shape)});
+      continue;
+    }
+    if (g->shape != e.shape) all.push_back({Kind::kShape, e.key, shape_text(g->shape), shape_text(e.shape)});
+    if (dtypes == CompareDtypes::kYes && g->dtype != e.dtype) all.push_back({Kind::kDtype, e.key, g->dtype, e.dtype});
+    ++g;
+  }
+  for (; g != got.end(); ++g) all.push_back({Kind::kUnexpected, g->key, shape_text(g->shape), ""});
+  std::ranges::stable_sort(all, {}, &Difference::kind);
+  return all;
+}
+
+}  // namespace dcp

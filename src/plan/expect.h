@@ -1,0 +1,43 @@
+// What an output holds, key by key, and how it differs from what somebody expects of it (--expect).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/select.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+// A tensor as a reader of the output sees it. The key is escaped (base/problem.h), as `inspect --keys` prints it.
+struct Signature {
+  std::string key;
+  std::string dtype;
+  std::vector<int64_t> shape;
+};
+
+// Of what a plan writes, under the final names; of all tensors of a checkpoint.
+std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& selection, const Plan& plan);
+std::vector<Signature> signatures_of(const Catalog& catalog);
+
+// A text list. Each line is
+//     key dtype [2, 3] anything
+// with blanks between, which is what `inspect --keys` prints; `[]` is the shape of a scalar. A line `key object ...` (a byte item), an empty
+// one and one that begins with '#' say nothing. Throws expect_line.
+std::vector<Signature> parse_signatures(std::string_view text, const std::string& path);
+
+struct Difference {
+  enum class Kind : uint8_t { kMissing, kUnexpected, kShape, kDtype };
+  Kind kind{};
+  std::string key;
+  std::string got;       // "[2, 3]", "float32"; "" for kMissing
+  std::string expected;  // "" for kUnexpected
+};
+
+// Sorted by kind, then by key. Dtypes count only if asked for.
+enum class CompareDtypes : uint8_t { kNo, kYes };
+std::vector<Difference> differences(std::vector<Signature> got, std::vector<Signature> expected, CompareDtypes dtypes);
+
+}  // namespace dcp

@@ -1,0 +1,44 @@
+// Which files stand beside a model's weights, and where they go in a plan.
+#include "plan/assets.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "catalog/made_checkpoint.h"
+#include "plan/opened.h"
+
+using namespace dcp;
+using namespace dcp::test;
+
+TEST_CASE("configuration and tokenizer are assets, weights and code are not") {
+  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
+                           "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "qwen.tiktoken", "chat_template.jinja",
+                           "preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json", "LICENSE", "LICENSE.txt", "NOTICE"})
+    CHECK(is_asset(name));
+  for (const char* name : {"model.safetensors", "tokenizer.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "vocab.bin", "README.md", "modeling_llama.py", "training_args.bin", ".config.json", "optimizer.pt", "myconfig.json", ""})
+    CHECK_FALSE(is_asset(name));
+}
+
+TEST_CASE("assets come before the index, which stays the last file") {
+  MadeCheckpoint made;
+  for (const char* key : {"a", "b"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {4}, .chunks = {whole_chunk({4})}});
+  FakeIo io;
+  made.put(io, "ckpt");
+  const Opened opened(io);
+  Plan plan = opened.safetensors({.max_shard_bytes = 16});
+  const std::string index = plan.literals.back().bytes;
+  const uint64_t bytes = plan.bytes_to_write;
+  REQUIRE(plan.files.size() == 3);
+  add_assets(plan, {{"config.json", "{}"}, {"LICENSE", "free"}});
+  REQUIRE(plan.files.size() == 5);
+  CHECK(plan.files[2].name == "config.json");
+  CHECK(plan.files[3].name == "LICENSE");
+  CHECK(plan.files[3].bytes == 4);
+  CHECK(plan.files[4].name == "model.safetensors.index.json");
+  CHECK(plan.bytes_to_write == bytes + 6);
+  for (const Literal& l : plan.literals) {
+    if (l.bytes == index) CHECK(l.file == 4);
+    if (l.bytes == "free") CHECK(l.file == 3);
+    CHECK(l.file_offset + l.bytes.size() <= plan.files[l.file].bytes);
+  }
+}
