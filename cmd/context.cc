@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
@@ -215,7 +216,11 @@ std::string rate(uint64_t bytes, uint64_t ns) {
 }
 std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
 
+// VmHWM is this program's own. ru_maxrss is not: it outlives exec, so under a trainer of 50 GB that starts dcpctl it would be 50 GB.
 uint64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;

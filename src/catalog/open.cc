@@ -32,8 +32,7 @@ constexpr uint64_t kMemoryTenths = 25;
 void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& limits) {
   const uint64_t needed = metadata_bytes / 10 * kMemoryTenths;
   if (needed <= limits.memory_bytes) return;
-  Problem p = make_problem(ProblemId::memory_cap, {.path = file}, std::to_string(limits.memory_bytes / kMiB) + " MiB for a file of " + std::to_string(metadata_bytes / kMiB) + " MiB",
-                           std::to_string(needed / kMiB) + " MiB");
+  Problem p = make_problem(ProblemId::memory_cap, {.path = file}, std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata");
   p.hint = "give --max-memory " + std::to_string(needed / kMiB + 64) + "MiB";
   throw Error(std::move(p));
 }

@@ -4,6 +4,8 @@
     oracle.py DCPCTL probe               can this Python import what the rest needs
     oracle.py DCPCTL case NAME           everything about one case of tests/data
     oracle.py DCPCTL model-only NAME     its --model-only output goes into the module that was saved
+    oracle.py DCPCTL mcore               --mcore-shapes gives what torch loads, in Megatron's shapes
+    oracle.py DCPCTL hf                  --max-shard-size with --assets: the folder as safetensors reads it
     oracle.py DCPCTL synthetic LAYOUT    torch loads what the generator of `bench io` writes
 """
 import json
@@ -228,6 +230,41 @@ def model_only(case):
     same(sorted(read_safetensors(out)), sorted(fresh.state_dict()), "safetensors: keys of the model")
 
 
+def mcore(case):
+    """The values that dcp.load gives, viewed in the shapes of mcore_data; a shape that is no view is refused."""
+    metadata = dcp.FileSystemReader(case.checkpoint).read_metadata()
+    shapes = {key: data["nd_reformulated_orig_global_shape"] for key, data in metadata.mcore_data.items() if data}
+    state = {key: torch.empty(m.size, dtype=m.properties.dtype) for key, m in metadata.state_dict_metadata.items() if hasattr(m, "size")}
+    planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+    dcp.state_dict_loader._load_state_dict(state, storage_reader=dcp.FileSystemReader(case.checkpoint), planner=planner, no_dist=True)
+    no_view = "optimizer.state.exp_avg.columns"
+    result = case.run("consolidate", case.checkpoint, case.out / "all.pt", "--mcore-shapes", exit_code=3)
+    check(no_view in result.stderr, f"{no_view} is not named in: {result.stderr}")
+    del state[no_view]
+    pt, _, _ = case.consolidate("out.pt", "--mcore-shapes", "--exclude", no_view)
+    st, _, _ = case.consolidate("out.safetensors", "--mcore-shapes", "--exclude", no_view)
+    for loaded in (torch.load(pt, weights_only=False), read_safetensors(st)):
+        for key, tensor in state.items():
+            same(describe.describe_tensor(loaded[key]), describe.describe_tensor(tensor.view(shapes.get(key, tensor.shape))), key)
+
+
+def hf(case):
+    """The index names where each tensor is, and what stood beside the base model stands beside these weights."""
+    base = case.out / "base"
+    base.mkdir()
+    (base / "config.json").write_text('{"model_type": "llama"}')
+    (base / "model.safetensors").write_text("other weights")
+    out, _, _ = case.consolidate("hf", "--model-only", "--max-shard-size", "8k", "--assets", base, "--verify-after")
+    index = json.loads((out / "model.safetensors.index.json").read_text())
+    shards = sorted(set(index["weight_map"].values()))
+    check(len(shards) > 1, "only one shard")
+    same(sorted(p.name for p in out.iterdir()), ["config.json", *shards, "model.safetensors.index.json"], "the folder")
+    same((out / "config.json").read_text(), '{"model_type": "llama"}', "config.json")
+    for key, shard in index["weight_map"].items():
+        with safe_open(out / shard, "pt") as f:
+            case.same_tensor(f.get_tensor(key), "model." + key, shard)
+
+
 def synthetic(case, layout):
     """Shapes, boxes and values: dcp.load of the generated checkpoint equals torch.load of its consolidation."""
     folder = case.out / "ckpt"
@@ -257,6 +294,10 @@ def main():
             test(case)
     elif what == "model-only":
         model_only(Case(dcpctl, *name))
+    elif what == "mcore":
+        mcore(Case(dcpctl, "megatron_like"))
+    elif what == "hf":
+        hf(Case(dcpctl, "fsdp2_ws4"))
     elif what == "synthetic":
         synthetic(Case(dcpctl, "threads"), *name)
     elif what == "probe":

@@ -83,6 +83,12 @@ TEST_CASE("packages: what Python and torch bring is not named, and each package 
   CHECK(p.why[1] == "needs the Python package 'megatron' (megatron.core.dist_checkpointing.A): without it no torch unpickles the metadata");
 }
 
+TEST_CASE("quantized tensors load in no torch") {
+  const Provenance p = provenance([](MetadataContent&) {}, DType::qint8);
+  CHECK(p.loads_in == ">=2.3");
+  CHECK(p.why.back() == "quantized tensors: dcp.load of no torch can load them; torch.load of their items can");
+}
+
 TEST_CASE("a dtype that is not known is said, once") {
   const Provenance p = provenance([](MetadataContent& c) {
     c.tensors[0].dtype_known = false;
