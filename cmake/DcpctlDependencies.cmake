@@ -9,6 +9,12 @@ add_library(dcpctl_zstd INTERFACE)
 target_include_directories(dcpctl_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
 target_link_libraries(dcpctl_zstd INTERFACE ${ZSTD_LIBRARY})
 
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_library(XXHASH_LIBRARY NAMES libxxhash.a xxhash REQUIRED)
+add_library(dcpctl_xxhash INTERFACE)
+target_include_directories(dcpctl_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
+target_link_libraries(dcpctl_xxhash INTERFACE ${XXHASH_LIBRARY})
+
 # ISA-L: CRC-32 six times as fast as zlib's. Optional; zlib is the fallback.
 find_path(ISAL_INCLUDE_DIR isa-l/crc.h)
 find_library(ISAL_LIBRARY NAMES libisal.a isal)

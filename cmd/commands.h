@@ -6,6 +6,7 @@
 namespace dcp::cmd {
 
 void add_inspect(CLI::App& app, Context& context);
+void add_verify(CLI::App& app, Context& context);
 void add_consolidate(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_help(CLI::App& app, Context& context);

@@ -14,6 +14,7 @@ constexpr const char* kText = R"(Works on the folders that torch.distributed.che
 what is in them. The answer goes to standard output, everything else to standard error. An output appears whole or not at all.
 
   dcpctl inspect step-1000
+  dcpctl verify step-1000
   dcpctl consolidate step-1000 model.safetensors --model-only
   dcpctl help consolidate)";
 
@@ -37,12 +38,13 @@ void catch_signals() {
 int run(int argc, char** argv) {
   const auto io = make_posix_io();
   Context context{.io = *io, .stop = g_stop};
-  CLI::App app{"Toolkit for PyTorch Distributed Checkpoints: inspects and consolidates them, without Python", "dcpctl"};
+  CLI::App app{"Toolkit for PyTorch Distributed Checkpoints: inspects, verifies and consolidates them, without Python", "dcpctl"};
   app.set_version_flag("--version", "dcpctl " DCPCTL_VERSION, "Print the version");
   app.require_subcommand(1);
   app.footer(kText);
   app.formatter_fn([](const CLI::App* command, const std::string&, CLI::AppFormatMode) { return help_text(command_tree(*command)); });
   add_inspect(app, context);
+  add_verify(app, context);
   add_consolidate(app, context);
   add_bench(app, context);
   add_help(app, context);

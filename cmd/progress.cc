@@ -13,8 +13,8 @@ constexpr uint64_t kPlainMs = 5000;
 
 }  // namespace
 
-ProgressDisplay::ProgressDisplay(const Context& context, const Progress& progress, uint64_t total)
-    : context_(context), progress_(progress), total_(total), begin_ns_(context.io.now_ns()), form_(context.common.progress) {
+ProgressDisplay::ProgressDisplay(const Context& context, const Progress& progress, const std::atomic<uint64_t>& counter, uint64_t total)
+    : context_(context), progress_(progress), done_(counter), total_(total), begin_ns_(context.io.now_ns()), form_(context.common.progress) {
   if (form_ == ProgressForm::kAuto) form_ = isatty(STDERR_FILENO) ? ProgressForm::kBar : ProgressForm::kPlain;
   if (context.common.quiet || form_ == ProgressForm::kNone) return;
   const uint64_t every = form_ == ProgressForm::kPlain ? kPlainMs : kBarMs;
@@ -27,14 +27,14 @@ ProgressDisplay::~ProgressDisplay() {
 }
 
 void ProgressDisplay::show() {
-  const uint64_t done = std::min(progress_.bytes_written.load(), total_);
+  const uint64_t done = std::min(done_.load(), total_);
   const uint64_t ns = std::max<uint64_t>(context_.io.now_ns() - begin_ns_, 1);
   const double percent = total_ == 0 ? 100.0 : 100.0 * static_cast<double>(done) / static_cast<double>(total_);
   const double left_s = done == 0 ? 0 : static_cast<double>(ns) / 1e9 * static_cast<double>(total_ - done) / static_cast<double>(done);
   if (form_ == ProgressForm::kJson) {
     std::string line;
     JsonWriter json([&](std::string_view s) { line += s; });
-    json.begin_object().member("bytes_read", progress_.bytes_read.load()).member("bytes_written", done).member("bytes_total", total_);
+    json.begin_object().member("bytes_read", progress_.bytes_read.load()).member("bytes_written", progress_.bytes_written.load()).member("bytes_total", total_);
     json.member("seconds", static_cast<double>(ns) / 1e9).end_object();
     json.finish();
     std::fputs(line.c_str(), stderr);

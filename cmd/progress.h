@@ -11,14 +11,15 @@ namespace dcp::cmd {
 
 class ProgressDisplay {
  public:
-  // `total`: bytes that will be written. Shows nothing with --quiet, or for `auto` when the work is done before the first tick.
-  ProgressDisplay(const Context& context, const Progress& progress, uint64_t total);
+  // `done`: the counter of `progress` that is to reach `total` bytes. Shows nothing with --quiet, or for `auto` when the work is done before the first tick.
+  ProgressDisplay(const Context& context, const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total);
   ~ProgressDisplay();
 
  private:
   void show();
   const Context& context_;
   const Progress& progress_;
+  const std::atomic<uint64_t>& done_;
   uint64_t total_;
   uint64_t begin_ns_;
   ProgressForm form_;

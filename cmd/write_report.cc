@@ -130,6 +130,14 @@ int WriteReport::damaged(const Context& context) {
   throw Error(executed.damage.front());
 }
 
+void save_report(const Context& context, const std::string& document) {
+  if (context.common.report.empty()) return;
+  FileSet file(context.io, context.common.report, {{"", document.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
+  file.write(0, 0, as_bytes(document));
+  file.finish();
+  file.commit();
+}
+
 int WriteReport::around(const Context& context, const std::function<int()>& body) {
   int exit = 0;
   try {
@@ -144,12 +152,7 @@ int WriteReport::around(const Context& context, const std::function<int()>& body
     json(out, context);
     out.finish();
   }
-  if (!context.common.report.empty()) {
-    FileSet file(context.io, context.common.report, {{"", document_.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
-    file.write(0, 0, as_bytes(document_));
-    file.finish();
-    file.commit();
-  }
+  save_report(context, document_);
   return exit;
 }
 

@@ -12,6 +12,9 @@
 
 namespace dcp::cmd {
 
+// Writes the JSON document to the file of --report, if one is asked for.
+void save_report(const Context& context, const std::string& document);
+
 class WriteReport {
  public:
   WriteReport(std::string source_path, std::string output_path) : source(std::move(source_path)), output(std::move(output_path)) {}

@@ -8,18 +8,15 @@
 
 #include "context.h"
 #include "expect.h"
+#include "key_flags.h"
 #include "source.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
 
-struct WriterFlags {
+struct WriterFlags : KeyFlags {
   SourceFlags source;
   std::string out, max_memory = "1GiB";
-  SelectionFlags selection;
-  SelectOptions select;
-  std::vector<std::string> renames;
-  std::string rename_map;
   ExpectFlags expect;
   bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;

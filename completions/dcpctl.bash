@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect consolidate bench help man completions' ;;
+    '') echo 'inspect verify consolidate bench help man completions' ;;
     'bench') echo 'io' ;;
   esac
 }
@@ -17,6 +17,9 @@ _dcpctl_options() {
     'inspect')
       options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --json -q --quiet -v --color -h --help'
       valued='--step --pattern --prefer-rank --include --exclude --key --color' ;;
+    'verify')
+      options='--step --pattern --prefer-rank --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --color --report --progress' ;;
     'consolidate')
       options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
@@ -43,6 +46,13 @@ _dcpctl_value() {
   case $1 in
     'inspect --color') list='auto always never' ;;
     'inspect 0') kind=file ;;
+    'verify --manifest') kind=file ;;
+    'verify --against') kind=file ;;
+    'verify --rename-map') kind=file ;;
+    'verify --color') list='auto always never' ;;
+    'verify --report') kind=file ;;
+    'verify --progress') list='auto bar plain json none' ;;
+    'verify 0') kind=file ;;
     'consolidate --rename-map') kind=file ;;
     'consolidate --expect') kind=file ;;
     'consolidate --assets') kind=folder ;;

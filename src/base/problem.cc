@@ -122,6 +122,8 @@ Problem make_problem(ProblemId id, Place place, std::string got, std::string exp
   return problem;
 }
 
+bool can_be_collected(ProblemId id) { return exit_of(id) == Exit::kInput || id == ProblemId::io_open || id == ProblemId::io_read; }
+
 void fail(ProblemId id, Place place, std::string got, std::string expected) {
   throw Error(make_problem(id, std::move(place), std::move(got), std::move(expected)));
 }

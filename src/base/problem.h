@@ -79,6 +79,11 @@ class Error : public std::exception {
   std::string line_;
 };
 
+// What becomes of the faults of single items: the first ends the command, or all are collected while the rest is looked at (verify).
+enum class Faults : uint8_t { kThrow, kCollect };
+// True for what is wrong with bytes that are read, or with reading them; the machine's own failures and signals end every command.
+bool can_be_collected(ProblemId id);
+
 // Builds a Problem with the texts of its id. Both got and expected are optional.
 Problem make_problem(ProblemId id, Place place, std::string got = {}, std::string expected = {});
 [[noreturn]] void fail(ProblemId id, Place place, std::string got = {}, std::string expected = {});

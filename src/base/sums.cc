@@ -19,6 +19,13 @@ W finish(W raw, uint64_t total_bytes) {
   return raw ^ Field::shift(kOnes, total_bytes) ^ kOnes;
 }
 
+std::string hex(uint32_t crc) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text = "CRC-32 ";
+  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[(crc >> shift) & 15];
+  return text;
+}
+
 }  // namespace
 
 // Both libraries invert the register before and after, so that calls can be chained. Beginning with all ones makes it zero, and the
@@ -40,6 +47,10 @@ uint64_t crc64_raw(Bytes bytes) {
 #else
   return Crc64Field::raw(bytes);
 #endif
+}
+
+Problem crc_problem(Place place, uint64_t bytes, uint32_t got, uint32_t expected) {
+  return make_problem(ProblemId::crc_mismatch, std::move(place), hex(got) + " over " + std::to_string(bytes) + " bytes", hex(expected));
 }
 
 uint32_t crc32_shift(uint32_t raw, uint64_t bytes_after) { return Crc32Field::shift(raw, bytes_after); }

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/problem.h"
 
 namespace dcp {
 
@@ -21,21 +22,27 @@ uint64_t crc64_raw(Bytes bytes);
 uint64_t crc64_shift(uint64_t raw, uint64_t bytes_after);
 uint64_t crc64_finish(uint64_t raw, uint64_t total_bytes);
 
+// What is said of a record whose bytes have another CRC-32 than its writer stored.
+Problem crc_problem(Place place, uint64_t bytes, uint32_t got, uint32_t expected);
+
 inline uint32_t crc32(Bytes bytes) { return crc32_finish(crc32_raw(bytes), bytes.size()); }
 
-// The sum of one run of `total` bytes. add() from any thread; value() and complete() when the adders are done.
-class Crc32Sum {
+// The sum of one run of `total` bytes, `W` its register. add() from any thread; value() and added() when the adders are done.
+template <class W, W (*kShift)(W, uint64_t), W (*kFinish)(W, uint64_t)>
+class CrcSum {
  public:
-  void add(uint32_t raw, uint64_t bytes, uint64_t bytes_after) {
-    raw_.fetch_xor(crc32_shift(raw, bytes_after), std::memory_order_relaxed);
+  void add(W raw, uint64_t bytes, uint64_t bytes_after) {
+    raw_.fetch_xor(kShift(raw, bytes_after), std::memory_order_relaxed);
     added_.fetch_add(bytes, std::memory_order_relaxed);
   }
   uint64_t added() const { return added_.load(std::memory_order_relaxed); }
-  uint32_t value(uint64_t total_bytes) const { return crc32_finish(raw_.load(std::memory_order_relaxed), total_bytes); }
+  W value(uint64_t total_bytes) const { return kFinish(raw_.load(std::memory_order_relaxed), total_bytes); }
 
  private:
-  std::atomic<uint32_t> raw_{0};
+  std::atomic<W> raw_{0};
   std::atomic<uint64_t> added_{0};
 };
+using Crc32Sum = CrcSum<uint32_t, crc32_shift, crc32_finish>;
+using Crc64Sum = CrcSum<uint64_t, crc64_shift, crc64_finish>;
 
 }  // namespace dcp

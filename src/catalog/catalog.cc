@@ -1,5 +1,6 @@
 #include "catalog/catalog.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dcp {
@@ -39,6 +40,12 @@ uint64_t Catalog::memory_bytes() const {
   return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
          tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(int64_t) +
          items.capacity() * sizeof(Item) + files.capacity() * sizeof(DataFile);
+}
+
+// Tensors hold their chunks in the tensors' order.
+std::string_view Catalog::key_of_item(ItemId item) const {
+  if (item >= chunk_total) return key(blobs[item - chunk_total]);
+  return key(*std::prev(std::ranges::upper_bound(tensors, item, {}, &Tensor::first_chunk)));
 }
 
 Place Catalog::place_of(ItemId item, std::string_view tensor) const {

@@ -89,6 +89,7 @@ struct Item {
   uint64_t length = 0;           // bytes; of the transformed bytes if there are transforms
   uint32_t file = kNone;         // in files; kNone: the metadata names no item for this chunk
   uint32_t transforms = 0;       // in transforms; 0: none
+  bool operator==(const Item&) const = default;
 };
 
 // An item that several ranks wrote: `item` is used, `other` must say the same (rank_local.h).
@@ -103,6 +104,18 @@ struct McoreShape {
   TensorId tensor = 0;
   uint8_t rank = 0;
   uint64_t dims_at = 0;  // in numbers
+};
+
+// A record of an item's archive that holds data: a storage, or a pickle that is not small. Positions are in the file, or, of a
+// transformed item, in its decoded stream.
+struct ItemRecord {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  ItemId item = 0;
+  uint32_t duplicate = kNone;  // in duplicates: the record is of that copy of the item
+  uint32_t crc = 0;
+  bool has_crc = false;
+  bool is_data = false;        // a storage
 };
 
 // How the checkpoint was saved.
@@ -153,8 +166,10 @@ struct Catalog {
   }
   ItemId item_of(const Tensor& t, uint32_t chunk_in_tensor) const { return t.first_chunk + chunk_in_tensor; }
   ItemId item_of(BlobId b) const { return chunk_total + b; }
+  const Item& item_of(const ItemRecord& r) const { return r.duplicate == kNone ? items[r.item] : duplicates[r.duplicate].other; }
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
+  std::string_view key_of_item(ItemId item) const;
   std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
   std::string file_path(uint32_t file) const { return folder + "/" + std::string(file_name(file)); }
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }

@@ -61,9 +61,7 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
        "within its first or last " + std::to_string(kKept) + " bytes");
 }
 
-void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::string_view key, uint64_t cap, const std::function<void(Bytes)>& sink) {
-  const Item& i = catalog.items[item];
-  const Place place = catalog.place_of(item, key);
+void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
   const std::vector<std::string>& transforms = catalog.transforms[i.transforms];
   for (const std::string& t : transforms)
     if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");

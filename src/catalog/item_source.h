@@ -69,6 +69,6 @@ class EndsSource : public ItemSource {
 
 // Pulls the decoded bytes of an item, `sink` by block, at most `cap` in all; of an item without a transform its bytes as they are. Throws
 // transform_unknown, zstd_*.
-void decode_item(DataFiles& files, const Catalog& catalog, ItemId item, std::string_view key, uint64_t cap, const std::function<void(Bytes)>& sink);
+void decode_item(DataFiles& files, const Catalog& catalog, const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

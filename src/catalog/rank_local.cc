@@ -140,6 +140,16 @@ class Comparison {
  public:
   Comparison(DataFiles& files, const Catalog& catalog, const ResolveOptions& options) : files_(files), catalog_(catalog), options_(options) {}
 
+  // Throws duplicates_differ.
+  void prove(const Duplicate& d) {
+    const std::string_view key = catalog_.strings[d.key];
+    const Place place{.path = catalog_.file_path(d.other.file), .tensor = std::string(key), .object = d.item >= catalog_.chunk_total, .offset = d.other.offset, .length = d.other.length};
+    check_slice(catalog_, d.other, place, "another rank's copy");
+    if (!equal(catalog_.items[d.item], d.other, d.item < catalog_.chunk_total, place))
+      fail(ProblemId::duplicates_differ, place, "another value than in " + catalog_.file_path(catalog_.items[d.item].file));
+  }
+
+ private:
   bool equal(const Item& a, const Item& b, bool tensor, const Place& place) {
     if (catalog_.transforms[a.transforms] != catalog_.transforms[b.transforms]) return false;
     if (a.transforms != 0) return same_bytes(a, a.offset, b, b.offset, a.length, b.length);
@@ -155,7 +165,6 @@ class Comparison {
                        {.key = {}, .payload = y.payload, .bytes = y.record_bytes, .crc = y.crc, .has_crc = y.has_crc});
   }
 
- private:
   SliceSource source(const Item& item) {
     SliceSource s(files_.io(), files_.open(item.file), *catalog_.files[item.file].bytes);
     s.go_to(item.offset, item.length, item.offset + item.length);
@@ -202,14 +211,24 @@ MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const s
 
 void prove_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options) {
   Comparison comparison(files, catalog, options);
+  for (const Duplicate& d : catalog.duplicates)
+    if (resolved.items[d.item].resolved) comparison.prove(d);
+}
+
+std::vector<Problem> find_differing_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options) {
+  Comparison comparison(files, catalog, options);
+  std::vector<Problem> found;
   for (const Duplicate& d : catalog.duplicates) {
     if (!resolved.items[d.item].resolved) continue;
-    const std::string_view key = catalog.strings[d.key];
-    const Place place{.path = catalog.file_path(d.other.file), .tensor = std::string(key), .object = d.item >= catalog.chunk_total, .offset = d.other.offset, .length = d.other.length};
-    check_slice(catalog, d.other, place, "another rank's copy");
-    if (!comparison.equal(catalog.items[d.item], d.other, d.item < catalog.chunk_total, place))
-      fail(ProblemId::duplicates_differ, place, "another value than in " + catalog.file_path(catalog.items[d.item].file));
+    try {
+      comparison.prove(d);
+    } catch (const Error& e) {
+      if (!can_be_collected(e.problem().id)) throw;
+      found.push_back(e.problem());
+      found.back().severity = e.problem().id == ProblemId::duplicates_differ ? Severity::kWarning : Severity::kDamage;
+    }
   }
+  return found;
 }
 
 }  // namespace dcp

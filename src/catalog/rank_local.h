@@ -19,5 +19,7 @@ MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const s
 // Every other copy of a selected item says the same as the one that is used: equal CRCs of equal records, else equal bytes. Throws
 // duplicates_differ naming both files. `resolved` holds the items that are used.
 void prove_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options);
+// The same as findings, all of them. Values that differ are no damage, as rank-local state may: a warning.
+std::vector<Problem> find_differing_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options);
 
 }  // namespace dcp

@@ -3,21 +3,29 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <tuple>
 
 #include "base/checked.h"
+#include "base/sums.h"
 #include "catalog/cover.h"
 #include "catalog/item_source.h"
+#include "format/item_archive.h"
+#include "pickle/tokens.h"
 
 namespace dcp {
 namespace {
 
-// One item to look into. tensor is kNone for a byte item.
+// One item to look into. tensor is kNone for a byte item and for another rank's copy.
 struct Wanted {
   ItemId item = 0;
   TensorId tensor = kNone;
   uint32_t chunk = 0;  // within the tensor
   BlobId blob = kNone;
+  uint32_t duplicate = kNone;
 };
+
+// A record that is no storage and not larger than this is read where it is met.
+constexpr uint64_t kSmallRecord = 64 * kKiB;
 
 // Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly.
 constexpr size_t kBatch = 256;
@@ -28,7 +36,7 @@ class Resolver {
       : files_(files), catalog_(catalog), options_(options), out_(out) {}
 
   void run(std::vector<Wanted> wanted, const StopFlag& stop) {
-    const auto place = [&](const Wanted& w) { return std::pair(catalog_.items[w.item].file, catalog_.items[w.item].offset); };
+    const auto place = [&](const Wanted& w) { return std::tuple(slice(w).file, slice(w).offset, w.item); };
     std::ranges::sort(wanted, {}, place);
     const uint64_t batches = (wanted.size() + kBatch - 1) / kBatch;
     parallel_for(options_.workers, batches, stop, [&](unsigned, uint64_t n) {
@@ -36,25 +44,56 @@ class Resolver {
       batch(std::span(wanted).subspan(first, std::min(kBatch, wanted.size() - first)));
     });
     out_.bytes_read = bytes_read_;
+    out_.records_checked = checked_;
+    out_.records_without_crc = without_crc_;
   }
 
  private:
   void batch(std::span<const Wanted> wanted) {
     for (size_t i = 0; i < wanted.size();) {
-      const uint32_t file = catalog_.items[wanted[i].item].file;
+      const uint32_t file = slice(wanted[i]).file;
       size_t end = i;
       uint64_t run_end = 0;
-      while (end < wanted.size() && catalog_.items[wanted[end].item].file == file) {
-        run_end = std::max(run_end, catalog_.items[wanted[end].item].offset + catalog_.items[wanted[end].item].length);
+      while (end < wanted.size() && slice(wanted[end]).file == file) {
+        run_end = std::max(run_end, slice(wanted[end]).offset + slice(wanted[end]).length);
         ++end;
       }
-      SliceSource source(files_.io(), files_.open(file), *catalog_.files[file].bytes);
-      for (; i < end; ++i) one(source, wanted[i], run_end);
-      bytes_read_ += source.bytes_read();
+      in_file(file, wanted.subspan(i, end - i), run_end);
+      i = end;
     }
   }
 
+  void in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end) {
+    collect([&] {
+      SliceSource source(files_.io(), files_.open(file), *catalog_.files[file].bytes);
+      for (const Wanted& w : wanted) {
+        if (options_.faults == Faults::kThrow) one(source, w, run_end);
+        else collect([&] { examine(source, w, run_end); });
+      }
+      bytes_read_ += source.bytes_read();
+    });
+  }
+
+  // An error becomes a finding where faults are collected.
+  template <class Body>
+  void collect(const Body& body) {
+    try {
+      body();
+    } catch (const Error& e) {
+      if (options_.faults == Faults::kThrow || !can_be_collected(e.problem().id)) throw;
+      found(e.problem());
+    }
+  }
+  void found(Problem p, Severity severity = Severity::kDamage) {
+    p.severity = severity;
+    const std::lock_guard lock(mutex_);
+    out_.findings.push_back(std::move(p));
+  }
+
+  const Item& slice(const Wanted& w) const { return w.duplicate == kNone ? catalog_.items[w.item] : catalog_.duplicates[w.duplicate].other; }
+
   std::string_view key(const Wanted& w) const {
+    if (w.duplicate != kNone) return catalog_.strings[catalog_.duplicates[w.duplicate].key];
     return w.tensor != kNone ? catalog_.key(catalog_.tensors[w.tensor]) : catalog_.key(catalog_.blobs[w.blob]);
   }
 
@@ -70,21 +109,94 @@ class Resolver {
   // A byte item is decoded whole. Of a tensor item only the ends are kept, unless it turns out opaque.
   void transformed(const Wanted& w, const Place& place) {
     if (w.tensor != kNone) {
-      const uint64_t elements = volume(catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes);
-      EndsSource ends(place);
-      const uint64_t cap = add_or_fail(mul_or_fail(elements, 16, place), options_.limits.item_pickle_bytes, place);
-      decode_item(files_, catalog_, w.item, key(w), cap, [&](Bytes b) { ends.append(b); });
-      bytes_read_ += catalog_.items[w.item].length;
+      EndsSource ends = decoded_ends(w, place);
       if (tensor(ends, w, place, 0)) return;
     }
+    std::vector<std::byte> decoded = decoded_whole(w, place);
+    MemorySource source(decoded);  // its bytes stay where they are when the vector is moved
+    blob(source, w.item, place, std::move(decoded), 0);
+  }
+
+  EndsSource decoded_ends(const Wanted& w, const Place& place) {
+    const uint64_t elements = w.tensor == kNone ? options_.limits.blob_bytes : volume(catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes);
+    EndsSource ends(place);
+    const uint64_t cap = add_or_fail(mul_or_fail(elements, 16, place), options_.limits.item_pickle_bytes, place);
+    decode_item(files_, catalog_, slice(w), place, cap, [&](Bytes b) { ends.append(b); });
+    bytes_read_ += slice(w).length;
+    return ends;
+  }
+
+  std::vector<std::byte> decoded_whole(const Wanted& w, const Place& place) {
     std::vector<std::byte> decoded;
-    decode_item(files_, catalog_, w.item, key(w), options_.limits.blob_bytes, [&](Bytes b) {
+    decode_item(files_, catalog_, slice(w), place, options_.limits.blob_bytes, [&](Bytes b) {
       hold(2 * b.size(), place);  // a vector that grows is there twice
       decoded.insert(decoded.end(), b.begin(), b.end());
     });
-    bytes_read_ += catalog_.items[w.item].length;
-    MemorySource source(decoded);  // its bytes stay where they are when the vector is moved
-    blob(source, w.item, place, std::move(decoded), 0);
+    bytes_read_ += slice(w).length;
+    return decoded;
+  }
+
+  // --- collecting: one item, whatever is wrong with another
+  void examine(SliceSource& source, const Wanted& w, uint64_t run_end) {
+    const Item& item = slice(w);
+    const Place place{.path = catalog_.file_path(item.file), .tensor = std::string(key(w)), .object = w.item >= catalog_.chunk_total, .offset = item.offset, .length = item.length};
+    if (item.transforms == 0) {
+      source.go_to(item.offset, item.length, run_end);
+      archive(source, w, place, item.offset);
+    } else if (w.blob == kNone) {
+      EndsSource ends = decoded_ends(w, place);
+      archive(ends, w, place, 0);
+      if (w.duplicate == kNone && out_.items[w.item].opaque) keep_decoded(w, decoded_whole(w, place));
+    } else {
+      std::vector<std::byte> decoded = decoded_whole(w, place);
+      MemorySource memory(decoded);
+      archive(memory, w, place, 0);
+      keep_decoded(w, std::move(decoded));
+    }
+  }
+  void keep_decoded(const Wanted& w, std::vector<std::byte> decoded) {
+    const std::lock_guard lock(mutex_);
+    out_.blobs[w.item].decoded = std::move(decoded);
+  }
+
+  void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
+    const ZipDirectory directory = read_zip_directory(source, place, options_.limits);
+    if (directory.end < source.size()) {
+      const std::string bytes = std::to_string(source.size() - directory.end);
+      found(make_problem(ProblemId::item_trailing, place, bytes + " bytes after its end record"), Severity::kWarning);
+    }
+    bool plain = false;
+    try {
+      if (w.tensor != kNone) plain = tensor(source, w, place, base);
+      else stored_record(open_item_archive(source, place, options_.limits).directory, "data.pkl", place);
+      if (!plain && w.duplicate == kNone) out_.items[w.item].resolved = true;
+    } catch (const Error& e) {
+      if (!can_be_collected(e.problem().id)) throw;
+      // A pickle with a wrong CRC is met again below.
+      if (e.problem().id != ProblemId::crc_mismatch) found(e.problem());
+    }
+    for (const ZipRecord& r : directory.records) collect([&] { record(source, directory, r, w, place, base, plain); });
+  }
+
+  // `plain`: the pickle has been read; one that has not is listed, so that the digest of an object can hold it.
+  void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base, bool plain) {
+    if (r.compressed || r.name.ends_with('/')) return;  // the CRC is of other bytes; where they are needed that is refused
+    const uint64_t payload = payload_of(source, directory, r, place);
+    const bool is_data = r.name.starts_with("data/");
+    const bool is_listed = is_data || (r.name == "data.pkl" && !plain) || r.size > kSmallRecord;
+    if (is_listed) {
+      const std::lock_guard lock(mutex_);
+      out_.records.push_back({.offset = base + payload, .bytes = r.size, .item = w.item, .duplicate = w.duplicate, .crc = r.crc, .has_crc = has_crc(r), .is_data = is_data});
+      return;
+    }
+    const uint32_t got = crc32(source.at(payload, r.size));
+    const bool checked = has_crc(r) || got == 0;
+    (checked ? checked_ : without_crc_) += 1;
+    if (!checked || got == r.crc) return;
+    Place here = at_offset(place, payload);
+    here.member = r.name;
+    here.length = r.size;
+    found(crc_problem(std::move(here), r.size, got, r.crc));
   }
 
   // Objects stay in memory until they are written, and a stream of kilobytes may decode to a gigabyte.
@@ -99,9 +211,8 @@ class Resolver {
   bool tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
     const TensorItem t = read_tensor_item(source, place, options_.limits);
     ItemInfo& info = out_.items[w.item];
-    info.resolved = true;
     if (t.form == ItemForm::kOpaque) {
-      info.opaque = true;
+      info.resolved = info.opaque = true;
       return false;
     }
     const Dims sizes = catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes;
@@ -109,6 +220,7 @@ class Resolver {
       const std::vector<int64_t> zero(t.sizes.size(), 0), origin(sizes.size(), 0);
       fail(ProblemId::chunk_shape_differs, place, slice_text(zero, t.sizes), slice_text(origin, sizes));
     }
+    info.resolved = true;
     info.record = base + t.payload;
     info.record_bytes = t.record_bytes;
     info.crc = t.crc;
@@ -150,15 +262,21 @@ class Resolver {
   const Catalog& catalog_;
   const ResolveOptions& options_;
   Resolved& out_;
-  std::mutex mutex_;  // strides, blobs
-  std::atomic<uint64_t> bytes_read_{0};
+  std::mutex mutex_;  // strides, blobs, findings, records
+  std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
   std::atomic<uint64_t> held_{0};  // bytes of byte items
 };
+
+bool is_inside(const Catalog& catalog, const Item& i) {
+  if (i.file == kNone || !catalog.files[i.file].bytes) return false;
+  const uint64_t bytes = *catalog.files[i.file].bytes;
+  return i.offset <= bytes && i.length <= bytes - i.offset;
+}
 
 }  // namespace
 
 uint64_t Resolved::memory_bytes() const {
-  uint64_t bytes = items.capacity() * sizeof(ItemInfo) + strides.capacity() * sizeof(int64_t);
+  uint64_t bytes = items.capacity() * sizeof(ItemInfo) + strides.capacity() * sizeof(int64_t) + records.capacity() * sizeof(ItemRecord);
   for (const auto& [id, b] : blobs) bytes += b.item.pickle.capacity() + b.decoded.capacity() + b.item.storages.size() * 96 + 128;
   return bytes;
 }
@@ -166,12 +284,19 @@ uint64_t Resolved::memory_bytes() const {
 Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
                  const ResolveOptions& options, const StopFlag& stop) {
   std::vector<Wanted> wanted;
+  const bool all = options.faults == Faults::kCollect;
+  const auto want = [&](const Wanted& w, const Item& i) {
+    if (!all || is_inside(catalog, i)) wanted.push_back(w);
+  };
   for (TensorId t : tensors) {
     const Tensor& tensor = catalog.tensors[t];
-    for (uint32_t c = 0; c < tensor.chunk_count; ++c)
-      if (volume(catalog.box(tensor, c).sizes) > 0) wanted.push_back({.item = catalog.item_of(tensor, c), .tensor = t, .chunk = c});
+    for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
+      const ItemId item = catalog.item_of(tensor, c);
+      if (all || volume(catalog.box(tensor, c).sizes) > 0) want({.item = item, .tensor = t, .chunk = c}, catalog.items[item]);
+    }
   }
-  for (BlobId b : blobs) wanted.push_back({.item = catalog.item_of(b), .blob = b});
+  for (BlobId b : blobs) want({.item = catalog.item_of(b), .blob = b}, catalog.items[catalog.item_of(b)]);
+  for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d) want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
   Resolved out;
   out.items.resize(catalog.items.size());
   out.strides.push_back(0);

@@ -43,17 +43,26 @@ struct Resolved {
   std::map<ItemId, ResolvedBlob> blobs;
   uint64_t bytes_read = 0;
 
+  // With Faults::kCollect:
+  std::vector<Problem> findings;      // in any order
+  std::vector<ItemRecord> records;    // whose CRC is left to a plan; in any order
+  uint64_t records_checked = 0;       // small ones, whose CRC was compared
+  uint64_t records_without_crc = 0;   // small ones
+
   uint64_t memory_bytes() const;
 };
 
 struct ResolveOptions {
   unsigned workers = 1;
+  // kCollect: a fault of an item becomes a finding, items outside their files are passed over, empty chunks and the copies of other ranks
+  // are looked at too. The CRC of small records is compared, all others are listed. Byte items are not kept but for the decoded ones.
+  Faults faults = Faults::kThrow;
   Limits limits;
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap
 };
 
 // The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,
-// check_item). Throws what the format room throws, chunk_shape_differs, dtype_unknown, transform_unknown.
+// check_item), unless faults are collected. Throws what the format room throws, chunk_shape_differs, dtype_unknown, transform_unknown.
 Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
                  const ResolveOptions& options, const StopFlag& stop);
 

@@ -1,6 +1,8 @@
 #include "exec/execute.h"
 
 #include <algorithm>
+#include <iterator>
+#include <mutex>
 
 #include "exec/sums.h"
 #include "exec/worker.h"
@@ -38,11 +40,24 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   }
   std::vector<Worker> workers;
   for (unsigned w = 0; w < options.workers; ++w) workers.emplace_back(run);
-  parallel_for(options.workers, plan.units, stop, [&](unsigned worker, uint64_t ordinal) { workers[worker].unit(ordinal); });
-
   ExecuteReport report;
+  std::mutex mutex;  // report.damage
+  parallel_for(options.workers, plan.units, stop, [&](unsigned worker, uint64_t ordinal) {
+    try {
+      workers[worker].unit(ordinal);
+    } catch (const Error& e) {
+      if (options.faults == Faults::kThrow || !can_be_collected(e.problem().id)) throw;
+      const std::lock_guard lock(mutex);
+      report.damage.push_back(e.problem());
+    }
+  });
+
+  Compared compared = sums.compare(catalog, resolved, report.damage.empty() ? Faults::kThrow : Faults::kCollect);
+  report.records_checked = compared.checked;
+  report.bytes_checked = compared.bytes;
+  report.records_without_crc = compared.without_crc;
+  report.damage.insert(report.damage.end(), std::make_move_iterator(compared.damage.begin()), std::make_move_iterator(compared.damage.end()));
   for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
-  report.damage = sums.mismatches(catalog, resolved, report.records_checked);
   if (report.damage.empty())
     for (uint32_t f = 0; f < plan.files.size(); ++f)
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);

@@ -22,14 +22,17 @@ struct Progress {
 
 struct ExecuteOptions {
   unsigned workers = 1;
+  Faults faults = Faults::kThrow;  // kCollect: what cannot be read joins the damage, and the units that do not need it go on
 };
 
 struct ExecuteReport {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t records_checked = 0;
-  uint64_t worker_bytes = 0;     // of buffers, the most that one worker held
-  std::vector<Problem> damage;  // every CRC mismatch, in the order of the metadata: then nothing may be committed
+  uint64_t worker_bytes = 0;         // of buffers, the most that one worker held
+  uint64_t bytes_checked = 0;        // of those records
+  uint64_t records_without_crc = 0;  // read by passes or copies, but their writer computed none
+  std::vector<Problem> damage;       // every CRC mismatch, tensors in the order of the metadata: then nothing may be committed
 };
 
 // The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.

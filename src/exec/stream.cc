@@ -86,7 +86,8 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
   const uint64_t cap = add_or_fail(last, 16 * kMiB, {});
-  decode_item(run_.files, run_.catalog, item, run_.catalog.key(t), cap, [&](Bytes block) {
+  const Place place = run_.catalog.place_of(item, run_.catalog.key(t));
+  decode_item(run_.files, run_.catalog, run_.catalog.items[item], place, cap, [&](Bytes block) {
     const uint64_t begin = std::max(position, first), end = std::min(position + block.size(), last);
     Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
     position += block.size();
@@ -102,7 +103,7 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
   });
   run_.progress.bytes_read.fetch_add(run_.catalog.items[item].length, std::memory_order_relaxed);
   if (seen != info.record_bytes)  // the stream is not what it was when it was resolved
-    fail(ProblemId::zstd_truncated, run_.catalog.place_of(item, run_.catalog.key(t)), std::to_string(position) + " bytes", std::to_string(last) + " or more");
+    fail(ProblemId::zstd_truncated, place, std::to_string(position) + " bytes", std::to_string(last) + " or more");
   if (!whole) return flush();
   const int64_t* strides = run_.resolved.strides.data() + info.strides_at;
   const MutableBytes dense = packed_.first(total * stored);
@@ -111,6 +112,20 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
   for (size_t d = t.rank; d-- > 0; stride *= box.sizes[d]) to[d] = stride;
   copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes, static_cast<unsigned>(stored));
   deliver(finish_elements(info, dense, total, region.dtype));
+}
+
+void Worker::check_stream(const Group& g) {
+  std::span<const ItemRecord> records = std::span(run_.plan.records).subspan(g.first, g.count);
+  const Item& item = run_.catalog.item_of(records[0]);
+  const Place place = place_of(run_.catalog, records[0]);
+  const uint64_t end = records.back().offset + records.back().bytes;
+  uint64_t at = 0;
+  decode_item(run_.files, run_.catalog, item, place, add_or_fail(end, 16 * kMiB, place), [&](Bytes block) {
+    add_parts(records, at, block);
+    at += block.size();
+  });
+  run_.progress.bytes_read.fetch_add(item.length, std::memory_order_relaxed);
+  if (at < end) fail(ProblemId::zstd_truncated, place, std::to_string(at) + " bytes", std::to_string(end) + " or more");
 }
 
 }  // namespace dcp

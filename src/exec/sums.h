@@ -9,20 +9,33 @@
 
 namespace dcp {
 
+// A record of a transformed item has no position in the file: the whole item is named.
+Place place_of(const Catalog& catalog, const ItemRecord& record);
+
+// Records whose bytes were compared with the CRC that their writer stored.
+struct Compared {
+  std::vector<Problem> damage;  // every mismatch: tensors in the metadata's order, then copies, then records of passes
+  uint64_t checked = 0;         // records
+  uint64_t bytes = 0;           // of them
+  uint64_t without_crc = 0;     // read, but their writer computed none
+};
+
 class RunSums {
  public:
   RunSums(const Plan& plan, const Catalog& catalog)
-      : plan_(plan), items_(catalog.items.size()), regions_(plan.regions.size()), copies_(plan.copies.size()) {}
+      : plan_(plan), items_(catalog.items.size()), regions_(plan.regions.size()), copies_(plan.copies.size()), records_(plan.records.size()) {}
 
-  bool wants_item(ItemId item) const { return plan_.checks[item] != CrcCheck::kUnchecked; }
+  bool wants_item(ItemId item) const { return plan_.checks[item] == CrcCheck::kFromUnits; }
   bool wants_region(uint32_t region) const { return plan_.files[plan_.regions[region].file].archive.has_value(); }
   void add_item(ItemId item, uint32_t raw, uint64_t bytes, uint64_t after) { items_[item].add(raw, bytes, after); }
   void add_region(uint32_t region, uint32_t raw, uint64_t bytes, uint64_t after) { regions_[region].add(raw, bytes, after); }
   void add_copy(uint32_t copy, uint32_t raw, uint64_t bytes, uint64_t after) { copies_[copy].add(raw, bytes, after); }
 
-  // Every record whose bytes do not give the CRC that its writer stored. Fails with `internal` if a sum is not complete: a planner that
-  // loses a byte must not pass for a good checkpoint.
-  std::vector<Problem> mismatches(const Catalog& catalog, const Resolved& resolved, uint64_t& checked) const;
+  void add_record(uint32_t record, uint32_t raw, uint64_t bytes, uint64_t after) { records_[record].add(raw, bytes, after); }
+
+  // kThrow: fails with `internal` if a sum is not complete: a planner that loses a byte must not pass for a good checkpoint. kCollect:
+  // units have failed, so such a record is passed over.
+  Compared compare(const Catalog& catalog, const Resolved& resolved, Faults faults) const;
   // By record of an output archive.
   std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;
 
@@ -31,6 +44,7 @@ class RunSums {
   std::vector<Crc32Sum> items_;
   std::vector<Crc32Sum> regions_;
   std::vector<Crc32Sum> copies_;
+  std::vector<Crc32Sum> records_;
 };
 
 }  // namespace dcp

@@ -1,6 +1,7 @@
 #include "exec/worker.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "kernels/kernels.h"
 
@@ -42,9 +43,9 @@ MutableBytes Worker::Buffer::first(uint64_t bytes) {
   return {data_.get(), bytes};
 }
 
-MutableBytes Worker::read(ItemId item, uint64_t offset, MutableBytes into) {
-  const auto file = run_.files.open(run_.catalog.items[item].file);
-  read_exact(run_.files.io(), file->get(), offset, into);
+MutableBytes Worker::read(uint32_t file, uint64_t offset, MutableBytes into) {
+  const auto open = run_.files.open(file);
+  read_exact(run_.files.io(), open->get(), offset, into);
   run_.progress.bytes_read.fetch_add(into.size(), std::memory_order_relaxed);
   return into;
 }
@@ -71,7 +72,7 @@ void Worker::unit(uint64_t ordinal) {
       return;
     case Group::Kind::kStream: return stream(run_.plan.tensors[g.first], static_cast<uint32_t>(k));
     case Group::Kind::kCopy: return copy(g.first, k);
-    case Group::Kind::kCheck: return check(g.first, k);
+    case Group::Kind::kCheck: return check(g, k);
   }
 }
 
@@ -180,7 +181,7 @@ void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t 
   const uint64_t to_at = to * bytes_of(a.dtype);
   const bool plain = info.dtype == a.dtype && !info.swap && !info.conj && !info.neg;
   const bool direct = plain && p.dense_to;
-  const MutableBytes span = read(p.item, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
+  const MutableBytes span = read(run_.catalog.items[p.item].file, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
   const bool summed = run_.plan.checks[p.item] == CrcCheck::kFromUnits;
   if (summed || (direct && a.wants_raw)) {
     const uint32_t raw = crc32_raw(span);
@@ -257,17 +258,36 @@ void Worker::copy(uint32_t index, uint64_t block) {
   const uint64_t bytes = std::min(kPassBytes, c.bytes - at);
   Bytes data;
   if (c.from_decoded) data = Bytes(run_.resolved.blobs.at(c.item).decoded).subspan(c.source_offset + at, bytes);
-  else data = read(c.item, c.source_offset + at, source_.first(bytes));
+  else data = read(run_.catalog.items[c.item].file, c.source_offset + at, source_.first(bytes));
   run_.sums.add_copy(index, crc32_raw(data), bytes, c.bytes - at - bytes);
   write(c.file, c.file_offset + at, data);
 }
 
-void Worker::check(ItemId item, uint64_t block) {
-  const ItemInfo& info = run_.resolved.items[item];
-  const uint64_t at = block * kPassBytes;
-  const uint64_t bytes = std::min(kPassBytes, info.record_bytes - at);
-  const MutableBytes data = read(item, info.record + at, source_.first(bytes));
-  run_.sums.add_item(item, crc32_raw(data), bytes, info.record_bytes - at - bytes);
+void Worker::check(const Group& g, uint64_t block) {
+  std::span<const ItemRecord> records = std::span(run_.plan.records).subspan(g.first, g.count);
+  if (run_.catalog.item_of(records[0]).transforms != 0) return check_stream(g);
+  const uint64_t end = records.back().offset + records.back().bytes;
+  uint64_t at = records[0].offset + block * kPassBytes;
+  const uint64_t stop = std::min(at + kPassBytes, end);
+  const uint32_t file = run_.catalog.item_of(records[0]).file;
+  while (at < stop) {
+    const MutableBytes data = read(file, at, source_.first(std::min(kCheckBytes, stop - at)));
+    add_parts(records, at, data);
+    at += data.size();
+  }
+}
+
+// The parts of records that lie in `data`, which begins at `at`. Records that end there or before are taken off the front.
+void Worker::add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data) {
+  const uint64_t until = at + data.size();
+  const auto after = [&](const ItemRecord& r) { return r.offset + r.bytes > at; };
+  records = {std::ranges::partition_point(records, std::not_fn(after)), records.end()};
+  for (const ItemRecord& r : records) {
+    if (r.offset >= until) break;
+    const uint64_t begin = std::max(at, r.offset), end = std::min(until, r.offset + r.bytes);
+    const auto index = static_cast<uint32_t>(&r - run_.plan.records.data());
+    run_.sums.add_record(index, crc32_raw(data.subspan(begin - at, end - begin)), end - begin, r.offset + r.bytes - end);
+  }
 }
 
 }  // namespace dcp

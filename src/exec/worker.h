@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "catalog/data_files.h"
@@ -73,9 +74,11 @@ class Worker {
   void write_region(const Assembly& a, uint32_t region, BoxView part);
   void stream(const PlanTensor& tensor, uint32_t chunk);
   void copy(uint32_t index, uint64_t block);
-  void check(ItemId item, uint64_t block);
+  void check(const Group& group, uint64_t block);
+  void check_stream(const Group& group);
+  void add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data);
 
-  MutableBytes read(ItemId item, uint64_t offset, MutableBytes into);
+  MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);
   // Brings `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
   MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);

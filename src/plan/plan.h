@@ -64,16 +64,18 @@ struct Group {
     kBatch,   // `count` whole small tensors from `first` on, one unit
     kStream,  // one tensor with transformed chunks: unit k decodes the k-th chunk from front to back and scatters it
     kCopy,    // CopyRange `first`, unit k its k-th kPassBytes
-    kCheck,   // the record of item `first`, unit k its k-th kPassBytes: read for its CRC only
+    kCheck,   // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
+              // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };
   Kind kind = Kind::kGrid;
-  uint32_t first = 0;      // PlanTensor, CopyRange or ItemId
-  uint32_t count = 0;      // kBatch
+  uint32_t first = 0;      // PlanTensor, CopyRange or record
+  uint32_t count = 0;      // kBatch, kCheck
   uint64_t steps_at = 0;   // kGrid: in Plan::numbers, rank steps
   uint64_t first_unit = 0;
   uint64_t units = 0;
 };
 inline constexpr uint64_t kPassBytes = 4 << 20;
+inline constexpr uint64_t kCheckBytes = 256 << 10;  // what kCheck reads at once: small enough that the sum finds it in the cache
 
 // What the payload of a record of an output archive is, for its CRC.
 struct ArchivePayload {
@@ -103,6 +105,7 @@ struct Plan {
   std::vector<Region> regions;
   std::vector<Literal> literals;
   std::vector<CopyRange> copies;
+  std::vector<ItemRecord> records;     // that passes of their own check, in the order of files
   std::vector<int64_t> numbers;        // boxes of regions, steps of groups
   std::vector<Group> groups;
   std::vector<CrcCheck> checks;        // by ItemId; meaningful for resolved tensor items

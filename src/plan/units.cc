@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "kernels/kernels.h"
 
@@ -34,11 +35,7 @@ class Cutter {
     }
     for (uint32_t t = 0; t < plan_.tensors.size(); ++t) tensor(t);
     end_batch();
-    for (ItemId item : separate_) {
-      add({.kind = Group::Kind::kCheck, .first = item, .units = passes(resolved_.items[item].record_bytes)});
-      plan_.bytes_to_read += resolved_.items[item].record_bytes;
-      need({.source = kPassBytes});
-    }
+    check_records();
   }
 
  private:
@@ -60,6 +57,36 @@ class Cutter {
     g.first_unit = plan_.units;
     plan_.units += g.units;
     plan_.groups.push_back(g);
+  }
+
+  // Records that follow each other closely are read together.
+  void check_records() {
+    std::vector<ItemRecord>& records = plan_.records;
+    const auto place = [&](const ItemRecord& r) {
+      const Item& item = catalog_.item_of(r);
+      return std::tuple(item.file, item.transforms == 0 ? 0 : item.offset + 1, r.offset, r.bytes, r.item);
+    };
+    if (!std::ranges::is_sorted(records, {}, place)) std::ranges::sort(records, {}, place);
+    for (uint32_t first = 0; first < records.size();) {
+      const Item& item = catalog_.item_of(records[first]);
+      const bool decoded = item.transforms != 0;
+      const uint64_t begin = records[first].offset;
+      uint64_t end = begin + records[first].bytes;
+      uint32_t next = first + 1;
+      for (; next < records.size(); ++next) {
+        const ItemRecord& r = records[next];
+        const Item& other = catalog_.item_of(r);
+        if (decoded ? !(other == item) : other.file != item.file || other.transforms != 0) break;
+        if (r.offset < end || (!decoded && r.offset - end > options_.pass_gap)) break;
+        end = r.offset + r.bytes;
+      }
+      const uint64_t bytes = decoded ? item.length : end - begin;
+      add({.kind = Group::Kind::kCheck, .first = first, .count = next - first, .units = decoded ? 1 : passes(bytes)});
+      plan_.bytes_to_read += bytes;
+      if (decoded) need({.decoder = kPassBytes});
+      else need({.source = kCheckBytes});
+      first = next;
+    }
   }
 
   void tensor(uint32_t index) {
@@ -147,7 +174,7 @@ class Cutter {
     // A stream sees all bytes of a record from front to back, whatever the strides.
     const bool from_units = exact || streamed;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
-    if (!from_units) separate_.push_back(item);
+    if (!from_units) plan_.records.push_back({.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
   }
 
   // The dim whose neighbours are neighbours in the storage; -1 if that is the last dim anyway, where row order is good order.
@@ -218,7 +245,6 @@ class Cutter {
   const Catalog& catalog_;
   const Resolved& resolved_;
   const UnitOptions& options_;
-  std::vector<ItemId> separate_;
   Buffers most_;
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;

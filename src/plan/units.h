@@ -8,10 +8,12 @@ namespace dcp {
 struct UnitOptions {
   uint64_t unit_bytes = 1 << 20;  // target size of a unit, in output bytes
   uint64_t least_run = 4096;      // shortest run worth a read or write of its own
+  uint64_t pass_gap = 64 << 10;   // passes read on over a gap of this size: it costs less than another read
   bool verify = true;             // check the CRC of what is read
 };
 
-// Fills groups, checks, units, bytes_to_read, worker_bytes from files, tensors, regions and copies.
+// Fills groups, checks, units, bytes_to_read, worker_bytes from files, tensors, regions, copies and records; adds the records whose CRC
+// the tensors' own units do not see.
 void cut_into_units(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options);
 
 }  // namespace dcp

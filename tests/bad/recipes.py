@@ -17,7 +17,7 @@ def case(problem, *commands, exit=3, says="stderr", creates=(), user="any", stdo
 
     problem   the id in problems.def, None if all is well
     commands  arguments; each must say the same. Without any: COMMANDS of the module
-    says      "stderr", stdout being empty; or "findings", the lines of `inspect` that begin with "damage:" or "warning:"
+    says      "stderr", stdout being empty; or "findings", the lines of `inspect` or `verify` that begin with "damage:", "warning:" or "note:"
     creates   files that are there afterwards and were not before; nothing else may change
     user      "nobody": without root's rights
     stdout    a file to write to

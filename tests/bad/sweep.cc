@@ -1,5 +1,5 @@
 // Small real checkpoints, cut at every length and with every byte changed in three ways, through all that `consolidate` does: it ends well
-// or in an Error, never in anything else; and a changed byte of a record with a CRC is always found.
+// or in an Error, never in anything else; and a changed byte of a record with a CRC is always found. Then random bits through `verify`.
 //
 //   sweep DATA FIXTURE...   fixtures are folders of tests/data
 //
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <random>
 
 #include "catalog/item_source.h"
 #include "catalog/open.h"
@@ -20,6 +21,7 @@
 #include "exec/execute.h"
 #include "plan/layout.h"
 #include "unit/base/fake_io.h"
+#include "unit/exec/verified.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SWEEP_SANITIZED 1
@@ -34,9 +36,9 @@ namespace {
 
 constexpr const char* kFolder = "ckpt";
 #ifdef SWEEP_SANITIZED
-constexpr uint64_t kWhole = 1500;
+constexpr uint64_t kWhole = 1500, kFlips = 1000;
 #else
-constexpr uint64_t kWhole = 12000;
+constexpr uint64_t kWhole = 12000, kFlips = 10000;
 #endif
 
 char g_running[512] = "";  // for the signal handler: which change a crash belongs to
@@ -111,7 +113,8 @@ bool run(Io& io) {
 }
 
 // For each byte of `file` whether it lies in a record whose CRC says what it must be. Zstd streams have none.
-std::vector<bool> covered_bytes(const Contents& contents, const std::string& file) {
+template <class IsRead>
+std::vector<bool> covered_bytes(const Contents& contents, const std::string& file, const IsRead& is_read) {
   const std::string& content = contents.at(file);
   test::FakeIo io;
   put(io, contents);
@@ -124,8 +127,7 @@ std::vector<bool> covered_bytes(const Contents& contents, const std::string& fil
     MemorySource source(as_bytes(content).subspan(item.offset, item.length));
     const ZipDirectory directory = read_zip_directory(source, {}, {});
     for (const ZipRecord& r : directory.records) {
-      const bool is_read = r.name == "data.pkl" || r.name.starts_with("data/");
-      if (r.crc == 0 || !is_read) continue;
+      if (r.crc == 0 || !is_read(r.name)) continue;
       const uint64_t at = item.offset + payload_of(source, directory, r, {});
       std::fill_n(covered.begin() + static_cast<int64_t>(at), r.size, true);
     }
@@ -133,20 +135,28 @@ std::vector<bool> covered_bytes(const Contents& contents, const std::string& fil
   return covered;
 }
 
+Contents contents_of(const std::filesystem::path& folder) {
+  Contents contents;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const auto io = make_posix_io();
+    const std::vector<std::byte> bytes = read_file(*io, entry.path(), kGiB);
+    contents[std::string(kFolder) + "/" + entry.path().filename().string()] = as_text(bytes);
+  }
+  return contents;
+}
+
+// What consolidate reads of an archive.
+bool is_content(std::string_view record) { return record == "data.pkl" || record.starts_with("data/"); }
+
 class Sweep {
  public:
   void fixture(const std::filesystem::path& folder) {
-    Contents contents;
+    const Contents contents = contents_of(folder);
     uint64_t total = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      const auto io = make_posix_io();
-      const std::vector<std::byte> bytes = read_file(*io, entry.path(), kGiB);
-      contents[std::string(kFolder) + "/" + entry.path().filename().string()] = as_text(bytes);
-      total += bytes.size();
-    }
+    for (const auto& [path, text] : contents) total += text.size();
     for (const auto& [path, text] : contents) {
       const bool is_metadata = path.ends_with(".metadata");
-      const std::vector<bool> covered = is_metadata ? std::vector<bool>(text.size(), false) : covered_bytes(contents, path);
+      const std::vector<bool> covered = is_metadata ? std::vector<bool>(text.size(), false) : covered_bytes(contents, path, is_content);
       const uint64_t step = (is_metadata ? text.size() : total) / kWhole + 1;
       for (uint64_t at = 0; at < text.size(); at += step) {
         change(contents, folder, path, text.substr(0, at), at, "cut");
@@ -163,14 +173,51 @@ class Sweep {
     }
   }
 
+  // Random single bits inside records with a CRC, small ones too: verify finds each of them. Of data files, fixtures by turns.
+  void flips(const std::vector<std::filesystem::path>& folders, uint64_t count) {
+    std::vector<Flippable> fixtures;
+    for (const auto& folder : folders) fixtures.push_back(flippable(folder));
+    std::erase_if(fixtures, [](const Flippable& f) { return f.bytes.empty(); });
+    std::mt19937_64 random(20);
+    for (uint64_t i = 0; i < count && !fixtures.empty(); ++i) {
+      const Flippable& f = fixtures[i % fixtures.size()];
+      const auto& [path, at] = f.bytes[random() % f.bytes.size()];
+      std::string changed = f.contents.at(path);
+      const unsigned bit = random() % 8;
+      changed[at] = static_cast<char>(changed[at] ^ (1 << bit));
+      std::snprintf(g_running, sizeof g_running, "%s %s at %llu, bit %u", f.name.c_str(), path.c_str(), n(at), bit);
+      test::FakeIo io;
+      put(io, f.contents);
+      io.put(path, changed);
+      ++flips_;
+      if (test::Verified(io).damage() == 0) fault("verify should have told");
+    }
+  }
+
   int report() const {
-    std::printf("%llu changes: %llu ended well, %llu in an error; %llu of them in a record with a CRC; %llu faults\n", n(runs_), n(runs_ - errors_), n(errors_),
-                n(covered_), n(faults_));
+    std::printf("%llu changes: %llu ended well, %llu in an error; %llu of them in a record with a CRC; %llu bits for verify; %llu faults\n", n(runs_),
+                n(runs_ - errors_), n(errors_), n(covered_), n(flips_), n(faults_));
     // A sweep that changed nothing, or in which nothing or everything failed, has tested nothing.
-    return faults_ == 0 && covered_ > 0 && errors_ > 0 && errors_ < runs_ ? 0 : 1;
+    return faults_ == 0 && covered_ > 0 && flips_ > 0 && errors_ > 0 && errors_ < runs_ ? 0 : 1;
   }
 
  private:
+  struct Flippable {
+    std::string name;
+    Contents contents;
+    std::vector<std::pair<std::string, uint64_t>> bytes;  // file and position, of every byte in a record with a CRC
+  };
+  static Flippable flippable(const std::filesystem::path& folder) {
+    Flippable f{.name = folder.parent_path().filename(), .contents = contents_of(folder), .bytes = {}};
+    for (const auto& [path, text] : f.contents) {
+      if (path.ends_with(".metadata")) continue;
+      const std::vector<bool> covered = covered_bytes(f.contents, path, [](std::string_view) { return true; });
+      for (uint64_t at = 0; at < covered.size(); ++at)
+        if (covered[at]) f.bytes.emplace_back(path, at);
+    }
+    return f;
+  }
+
   static unsigned long long n(uint64_t number) { return number; }
 
   void fault(const char* what) {
@@ -197,7 +244,7 @@ class Sweep {
     return good;
   }
 
-  uint64_t runs_ = 0, errors_ = 0, covered_ = 0, faults_ = 0;
+  uint64_t runs_ = 0, errors_ = 0, covered_ = 0, flips_ = 0, faults_ = 0;
 };
 
 }  // namespace
@@ -210,6 +257,9 @@ int main(int argc, char** argv) {
   setrlimit(RLIMIT_AS, &two_gib);  // an allocation that a changed byte asks for becomes std::bad_alloc, a fault
 #endif
   dcp::Sweep sweep;
-  for (int i = 2; i < argc; ++i) sweep.fixture(std::filesystem::path(argv[1]) / argv[i] / "ckpt");
+  std::vector<std::filesystem::path> folders;
+  for (int i = 2; i < argc; ++i) folders.push_back(std::filesystem::path(argv[1]) / argv[i] / "ckpt");
+  for (const auto& folder : folders) sweep.fixture(folder);
+  sweep.flips(folders, dcp::kFlips);
   return sweep.report();
 }

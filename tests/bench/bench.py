@@ -122,6 +122,22 @@ class Bench:
             runs = [self.consolidate(checkpoint, f"out.{kind}") for _ in range(3)]
             row(f"100,000 tensors to .{kind}", f"{best(runs):.2f} s", "<= 3 s", f"{spread(runs)}, {peak(runs) / MIB:.0f} MiB", best(runs) <= 3)
 
+    def verify(self):
+        """4 GiB on 4 ranks, every CRC compared, beside `cat` of the same bytes to /dev/null; 100,000 small tensors"""
+        checkpoint = self.generate("4GiB", 32)
+        data = sorted(checkpoint.glob("*.distcp"))
+        cats, ours, digests = [Run("cat", *data)], [], []  # the first one brings the source into the page cache
+        for _ in range(PAIRS):
+            cats.append(Run("cat", *data))
+            ours.append(Run(self.dcpctl, "verify", checkpoint, "-j2"))
+            digests.append(Run(self.dcpctl, "verify", checkpoint, "-j2", "--manifest", self.output("manifest.json"), "--no-files"))
+        for name, runs in (("verify 4 GiB", ours), ("verify 4 GiB with digests of its tensors", digests)):
+            ratio = best(runs) / best(cats)
+            row(name + " / cat", f"{ratio:.2f}", "<= 1.5" if runs is ours else "", f"{spread(runs)} / {spread(cats)}", ratio <= 1.5 if runs is ours else None)
+        checkpoint = self.generate("64MiB", 100_000)
+        runs = [Run(self.dcpctl, "verify", checkpoint) for _ in range(3)]
+        row("verify of 100,000 small tensors", f"{best(runs):.2f} s", "<= 3 s", f"{spread(runs)}, {peak(runs) / MIB:.0f} MiB", best(runs) <= 3)
+
     def inspect(self):
         """inspect of a small checkpoint, the whole process"""
         runs = [Run(self.dcpctl, "inspect", DATA / "fsdp2_ws4" / "ckpt") for _ in range(50)]
@@ -142,7 +158,7 @@ class Bench:
         row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
 
 
-NAMES = ["shard0", "shard1", "memory", "small", "inspect", "million"]
+NAMES = ["shard0", "shard1", "memory", "small", "verify", "inspect", "million"]
 
 
 def table():

@@ -207,6 +207,47 @@ def safetensors(case):
     same(index["metadata"]["total_size"], total, "shards: total_size")
 
 
+CRC64 = []
+for byte in range(256):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0xC96C5795D7870F42 if byte & 1 else 0)
+    CRC64.append(byte)
+
+
+def crc64(data):
+    """CRC-64/XZ."""
+    crc = 0xFFFFFFFFFFFFFFFF
+    for byte in data:
+        crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
+    return f"{crc ^ 0xFFFFFFFFFFFFFFFF:016x}"
+
+
+def leaves(tree, skeleton):
+    """(key, value) of everything loaded, as the skeleton names it."""
+    if isinstance(skeleton, Leaf):
+        yield skeleton.key, tree
+    elif isinstance(skeleton, (dict, list)):
+        for at in skeleton if isinstance(skeleton, dict) else range(len(skeleton)):
+            yield from leaves(tree[at], skeleton[at])
+
+
+def verify(case):
+    """No damage; the manifest's digests are those of what torch loads, and every output proves to hold them."""
+    same(crc64(b"123456789"), "995dc9bbdf1939fa", "the check value of CRC-64/XZ")
+    manifest = case.out / "manifest.json"
+    document = json.loads(case.run("verify", case.checkpoint, "--json", "--manifest", manifest).stdout)
+    same([f for f in document["findings"] if f["severity"] in ("damage", "error")], [], "verify: findings")
+    case.run("verify", case.checkpoint, "--against", manifest)
+    written = json.loads(manifest.read_text())
+    loaded = torch.load(case.consolidate("verified.pt")[0], weights_only=False)
+    for key, value in leaves(loaded, case.skeleton([*case.tensors, *case.objects])):
+        if key in case.tensors and not value.is_quantized:
+            wanted = {"crc64": crc64(describe.raw_bytes(value)), "dtype": describe.dtype_name(value.dtype), "shape": list(value.shape)}
+            same(written["tensors"].get(key), wanted, f"manifest: {key!r}")
+    same(sorted(written["tensors"] | written["objects"]), sorted(case.tensors | case.objects), "manifest: keys")
+    same(sorted(written["files"]), sorted(p.name for p in case.checkpoint.iterdir()), "manifest: files")
+
+
 def glob_of(key):
     """`key` as a pattern that matches nothing else."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in key)
@@ -290,7 +331,7 @@ def main():
     torch.set_num_threads(1)
     if what == "case":
         case = Case(dcpctl, *name)
-        for test in [inspect, pt, safetensors]:
+        for test in [inspect, pt, safetensors, verify]:
             test(case)
     elif what == "model-only":
         model_only(Case(dcpctl, *name))

@@ -75,16 +75,20 @@ TEST_CASE("pieces join in any order") {
     std::shuffle(pieces.begin(), pieces.end(), random);
 
     Crc32Sum sum;
+    Crc64Sum sum64;
     uint64_t raw64 = 0;
     for (const size_t i : pieces) {
       const Bytes piece = Bytes(bytes).subspan(cuts[i], cuts[i + 1] - cuts[i]);
       const uint64_t after = bytes.size() - cuts[i + 1];
       sum.add(crc32_raw(piece), piece.size(), after);
+      sum64.add(crc64_raw(piece), piece.size(), after);
       raw64 ^= crc64_shift(crc64_raw(piece), after);
     }
     REQUIRE(sum.added() == bytes.size());
     REQUIRE(sum.value(bytes.size()) == crc32(bytes));
     REQUIRE(crc64_finish(raw64, bytes.size()) == crc64(bytes));
+    REQUIRE(sum64.added() == bytes.size());
+    REQUIRE(sum64.value(bytes.size()) == crc64(bytes));
   }
 }
 

@@ -13,7 +13,7 @@ namespace dcp::test {
 inline UnitOptions random_units(Rng& rng) {
   constexpr uint64_t kBytes[] = {16, 40, 64, 256, 1024, 1 << 20};
   constexpr uint64_t kRuns[] = {1, 8, 64, 4096};
-  return {.unit_bytes = kBytes[rng() % 6], .least_run = kRuns[rng() % 4]};
+  return {.unit_bytes = kBytes[rng() % 6], .least_run = kRuns[rng() % 4], .pass_gap = 0};
 }
 
 struct RandomRun {

@@ -1,0 +1,245 @@
+// dcpctl verify: is the checkpoint whole? Reads all of it, or with --quick all but the data.
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <optional>
+
+#include "catalog/oddities.h"
+#include "catalog/rank_local.h"
+#include "commands.h"
+#include "exec/digest.h"
+#include "exec/file_set.h"
+#include "exec/file_sums.h"
+#include "format/manifest.h"
+#include "key_flags.h"
+#include "memory.h"
+#include "plan/verify_plan.h"
+#include "progress.h"
+#include "source.h"
+#include "verify_report.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText = R"(Says whether a checkpoint is whole, and what is wrong where: each tensor is covered by its chunks, each chunk has its item inside its
+file and for itself, what the item says of its tensor is what the metadata says, and every record has the CRC that its writer stored.
+torch compares no CRC: it loads damaged bytes without a word.
+
+  damage     something cannot be loaded as it was saved; exit code 1
+  warning    odd, but nothing is lost by it, or cannot be checked (a file that belongs to no item, records without a CRC)
+  note       may mean nothing
+
+A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype and shape: the same for every sharding and file format),
+of every object (its pickle and storages, comparable between DCP folders) and of every file. With --against a checkpoint, or what was
+made from one, is proved to hold the same. Options of which keys and names say what the manifest holds, as they do for consolidate.
+
+  dcpctl verify step-1000
+  dcpctl verify step-1000 --quick
+  dcpctl verify step-1000 --manifest model.json --model-only
+  dcpctl verify model.safetensors --against model.json)";
+
+struct Options {
+  SourceFlags source;
+  KeyFlags keys;
+  bool quick = false, strict = false, subset = false, no_files = false, force = false;
+  std::string sample, manifest, against, max_memory = "1GiB";
+  unsigned threads = 0;
+
+  bool digests() const { return !manifest.empty() || !against.empty(); }
+};
+
+double percent_of(const std::string& text) {
+  double percent = 0;
+  const char* last = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
+  const auto [end, error] = std::from_chars(text.data(), last, percent);
+  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100)) fail(ProblemId::usage, {}, "--sample '" + text + "'", "a percentage above 0, such as 5%");
+  return percent;
+}
+
+void add(std::vector<Problem>& findings, std::vector<Problem> more) {
+  findings.insert(findings.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// What cannot be read becomes a finding.
+void collect(std::vector<Problem>& findings, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    if (!can_be_collected(e.problem().id)) throw;
+    findings.push_back(e.problem());
+    findings.back().severity = Severity::kDamage;
+  }
+}
+
+// What is to be seen without reading an item.
+std::vector<Problem> look_around(Catalog& catalog, const Context& context) {
+  find_structure_faults(catalog);
+  std::vector<Problem> findings = std::move(catalog.findings);
+  add(findings, find_overlapping_items(catalog));
+  add(findings, find_folder_oddities(context.io, catalog));
+  return findings;
+}
+
+uint64_t file_bytes(const Catalog& catalog) {
+  uint64_t bytes = 0;
+  for (const DataFile& f : catalog.files) bytes += f.bytes.value_or(0);
+  return bytes;
+}
+
+Resolved resolve_all(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, const StopFlag& stop) {
+  std::vector<TensorId> tensors(catalog.tensors.size());
+  std::vector<BlobId> blobs(catalog.blobs.size());
+  std::iota(tensors.begin(), tensors.end(), 0u);
+  std::iota(blobs.begin(), blobs.end(), 0u);
+  return resolve(files, catalog, tensors, blobs, options, stop);
+}
+
+Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
+  Manifest manifest;
+  for (uint32_t f = 0; f < plan.digests.size(); ++f) {
+    const std::optional<uint64_t> digest = sink.digest(f);
+    if (!digest) continue;  // a unit has failed, which is a finding
+    const Entry& e = plan.digests[f];
+    const bool elements = !e.is_blob() && !plan.is_object[f];
+    if (!elements) {
+      manifest.objects[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    const Dims dims = catalog.dims(t);
+    manifest.tensors[std::string(e.key)] = {.dtype = std::string(facts_of(t.dtype).name), .shape = {dims.begin(), dims.end()}, .crc64 = *digest};
+  }
+  for (const FileSum& s : files) manifest.files[s.name] = {.bytes = s.bytes, .xxh3_128 = s.xxh3_128};
+  return manifest;
+}
+
+Manifest read_expected(const std::string& path, Io& io) {
+  const Limits limits;
+  const std::vector<std::byte> bytes = read_file(io, path, limits.json_bytes);
+  return read_manifest(as_text(bytes), {.path = path}, limits);
+}
+
+// `found` has no entry for a key whose content could not be had; that is a finding already.
+void compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, const Options& o, VerifyReport& report) {
+  const auto drop = [&](const Entry& e) {
+    expected.tensors.erase(std::string(e.key));
+    expected.objects.erase(std::string(e.key));
+  };
+  for (const Entry& e : plan.not_digested) drop(e);
+  for (const Entry& e : plan.digests)
+    if (!found.tensors.contains(std::string(e.key)) && !found.objects.contains(std::string(e.key))) drop(e);
+  const bool holds_objects = catalog.kind == CheckpointKind::kDcp || catalog.kind == CheckpointKind::kDcpRankLocal;
+  ManifestComparison compared = compare_manifests(expected, found, {.path = catalog.path}, o.subset ? Subset::kYes : Subset::kNo, holds_objects ? Objects::kHeld : Objects::kNotHeld);
+  add(report.findings, std::move(compared.findings));
+  report.compared_keys = compared.keys;
+  report.compared_files = compared.files;
+}
+
+void save_manifest(const Options& o, const Manifest& manifest, Context& context) {
+  const std::string text = write_manifest(manifest, {.path = o.source.path});
+  FileSet file(context.io, o.manifest, {{"", text.size()}}, {.folder = false, .replace = o.force ? Replace::kYes : Replace::kNo});
+  file.write(0, 0, as_bytes(text));
+  file.finish();
+  file.commit();
+}
+
+int run(const Options& o, Context& context, VerifyReport& report) {
+  const uint64_t begin = context.io.now_ns();
+  report.source = o.source.path;
+  report.strict = o.strict;
+  report.against = o.against;
+  VerifyOptions what{.data = !o.quick};
+  if (!o.sample.empty()) what.sample_percent = percent_of(o.sample);
+  const uint64_t cap = parse_size(o.max_memory);
+  std::optional<Manifest> expected;
+  if (!o.against.empty()) expected = read_expected(o.against, context.io);
+  if (!o.manifest.empty()) check_output_free(context.io, o.manifest, false, o.force ? Replace::kYes : Replace::kNo);
+
+  Catalog catalog = open_source(o.source, context, memory_left(cap));
+  report.describe(catalog);
+  report.findings = look_around(catalog, context);
+  Selection selection;
+  if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
+
+  DataFiles files(context.io, catalog, o.source.links());
+  const ResolveOptions reading{.workers = wanted_workers(o.threads), .faults = Faults::kCollect, .limits = {}, .memory_bytes = memory_left(cap)};
+  Resolved resolved = resolve_all(files, catalog, reading, context.stop);
+  add(report.findings, std::move(resolved.findings));
+  if (!o.source.prefer_rank) add(report.findings, find_differing_duplicates(files, catalog, resolved, reading));
+
+  VerifyPlan plan = plan_verify(catalog, resolved, what);
+  report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
+  add(report.findings, std::move(plan.findings));
+  const unsigned workers = fit_workers(plan.plan, o.source.path, cap, {.wanted = reading.workers}, report.planned_memory);
+  const bool sum = o.digests() && !o.no_files;
+  DigestSink sink(plan.plan);
+  Progress progress;
+  ExecuteReport executed;
+  std::vector<FileSum> sums;
+  {
+    const ProgressDisplay display(context, progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
+    executed = execute(plan.plan, catalog, resolved, files, sink, {.workers = workers, .faults = Faults::kCollect}, progress, context.stop);
+    if (sum) collect(report.findings, [&] { sums = sum_files(files, catalog, o.source.links(), workers, progress, context.stop); });
+  }
+  report.add(catalog, resolved, plan, std::move(executed));
+  if (o.digests()) {
+    const Manifest found = manifest_of(catalog, plan, sink, sums);
+    if (expected) compare_with(std::move(*expected), found, plan, catalog, o, report);
+    if (!o.manifest.empty() && !report.is_damaged()) {
+      save_manifest(o, found, context);
+      report.manifest = o.manifest;
+    } else if (!o.manifest.empty()) {
+      context.complain("no manifest is written of a checkpoint that is damaged");
+    }
+  }
+  report.seconds_ns = context.io.now_ns() - begin;
+  return report.done(context);
+}
+
+// Options that say which keys a manifest holds mean nothing without one.
+void check_flags(const CLI::App& command, const Options& o) {
+  if (o.digests()) return;
+  for (const CLI::Option* given : command.parse_order())
+    if (given->get_group() == "Which keys" || given->get_group() == "Names")
+      fail(ProblemId::usage, {}, given->get_name() + " without a manifest", "--manifest or --against beside it");
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  CLI::App* command = app.add_subcommand("verify", "Whether a checkpoint is whole");
+  command->footer(kText);
+  const std::string what = "What is checked";
+  add_source(*command, o.source);
+  auto* quick = command->add_flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only")->group(what);
+  auto* sample = command->add_option("--sample", o.sample, "Of the data check that much, always the same")->option_text("PERCENT")->group(what)->excludes(quick);
+  command->add_flag("--strict", o.strict, "Exit with 1 for warnings too")->group(what);
+  command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group("Reading");
+  command->add_option("--max-memory", o.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group("Reading");
+  const std::string manifest = "Manifest";
+  auto* write = command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE")->option_text("FILE")->group(manifest);
+  auto* against = command->add_option("--against", o.against, "Compare with the manifest in FILE")->option_text("FILE")->group(manifest);
+  write->excludes(quick)->excludes(sample)->excludes(against);
+  against->excludes(quick)->excludes(sample);
+  command->add_flag("--subset", o.subset, "With --against: what is not here is not missed")->group(manifest)->needs(against);
+  command->add_flag("--no-files", o.no_files, "Leave whole files out, which take a second reading")->group(manifest);
+  command->add_flag("--force", o.force, "Replace the file of --manifest")->group(manifest)->needs(write);
+  add_key_flags(*command, o.keys);
+  add_common(*command, context, true);
+  command->callback([options, command, &context] {
+    context.command = "verify";
+    context.run = [options, command, &context] {
+      VerifyReport report;
+      return report.around(context, [&] {
+        check_flags(*command, *options);
+        return run(*options, context, report);
+      });
+    };
+  });
+}
+
+}  // namespace dcp::cmd

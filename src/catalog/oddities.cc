@@ -1,0 +1,128 @@
+#include "catalog/oddities.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <tuple>
+
+namespace dcp {
+namespace {
+
+// Copies and clocks of several hosts make small differences in time mean nothing; a save that was cut short lies a training step apart.
+constexpr int64_t kClockNs = 60'000'000'000;
+
+std::string range_text(const Item& i) { return "bytes " + std::to_string(i.offset) + " to " + std::to_string(i.offset + i.length); }
+
+// The R of `__R_N.distcp`.
+std::optional<uint32_t> rank_of(std::string_view name) {
+  if (!name.starts_with("__")) return std::nullopt;
+  name.remove_prefix(2);
+  uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? std::optional(rank) : std::nullopt;
+}
+
+Problem odd(ProblemId id, Severity severity, std::string path, std::string got = {}) {
+  Problem p = make_problem(id, {.path = std::move(path)}, std::move(got));
+  p.severity = severity;
+  return p;
+}
+
+class Folder {
+ public:
+  Folder(Io& io, const Catalog& catalog) : io_(io), catalog_(catalog) {
+    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+      named_.insert(catalog.file_name(f));
+      if (const auto rank = rank_of(catalog.file_name(f))) highest_rank_ = std::max(highest_rank_.value_or(0), *rank);
+    }
+  }
+
+  std::vector<Problem> run() {
+    for (const DirEntry& e : io_.list(catalog_.folder)) entry(e.name);
+    beside();
+    ages();
+    return std::move(found_);
+  }
+
+ private:
+  void entry(const std::string& name) {
+    const std::string path = catalog_.folder + "/" + name;
+    if (name == ".metadata.tmp") found_.push_back(odd(ProblemId::unfinished_save, Severity::kWarning, path));
+    else if (is_partial(name)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
+    else if (name.ends_with(".distcp") && !named_.contains(name)) found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
+  }
+
+  static bool is_partial(std::string_view name) { return name.starts_with('.') && (name.ends_with(".dcpctl-partial") || name.ends_with(".dcpctl-old")); }
+
+  std::string orphan_text(std::string_view name) const {
+    const std::optional<uint32_t> rank = rank_of(name);
+    if (!rank || !highest_rank_ || *rank <= *highest_rank_) return {};
+    return "rank " + std::to_string(*rank) + ", and the metadata names files of ranks up to " + std::to_string(*highest_rank_);
+  }
+
+  // A partial output of the checkpoint itself lies beside its folder.
+  void beside() {
+    std::filesystem::path folder = catalog_.folder;
+    std::error_code ignored;
+    if (folder.filename() == "." || folder.filename() == "..") folder = std::filesystem::canonical(folder, ignored);
+    for (const char* ending : {".dcpctl-partial", ".dcpctl-old"}) {
+      const std::string path = folder.parent_path() / ("." + folder.filename().string() + ending);
+      if (io_.facts(path)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
+    }
+  }
+
+  void ages() {
+    const std::optional<FileFacts> metadata = io_.facts(catalog_.folder + "/.metadata");
+    if (!metadata) return;
+    for (uint32_t f = 0; f < catalog_.files.size(); ++f) {
+      const std::optional<FileFacts> data = io_.facts(catalog_.file_path(f));
+      if (!data || data->modified_ns - metadata->modified_ns <= kClockNs) continue;
+      const int64_t seconds = (data->modified_ns - metadata->modified_ns) / 1'000'000'000;
+      found_.push_back(odd(ProblemId::metadata_older, Severity::kNote, catalog_.file_path(f), std::to_string(seconds) + " seconds between them"));
+      return;
+    }
+  }
+
+  Io& io_;
+  const Catalog& catalog_;
+  std::set<std::string_view> named_;
+  std::optional<uint32_t> highest_rank_;
+  std::vector<Problem> found_;
+};
+
+}  // namespace
+
+std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
+  struct Slice {
+    const Item* item;
+    std::string_view key;
+    bool object;
+    auto place() const { return std::tuple(item->file, item->offset, item->length); }
+  };
+  std::vector<Slice> slices;
+  for (ItemId i = 0; i < catalog.items.size(); ++i)
+    if (catalog.items[i].file != kNone && catalog.items[i].length > 0) slices.push_back({&catalog.items[i], catalog.key_of_item(i), i >= catalog.chunk_total});
+  for (const Duplicate& d : catalog.duplicates)
+    if (!(d.other == catalog.items[d.item])) slices.push_back({&d.other, catalog.strings[d.key], d.item >= catalog.chunk_total});
+  std::ranges::stable_sort(slices, {}, &Slice::place);
+  std::vector<Problem> found;
+  const Slice* reach = nullptr;  // the one before that reaches furthest
+  for (const Slice& s : slices) {
+    const bool same_file = reach != nullptr && reach->item->file == s.item->file;
+    const uint64_t end = same_file ? reach->item->offset + reach->item->length : 0;
+    if (same_file && s.item->offset < end) {
+      Problem p = make_problem(ProblemId::items_overlap,
+                               {.path = catalog.file_path(s.item->file), .tensor = std::string(s.key), .object = s.object, .offset = s.item->offset, .length = s.item->length},
+                               range_text(*s.item) + ", and '" + std::string(reach->key) + "' has " + range_text(*reach->item));
+      p.severity = Severity::kDamage;
+      found.push_back(std::move(p));
+    }
+    if (!same_file || s.item->offset + s.item->length > end) reach = &s;
+  }
+  return found;
+}
+
+std::vector<Problem> find_folder_oddities(Io& io, const Catalog& catalog) { return Folder(io, catalog).run(); }
+
+}  // namespace dcp

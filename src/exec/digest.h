@@ -1,0 +1,30 @@
+// A sink without files: what would be written is summed. The digest of an output is the CRC-64/XZ of its bytes, whatever the order in which
+// they come.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/sums.h"
+#include "exec/sink.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+class DigestSink : public Sink {
+ public:
+  explicit DigestSink(const Plan& plan);
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override;
+  void finish() override {}
+  void commit() override {}
+  void abort() noexcept override {}
+
+  // nullopt: not all bytes came.
+  std::optional<uint64_t> digest(uint32_t file) const;
+
+ private:
+  std::vector<uint64_t> bytes_;
+  std::vector<Crc64Sum> sums_;
+};
+
+}  // namespace dcp

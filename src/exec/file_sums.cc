@@ -1,0 +1,66 @@
+#include "exec/file_sums.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <xxhash.h>
+
+namespace dcp {
+namespace {
+
+constexpr uint64_t kBlockBytes = kMiB;
+
+struct File {
+  FileSum sum;
+  std::shared_ptr<const OpenFile> open;  // of metadata; data files are opened when it is their turn
+  uint32_t number = kNone;
+};
+
+bool is_metadata(std::string_view name) {
+  return name == ".metadata" || (name.starts_with("__") && name.ends_with(".metadata")) || name == "model.safetensors.index.json";
+}
+
+void sum(Io& io, Handle handle, FileSum& out, Progress& progress, const StopFlag& stop) {
+  struct Free {
+    void operator()(XXH3_state_t* s) const { XXH3_freeState(s); }
+  };
+  const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
+  if (!state || XXH3_128bits_reset(state.get()) != XXH_OK) throw std::bad_alloc();
+  out.bytes = io.facts(handle).bytes;
+  std::vector<std::byte> block(std::min(kBlockBytes, out.bytes));
+  for (uint64_t at = 0; at < out.bytes && stop.load() == 0; at += block.size()) {
+    const MutableBytes part = MutableBytes(block).first(std::min<uint64_t>(block.size(), out.bytes - at));
+    read_exact(io, handle, at, part);
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+    progress.bytes_read.fetch_add(part.size(), std::memory_order_relaxed);
+  }
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state.get()));
+  for (const unsigned char c : canonical.digest) {
+    out.xxh3_128 += "0123456789abcdef"[c >> 4];
+    out.xxh3_128 += "0123456789abcdef"[c & 15];
+  }
+}
+
+}  // namespace
+
+std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowLinks links, unsigned workers, Progress& progress, const StopFlag& stop) {
+  std::vector<File> all;
+  for (uint32_t f = 0; f < catalog.files.size(); ++f)
+    if (catalog.files[f].bytes) all.push_back({.sum = {.name = std::string(catalog.file_name(f)), .xxh3_128 = {}}, .open = nullptr, .number = f});
+  for (const DirEntry& e : files.io().list(catalog.folder)) {
+    if (!is_metadata(e.name)) continue;
+    const std::optional<Handle> handle = files.io().open_beneath(catalog.folder, e.name, links);
+    if (handle) all.push_back({.sum = {.name = e.name, .xxh3_128 = {}}, .open = std::make_shared<const OpenFile>(files.io(), *handle)});
+  }
+  parallel_for(workers, all.size(), stop, [&](unsigned, uint64_t i) {
+    const std::shared_ptr<const OpenFile> open = all[i].open ? all[i].open : files.open(all[i].number);
+    sum(files.io(), open->get(), all[i].sum, progress, stop);
+  });
+  std::vector<FileSum> sums;
+  for (File& f : all) sums.push_back(std::move(f.sum));
+  std::ranges::sort(sums, {}, &FileSum::name);
+  return sums;
+}
+
+}  // namespace dcp

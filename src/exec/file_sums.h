@@ -1,0 +1,23 @@
+// Digests of whole files, for manifests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/workers.h"
+#include "catalog/data_files.h"
+#include "exec/execute.h"
+
+namespace dcp {
+
+struct FileSum {
+  std::string name;  // in the checkpoint's folder
+  uint64_t bytes = 0;
+  std::string xxh3_128;  // hexadecimal, as xxh128sum prints it
+};
+
+// Of the checkpoint's data files and of its metadata, sorted by name. Reads each from front to back, several at once: this sum cannot be
+// joined from parts.
+std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowLinks links, unsigned workers, Progress& progress, const StopFlag& stop);
+
+}  // namespace dcp

@@ -1,0 +1,28 @@
+// Untrusted JSON as a sequence of values, each under its keys: for small documents whose form is known, such as an index of files.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/limits.h"
+#include "base/problem.h"
+
+namespace dcp {
+
+struct JsonValue {
+  enum class Kind : uint8_t { kObject, kArray, kText, kNatural, kOther };  // kObject, kArray: their beginning
+  Kind kind = Kind::kOther;
+  std::string_view text;  // kText
+  uint64_t number = 0;    // kNatural: a non-negative integer, also written as 3.0
+};
+
+// `keys`: of the objects around the value, the outermost first; "" for an array's element.
+using JsonVisitor = std::function<void(std::span<const std::string> keys, const JsonValue& value)>;
+
+// `json` is an object. Throws `bad` with the position for what is no JSON, over_limit for nesting; the offset of `place` is added.
+void walk_json(std::string_view json, const Place& place, const Limits& limits, ProblemId bad, const JsonVisitor& visit);
+
+}  // namespace dcp

@@ -1,0 +1,177 @@
+#include "plan/verify_plan.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "base/checked.h"
+#include "catalog/cover.h"
+#include "kernels/kernels.h"
+#include "plan/layout.h"
+
+namespace dcp {
+namespace {
+
+// A number that depends on a record's place only, evenly spread (splitmix64 over FNV-1a of the file's name).
+uint64_t lot_of(const Catalog& catalog, const ItemRecord& r) {
+  const Item& item = catalog.item_of(r);
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : catalog.file_name(item.file)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  hash += item.offset * 0x9E3779B97F4A7C15u + r.offset;
+  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
+  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
+  return hash ^ (hash >> 31);
+}
+
+class Planner {
+ public:
+  Planner(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options)
+      : catalog_(catalog), resolved_(resolved), options_(options), records_(resolved.records) {
+    // kNone + 1 is 0: the item that is used comes before other ranks' copies.
+    std::ranges::sort(records_, {}, [](const ItemRecord& r) { return std::tuple(r.item, r.duplicate + 1, r.offset); });
+    taken_.resize(records_.size(), false);
+  }
+
+  VerifyPlan run() {
+    for (const Tensor& t : catalog_.tensors) stored_dtypes(t);
+    if (options_.digests != nullptr)
+      for (const Entry& e : options_.digests->entries) digest(e);
+    rest();
+    cut_into_units(out_.plan, catalog_, resolved_, options_.units);
+    return std::move(out_);
+  }
+
+ private:
+  // dcp.load converts without a word.
+  void stored_dtypes(const Tensor& t) {
+    for (uint32_t c = 0; t.dtype_known && c < t.chunk_count; ++c) {
+      const ItemId item = catalog_.item_of(t, c);
+      const ItemInfo& info = resolved_.items[item];
+      if (!info.resolved || info.opaque || info.dtype == t.dtype) continue;
+      const bool can = convertible(info.dtype, t.dtype);
+      Problem p = make_problem(can ? ProblemId::dtype_differs : ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)),
+                               std::string(facts_of(info.dtype).name), std::string(facts_of(t.dtype).name));
+      p.severity = can ? Severity::kWarning : Severity::kDamage;
+      out_.findings.push_back(std::move(p));
+      return;
+    }
+  }
+
+  // The records of an item, as indices.
+  std::pair<size_t, size_t> records_of(ItemId item) const {
+    const auto begin = std::ranges::lower_bound(records_, item, {}, &ItemRecord::item);
+    auto end = begin;
+    while (end != records_.end() && end->item == item && end->duplicate == kNone) ++end;
+    return {static_cast<size_t>(begin - records_.begin()), static_cast<size_t>(end - records_.begin())};
+  }
+
+  void digest(const Entry& e) {
+    const bool done = e.is_blob() ? object({catalog_.item_of(e.blob())}) : tensor(e);
+    if (!done) return out_.not_digested.push_back(e);
+    out_.plan.files.back().name = std::string(e.key);
+    out_.digests.push_back(e);
+    out_.is_object.push_back(out_.plan.regions.empty() || out_.plan.regions.back().file + 1 != out_.plan.files.size());
+  }
+
+  uint32_t add_file(uint64_t bytes) {
+    out_.plan.files.push_back({.name = {}, .bytes = bytes, .archive = std::nullopt, .payloads = {}});
+    return narrow<uint32_t>(out_.plan.files.size() - 1);
+  }
+
+  bool tensor(const Entry& e) {
+    const Tensor& t = catalog_.tensors[e.tensor()];
+    if (!t.dtype_known || check_cover(catalog_, t)) return false;
+    std::vector<ItemId> items;
+    bool opaque = false;
+    for (uint32_t c = 0; c < t.chunk_count; ++c) {
+      if (volume(catalog_.box(t, c).sizes) == 0) continue;
+      const ItemId item = catalog_.item_of(t, c);
+      const ItemInfo& info = resolved_.items[item];
+      if (!info.resolved || (!info.opaque && !convertible(info.dtype, t.dtype))) return false;
+      opaque = opaque || info.opaque;
+      items.push_back(item);
+    }
+    if (opaque) return object(items);
+    for (const ItemId item : items) take_storage(item);
+    Plan& plan = out_.plan;
+    plan.regions.push_back({.box_at = add_whole_box(plan, catalog_.dims(t)),
+                            .tensor = narrow<uint32_t>(plan.tensors.size()),
+                            .file = add_file(catalog_.tensor_bytes(t)),
+                            .dtype = t.dtype});
+    plan.tensors.push_back({.id = e.tensor(), .first_region = narrow<uint32_t>(plan.regions.size() - 1), .region_count = 1});
+    return true;
+  }
+
+  // The tensor's own units, or a pass that cut_into_units adds, check this one.
+  void take_storage(ItemId item) {
+    const auto [first, end] = records_of(item);
+    for (size_t i = first; i < end; ++i)
+      if (records_[i].offset == resolved_.items[item].record) taken_[i] = true;
+  }
+
+  bool object(const std::vector<ItemId>& items) {
+    uint64_t bytes = 0;
+    for (const ItemId item : items) {
+      if (!resolved_.items[item].resolved || (catalog_.items[item].transforms != 0 && !resolved_.blobs.contains(item))) return false;
+      const auto [first, end] = records_of(item);
+      for (size_t i = first; i < end; ++i) bytes += records_[i].bytes;
+    }
+    const uint32_t file = add_file(bytes);
+    uint64_t at = 0;
+    for (const ItemId item : items) {
+      const auto [first, end] = records_of(item);
+      for (size_t i = first; i < end; ++i) {
+        const ItemRecord& r = records_[i];
+        taken_[i] = true;
+        out_.plan.copies.push_back({.item = item, .from_decoded = catalog_.items[item].transforms != 0, .source_offset = r.offset, .bytes = r.bytes,
+                                    .crc = r.crc, .has_crc = r.has_crc, .file = file, .file_offset = at});
+        at += r.bytes;
+      }
+    }
+    return true;
+  }
+
+  // Records that are read for their CRC alone.
+  void rest() {
+    std::vector<ItemRecord> data;
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const ItemRecord& r = records_[i];
+      out_.data_records += r.is_data;
+      out_.data_bytes += r.is_data ? r.bytes : 0;
+      if (taken_[i]) continue;
+      if (r.is_data) data.push_back(r);
+      else out_.plan.records.push_back(r);
+    }
+    sample(data);
+    out_.plan.records.insert(out_.plan.records.end(), data.begin(), data.end());
+  }
+
+  // Leaves a part of the records, by lot, that has at least the wanted share of the bytes.
+  void sample(std::vector<ItemRecord>& data) {
+    if (options_.data && options_.sample_percent >= 100) return;
+    uint64_t all = 0, kept = 0;
+    for (const ItemRecord& r : data) all += r.bytes;
+    size_t keep = 0;
+    if (options_.data) {
+      std::ranges::stable_sort(data, {}, [&](const ItemRecord& r) { return lot_of(catalog_, r); });
+      const double wanted = static_cast<double>(all) * options_.sample_percent / 100;
+      while (keep < data.size() && static_cast<double>(kept) < wanted) kept += data[keep++].bytes;
+    }
+    out_.left_out_records = data.size() - keep;
+    out_.left_out_bytes = all - kept;
+    data.resize(keep);
+  }
+
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const VerifyOptions& options_;
+  std::vector<ItemRecord> records_;  // by item, copies of other ranks after it
+  std::vector<bool> taken_;          // of records_: checked on the way to a digest
+  VerifyPlan out_;
+};
+
+}  // namespace
+
+VerifyPlan plan_verify(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options) { return Planner(catalog, resolved, options).run(); }
+
+}  // namespace dcp

@@ -1,0 +1,37 @@
+// What `verify` reads, as a plan: passes over records for their CRC; and, where digests are wanted, whole tensors and byte items that go to
+// the sink, one output file each, whose records are then checked on the way.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "catalog/select.h"
+#include "plan/plan.h"
+#include "plan/units.h"
+
+namespace dcp {
+
+struct VerifyOptions {
+  bool data = true;                    // false: records that hold data are left out
+  double sample_percent = 100;         // of the bytes of records that hold data: a choice that depends on their places only
+  const Selection* digests = nullptr;  // keys whose content goes to the sink
+  UnitOptions units;
+};
+
+struct VerifyPlan {
+  Plan plan;
+  std::vector<Entry> digests;        // by file of the plan: whose content it is
+  std::vector<bool> is_object;       // by file: pickle and storages, not the elements of a tensor
+  std::vector<Entry> not_digested;   // keys whose content cannot be had, for a reason that is a finding
+  std::vector<Problem> findings;     // stored dtypes that are not the metadata's
+  uint64_t data_records = 0;         // in all
+  uint64_t data_bytes = 0;
+  uint64_t left_out_records = 0;     // of them
+  uint64_t left_out_bytes = 0;
+};
+
+// `resolved` has its faults collected. A tensor's file holds its elements as a region does: row-major, little-endian, of the metadata's
+// dtype. The file of a byte item, or of a tensor that is not plain, holds the pickle and then the storages, in the order of the archive.
+VerifyPlan plan_verify(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options);
+
+}  // namespace dcp
