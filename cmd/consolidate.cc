@@ -24,7 +24,8 @@ output. Memory stays under --max-memory whatever the model's size. OUT appears w
   dcpctl consolidate step-1000 model.safetensors --model-only
   dcpctl consolidate step-1000 hf/ --model-only --max-shard-size 5GB --assets base-model/
   dcpctl consolidate step-1000 model.pt --model-only --expect base.safetensors
-  dcpctl consolidate step-1000 all.pt --dry-run)";
+  dcpctl consolidate step-1000 all.pt --dry-run
+  dcpctl consolidate step-1000 model.safetensors --model-only --dtype bf16 --dtype-rule '*.norm.weight=keep')";
 
 enum class Form : uint8_t { kTorch, kSafetensors, kShards };
 

@@ -3,6 +3,7 @@
 
 #include "catalog/open.h"
 #include "commands.h"
+#include "dtype_flags.h"
 #include "inspect_text.h"
 #include "source.h"
 
@@ -23,12 +24,13 @@ struct Options {
   InspectView view = InspectView::kTree;
   bool keys = false, chunks = false, files = false, model_only = false;
   SelectionFlags selection;
+  DtypeFlags dtypes;
 };
 
 int run(const Options& o, Context& context) {
   Catalog catalog = open_source(o.source, context);
   find_structure_faults(catalog);
-  const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}});
+  const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
   if (context.common.json) inspect_json(catalog, selection, context);
   else inspect_text(catalog, selection, o.view, context);
   return 0;
@@ -46,6 +48,7 @@ void add_inspect(CLI::App& app, Context& context) {
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
   add_selection(*command, options->selection);
+  add_dtypes(*command, options->dtypes);
   add_common(*command, context, false);
   command->callback([options, &context] {
     context.command = "inspect";

@@ -42,6 +42,7 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
   dims_json(json, "shape", catalog.dims(t));
   if (const auto shape = mcore_shape(catalog, e.tensor())) dims_json(json, "mcore_shape", *shape);
   json.member("bytes", catalog.tensor_bytes(t));
+  if (t.dtype_known && e.dtype != t.dtype) json.member("cast_to", facts_of(e.dtype).name);
   if (t.requires_grad) json.member("requires_grad", true);
   json.member("sharding", sharding_words(catalog, t));
   json.key("chunks").begin_array();
@@ -83,6 +84,10 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   json.member("blobs", s.blobs).member("blob_bytes", s.blob_bytes).member("chunks", s.chunks).member("files", uint64_t{catalog.files.size()});
   if (const uint32_t world = world_size_shown(catalog)) json.member("world_size", world);
   json.end_object();
+  const CastSummary& casts = selection.casts;
+  if (!casts.asked) return;
+  json.key("cast").begin_object().member("tensors", casts.tensors);
+  json.member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after).end_object();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "catalog/cover.h"
 #include "catalog/mcore.h"
 #include "catalog/sharding.h"
+#include "dtype_flags.h"
 
 namespace dcp::cmd {
 namespace {
@@ -181,6 +182,7 @@ void print_summary(const Catalog& catalog, const Selection& selection, const Con
   for (const auto& [name, of] : tops) text += "  " + name + ": " + plural(of.first, "key") + ", " + human_bytes(of.second) + "\n";
   text += non_model == 0 ? "  model only: no optimizer or other training state\n"
                          : "  full: " + plural(non_model, "key") + " of training state beside the model\n";
+  if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   context.out(text);
 }

@@ -1,5 +1,9 @@
 #include "write_report.h"
 
+#include <algorithm>
+#include <array>
+
+#include "dtype_flags.h"
 #include "exec/file_set.h"
 
 namespace dcp::cmd {
@@ -25,6 +29,25 @@ void text_json(JsonWriter& out, std::string_view name, const std::vector<std::st
   out.end_array();
 }
 
+std::string_view member_of(Overflow overflow) {
+  return overflow == Overflow::kInfinity ? "became_inf" : overflow == Overflow::kNan ? "became_nan" : "saturated";
+}
+
+// "12 became inf, 3 became zero"
+std::string losses_text(const CastLosses& inf, const CastLosses& nan, const CastLosses& largest) {
+  std::string text;
+  const auto add = [&](uint64_t n, const char* what) {
+    if (n > 0) text += (text.empty() ? "" : ", ") + grouped(n) + what;
+  };
+  add(inf.overflowed, " became inf");
+  add(nan.overflowed, " became NaN");
+  add(largest.overflowed, " saturated");
+  add(inf.zeroed + nan.zeroed + largest.zeroed, " became zero");
+  return text;
+}
+
+std::string from_to(const TensorLosses& t) { return std::string(facts_of(t.from).name) + " to " + std::string(facts_of(t.to).name); }
+
 }  // namespace
 
 void WriteReport::note_source(const Catalog& catalog) {
@@ -32,6 +55,29 @@ void WriteReport::note_source(const Catalog& catalog) {
     if (p.severity == Severity::kWarning) warnings_.push_back(p);
   nested_ = catalog.has_planner_data;
   mcore_shapes_ = catalog.mcore_shapes.size();
+}
+
+void WriteReport::describe_casts(const Context& context) const {
+  const CastSummary& casts = selection.casts;
+  if (!casts.asked) return;
+  if (!dry_run) context.note(cast_text(casts));
+  if (casts.kept_non_model > 0)
+    context.note("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
+  if (casts.kept_scales > 0) context.note("not cast, scales of float8: " + counted(casts.kept_scales, "tensor"));
+  for (const std::string& glob : casts.idle_rules) context.note("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+}
+
+void WriteReport::describe_losses(const Context& context) const {
+  std::array<CastLosses, 3> sums;  // by Overflow
+  for (const TensorLosses& t : executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
+  if (executed.losses.empty()) return;
+  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(executed.losses.size(), "tensor") + ", such as '" +
+               escaped(executed.losses.front().key) + "'");
+  for (const TensorLosses& t : executed.losses) {
+    std::array<CastLosses, 3> one;
+    one[static_cast<size_t>(t.overflow)] = t.values;
+    context.detail("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
+  }
 }
 
 void WriteReport::describe(const Context& context, const SelectOptions& select) const {
@@ -58,6 +104,7 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   }
   for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
+  describe_casts(context);
   if (plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
 }
 
@@ -66,8 +113,25 @@ void WriteReport::print_plan(const Context& context) const {
   if (plan->folder)
     for (const OutputFile& f : plan->files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
   text += "  read " + human_bytes(plan->bytes_to_read) + ", write " + human_bytes(plan->bytes_to_write) + ", in " + counted(plan->units, "unit") + "\n";
+  if (selection.casts.asked) text += "  " + cast_text(selection.casts) + "\n";
   text += "  peak memory " + human_bytes(planned_memory) + ", largest tensor " + human_bytes(plan->largest_tensor) + "\n";
   context.out(text);
+}
+
+void WriteReport::cast_json(JsonWriter& out) const {
+  const CastSummary& casts = selection.casts;
+  out.key("cast").begin_object().member("tensors", casts.tensors).member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after);
+  out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
+  text_json(out, "idle_rules", casts.idle_rules);
+  out.member("fp8_overflow", fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
+  out.key("losses").begin_array();
+  for (const TensorLosses& t : executed.losses) {
+    out.begin_object().member("key", t.key).member("from", facts_of(t.from).name).member("to", facts_of(t.to).name);
+    if (t.values.overflowed > 0) out.member(member_of(t.overflow), t.values.overflowed);
+    if (t.values.zeroed > 0) out.member("became_zero", t.values.zeroed);
+    out.end_object();
+  }
+  out.end_array().end_object();
 }
 
 void WriteReport::json(JsonWriter& out, const Context& context) const {
@@ -105,6 +169,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     text_json(out, "unsafe_globals", plan->unsafe_globals);
     out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? mcore_shapes_ : 0);
   }
+  if (selection.casts.asked) cast_json(out);
   out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
   out.key("ranks").begin_array().begin_object().member("rank", 0).member("bytes_read", executed.bytes_read);
   out.member("bytes_written", executed.bytes_written).member("seconds", static_cast<double>(seconds_ns) / 1e9).end_object().end_array();
@@ -114,6 +179,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
 
 int WriteReport::done(const Context& context, int exit) {
   exit_ = exit;
+  describe_losses(context);
   JsonWriter out([&](std::string_view text) { document_ += text; });
   json(out, context);
   out.finish();
@@ -136,6 +202,21 @@ void save_report(const Context& context, const std::string& document) {
   file.write(0, 0, as_bytes(document));
   file.finish();
   file.commit();
+}
+
+bool WriteReport::overflows() const {
+  return std::ranges::any_of(executed.losses, [](const TensorLosses& t) { return t.values.overflowed > 0; });
+}
+
+int WriteReport::overflowed(const Context& context) {
+  std::optional<Problem> first;
+  for (const TensorLosses& t : executed.losses) {
+    if (t.values.overflowed == 0) continue;
+    Problem p = make_problem(ProblemId::cast_overflow, {.path = source, .tensor = t.key}, counted(t.values.overflowed, "value") + ", " + from_to(t));
+    if (first) context.complain(to_line(p));
+    else first = std::move(p);
+  }
+  throw Error(std::move(*first));
 }
 
 int WriteReport::around(const Context& context, const std::function<int()>& body) {

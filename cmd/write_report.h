@@ -23,6 +23,7 @@ class WriteReport {
   Selection selection;
   const Plan* plan = nullptr;  // must outlive done() and damaged()
   bool dry_run = false;
+  Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   uint64_t planned_memory = 0;  // bytes, peak
   uint64_t seconds_ns = 0;
   ExecuteReport executed;
@@ -37,11 +38,17 @@ class WriteReport {
   int done(const Context& context, int exit);
   // Every CRC mismatch, and the exit code of damaged input.
   int damaged(const Context& context);
+  // Whether a cast met values that are too large; then with --strict-cast all such tensors, and its exit code.
+  bool overflows() const;
+  int overflowed(const Context& context);
   // Runs `body`; renders its failure; writes --report whatever happened. Returns the exit code.
   int around(const Context& context, const std::function<int()>& body);
 
  private:
   void json(JsonWriter& out, const Context& context) const;
+  void cast_json(JsonWriter& out) const;
+  void describe_casts(const Context& context) const;
+  void describe_losses(const Context& context) const;
   void print_plan(const Context& context) const;
 
   std::vector<Problem> warnings_;   // of the source

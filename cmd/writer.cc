@@ -50,12 +50,15 @@ Parts check_selected(const Catalog& catalog, const Selection& selection, const O
 int write_output(const WriterFlags& flags, Context& context, WriteReport& report, const OutputForm& form, const MakePlan& make_plan) {
   const uint64_t begin = context.io.now_ns();
   const uint64_t cap = parse_size(flags.max_memory);
+  SelectOptions select = flags.select_options(context);
+  select.dtypes = flags.dtypes.options();
+  report.dry_run = flags.dry_run;
+  report.fp8_overflow = flags.dtypes.overflow();
   check_output_free(context.io, flags.out, form.folder, flags.replace());
 
   const Catalog catalog = open_source(flags.source, context, memory_left(cap));
   refuse_source(flags.out, catalog);
   report.note_source(catalog);
-  const SelectOptions select = flags.select_options(context);
   report.selection = select_keys(catalog, select);
   const Parts parts = check_selected(catalog, report.selection, form);
 
@@ -68,10 +71,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   report.plan = &plan;
   const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = wanted_workers(flags.threads), .least_bytes = flags.verify_after ? kPassBytes : kMiB}, report.planned_memory);
   report.describe(context, select);
-  if (flags.dry_run) {
-    report.dry_run = true;
-    return report.done(context, 0);
-  }
+  if (flags.dry_run) return report.done(context, 0);
 
   std::vector<FileSpec> specs;
   for (const OutputFile& f : plan.files) specs.push_back({f.name, f.bytes});
@@ -82,12 +82,16 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   Progress progress;
   {
     const ProgressDisplay display(context, progress, progress.bytes_written, plan.bytes_to_write);
-    report.executed = execute(plan, catalog, resolved, files, sink, {.workers = workers}, progress, context.stop);
+    report.executed = execute(plan, catalog, resolved, files, sink, {.workers = workers, .fp8_overflow = flags.dtypes.overflow()}, progress, context.stop);
   }
   report.executed.bytes_read += resolved.bytes_read;
   if (!report.executed.damage.empty()) {
     sink.abort();
     return report.damaged(context);
+  }
+  if (flags.dtypes.strict && report.overflows()) {
+    sink.abort();
+    return report.overflowed(context);
   }
   sink.finish();
   if (flags.verify_after) summed.read_back(workers, context.stop);
@@ -103,6 +107,7 @@ void add_writer_keys(CLI::App& c, WriterFlags& f, const std::string& out_help) {
   c.add_option("OUT", f.out, out_help)->required();
   add_key_flags(c, f);
   add_expect(c, f.expect);
+  add_casts(c, f.dtypes);
 }
 
 void add_writer_writing(CLI::App& c, WriterFlags& f) {

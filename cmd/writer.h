@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "context.h"
+#include "dtype_flags.h"
 #include "expect.h"
 #include "key_flags.h"
 #include "source.h"
@@ -17,13 +18,14 @@ namespace dcp::cmd {
 struct WriterFlags : KeyFlags {
   SourceFlags source;
   std::string out, max_memory = "1GiB";
+  DtypeFlags dtypes;
   ExpectFlags expect;
   bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;
 
   Replace replace() const { return force ? Replace::kYes : Replace::kNo; }
 };
-// CKPT, OUT and which keys under which names; how it is written. Two calls, so that a command's own options stand between them.
+// CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command's own options stand between them.
 void add_writer_keys(CLI::App& command, WriterFlags& flags, const std::string& out_help);
 void add_writer_writing(CLI::App& command, WriterFlags& flags);
 

@@ -15,14 +15,14 @@ _dcpctl_options() {
       options='--version -h --help'
       valued='' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --json -q --quiet -v --color -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --color' ;;
+      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --dtype --dtype-scope --dtype-rule --color' ;;
     'verify')
       options='--step --pattern --prefer-rank --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --color --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -44,6 +44,7 @@ _dcpctl_options() {
 # Sets `kind` or `list` for the value of an option, or for an argument by its number.
 _dcpctl_value() {
   case $1 in
+    'inspect --dtype-scope') list='model all' ;;
     'inspect --color') list='auto always never' ;;
     'inspect 0') kind=file ;;
     'verify --manifest') kind=file ;;
@@ -55,6 +56,8 @@ _dcpctl_value() {
     'verify 0') kind=file ;;
     'consolidate --rename-map') kind=file ;;
     'consolidate --expect') kind=file ;;
+    'consolidate --dtype-scope') list='model all' ;;
+    'consolidate --fp8-overflow') list='saturate nan' ;;
     'consolidate --assets') kind=folder ;;
     'consolidate --color') list='auto always never' ;;
     'consolidate --report') kind=file ;;

@@ -32,13 +32,9 @@ bool kept_by(const std::vector<KeyRule>& rules, const std::string& key) {
 void add_source_path(const Catalog& c, Entry& e, Selection& s) {
   e.key = source_key(c, e);
   e.first = static_cast<uint32_t>(s.parts.size());
-  const PathRange range = e.is_blob() ? c.blobs[e.blob()].path : c.tensors[e.tensor()].path;
-  e.count = std::max(range.count, 1u);
-  if (range.count == 0) s.parts.push_back({e.key});
-  for (uint32_t i = range.first; i < range.first + range.count; ++i) {
-    const PathElement p = c.path_elements[i];
-    s.parts.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()]});
-  }
+  const std::vector<PathPart> path = source_path(c, e);
+  e.count = static_cast<uint32_t>(path.size());
+  s.parts.insert(s.parts.end(), path.begin(), path.end());
 }
 
 void strip(Selection& s, Entry& e, uint32_t components) {
@@ -146,6 +142,17 @@ std::string_view source_key(const Catalog& c, const Entry& e) {
   return e.is_blob() ? c.key(c.blobs[e.blob()]) : c.key(c.tensors[e.tensor()]);
 }
 
+std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
+  const PathRange range = e.is_blob() ? c.blobs[e.blob()].path : c.tensors[e.tensor()].path;
+  if (range.count == 0) return {{source_key(c, e)}};
+  std::vector<PathPart> path;
+  for (uint32_t i = range.first; i < range.first + range.count; ++i) {
+    const PathElement p = c.path_elements[i];
+    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()]});
+  }
+  return path;
+}
+
 std::string joined(std::span<const PathPart> path) {
   std::string text;
   for (size_t i = 0; i < path.size(); ++i) {
@@ -178,6 +185,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(options, s);
   if (s.renamed > 0) refuse_collisions(catalog, s);
+  choose_dtypes(catalog, options.dtypes, s);
   return s;
 }
 

@@ -1,7 +1,7 @@
-// Which keys, under which names. A pure function of the catalog's keys and paths.
+// Which keys, under which names, in which dtypes. A pure function of the catalog.
 //
 // Order (the command line's contract): select (--include, --exclude, --key on the flat key of the source) -> root (--model-only, --root,
-// --add-root) -> rename (--clean-fqns, --rename, --rename-map).
+// --add-root) -> rename (--clean-fqns, --rename, --rename-map) -> dtype (dtypes.h).
 #pragma once
 
 #include <deque>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "catalog/dtypes.h"
 
 namespace dcp {
 
@@ -35,6 +36,7 @@ struct SelectOptions {
   bool clean_fqns = false;     // strip the prefixes of wrappers
   std::vector<RenameRule> renames;               // each applied to the result of the one before
   std::map<std::string, std::string> rename_map; // whole names, after the rules
+  DtypeOptions dtypes;
 };
 
 // One component of a final path, as a value.
@@ -50,6 +52,7 @@ struct Entry {
   std::string_view key;  // final flat name; the source's own where nothing changed
   uint32_t first = 0;    // its path, in Selection::parts
   uint32_t count = 0;
+  DType dtype{};         // of a tensor: what it is written in; the metadata's unless it is cast
   bool is_blob() const { return id < 0; }
   TensorId tensor() const { return static_cast<TensorId>(id); }
   BlobId blob() const { return static_cast<BlobId>(~id); }
@@ -73,14 +76,17 @@ struct Selection {
   uint64_t renamed = 0;               // keys whose name a rename, the map or --clean-fqns changed
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
   std::string wrapped_example;
+  CastSummary casts;
 
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };
 
-// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), keys_collide, usage (a bad regex).
+// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), keys_collide, usage (a bad regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
 std::string_view source_key(const Catalog& catalog, const Entry& entry);
+// The path that the key has in the source; the key itself where the metadata has no paths.
+std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);
 

@@ -33,7 +33,8 @@ void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint3
 ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
                       const ExecuteOptions& options, Progress& progress, const StopFlag& stop) {
   RunSums sums(plan, catalog);
-  RunContext run{plan, catalog, resolved, files, sink, sums, progress, longest_chunks(plan, catalog)};
+  RunLosses losses(plan);
+  RunContext run{plan, catalog, resolved, files, sink, sums, losses, progress, {.fp8_overflow = options.fp8_overflow}, longest_chunks(plan, catalog)};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -61,6 +62,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   if (report.damage.empty())
     for (uint32_t f = 0; f < plan.files.size(); ++f)
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
+  report.losses = losses.list(catalog, options.fp8_overflow);
   report.bytes_read = progress.bytes_read;
   report.bytes_written = progress.bytes_written;
   return report;

@@ -9,6 +9,7 @@
 #include "base/workers.h"
 #include "catalog/data_files.h"
 #include "catalog/resolve.h"
+#include "exec/losses.h"
 #include "exec/sink.h"
 #include "plan/plan.h"
 
@@ -23,6 +24,7 @@ struct Progress {
 struct ExecuteOptions {
   unsigned workers = 1;
   Faults faults = Faults::kThrow;  // kCollect: what cannot be read joins the damage, and the units that do not need it go on
+  Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
 };
 
 struct ExecuteReport {
@@ -33,6 +35,7 @@ struct ExecuteReport {
   uint64_t bytes_checked = 0;        // of those records
   uint64_t records_without_crc = 0;  // read by passes or copies, but their writer computed none
   std::vector<Problem> damage;       // every CRC mismatch, tensors in the order of the metadata: then nothing may be committed
+  std::vector<TensorLosses> losses;
 };
 
 // The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.

@@ -55,11 +55,14 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
   const ItemInfo& info = run_.resolved.items[item];
   const Region& region = run_.plan.regions[tensor.first_region];
   const uint64_t stored = bytes_of(info.dtype), element = bytes_of(region.dtype);
+  // In none of its three dtypes does a block take more than a pass (plan: units).
+  const uint64_t block_elements = kPassBytes / std::max({stored, bytes_of(t.dtype), element});
   const Runs runs(run_.catalog.dims(t), box);
   const uint64_t region_bytes = run_.catalog.elements(t) * element;
   uint64_t done = 0;
 
-  const auto deliver = [&](Bytes elements) {
+  const auto deliver = [&](MutableBytes in_source, uint64_t count) {
+    Bytes elements = cast_elements(tensor, finish_elements(info, in_source, count, t.dtype), count, t.dtype);
     while (!elements.empty()) {
       const uint64_t in_run = done % runs.elements();
       const uint64_t bytes = std::min<uint64_t>(elements.size(), (runs.elements() - in_run) * element);
@@ -77,11 +80,11 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
   const uint64_t first = info.record - (run_.catalog.items[item].transforms == 0 ? run_.catalog.items[item].offset : 0);
   const uint64_t last = add_or_fail(first, info.record_bytes, {});
   const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
-  const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
+  const MutableBytes record = source_.first(whole ? info.record_bytes : block_elements * stored);
   uint64_t position = 0, held = 0, seen = 0;
   const auto flush = [&] {
     const uint64_t elements = std::min(held / stored, total - done);
-    deliver(finish_elements(info, record.first(elements * stored), elements, region.dtype));
+    deliver(record.first(elements * stored), elements);
     std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
@@ -111,7 +114,10 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
   int64_t stride = 1;
   for (size_t d = t.rank; d-- > 0; stride *= box.sizes[d]) to[d] = stride;
   copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes, static_cast<unsigned>(stored));
-  deliver(finish_elements(info, dense, total, region.dtype));
+  for (uint64_t at = 0; at < total; at += block_elements) {
+    const uint64_t count = std::min(block_elements, total - at);
+    deliver(dense.subspan(at * stored, count * stored), count);
+  }
 }
 
 void Worker::check_stream(const Group& g) {

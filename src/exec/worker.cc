@@ -101,6 +101,7 @@ void Worker::box(const PlanTensor& tensor, BoxView box) {
     if (intersect(box, chunk, offsets.data(), sizes.data()))
       place_chunk(a, t, c, {Dims(offsets.data(), t.rank), Dims(sizes.data(), t.rank)});
   }
+  a.bytes = cast_elements(tensor, a.bytes, volume(box.sizes), t.dtype);
   for (uint32_t r = tensor.first_region; r < tensor.first_region + tensor.region_count; ++r) {
     const int64_t* region = run_.plan.numbers.data() + run_.plan.regions[r].box_at;
     if (intersect(box, {Dims(region, t.rank), Dims(region + t.rank, t.rank)}, offsets.data(), sizes.data()))
@@ -174,6 +175,15 @@ MutableBytes Worker::finish_elements(const ItemInfo& info, MutableBytes bytes, u
   return converted;
 }
 
+MutableBytes Worker::cast_elements(const PlanTensor& tensor, MutableBytes bytes, uint64_t elements, DType from) {
+  const DType to = tensor.region_count == 0 ? from : run_.plan.regions[tensor.first_region].dtype;
+  if (to == from) return bytes;
+  const MutableBytes out = cast_.first(elements * bytes_of(to));
+  const auto index = static_cast<uint32_t>(&tensor - run_.plan.tensors.data());
+  run_.losses.add(index, cast(out.data(), to, bytes.data(), from, elements, run_.cast));
+  return out;
+}
+
 void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to) {
   const ItemInfo& info = *p.info;
   const uint64_t bytes = p.extent * bytes_of(info.dtype);
@@ -203,12 +213,6 @@ void Worker::write_region(const Assembly& a, uint32_t index, BoxView part) {
   const int64_t* numbers = run_.plan.numbers.data() + region.box_at;
   const Dims origin(numbers, rank), extent(numbers + rank, rank);
   const Numbers strides = row_major(extent);
-  MutableBytes from = a.bytes;
-  if (region.dtype != a.dtype) {
-    const uint64_t elements = volume(a.box.sizes);
-    from = converted_.first(elements * bytes_of(region.dtype));
-    convert(from.data(), region.dtype, a.bytes.data(), a.dtype, elements);
-  }
   // The longest runs of the region: all later dims whole, one dim ranged. In the box they are one run if it holds no more on those dims.
   const uint64_t element = bytes_of(region.dtype);
   uint64_t run = 1;
@@ -235,7 +239,7 @@ void Worker::write_region(const Assembly& a, uint32_t index, BoxView part) {
       to_run += static_cast<uint64_t>(index_of[d] * strides[d]);
       at_run += static_cast<uint64_t>(index_of[d] * a.strides[d]);
     }
-    MutableBytes out = from.subspan(at_run * element);
+    MutableBytes out = a.bytes.subspan(at_run * element);
     if (!together) {
       const MutableBytes packed = packed_.first(bytes);
       const std::span<const int64_t> inner(sizes.data() + outer, rank - outer);

@@ -13,7 +13,7 @@
 
 namespace dcp {
 
-// Everything a run shares; const but for sums, sink and counters, which are safe from any thread.
+// Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
 struct RunContext {
   const Plan& plan;
   const Catalog& catalog;
@@ -21,7 +21,9 @@ struct RunContext {
   DataFiles& files;
   Sink& sink;
   RunSums& sums;
+  RunLosses& losses;
   Progress& progress;
+  ConvertOptions cast;                 // of values that leave the metadata's dtype
   std::vector<int64_t> longest_chunk;  // by PlanTensor: largest extent of a chunk on dim 0
 };
 
@@ -45,7 +47,7 @@ class Worker {
     std::unique_ptr<std::byte[]> data_;
     uint64_t bytes_ = 0;
   };
-  // The box of one tensor, row-major in the tensor's metadata dtype, while pieces are placed into it.
+  // The box of one tensor, row-major: in the metadata's dtype while pieces are placed into it, then in the output's.
   struct Assembly {
     const PlanTensor* tensor = nullptr;
     BoxView box;
@@ -82,9 +84,11 @@ class Worker {
   void write(uint32_t file, uint64_t offset, Bytes bytes);
   // Brings `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
   MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);
+  // From the metadata's dtype to the output's, with what gets lost added to the tensor's losses. Returns them, in `bytes` or in cast_.
+  MutableBytes cast_elements(const PlanTensor& tensor, MutableBytes bytes, uint64_t elements, DType from);
 
   RunContext& run_;
-  Buffer assembled_, source_, converted_, packed_;
+  Buffer assembled_, source_, converted_, cast_, packed_;
   std::vector<int64_t> offsets_, sizes_;
 };
 

@@ -2,12 +2,14 @@
 //
 // Four lane types are enough: float for floats of up to 32 bits, double, int64_t for the integers it can hold, uint64_t. From a lane to
 // a target there is one rounding only, except that torch rounds twice on the way to formats of 8 and 16 bits: to float32 first.
-// So 18 decoders and 18 encoders for each of four lanes make all pairs of real dtypes; complex ones are pairs of a real one.
+// So 18 decoders and 18 encoders for each of four lanes make all pairs of real dtypes; complex ones are pairs of a real one. Floats among
+// each other take the vector code of casts.cc.
 #include <array>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
+#include "kernels/casts.h"
 #include "kernels/kernels.h"
 #include "kernels/small_floats.h"
 
@@ -198,12 +200,13 @@ void complex_to_bool(std::byte* to, const std::byte* from, const Codec& source, 
 
 bool convertible(DType from, DType to) { return from == to || (codec_for(from).bytes != 0 && codec_for(to).bytes != 0); }
 
-void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements) {
+void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options) {
   if (elements == 0) return;  // the pointers may be null
   if (to_type == from_type) {
     std::memcpy(to, from, elements * bytes_of(to_type));
     return;
   }
+  if (castable(from_type) && castable(to_type)) return convert_floats(to, to_type, from, from_type, elements, options);
   const Codec &target = codec_for(to_type), &source = codec_for(from_type);
   if (is_complex(from_type) && is_complex(to_type)) {
     return convert_real(to, target.bytes, target, from, source.bytes, source, 2 * elements);

@@ -1,5 +1,5 @@
 // Loops over elements: strided copies, byte order, conjugation, dtype conversion. No I/O, no allocation, no errors: callers have checked
-// shapes, and no pointer needs alignment. Includes nothing of the project but the dtype table.
+// shapes, and no pointer needs alignment. Includes nothing of other rooms but the dtype table.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <span>
 
 #include "format/dtype.h"
+#include "kernels/isa.h"
 
 namespace dcp {
 
@@ -23,9 +24,31 @@ void swap_bytes(std::byte* data, uint64_t units, unsigned unit_bytes);
 void conjugate(std::byte* data, uint64_t elements, DType dtype);
 void negate(std::byte* data, uint64_t elements, DType dtype);
 
+// float8_e4m3fn has no infinity: what numbers beyond 448 become there. torch 2.15 saturates, torch 2.11 gave NaN.
+enum class Fp8Overflow : uint8_t { kSaturate, kNan };
+
+struct ConvertOptions {
+  Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
+  Isa isa = best_isa();
+};
+
 // As Tensor.copy_ of torch 2.15 between two dtypes: rounding to nearest even, float to integer by truncation, complex to real drops the
 // imaginary part, to bool is "not zero". False: there is no such conversion (quantized and packed types).
 bool convertible(DType from, DType to);
-void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements);
+void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options = {});
+
+// Floats that a narrower dtype cannot keep.
+struct CastLosses {
+  uint64_t overflowed = 0;  // too large for `to`, and became what overflow_of() says
+  uint64_t zeroed = 0;      // not zero before
+  CastLosses& operator+=(const CastLosses& more);
+};
+enum class Overflow : uint8_t { kInfinity, kNan, kLargest };
+Overflow overflow_of(DType to, Fp8Overflow fp8_overflow);
+
+// Between which dtypes cast() counts: the floats that torch computes with.
+bool castable(DType dtype);
+// convert() between two of them, with the count of what got lost.
+CastLosses cast(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options = {});
 
 }  // namespace dcp

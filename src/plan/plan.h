@@ -50,7 +50,7 @@ enum class CrcCheck : uint8_t {
   kUnchecked,     // the writer computed none, or checking is switched off
 };
 
-// A selected tensor. Its regions are regions[first_region, first_region + region_count).
+// A selected tensor. Its regions are regions[first_region, first_region + region_count), all of one dtype.
 struct PlanTensor {
   TensorId id = 0;
   uint32_t first_region = 0;

@@ -13,6 +13,7 @@ namespace {
 struct Named {
   TensorId id = 0;
   std::string name;
+  DType dtype{};
   uint64_t bytes = 0;
 };
 
@@ -27,15 +28,13 @@ std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, 
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    bool opaque = false;
-    for (uint32_t c = 0; c < t.chunk_count; ++c) opaque = opaque || resolved.items[catalog.item_of(t, c)].opaque;
-    if (opaque || facts_of(t.dtype).safetensors.empty()) {
+    if (is_opaque(catalog, resolved, e.tensor()) || facts_of(e.dtype).safetensors.empty()) {
       // All of them are named: the person would otherwise meet them one by one.
       if (++lacking_count <= 20)
         lacking += (lacking.empty() ? "" : ", ") + std::string(catalog.key(t)) + " (" + std::string(catalog.strings[t.dtype_name]) + ")";
       continue;
     }
-    Named n{e.tensor(), std::string(e.key), catalog.tensor_bytes(t)};
+    Named n{e.tensor(), std::string(e.key), e.dtype, catalog.elements(t) * bytes_of(e.dtype)};
     const auto [it, fresh] = names.try_emplace(e.key, e.tensor());
     if (!fresh)
       fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
@@ -65,12 +64,12 @@ std::vector<std::vector<Named>> into_shards(std::vector<Named> tensors, uint64_t
 
 void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string file_name, Plan& plan) {
   std::ranges::sort(tensors, [&](const Named& a, const Named& b) {
-    return safetensors_before(catalog.tensors[a.id].dtype, a.name, catalog.tensors[b.id].dtype, b.name);
+    return safetensors_before(a.dtype, a.name, b.dtype, b.name);
   });
   std::vector<SafetensorsEntry> entries;
   for (const Named& n : tensors) {
     const Dims shape = output_shape(plan, catalog, n.id);
-    entries.push_back({.name = n.name, .dtype = catalog.tensors[n.id].dtype, .shape = {shape.begin(), shape.end()}});
+    entries.push_back({.name = n.name, .dtype = n.dtype, .shape = {shape.begin(), shape.end()}});
   }
   const auto file = narrow<uint32_t>(plan.files.size());
   plan.literals.push_back({.file = file, .bytes = write_safetensors_header(entries, {{"format", "pt"}})});
@@ -100,6 +99,7 @@ std::string shard_name(size_t number, size_t count) {
 }  // namespace
 
 Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
+  refuse_opaque_casts(catalog, resolved, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
   plan.folder = options.max_shard_bytes > 0;

@@ -38,13 +38,7 @@ class TorchLayout {
     uint64_t bytes = 0;
   };
 
-  bool spliced(const Entry& e) const { return e.is_blob() || is_opaque(e.tensor()); }
-  bool is_opaque(TensorId id) const {
-    const Tensor& t = catalog_.tensors[id];
-    for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (resolved_.items[catalog_.item_of(t, c)].opaque) return true;
-    return false;
-  }
+  bool spliced(const Entry& e) const { return e.is_blob() || is_opaque(catalog_, resolved_, e.tensor()); }
   ItemId spliced_item(const Entry& e) const {
     if (e.is_blob()) return catalog_.item_of(e.blob());
     const Tensor& t = catalog_.tensors[e.tensor()];
@@ -119,7 +113,7 @@ class TorchLayout {
 
   void leaf(const Entry& e) {
     if (spliced(e)) splice(e);
-    else tensor(e.tensor());
+    else tensor(e);
   }
 
   // A global or text that every tensor names: written once, then fetched.
@@ -133,9 +127,9 @@ class TorchLayout {
 
   // _rebuild_tensor_v2(storage, 0, size, stride, False, OrderedDict()); v3, with an untyped storage and the dtype last, for dtypes that
   // have no storage class of their own. Source: torch/_utils.py.
-  void tensor(TensorId id) {
-    const Tensor& t = catalog_.tensors[id];
-    const DTypeFacts& dtype = facts_of(t.dtype);
+  void tensor(const Entry& e) {
+    const Tensor& t = catalog_.tensors[e.tensor()];
+    const DTypeFacts& dtype = facts_of(e.dtype);
     const Dims dims = catalog_.dims(t);
     const bool typed = !dtype.storage.empty();
     const uint64_t elements = volume(dims), bytes = elements * dtype.bytes;
@@ -151,7 +145,7 @@ class TorchLayout {
     writer_.op(Op::TUPLE);
     writer_.op(Op::BINPERSID);
     writer_.integer(0);
-    const Dims shape = output_shape(plan_, catalog_, id);
+    const Dims shape = output_shape(plan_, catalog_, e.tensor());
     numbers(shape);
     std::vector<int64_t> strides(shape.size());
     int64_t stride = 1;
@@ -166,8 +160,8 @@ class TorchLayout {
     writer_.op(Op::REDUCE);
 
     const auto region = narrow<uint32_t>(plan_.regions.size());
-    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims), .tensor = narrow<uint32_t>(plan_.tensors.size()), .dtype = t.dtype});
-    plan_.tensors.push_back({.id = id, .first_region = region, .region_count = 1});
+    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims), .tensor = narrow<uint32_t>(plan_.tensors.size()), .dtype = e.dtype});
+    plan_.tensors.push_back({.id = e.tensor(), .first_region = region, .region_count = 1});
     storages_.push_back({{ArchivePayload::Kind::kRegion, region}, bytes});
     plan_.tensor_bytes += bytes;
     plan_.largest_tensor = std::max(plan_.largest_tensor, bytes);
@@ -239,14 +233,8 @@ class TorchLayout {
 
 }  // namespace
 
-uint64_t add_whole_box(Plan& plan, Dims dims) {
-  const uint64_t at = plan.numbers.size();
-  plan.numbers.insert(plan.numbers.end(), dims.size(), 0);
-  plan.numbers.insert(plan.numbers.end(), dims.begin(), dims.end());
-  return at;
-}
-
 Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
+  refuse_opaque_casts(catalog, resolved, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
   TorchLayout(catalog, resolved, options, plan).run(selection);

@@ -11,10 +11,11 @@ namespace {
 
 // What the source chunks of a tensor mean for its cut.
 struct Shape {
-  uint64_t element = 1;     // bytes, of the larger of stored and output
+  uint64_t element = 1;     // bytes, of the largest of stored, the metadata's and output
   bool transformed = false;
   bool strided = false;     // a chunk is not row-major
-  bool converted = false;   // stored or output dtype is not the metadata's
+  bool converted = false;   // a stored dtype is not the metadata's
+  bool cast = false;        // the output's is not
   uint64_t growth = 1;      // most bytes that a stored byte becomes by that
   uint64_t collected = 0;   // bytes of the largest streamed record that must be held whole, as its strides are not row-major
   int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
@@ -42,15 +43,16 @@ class Cutter {
   static uint64_t passes(uint64_t bytes) { return (bytes + kPassBytes - 1) / kPassBytes; }
   // What a worker's buffers hold at once, and what decoding takes beside them. They grow and stay, so each counts with its largest use.
   struct Buffers {
-    uint64_t assembled = 0, source = 0, converted = 0, packed = 0, decoder = 0;
+    uint64_t assembled = 0, source = 0, converted = 0, cast = 0, packed = 0, decoder = 0;
   };
   void need(const Buffers& b) {
     most_.assembled = std::max(most_.assembled, b.assembled);
     most_.source = std::max(most_.source, b.source);
     most_.converted = std::max(most_.converted, b.converted);
+    most_.cast = std::max(most_.cast, b.cast);
     most_.packed = std::max(most_.packed, b.packed);
     most_.decoder = std::max(most_.decoder, b.decoder);
-    plan_.worker_bytes = most_.assembled + most_.source + most_.converted + most_.packed + most_.decoder;
+    plan_.worker_bytes = most_.assembled + most_.source + most_.converted + most_.cast + most_.packed + most_.decoder;
   }
   void add(Group g) {
     if (g.units == 0) return;
@@ -100,7 +102,7 @@ class Cutter {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
       const uint64_t most = std::max(kPassBytes, s.collected);
-      need({.source = most, .converted = s.converted ? most * s.growth : 0, .packed = s.collected, .decoder = kPassBytes});
+      need({.source = most, .converted = s.converted ? kPassBytes : 0, .cast = s.cast ? kPassBytes : 0, .packed = s.collected, .decoder = kPassBytes});
       return;
     }
     if (elements * s.element <= options_.unit_bytes / 2) {
@@ -123,22 +125,21 @@ class Cutter {
   // A span of a strided source may hold more than what is used of it: 64 KiB, or four times as much (exec/worker.cc).
   static Buffers buffers(uint64_t box, const Shape& s) {
     const uint64_t span = s.strided ? std::max<uint64_t>(4 * box, 64 * 1024) : box;
-    return {.assembled = box, .source = span, .converted = !s.converted ? 0 : s.strided ? std::max(4 * box, s.growth * 64 * 1024) : box, .packed = box};
+    const uint64_t converted = !s.converted ? 0 : s.strided ? std::max(4 * box, s.growth * 64 * 1024) : box;
+    return {.assembled = box, .source = span, .converted = converted, .cast = s.cast ? box : 0, .packed = box};
   }
 
   // Also decides how each chunk's CRC is checked.
   Shape look(uint32_t index, const Tensor& t) {
     const Dims dims = catalog_.dims(t);
-    Shape s{.element = 1, .chunk_sizes = {dims.begin(), dims.end()}};
+    Shape s{.element = bytes_of(t.dtype), .chunk_sizes = {dims.begin(), dims.end()}};
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
       if (volume(catalog_.box(t, c).sizes) > 0 && catalog_.items[catalog_.item_of(t, c)].transforms != 0) s.transformed = true;
-    uint64_t widest = bytes_of(t.dtype);  // of what stored elements become
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
-      widest = std::max(widest, bytes_of(plan_.regions[r].dtype));
       s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
-      s.converted = s.converted || plan_.regions[r].dtype != t.dtype;
+      s.cast = s.cast || plan_.regions[r].dtype != t.dtype;
     }
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const BoxView box = catalog_.box(t, c);
@@ -150,7 +151,7 @@ class Cutter {
       if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
       for (size_t d = 0; d < dims.size(); ++d) s.chunk_sizes[d] = std::min(s.chunk_sizes[d], box.sizes[d]);
       s.converted = s.converted || info.dtype != t.dtype;
-      s.growth = std::max(s.growth, (widest + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
+      s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
       s.strided = s.strided || info.strides_at != 0;
       if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));

@@ -58,7 +58,8 @@ def peak(runs):
 
 class Bench:
     def __init__(self, build, folder):
-        self.dcpctl, self.bare_copy, self.folder = build / "dcpctl", build / "bench_bare_copy", folder
+        self.build, self.folder = build, folder
+        self.dcpctl, self.bare_copy = build / "dcpctl", build / "bench_bare_copy"
 
     def generate(self, size, tensors, layout="shard0"):
         checkpoint = self.folder / "ckpt"
@@ -105,6 +106,25 @@ class Bench:
     def shard1(self):
         """the same, columns split"""
         self.shard0("shard1")
+
+    def cast(self):
+        """4 GiB of 32 float32 tensors on 4 ranks to bfloat16, beside a bare copy of the source"""
+        checkpoint = self.generate("4GiB", 32)
+        data = sorted(checkpoint.glob("*.distcp"))
+        Run(self.bare_copy, self.output("copy"), *data)  # brings the source into the page cache
+        for kind in ("pt", "safetensors"):
+            copies, ours = [], []
+            for _ in range(PAIRS):
+                copies.append(Run(self.bare_copy, self.output("copy"), *data))
+                self.output("copy")
+                ours.append(self.consolidate(checkpoint, f"out.{kind}", "--dtype", "bfloat16"))
+                self.output(f"out.{kind}")
+            ratio = best(ours) / best(copies)
+            row(f"float32 to bfloat16, 4 GiB, .{kind} / bare copy of the source", f"{ratio:.2f}", "<= 1.2", f"{spread(ours)} / {spread(copies)}", ratio <= 1.2)
+
+    def casts(self):
+        """the casts alone, one thread, beside memcpy, by instruction set"""
+        subprocess.run([self.build / "bench_casts"], check=True)
 
     def memory(self):
         """peak memory under --max-memory 256MiB, whatever the input's size"""
@@ -158,7 +178,7 @@ class Bench:
         row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
 
 
-NAMES = ["shard0", "shard1", "memory", "small", "verify", "inspect", "million"]
+NAMES = ["shard0", "shard1", "cast", "casts", "memory", "small", "verify", "inspect", "million"]
 
 
 def table():
@@ -172,7 +192,7 @@ HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=Path, required=True, help="folder of dcpctl and bench_bare_copy")
+    parser.add_argument("--build", type=Path, required=True, help="folder of dcpctl, bench_bare_copy and bench_casts")
     parser.add_argument("--folder", type=Path, help="where the data goes for the time being (default: inside the build folder); 21 GiB free")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("names", nargs="*", metavar="NAME")

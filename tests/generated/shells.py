@@ -83,7 +83,7 @@ end
 """
     run = subprocess.run(["fish", "--no-config", "-c", program, script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
     # "--color=always" answers "--color=", and a folder ends in a slash.
-    return [{re.sub(r"^--[a-z-]+=|/$", "", word) for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
+    return [{re.sub(r"^--[a-z0-9-]+=|/$", "", word) for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
 
 
 def zsh(script, lines):

@@ -112,6 +112,38 @@ TEST_CASE("safetensors files hold what the model says, under the tensors' names"
   }
 }
 
+TEST_CASE("casts: what is written is what a loader would cast, and what is lost is counted") {
+  uint64_t casts = 0, converted_first = 0;
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+    CAPTURE(seed);
+    RandomRun run(seed, false, {}, true);
+    MemorySink sink(run.plan);
+    const ExecuteReport report = run.execute(sink, 1 + seed % 2);
+    REQUIRE(report.damage.empty());
+    REQUIRE(sink.each_byte_once());
+    check_archive(sink.files[0], run.plan.files[0].payloads.size());
+    std::map<std::string, CastLosses> lost;
+    for (const TensorLosses& t : report.losses) lost[t.key] = t.values;
+    for (const Region& r : run.plan.regions) {
+      const MadeTensor& t = run.made.tensors[run.plan.tensors[r.tensor].id];
+      CAPTURE(t.key, facts_of(t.dtype).name, facts_of(r.dtype).name);
+      const std::string expected = run.expected(r);
+      REQUIRE(sink.files[r.file].substr(r.file_offset, expected.size()) == expected);
+      CastLosses losses;
+      if (r.dtype != t.dtype) {
+        ++casts;
+        converted_first += std::ranges::any_of(t.chunks, [&](const MadeChunk& c) { return c.stored && *c.stored != t.dtype; });
+        std::string out(expected.size(), '\0');
+        losses = cast(reinterpret_cast<std::byte*>(out.data()), r.dtype, as_bytes(model_bytes(t)).data(), t.dtype, volume(t.dims));
+      }
+      REQUIRE(lost[t.key].overflowed == losses.overflowed);
+      REQUIRE(lost[t.key].zeroed == losses.zeroed);
+    }
+  }
+  CHECK(casts > 200);
+  CHECK(converted_first > 50);
+}
+
 TEST_CASE("a record whose CRC is summed by the units is read exactly once") {
   uint64_t records = 0;
   for (uint64_t seed = 1; seed <= 500; ++seed) {

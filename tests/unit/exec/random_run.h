@@ -16,11 +16,21 @@ inline UnitOptions random_units(Rng& rng) {
   return {.unit_bytes = kBytes[rng() % 6], .least_run = kRuns[rng() % 4], .pass_gap = 0};
 }
 
+// For each floating tensor a dtype of its own, or none.
+inline DtypeOptions random_casts(Rng& rng, const MadeCheckpoint& made) {
+  DtypeOptions o{.dtype = std::nullopt, .rules = {}, .raw = true};
+  for (const MadeTensor& t : made.tensors) {
+    const DType wanted = random_dtype(rng, {});
+    if (is_cast_target(t.dtype) && is_cast_target(wanted)) o.rules.push_back({t.key, wanted});
+  }
+  return o;
+}
+
 struct RandomRun {
-  explicit RandomRun(uint64_t seed, bool safetensors = false, const RandomOptions& o = {}) : made(random_checkpoint(seed, o)), io(fake) {
+  explicit RandomRun(uint64_t seed, bool safetensors = false, const RandomOptions& o = {}, bool casts = false) : made(random_checkpoint(seed, o)), io(fake) {
     made.put(fake, "ckpt");
-    opened.emplace(io);
     Rng rng(seed + 1);
+    opened.emplace(io, "ckpt", casts ? SelectOptions{.dtypes = random_casts(rng, made)} : SelectOptions{});
     LayoutOptions layout;
     layout.units = random_units(rng);
     if (safetensors && rng() % 2 == 0) layout.max_shard_bytes = rng() % 500 + 1;
@@ -33,8 +43,14 @@ struct RandomRun {
     const StopFlag stop{0};
     return dcp::execute(plan, opened->catalog, opened->resolved, opened->files, sink, {.workers = workers}, progress, stop);
   }
-  // What belongs into a region of the plan.
-  std::string expected(const Region& r) const { return model_bytes(made.tensors[plan.tensors[r.tensor].id]); }
+  // What belongs into a region of the plan: what a loader sees, in the region's dtype.
+  std::string expected(const Region& r) const {
+    const MadeTensor& t = made.tensors[plan.tensors[r.tensor].id];
+    const std::string loaded = model_bytes(t);
+    std::string out(volume(t.dims) * bytes_of(r.dtype), '\0');
+    convert(reinterpret_cast<std::byte*>(out.data()), r.dtype, as_bytes(loaded).data(), t.dtype, volume(t.dims));
+    return out;
+  }
 
   MadeCheckpoint made;
   FakeIo fake;

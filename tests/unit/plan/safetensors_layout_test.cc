@@ -61,6 +61,24 @@ TEST_CASE("one file: larger dtypes first, then by name") {
   CHECK(plan.largest_tensor == 16);
 }
 
+TEST_CASE("sizes, order and shards follow the dtypes of the output") {
+  const std::vector<MadeTensor> tensors{tensor("a", DType::float32, {10}), tensor("b", DType::float32, {10}), tensor("c", DType::float64, {10})};
+  const SelectOptions select{.dtypes = {.dtype = DType::bfloat16, .rules = {{"b", std::nullopt}}}};
+  const Plan plan = plan_of(of(tensors), 0, select);
+  CHECK(names_in(plan, 0) == Names{"b", "a", "c"});
+  CHECK(plan.tensor_bytes == 40 + 20 + 20);
+  CHECK(plan.largest_tensor == 40);
+  CHECK(plan.files[0].bytes == plan.literals[0].bytes.size() + plan.tensor_bytes);
+  CHECK(plan_of(of(tensors), 60, select).files.size() == 3);  // a and b, c, the index
+}
+
+TEST_CASE("what is more than its elements cannot be cast") {
+  Rng rng(1);
+  const MadeCheckpoint made = of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}});
+  CHECK(error_line([&] { plan_of(made, 0, {.dtypes = {.dtype = DType::bfloat16, .rules = {}}}); }) ==
+        "ckpt: tensor 'q': only plain tensors can be cast (got float32 that is quantized or a subclass)");
+}
+
 TEST_CASE("shards are filled in the metadata's order, and an index names them") {
   const Plan plan = plan_of(of({tensor("a", DType::uint8, {60}), tensor("b", DType::uint8, {40}), tensor("c", DType::uint8, {1}), tensor("d", DType::uint8, {300}),
                                 tensor("e", DType::uint8, {0}), tensor("f", DType::uint8, {100})}),

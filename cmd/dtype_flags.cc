@@ -1,0 +1,81 @@
+#include "dtype_flags.h"
+
+#include <CLI/CLI.hpp>
+
+namespace dcp::cmd {
+namespace {
+
+constexpr std::pair<std::string_view, DType> kShortNames[] = {{"fp32", DType::float32},
+                                                              {"fp16", DType::float16},
+                                                              {"bf16", DType::bfloat16},
+                                                              {"f8e4m3", DType::float8_e4m3fn},
+                                                              {"f8e5m2", DType::float8_e5m2}};
+
+DType parse_dtype(const std::string& text) {
+  for (const auto& [name, dtype] : kShortNames)
+    if (text == name) return dtype;
+  const std::optional<DType> dtype = dtype_named(text);
+  if (dtype && is_cast_target(*dtype)) return *dtype;
+  std::string known;
+  for (size_t i = 0; i < static_cast<size_t>(DType::kCount); ++i)
+    if (is_cast_target(static_cast<DType>(i))) known += std::string(facts_of(static_cast<DType>(i)).name) + ", ";
+  for (const auto& [name, ignored] : kShortNames) known += std::string(name) + (name == "f8e5m2" ? "" : name == "f8e4m3" ? " or " : ", ");
+  fail(ProblemId::usage, {}, "dtype '" + text + "'", known);
+}
+
+DtypeRule parse_rule(const std::string& text) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0) fail(ProblemId::usage, {}, "--dtype-rule '" + text + "'", "GLOB=DTYPE or GLOB=keep");
+  const std::string dtype = text.substr(at + 1);
+  return {text.substr(0, at), dtype == "keep" ? std::nullopt : std::optional(parse_dtype(dtype))};
+}
+
+}  // namespace
+
+DtypeOptions DtypeFlags::options() const {
+  DtypeOptions o{.scope = scope == "all" ? DtypeScope::kAll : DtypeScope::kModel, .raw = raw};
+  if (!dtype.empty()) o.dtype = parse_dtype(dtype);
+  for (const std::string& text : rules) o.rules.push_back(parse_rule(text));
+  const char* idle = scope == "all" && dtype.empty() ? "--dtype-scope"
+                     : o.any()                       ? nullptr
+                     : raw                           ? "--raw"
+                     : strict                        ? "--strict-cast"
+                     : fp8_overflow == "nan"         ? "--fp8-overflow"
+                                                     : nullptr;
+  if (idle != nullptr) fail(ProblemId::usage, {}, std::string(idle) + " without --dtype", "--dtype D");
+  return o;
+}
+
+void add_dtypes(CLI::App& c, DtypeFlags& flags) {
+  const std::string group = "Dtypes";
+  c.add_option("--dtype", flags.dtype, "Cast the model's floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays")
+      ->option_text("D")
+      ->group(group);
+  c.add_option("--dtype-scope", flags.scope, "What --dtype casts: model (default), or all, optimizer and other state included")
+      ->option_text("SCOPE")
+      ->check(CLI::IsMember({"model", "all"}))
+      ->group(group);
+  c.add_option("--dtype-rule", flags.rules, "Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype")
+      ->option_text("GLOB=D")
+      ->group(group)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  c.add_flag("--raw", flags.raw, "Cast float8 tensors that have a scale, too: their values as they are")->group(group);
+}
+
+void add_casts(CLI::App& c, DtypeFlags& flags) {
+  add_dtypes(c, flags);
+  const std::string group = "Dtypes";
+  c.add_option("--fp8-overflow", flags.fp8_overflow, "What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)")
+      ->option_text("RESULT")
+      ->check(CLI::IsMember({"saturate", "nan"}))
+      ->group(group);
+  c.add_flag("--strict-cast", flags.strict, "Exit 1 and write nothing if a value is too large for its new dtype")->group(group);
+}
+
+std::string cast_text(const CastSummary& casts) {
+  return "cast " + grouped(casts.tensors) + (casts.tensors == 1 ? " tensor: " : " tensors: ") + human_bytes(casts.bytes_before) + " become " +
+         human_bytes(casts.bytes_after);
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,31 @@
+// The options that choose dtypes: which tensors are cast, and how.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "catalog/dtypes.h"
+#include "context.h"
+#include "kernels/kernels.h"
+
+namespace dcp::cmd {
+
+struct DtypeFlags {
+  std::string dtype, scope = "model", fp8_overflow = "saturate";
+  std::vector<std::string> rules;
+  bool raw = false, strict = false;
+
+  // Throws usage.
+  DtypeOptions options() const;
+  Fp8Overflow overflow() const { return fp8_overflow == "nan" ? Fp8Overflow::kNan : Fp8Overflow::kSaturate; }
+};
+
+// --dtype, --dtype-scope, --dtype-rule, --raw.
+void add_dtypes(CLI::App& command, DtypeFlags& flags);
+// Those, and what only a command that casts needs: --fp8-overflow, --strict-cast.
+void add_casts(CLI::App& command, DtypeFlags& flags);
+
+// "cast 15 tensors: 33.2 KiB become 16.6 KiB".
+std::string cast_text(const CastSummary& casts);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,113 @@
+#include "catalog/dtypes.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "catalog/select.h"
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kScaleEndings[] = {"_scale", "_scale_inv", "_scales"};
+
+bool is_float8(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFloat && bytes_of(dtype) == 1; }
+
+bool is_scale(std::string_view key) {
+  return std::ranges::any_of(kScaleEndings, [&](std::string_view ending) { return key.ends_with(ending); });
+}
+
+class Chooser {
+ public:
+  Chooser(const Catalog& catalog, const DtypeOptions& options, CastSummary& summary)
+      : catalog_(catalog), options_(options), summary_(summary), used_(options.rules.size()) {
+    for (const Tensor& t : catalog.tensors) keys_.insert(t.key);
+  }
+
+  DType choose(const Entry& e) {
+    const Tensor& t = catalog_.tensors[e.tensor()];
+    if (!t.dtype_known) return t.dtype;
+    if (!is_cast_target(t.dtype)) {
+      if (facts_of(t.dtype).kind == DTypeKind::kQuantized) refuse_quantized(e, t);
+      return t.dtype;
+    }
+    const DType wanted = wanted_for(e, t);
+    if (wanted == t.dtype) return wanted;
+    if (is_float8(t.dtype) && !options_.raw) refuse_scaled(t);
+    ++summary_.tensors;
+    summary_.bytes_before += catalog_.tensor_bytes(t);
+    summary_.bytes_after += catalog_.elements(t) * bytes_of(wanted);
+    return wanted;
+  }
+
+  void end() {
+    for (size_t r = 0; r < used_.size(); ++r)
+      if (!used_[r]) summary_.idle_rules.push_back(options_.rules[r].glob);
+  }
+
+ private:
+  // The first that matches; null if none does.
+  const DtypeRule* rule_for(const Entry& e) {
+    const std::string key(e.key);
+    for (size_t r = 0; r < options_.rules.size(); ++r) {
+      if (fnmatch(options_.rules[r].glob.c_str(), key.c_str(), 0) != 0) continue;
+      used_[r] = true;
+      return &options_.rules[r];
+    }
+    return nullptr;
+  }
+
+  DType wanted_for(const Entry& e, const Tensor& t) {
+    if (const DtypeRule* rule = rule_for(e)) return rule->dtype.value_or(t.dtype);
+    if (!options_.dtype) return t.dtype;
+    if (is_scale(e.key) || is_scale(catalog_.key(t))) {
+      ++summary_.kept_scales;
+      return t.dtype;
+    }
+    if (options_.scope == DtypeScope::kModel && is_non_model(source_path(catalog_, e), catalog_.has_planner_data)) {
+      ++summary_.kept_non_model;
+      return t.dtype;
+    }
+    return *options_.dtype;
+  }
+
+  void refuse_quantized(const Entry& e, const Tensor& t) {
+    const DtypeRule* rule = rule_for(e);
+    if (rule == nullptr || !rule->dtype) return;
+    fail(ProblemId::cast_opaque, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))}, std::string(facts_of(t.dtype).name));
+  }
+
+  // The scale counts whether or not it is selected, under the names of the source.
+  void refuse_scaled(const Tensor& t) const {
+    const std::string key(catalog_.key(t));
+    for (std::string_view ending : kScaleEndings) {
+      const std::string scale = key + std::string(ending);
+      if (!keys_.contains(catalog_.strings.find(scale).value_or(kNone))) continue;
+      fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = key}, std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(scale) + "'");
+    }
+  }
+
+  const Catalog& catalog_;
+  const DtypeOptions& options_;
+  CastSummary& summary_;
+  std::vector<bool> used_;  // by rule
+  std::unordered_set<StringId> keys_;  // of tensors
+};
+
+}  // namespace
+
+bool is_cast_target(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFloat; }
+
+void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selection& selection) {
+  for (Entry& e : selection.entries)
+    if (!e.is_blob()) e.dtype = catalog.tensors[e.tensor()].dtype;
+  selection.casts.asked = options.any();
+  if (!options.any()) return;
+  Chooser chooser(catalog, options, selection.casts);
+  for (Entry& e : selection.entries)
+    if (!e.is_blob()) e.dtype = chooser.choose(e);
+  chooser.end();
+}
+
+}  // namespace dcp

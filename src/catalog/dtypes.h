@@ -1,0 +1,52 @@
+// Which tensor is written in which dtype. The last step of the selection (select.h), so that rules see final names.
+//
+//   a rule that matches the final name    decides: the first one does; `keep` keeps
+//   else --dtype                          the model's floats, or with kAll all floats; float8 scales stay
+//
+// Only floats that torch computes with are ever cast: integers, bools, complex, e8m0 scales and packed tensors stay, and a rule that
+// matches them says nothing about them. Quantized tensors stay as well; a rule that would cast one is an error.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "format/dtype.h"
+
+namespace dcp {
+
+struct Catalog;
+struct Selection;
+
+struct DtypeRule {
+  std::string glob;            // `*` crosses dots
+  std::optional<DType> dtype;  // nullopt: keep
+};
+enum class DtypeScope : uint8_t { kModel, kAll };
+
+struct DtypeOptions {
+  std::optional<DType> dtype;
+  DtypeScope scope = DtypeScope::kModel;
+  std::vector<DtypeRule> rules;
+  bool raw = false;  // cast float8 tensors that have a scale, too
+  bool any() const { return dtype.has_value() || !rules.empty(); }
+};
+
+// What the choice comes to.
+struct CastSummary {
+  bool asked = false;                          // DtypeOptions::any()
+  uint64_t tensors = 0;
+  uint64_t bytes_before = 0, bytes_after = 0;  // of those tensors
+  uint64_t kept_non_model = 0;                 // floats that --dtype passed over: state that is not model,
+  uint64_t kept_scales = 0;                    // and float8 scales
+  std::vector<std::string> idle_rules;         // globs that decided for no tensor
+};
+
+// Whether tensors may be cast to this dtype.
+bool is_cast_target(DType dtype);
+
+// Sets Entry::dtype of each tensor and Selection::casts. Throws cast_scaled (a float8 tensor means nothing without its scale),
+// cast_opaque (a rule for a quantized tensor).
+void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selection& selection);
+
+}  // namespace dcp

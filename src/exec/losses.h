@@ -1,0 +1,40 @@
+// What the casts of one run lost, by tensor. Any worker adds, in any order.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+// Of one tensor, when something was lost.
+struct TensorLosses {
+  std::string key;  // of the source
+  DType from{}, to{};
+  Overflow overflow{};  // what too large values became
+  CastLosses values;
+};
+
+class RunLosses {
+ public:
+  explicit RunLosses(const Plan& plan) : plan_(plan), by_tensor_(plan.tensors.size()) {}
+
+  void add(uint32_t tensor, const CastLosses& losses) {  // in Plan::tensors
+    if (losses.overflowed > 0) by_tensor_[tensor].overflowed.fetch_add(losses.overflowed, std::memory_order_relaxed);
+    if (losses.zeroed > 0) by_tensor_[tensor].zeroed.fetch_add(losses.zeroed, std::memory_order_relaxed);
+  }
+  // In the plan's order.
+  std::vector<TensorLosses> list(const Catalog& catalog, Fp8Overflow fp8_overflow) const;
+
+ private:
+  struct Counter {
+    std::atomic<uint64_t> overflowed{0}, zeroed{0};
+  };
+  const Plan& plan_;
+  std::vector<Counter> by_tensor_;
+};
+
+}  // namespace dcp

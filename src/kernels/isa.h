@@ -1,0 +1,18 @@
+// The instruction sets that the float codecs are compiled for.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/float_codecs.h"
+
+namespace dcp {
+
+// What the machine at least has; on x86-64 kAvx2 is x86-64-v3, kAvx512 x86-64-v4.
+enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
+
+// The best of them that this processor and its operating system can run. Looked up once.
+Isa best_isa();
+// `isa` must not be above best_isa().
+const codecs::Table& codecs_for(Isa isa);
+
+}  // namespace dcp

@@ -1,0 +1,29 @@
+#include "plan/layout.h"
+
+namespace dcp {
+
+uint64_t add_whole_box(Plan& plan, Dims dims) {
+  const uint64_t at = plan.numbers.size();
+  plan.numbers.insert(plan.numbers.end(), dims.size(), 0);
+  plan.numbers.insert(plan.numbers.end(), dims.begin(), dims.end());
+  return at;
+}
+
+bool is_opaque(const Catalog& catalog, const Resolved& resolved, TensorId id) {
+  const Tensor& t = catalog.tensors[id];
+  for (uint32_t c = 0; c < t.chunk_count; ++c)
+    if (resolved.items[catalog.item_of(t, c)].opaque) return true;
+  return false;
+}
+
+void refuse_opaque_casts(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) continue;
+    const Tensor& t = catalog.tensors[e.tensor()];
+    if (e.dtype == t.dtype || !is_opaque(catalog, resolved, e.tensor())) continue;
+    fail(ProblemId::cast_opaque, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
+         std::string(facts_of(t.dtype).name) + " that is quantized or a subclass");
+  }
+}
+
+}  // namespace dcp

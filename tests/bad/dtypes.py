@@ -1,0 +1,74 @@
+"""Casts that mean nothing, or that lose too much."""
+from recipes import Tensor, archive, call, case, dump, glob, rebuild, storage, tensor_item
+
+HALF = ["consolidate ckpt out.pt --model-only --dtype float16 --strict-cast", "consolidate ckpt out.safetensors --model-only --dtype fp16 --strict-cast -j 1"]
+
+
+def one_tensor(c, values):
+    c.tensors["model.w"] = Tensor((2, 3), [((0, 0), (2, 3))])
+    c.items = [i for i in c.items if i.file == "__0_0.distcp"]
+    c.item("model.w").data = tensor_item(values, (2, 3))
+
+
+def float8(c, name):
+    """`model.w` in float8, and a tensor of that name beside it."""
+    one_tensor(c, [1] * 6)
+    c.tensors["model.w"].dtype = "torch.float8_e4m3fn"
+    c.tensors[name] = c.tensors.pop("model.b")
+    c.item("model.b").key = name
+    c.paths = {"model.w": ("model", "w"), name: ("model", name[6:]), "step": ("step",)}
+
+
+@case("cast_scaled", "consolidate ckpt out.pt --dtype bf16", "inspect ckpt --dtype bf16", "consolidate ckpt out.pt --dtype-rule *.w=bf16 --exclude *_inv", exit=2)
+def float8_with_a_scale(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': a float8 tensor that has a scale is not cast (got float8_e4m3fn with its scale 'model.w_scale_inv')
+    hint: its values mean nothing without the scale: --dtype-rule 'KEY=keep' leaves it as it is, --raw casts it all the same
+    """
+    float8(c, "model.w_scale_inv")
+
+
+@case("cast_opaque", "consolidate ckpt out.pt --dtype bf16", "consolidate ckpt out.safetensors --dtype bf16")
+def a_tensor_subclass(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': only plain tensors can be cast (got float32 that is quantized or a subclass)
+    hint: --dtype-rule 'KEY=keep' leaves it as it is
+    """
+    one_tensor(c, [1] * 6)
+    subclass = call("torch._utils._rebuild_wrapper_subclass", glob("torchao.dtypes.AffineQuantizedTensor"), storage(count=6))
+    c.item("model.w").data = archive(dump(subclass, 2), bytes(24))
+
+
+@case("cast_opaque", "consolidate ckpt out.pt --dtype-rule model.w=bf16", "inspect ckpt --dtype-rule model.?=bf16")
+def a_rule_for_a_quantized_tensor(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': only plain tensors can be cast (got qint8)
+    hint: --dtype-rule 'KEY=keep' leaves it as it is
+    """
+    one_tensor(c, [1] * 6)
+    c.tensors["model.w"].dtype = "torch.qint8"
+
+
+@case("cast_overflow", *HALF, exit=1)
+def values_that_are_too_large(c):
+    """
+    dcpctl: left out, not model: 1 key under step
+    dcpctl: stripped the root 'model'
+    dcpctl: cast 2 tensors: 32 B become 16 B
+    dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 2 values, float32 to float16)
+    hint: without --strict-cast they become what torch makes of them; --dtype-rule 'KEY=keep' leaves a tensor as it is
+    """
+    one_tensor(c, [65519, 65520, -1e30, float("inf"), float("nan"), 1e-30])
+
+
+@case("cast_overflow", "consolidate ckpt out.pt --dtype f8e4m3 --strict-cast", "consolidate ckpt out.pt --dtype f8e4m3 --strict-cast --fp8-overflow nan", exit=1)
+def values_that_float8_has_no_room_for(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: cast 2 tensors: 32 B become 8 B
+    dcpctl: ckpt: tensor 'model.b': the tensor holds values that are too large for its new dtype (got 1 value, float32 to float8_e4m3fn)
+    dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 3 values, float32 to float8_e4m3fn)
+    hint: without --strict-cast they become what torch makes of them; --dtype-rule 'KEY=keep' leaves a tensor as it is
+    """
+    one_tensor(c, [464, 465, -1e30, float("inf"), float("nan"), 1e-30])
+    c.item("model.b").data = tensor_item([500, 8], (2,))
