@@ -11,9 +11,10 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText = R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
-sharded, which files hold it. Reads the metadata only, in milliseconds; no tensor data, and no data file needs to be there.
+sharded, which files hold it. Reads metadata and headers only, in milliseconds; no tensor data, and no data file needs to be there.
 
-CKPT is a DCP folder, its .metadata file, or with --step a run folder.
+CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files,
+or with --step a run folder. What a file is, its content says.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --keys --include 'model.*'

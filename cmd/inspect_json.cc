@@ -56,9 +56,20 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
   json.end_array().end_object();
 }
 
+std::string_view kind_name(CheckpointKind kind) {
+  switch (kind) {
+    case CheckpointKind::kDcp: return "dcp";
+    case CheckpointKind::kDcpRankLocal: return "dcp-rank-local";
+    case CheckpointKind::kTorch: return "torch";
+    case CheckpointKind::kSafetensors: return "safetensors";
+    case CheckpointKind::kHf: return "hf";
+  }
+  return "";
+}
+
 void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
   const Provenance& p = catalog.provenance;
-  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.kind == CheckpointKind::kDcp ? "dcp" : "dcp-rank-local");
+  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", kind_name(catalog.kind));
   json.key("writer").begin_object();
   if (!p.written_by.empty()) json.member("torch", p.written_by);
   if (!p.format_version.empty()) json.member("format_version", p.format_version);
@@ -69,15 +80,17 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
     json.end_array();
   }
   json.end_object();
-  json.key("loads_in").begin_object().member("torch", p.loads_in).key("why").begin_array();
-  for (const std::string& w : p.why) json.value(w);
-  json.end_array();
-  if (!p.packages.empty()) {
-    json.key("packages").begin_array();
-    for (const std::string& name : p.packages) json.value(name);
+  if (!p.loads_in.empty()) {
+    json.key("loads_in").begin_object().member("torch", p.loads_in).key("why").begin_array();
+    for (const std::string& w : p.why) json.value(w);
     json.end_array();
+    if (!p.packages.empty()) {
+      json.key("packages").begin_array();
+      for (const std::string& name : p.packages) json.value(name);
+      json.end_array();
+    }
+    json.end_object();
   }
-  json.end_object();
   const InspectSummary s = summary_of(catalog, selection);
   json.key("summary").begin_object();
   json.member("tensors", s.tensors).member("elements", s.elements).member("tensor_bytes", s.tensor_bytes);

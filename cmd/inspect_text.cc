@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <unordered_map>
 
 #include "base/problem.h"
 #include "catalog/cover.h"
 #include "catalog/mcore.h"
+#include "catalog/open_torch.h"
 #include "catalog/sharding.h"
 #include "dtype_flags.h"
 
@@ -71,7 +73,8 @@ std::string plural(uint64_t n, const char* one) { return grouped(n) + " " + one 
 std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
   if (e.is_blob()) {
     const Item& item = c.items[c.item_of(e.blob())];
-    return {std::move(name), "object", "", item.file == kNone ? "" : human_bytes(item.length), ""};
+    // In a torch.save file all objects are in one pickle.
+    return {std::move(name), "object", "", item.file == kNone || c.torch ? "" : human_bytes(item.length), ""};
   }
   const Tensor& t = c.tensors[e.tensor()];
   std::string sharding = sharding_words(c, t);
@@ -152,12 +155,24 @@ void print_files(const Catalog& catalog, const Context& context) {
   table.print(context);
 }
 
+std::string kind_text(CheckpointKind kind) {
+  switch (kind) {
+    case CheckpointKind::kDcp: return "DCP checkpoint";
+    case CheckpointKind::kDcpRankLocal: return "rank-local DCP checkpoint";
+    case CheckpointKind::kTorch: return "torch.save file";
+    case CheckpointKind::kSafetensors: return "safetensors file";
+    case CheckpointKind::kHf: return "folder of safetensors files";
+  }
+  return "";
+}
+
 void print_summary(const Catalog& catalog, const Selection& selection, const Context& context) {
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
-  std::string text = escaped(catalog.path) + (catalog.kind == CheckpointKind::kDcp ? ": DCP checkpoint" : ": rank-local DCP checkpoint");
+  std::string text = escaped(catalog.path) + ": " + kind_text(catalog.kind);
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
-  text += "; loads in torch " + p.loads_in + "\n";
+  if (!p.loads_in.empty()) text += "; loads in torch " + p.loads_in;
+  text += "\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
   text += "  " + plural(s.tensors, "tensor") + ", " + plural(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
   text += "; " + plural(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
@@ -195,7 +210,7 @@ InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
     if (e.is_blob()) {
       ++s.blobs;
       const Item& item = catalog.items[catalog.item_of(e.blob())];
-      if (item.file != kNone) s.blob_bytes += item.length;
+      if (item.file != kNone && !(catalog.torch && s.blobs > 1)) s.blob_bytes += item.length;
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
@@ -209,13 +224,22 @@ InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
 
 std::vector<FileUse> file_uses(const Catalog& catalog) {
   std::vector<FileUse> uses(catalog.files.size());
+  std::vector<uint64_t> first(catalog.files.size(), std::numeric_limits<uint64_t>::max());
   for (const Item& i : catalog.items) {
     if (i.file == kNone) continue;
     ++uses[i.file].items;
     uses[i.file].item_bytes += i.length;
+    first[i.file] = std::min(first[i.file], i.offset);
   }
-  for (uint32_t f = 0; f < uses.size(); ++f)
-    if (catalog.files[f].bytes && *catalog.files[f].bytes > uses[f].item_bytes) uses[f].unreferenced = *catalog.files[f].bytes - uses[f].item_bytes;
+  for (uint32_t f = 0; f < uses.size(); ++f) {
+    if (catalog.torch) {
+      uses[f].unreferenced = catalog.torch->unreferenced_bytes;
+      continue;
+    }
+    // What comes before the tensors of a safetensors file is its header.
+    const uint64_t used = uses[f].item_bytes + (catalog.files[f].raw && uses[f].items > 0 ? first[f] : 0);
+    if (catalog.files[f].bytes && *catalog.files[f].bytes > used) uses[f].unreferenced = *catalog.files[f].bytes - used;
+  }
   return uses;
 }
 

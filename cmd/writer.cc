@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "catalog/data_files.h"
 #include "catalog/open.h"
@@ -19,9 +20,14 @@ namespace {
 
 void refuse_source(const std::string& path, const Catalog& catalog) {
   std::error_code ignored;
-  const auto out = std::filesystem::weakly_canonical(path, ignored), source = std::filesystem::weakly_canonical(catalog.folder, ignored);
-  const auto [end, rest] = std::mismatch(out.begin(), out.end(), source.begin(), source.end());
-  if (end == out.end()) fail(ProblemId::output_in_source, {.path = path});
+  const auto out = std::filesystem::weakly_canonical(path, ignored);
+  const auto holds = [&](const std::string& name) {
+    const auto source = std::filesystem::weakly_canonical(name, ignored);
+    return std::mismatch(out.begin(), out.end(), source.begin(), source.end()).first == out.end();
+  };
+  bool taken = !catalog.single_file && holds(catalog.folder);
+  for (uint32_t f = 0; f < catalog.files.size() && !taken; ++f) taken = catalog.files[f].raw && holds(catalog.file_path(f));
+  if (taken) fail(ProblemId::output_in_source, {.path = path});
 }
 
 // What is selected, checked to be whole.
@@ -31,6 +37,9 @@ struct Parts {
 };
 Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
   Parts parts;
+  std::set<std::string_view> kept;
+  for (const Entry& e : selection.entries) kept.insert(source_key(catalog, e));
+  check_opened(catalog, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       if (!form.blobs) continue;

@@ -16,6 +16,8 @@ struct Limits {
   uint64_t pickle_memo_slots = 1u << 30;   // highest memo index + 1 that may be claimed
   uint64_t blob_bytes = 1 * kGiB;          // one byte item's pickle
   uint64_t item_pickle_bytes = 16 * kMiB;  // data.pkl of a tensor item: 150 bytes in practice
+  uint64_t archive_pickle_bytes = 256 * kMiB;  // data.pkl of a torch.save file: 250 bytes a tensor
+  uint64_t state_dict_bytes = 1 * kGiB;        // keys and paths of a flattened state dict
   uint64_t zip_records = 1u << 20;         // records of one item
   uint64_t zip_directory_bytes = 256 * kMiB;
   uint32_t tensor_rank = 64;         // dims of a tensor (torch itself: 64)
@@ -23,6 +25,7 @@ struct Limits {
   uint64_t json_bytes = 256 * kMiB;  // index and header JSON; safetensors' own cap is 100 MB
   uint64_t asset_bytes = 256 * kMiB;  // a file copied by --assets: tokenizers have some 30 MB
   uint32_t json_depth = 64;
+  uint64_t shard_files = 1u << 20;  // safetensors files of one folder
   uint64_t name_bytes = 4096;  // file names in metadata (PATH_MAX)
 };
 

@@ -171,7 +171,8 @@ class Builder {
       for (uint64_t i = p.first; i < p.first + p.count; ++i) {
         const MetadataContent::PathElement& e = in_.path_elements[i];
         out_.path_elements.push_back(e.position >= 0 ? PathElement::position(static_cast<uint64_t>(e.position))
-                                                     : PathElement::name(out_.strings.intern(e.name)));
+                                      : e.is_integer  ? PathElement::integer_name(out_.strings.intern(e.name))
+                                                      : PathElement::name(out_.strings.intern(e.name)));
       }
     }
     for (Tensor& t : out_.tensors) t.path = of_key[t.key];

@@ -47,15 +47,17 @@ class Strings {
 class PathElement {
  public:
   static PathElement name(StringId id) { return PathElement(id); }
+  static PathElement integer_name(StringId id) { return PathElement(id | kInteger); }  // the dict's key is the integer that the name spells
   static PathElement position(uint64_t p) { return PathElement(p | kPosition); }
   bool is_position() const { return (raw_ & kPosition) != 0; }
+  bool is_integer() const { return !is_position() && (raw_ & kInteger) != 0; }
   StringId name_id() const { return static_cast<StringId>(raw_); }
   uint64_t list_position() const { return raw_ & ~kPosition; }
   bool operator==(const PathElement&) const = default;
 
  private:
   explicit PathElement(uint64_t raw) : raw_(raw) {}
-  static constexpr uint64_t kPosition = uint64_t{1} << 63;
+  static constexpr uint64_t kPosition = uint64_t{1} << 63, kInteger = uint64_t{1} << 62;
   uint64_t raw_;
 };
 
@@ -84,12 +86,28 @@ struct Blob {
   PathRange path;
 };
 
+// In a raw file (DataFile) an item is the tensor's bytes and nothing else; elsewhere a torch.save archive.
 struct Item {
   uint64_t offset = 0;           // bytes in the file
   uint64_t length = 0;           // bytes; of the transformed bytes if there are transforms
   uint32_t file = kNone;         // in files; kNone: the metadata names no item for this chunk
   uint32_t transforms = 0;       // in transforms; 0: none
   bool operator==(const Item&) const = default;
+};
+
+// Facts of one tensor item, 40 bytes. Positions are in the file, or, for a transformed item, in its decoded stream.
+struct ItemInfo {
+  uint64_t record = 0;        // first byte of the storage's record
+  uint64_t record_bytes = 0;  // what the CRC covers
+  uint64_t strides_at = 0;    // in Resolved::strides: storage offset, then rank strides, in elements; 0: row-major from the first byte
+  uint32_t crc = 0;
+  DType dtype{};              // as stored
+  bool resolved = false;
+  bool opaque = false;        // not a plain strided tensor: a BlobItem in Resolved::blobs
+  bool has_crc = false;
+  bool swap = false;          // stored big-endian
+  bool conj = false;
+  bool neg = false;
 };
 
 // An item that several ranks wrote: `item` is used, `other` must say the same (rank_local.h).
@@ -118,13 +136,15 @@ struct ItemRecord {
   bool is_data = false;        // a storage
 };
 
-// How the checkpoint was saved.
-enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal };
+// How the checkpoint was saved. kHf: a folder of safetensors files, with an index or as torch's HuggingFaceStorageWriter leaves them.
+enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal, kTorch, kSafetensors, kHf };
 
 struct DataFile {
   StringId name = 0;                    // relative to the checkpoint's folder
   std::optional<uint64_t> bytes;        // nullopt: it is not there, cannot be read, or was not looked at (look_at_files)
   std::shared_ptr<const Problem> fault; // why it cannot be read, if it is there
+  bool raw = false;                     // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
+                                        // or a torch.save file: items are its records (Catalog::torch)
 };
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
@@ -138,10 +158,13 @@ struct Provenance {
   std::vector<std::string> unknown_globals;
 };
 
+struct TorchFile;
+
 struct Catalog {
   CheckpointKind kind = CheckpointKind::kDcp;
   std::string path;                     // as the user typed it
   std::string folder;                   // where data files lie
+  bool single_file = false;             // `path` itself is the only data file: opened as the user named it, links followed
   Strings strings;
   std::vector<int64_t> numbers;         // sizes, offsets
   std::vector<PathElement> path_elements;
@@ -155,6 +178,7 @@ struct Catalog {
   bool has_planner_data = false;
   Provenance provenance;
   std::vector<McoreShape> mcore_shapes; // sorted by tensor
+  std::shared_ptr<const TorchFile> torch;  // of a torch.save file: all facts about its items (open_torch.h)
   std::vector<Duplicate> duplicates;    // rank-local checkpoints only
   std::vector<ItemId> named_twice;      // storage_data names two items for these, sorted; the first is in items
   std::vector<Problem> findings;        // oddities met while building: entries without a chunk, and so on
@@ -171,7 +195,7 @@ struct Catalog {
   std::string_view key(const Blob& b) const { return strings[b.key]; }
   std::string_view key_of_item(ItemId item) const;
   std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
-  std::string file_path(uint32_t file) const { return folder + "/" + std::string(file_name(file)); }
+  std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }
   uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
   uint64_t memory_bytes() const;        // what this structure holds

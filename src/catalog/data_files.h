@@ -11,6 +11,9 @@
 
 namespace dcp {
 
+// Opens data file `file` of a catalog; nullopt: there is none.
+std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t file, FollowLinks links);
+
 // Thread-safe. A file stays open while somebody holds the pointer, also past its eviction.
 class DataFiles {
  public:

@@ -6,7 +6,11 @@
 
 #include "catalog/build.h"
 #include "catalog/cover.h"
+#include "catalog/foreign.h"
+#include "catalog/open_safetensors.h"
+#include "catalog/open_torch.h"
 #include "catalog/rank_local.h"
+#include "catalog/safetensors_files.h"
 #include "format/dcp_metadata.h"
 #include "format/lfs_pointer.h"
 
@@ -14,16 +18,6 @@ namespace dcp {
 namespace {
 
 constexpr std::string_view kMetadata = ".metadata";
-
-// Formats of others, by a file that only they have.
-struct Foreign {
-  std::string_view file, format;
-};
-constexpr Foreign kForeign[] = {{".snapshot_metadata", "a torchsnapshot snapshot"},
-                                {"metadata.pkl", "a checkpoint of torch_checkpointing"},
-                                {"zero_to_fp32.py", "a DeepSpeed checkpoint"}};
-
-bool ends_with_metadata(const std::string& path) { return std::filesystem::path(path).filename() == kMetadata; }
 
 // What a real `.metadata` takes while it is read, in bytes for each of its own: itself, its typed content and the catalog at once. Measured on
 // 10^6 chunks: 2.2. Made-up ones that take more are stopped as they grow (PickleMachine, check_catalog_fits).
@@ -37,13 +31,15 @@ void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& 
   throw Error(std::move(p));
 }
 
-Catalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder, const Limits& limits) {
-  if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, limits);
-  const std::vector<std::byte> bytes = read_file(io, file, limits.metadata_bytes);
+Catalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder, const OpenOptions& options) {
+  if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, options.limits);
+  const std::vector<std::byte> bytes = read_file(io, file, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
-  const MetadataContent content = read_dcp_metadata(bytes, {.path = file}, limits);
-  check_catalog_fits(content, file, limits);
-  return build_catalog(content, path, folder);
+  const MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
+  check_catalog_fits(content, file, options.limits);
+  Catalog catalog = build_catalog(content, path, folder);
+  use_safetensors_items(io, catalog, options);
+  return catalog;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -91,33 +87,91 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
   return catalog;
 }
 
-// A folder without `.metadata`: rank-local metadata, or something else, which is said: the person who reads it has a crashed run or the
-// wrong path.
-Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
-  std::vector<std::string> checkpoints, names;
-  std::vector<uint32_t> ranks;
+constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
+
+bool is_checkpoint_folder(Io& io, const std::string& path) {
+  for (const char* file : {"/.metadata", "/model.safetensors.index.json", "/model.safetensors"})
+    if (io.facts(path + file)) return true;
+  return false;
+}
+
+// Endings that torch.save files have, in this order of likelihood to be the one that is meant.
+bool is_torch_name(std::string_view name) {
+  return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".bin") || name.ends_with(".ckpt");
+}
+
+[[noreturn]] void refuse_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries) {
+  std::vector<std::string> checkpoints, names, torch_files;
   bool unfinished = false, shards = false;
-  for (const DirEntry& e : io.list(path)) {
-    if (e.kind == FileKind::kDirectory && io.facts(path + "/" + e.name + "/.metadata")) checkpoints.push_back(path + "/" + e.name);
+  for (const DirEntry& e : entries) {
+    if (e.kind == FileKind::kDirectory && is_checkpoint_folder(io, path + "/" + e.name)) checkpoints.push_back(path + "/" + e.name);
+    if (e.kind == FileKind::kRegular && is_torch_name(e.name)) torch_files.push_back(path + "/" + e.name);
     unfinished = unfinished || e.name == ".metadata.tmp";
     shards = shards || e.name.ends_with(".distcp");
-    if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
     names.push_back(e.name);
   }
-  if (!ranks.empty()) return read_rank_local(io, path, std::move(ranks), options);
-  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, "a folder with .metadata");
-  const auto foreign = std::ranges::find_if(kForeign, [&](const Foreign& f) { return std::ranges::find(names, f.file) != names.end(); });
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
+  const Foreign foreign = foreign_folder(names);
   if (!checkpoints.empty()) {
     p.got = "a folder of checkpoints";
     p.hint = "give one of them, or --step: " + joined(checkpoints);
-  } else if (foreign != std::end(kForeign)) {
-    p.got = std::string(foreign->format);
+  } else if (!foreign.what.empty()) {
+    p.got = foreign.what;
+    p.hint = foreign.hint;
   } else if (unfinished || shards) {
     p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
     p.hint = "the save did not finish: use an earlier step";
+  } else if (has("snapshots") && has("blobs")) {
+    p.got = "a model of the Hugging Face cache";
+    p.hint = "give one of the folders in " + path + "/snapshots";
+  } else if (has("sharded")) {
+    p.got = "a folder whose consolidation did not finish";
+    p.hint = "give " + path + "/sharded";
+  } else if (has("pytorch_model.bin.index.json")) {
+    p.got = "torch.save shards with an index";
+    p.hint = "write them anew as safetensors with transformers: save_pretrained";
+  } else if (!torch_files.empty()) {
+    p.got = "a folder with torch.save files";
+    p.hint = "give one of them: " + joined(torch_files);
   } else {
     p.got = names.empty() ? "an empty folder" : "a folder with " + joined(names);
   }
+  throw Error(std::move(p));
+}
+
+// A folder without `.metadata`: rank-local metadata, safetensors files, or something else.
+Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
+  std::vector<uint32_t> ranks;
+  bool safetensors = false;
+  const std::vector<DirEntry> entries = io.list(path);
+  for (const DirEntry& e : entries) {
+    if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
+    safetensors = safetensors || (e.kind != FileKind::kDirectory && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(kIndexEnding)));
+  }
+  if (!ranks.empty()) return read_rank_local(io, path, std::move(ranks), options);
+  if (safetensors) return open_safetensors_folder(io, path, entries, index_of(path, entries), options);
+  refuse_folder(io, path, entries);
+}
+
+// By content; the name decides only about a safetensors file whose beginning is damaged.
+Catalog read_file_of_any_kind(Io& io, const std::string& path, uint64_t bytes, const OpenOptions& options) {
+  if (path.ends_with(".distcp")) {  // archives back to back: its content says as little as its name
+    Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a data file of a DCP checkpoint", "the folder that it is in");
+    throw Error(std::move(p));
+  }
+  std::vector<std::byte> head(std::min(bytes, kForeignBytes));
+  {
+    const OpenFile file(io, io.open_read(path));
+    read_exact(io, file.get(), 0, head);
+  }
+  if (is_lfs_pointer(head)) fail(ProblemId::lfs_pointer, {.path = path});
+  if (begins_like_safetensors(head, bytes)) return open_safetensors_file(io, path, options);
+  const Foreign foreign = foreign_file(head);
+  if (is_archive(head)) return open_torch_file(io, path, options);
+  if (foreign.what.empty() && path.ends_with(kSafetensorsEnding)) return open_safetensors_file(io, path, options);
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, foreign.what.empty() ? "a file of another kind" : std::string(foreign.what), std::string(kExpected));
+  p.hint = foreign.hint;
   throw Error(std::move(p));
 }
 
@@ -139,17 +193,21 @@ Catalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& opt
   if (facts->kind == FileKind::kDirectory) {
     const std::string file = path + "/" + std::string(kMetadata);
     if (!io.facts(file)) return read_other_folder(io, path, options);
-    return read_metadata(io, file, path, path, options.limits);
+    return read_metadata(io, file, path, path, options);
   }
-  if (!ends_with_metadata(path)) fail(ProblemId::not_checkpoint, {.path = path}, "a file", "a checkpoint folder or its .metadata");
-  const std::string parent = std::filesystem::path(path).parent_path();
-  return read_metadata(io, path, path, parent.empty() ? "." : parent, options.limits);
+  const std::filesystem::path name(path);
+  const std::string parent = name.parent_path().empty() ? "." : name.parent_path().string();
+  if (name.filename() == kMetadata) return read_metadata(io, path, path, parent, options);
+  if (facts->kind != FileKind::kRegular) fail(ProblemId::not_checkpoint, {.path = path}, "no regular file", std::string(kExpected));
+  if (path.ends_with(kIndexEnding)) return open_safetensors_folder(io, parent, io.list(parent), name.filename(), options);
+  return read_file_of_any_kind(io, path, facts->bytes, options);
 }
 
 void look_at_files(Io& io, Catalog& catalog, FollowLinks links) {
-  for (DataFile& f : catalog.files) {
+  for (uint32_t n = 0; n < catalog.files.size(); ++n) {
+    DataFile& f = catalog.files[n];
     try {
-      const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.strings[f.name], links);
+      const std::optional<Handle> handle = open_data_file(io, catalog, n, links);
       if (!handle) continue;
       const OpenFile open(io, *handle);
       const uint64_t bytes = io.facts(*handle).bytes;
@@ -233,6 +291,15 @@ void find_structure_faults(Catalog& catalog) {
     else if (*bytes < needed[f])
       add(make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(needed[f])));
   }
+}
+
+void check_opened(const Catalog& catalog, const std::function<bool(std::string_view key)>& is_left_out) {
+  for (const Problem& p : catalog.findings)
+    if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) {
+      Problem error = p;
+      error.severity = Severity::kError;
+      throw Error(std::move(error));
+    }
 }
 
 void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {

@@ -1,6 +1,7 @@
 // open(path): which kind of checkpoint is there, and its catalog.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,9 @@ struct OpenOptions {
   std::optional<uint32_t> prefer_rank;  // rank-local: whose items are used where several ranks wrote one
 };
 
-// A DCP folder, or a `.metadata` file itself. Reads the metadata only. Fails with not_checkpoint, naming what is there instead.
+// A DCP folder or its `.metadata`, a folder of rank-local metadata, a safetensors file, a folder of safetensors files or its index. What
+// a file is, its content says; names only decide where the content cannot. Reads metadata and headers only. Fails with not_checkpoint,
+// naming what is there instead.
 Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
 
 // look_at_files: the size of every data file (one open each; of one so small that it may be a Git LFS pointer its bytes), or why it cannot
@@ -26,6 +29,9 @@ Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& opti
 void look_at_files(Io& io, Catalog& catalog, FollowLinks links);
 void find_structure_faults(Catalog& catalog);
 
+// Throws damage that was found while opening, such as a file that an index names and that is not there; not what concerns a key that is
+// in the catalog and left out.
+void check_opened(const Catalog& catalog, const std::function<bool(std::string_view key)>& is_left_out);
 // Throws the first fault of this tensor: a dtype or layout that is not known, a chunk outside it, a hole, an overlap, a chunk without an
 // item, an item outside its file.
 void check_whole(const Catalog& catalog, const Tensor& tensor);

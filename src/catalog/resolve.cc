@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <tuple>
 
 #include "base/checked.h"
 #include "base/sums.h"
 #include "catalog/cover.h"
 #include "catalog/item_source.h"
+#include "catalog/open_torch.h"
 #include "format/item_archive.h"
 #include "pickle/tokens.h"
 
@@ -100,10 +102,30 @@ class Resolver {
   void one(SliceSource& source, const Wanted& w, uint64_t run_end) {
     const Item& item = catalog_.items[w.item];
     const Place place = catalog_.place_of(w.item, key(w));
+    if (catalog_.files[item.file].raw) return raw(w, item, place);
     if (item.transforms != 0) return transformed(w, place);
     source.go_to(item.offset, item.length, run_end);
     if (w.tensor == kNone) return blob(source, w.item, place, {}, item.offset);
     if (!tensor(source, w, place, item.offset)) blob(source, w.item, place, {}, item.offset);
+  }
+
+  // The chunk's payload is all there is: build has checked that it is as long as the chunk.
+  void raw(const Wanted& w, const Item& item, const Place& place) {
+    if (catalog_.torch) return from_torch_file(w, place);
+    const DType dtype = catalog_.tensors[w.tensor].dtype;
+    out_.items[w.item] = {.record = item.offset, .record_bytes = item.length, .dtype = dtype, .resolved = true};
+  }
+
+  void from_torch_file(const Wanted& w, const Place& place) {
+    if (w.tensor != kNone) {
+      out_.items[w.item] = catalog_.torch->infos[w.item];
+      if (!out_.items[w.item].opaque) return;
+    }
+    ResolvedBlob b{.item = blob_of(*catalog_.torch, w.item, place, options_.limits), .decoded = {}};
+    hold(b.item.pickle.capacity(), place);
+    const std::lock_guard lock(mutex_);
+    out_.items[w.item].resolved = true;
+    out_.blobs.emplace(w.item, std::move(b));
   }
 
   // A byte item is decoded whole. Of a tensor item only the ends are kept, unless it turns out opaque.
@@ -140,6 +162,7 @@ class Resolver {
   void examine(SliceSource& source, const Wanted& w, uint64_t run_end) {
     const Item& item = slice(w);
     const Place place{.path = catalog_.file_path(item.file), .tensor = std::string(key(w)), .object = w.item >= catalog_.chunk_total, .offset = item.offset, .length = item.length};
+    if (catalog_.files[item.file].raw) return examine_raw(w, item, place);
     if (item.transforms == 0) {
       source.go_to(item.offset, item.length, run_end);
       archive(source, w, place, item.offset);
@@ -153,6 +176,18 @@ class Resolver {
       archive(memory, w, place, 0);
       keep_decoded(w, std::move(decoded));
     }
+  }
+  // Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
+  void examine_raw(const Wanted& w, const Item& item, const Place& place) {
+    raw(w, item, place);
+    const auto list = [&](uint64_t payload, uint64_t bytes, uint32_t crc, bool has_crc) {
+      const std::lock_guard lock(mutex_);
+      if (listed_.insert({item.file, payload}).second)
+        out_.records.push_back({.offset = payload, .bytes = bytes, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
+    };
+    const ItemInfo& info = out_.items[w.item];
+    if (w.tensor != kNone && !info.opaque) return list(info.record, info.record_bytes, info.crc, info.has_crc);
+    for (const BlobItem::Storage& s : out_.blobs.at(w.item).item.storages) list(s.payload, s.bytes, s.crc, s.has_crc);
   }
   void keep_decoded(const Wanted& w, std::vector<std::byte> decoded) {
     const std::lock_guard lock(mutex_);
@@ -262,6 +297,7 @@ class Resolver {
   const Catalog& catalog_;
   const ResolveOptions& options_;
   Resolved& out_;
+  std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
   std::mutex mutex_;  // strides, blobs, findings, records
   std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
   std::atomic<uint64_t> held_{0};  // bytes of byte items
@@ -299,7 +335,8 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
   for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d) want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
   Resolved out;
   out.items.resize(catalog.items.size());
-  out.strides.push_back(0);
+  if (catalog.torch) out.strides = catalog.torch->strides;
+  else out.strides.push_back(0);
   Resolver(files, catalog, options, out).run(std::move(wanted), stop);
   return out;
 }

@@ -16,21 +16,6 @@
 
 namespace dcp {
 
-// Facts of one tensor item, 40 bytes. Positions are in the file, or, for a transformed item, in its decoded stream.
-struct ItemInfo {
-  uint64_t record = 0;        // first byte of the storage's record
-  uint64_t record_bytes = 0;  // what the CRC covers
-  uint64_t strides_at = 0;    // in Resolved::strides: storage offset, then rank strides, in elements; 0: row-major from the first byte
-  uint32_t crc = 0;
-  DType dtype{};              // as stored
-  bool resolved = false;
-  bool opaque = false;        // not a plain strided tensor: a BlobItem in Resolved::blobs
-  bool has_crc = false;
-  bool swap = false;          // stored big-endian
-  bool conj = false;
-  bool neg = false;
-};
-
 // A byte item or an opaque tensor item: its pickle and the storages that the pickle names, at positions in the file.
 struct ResolvedBlob {
   BlobItem item;

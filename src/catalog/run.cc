@@ -32,7 +32,8 @@ std::regex compiled(const std::string& pattern) {
 
 bool looks_like_step(Io& io, const std::string& path) {
   for (const DirEntry& e : io.list(path))
-    if (e.name.ends_with(".metadata") || e.name == ".metadata.tmp" || e.name.ends_with(".distcp")) return true;
+    for (const std::string_view ending : {".metadata", ".metadata.tmp", ".distcp", ".safetensors", ".safetensors.index.json"})
+      if (e.name.ends_with(ending)) return true;
   return false;
 }
 

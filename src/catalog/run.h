@@ -18,7 +18,8 @@ struct Step {
 };
 
 // The steps of a run, ascending. `pattern`: a regular expression with one group for the number, searched in the folder's name; "" for
-// the rule above. A folder that has .distcp files but no metadata is a step too. Opens none of them: `broken` is not
+// the rule above. A folder that has .distcp files but no metadata is a step too, and so is
+// one with safetensors files: torchtitan's last step may be an export. Opens none of them: `broken` is not
 // filled, see why_broken.
 std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern);
 

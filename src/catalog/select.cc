@@ -148,7 +148,7 @@ std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
   std::vector<PathPart> path;
   for (uint32_t i = range.first; i < range.first + range.count; ++i) {
     const PathElement p = c.path_elements[i];
-    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()]});
+    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()], -1, p.is_integer()});
   }
   return path;
 }

@@ -43,6 +43,7 @@ struct SelectOptions {
 struct PathPart {
   std::string_view name;
   int64_t position = -1;  // >= 0: a list position
+  bool is_integer = false;  // the name spells an integer, which the key of the dict is
   bool operator==(const PathPart&) const = default;
 };
 

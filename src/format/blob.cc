@@ -22,8 +22,11 @@ ItemArchive open_archive(ItemSource& item, const Place& place, const Limits& lim
 }  // namespace
 
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits) {
-  const ItemArchive archive = open_archive(item, place, limits);
-  ItemPickle pickle = read_item_pickle(item, archive.directory, limits.blob_bytes, place);
+  return read_blob_item(item, open_archive(item, place, limits), limits.blob_bytes, place);
+}
+
+BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Place& place) {
+  ItemPickle pickle = read_item_pickle(item, archive.directory, pickle_bytes, place);
   BlobItem blob{.pickle = std::move(pickle.bytes), .pickle_place = std::move(pickle.place), .storages = {}};
   blob.big_endian = archive.big_endian;
   for (const ZipRecord& record : archive.directory.records) {

@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "base/problem.h"
+#include "format/item_archive.h"
 #include "format/torch_item.h"
 
 namespace dcp {
@@ -30,5 +31,7 @@ struct BlobItem {
 // Throws blob_not_archive for bytes that are no zip at all (a planner of the user's own wrote them), crc_mismatch for the pickle, and
 // the zip_* and item_* errors.
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits);
+// The same for an archive whose directory is read, with a pickle of at most `pickle_bytes`.
+BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Place& place);
 
 }  // namespace dcp

@@ -54,6 +54,7 @@ struct MetadataContent {
   struct PathElement {
     std::string_view name;  // a dict key
     int64_t position = -1;  // >= 0: a list position, name is empty
+    bool is_integer = false;  // `name` was an integer: only a torch.save file says so, planner data has text
   };
   struct Path {
     std::string_view key;

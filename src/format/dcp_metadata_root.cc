@@ -100,7 +100,7 @@ bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value&
 
 // Custom planners may put anything here: what is not torch's own form is named, and not used.
 void MetadataHandler::read_planner_data(PickleMachine& m, const Value& dict) {
-  if (dict.kind == Kind::kUnset || dict.kind == Kind::kNone) return;
+  if (dict.kind == Kind::kUnset || dict.kind == Kind::kNil) return;
   if (dict.kind != Kind::kDict) {
     content_.planner_note = type_of(m, dict);
     return;

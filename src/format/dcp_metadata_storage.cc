@@ -21,7 +21,7 @@ Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
   if (fqn.kind != Kind::kText) fail_field(m, "MetadataIndex.fqn", fqn, "text", std::string_view());
   MetadataContent::Storage entry{.key = m.text(fqn)};
   if (index.kind == Kind::kInt && index.payload < entry.hint) entry.hint = static_cast<uint32_t>(index.payload);
-  if (offset.kind != Kind::kUnset && offset.kind != Kind::kNone) {
+  if (offset.kind != Kind::kUnset && offset.kind != Kind::kNil) {
     const Value size = checked_size(m, "MetadataIndex.offset", offset, entry.key);
     entry.has_offset = true;
     entry.rank = size.n;
@@ -43,7 +43,7 @@ uint32_t MetadataHandler::file_number(const PickleMachine& m, std::string_view p
 }
 
 uint32_t MetadataHandler::transforms_number(const PickleMachine& m, const Value& list) {
-  if (list.kind == Kind::kUnset || list.kind == Kind::kNone) return 0;
+  if (list.kind == Kind::kUnset || list.kind == Kind::kNil) return 0;
   const std::string_view field = "_StorageInfo.transform_descriptors";
   if (list.kind != Kind::kList && list.kind != Kind::kTuple) fail_field(m, field, list, "a list");
   std::vector<std::string_view> names;
@@ -88,7 +88,7 @@ void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
   const auto fail_foreign = [&](const Value& got, std::string_view expected, std::string_view key) {
     fail(ProblemId::metadata_foreign_storage, place_of(m, key), describe(m, got), std::string(expected));
   };
-  if (dict.kind == Kind::kNone || dict.kind == Kind::kUnset) fail_field(m, "Metadata.storage_data", dict, "a dict", std::string_view());
+  if (dict.kind == Kind::kNil || dict.kind == Kind::kUnset) fail_field(m, "Metadata.storage_data", dict, "a dict", std::string_view());
   if (dict.kind != Kind::kDict) fail_foreign(dict, "a dict of MetadataIndex to _StorageInfo", {});
   bool in_place = true;
   uint64_t used = 0;

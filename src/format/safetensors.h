@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,6 +50,25 @@ struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in order of offset
 };
 SafetensorsHeader read_safetensors_header(Bytes head, uint64_t file_bytes, const Place& place, const Limits& limits);
+
+// How torch.distributed.checkpoint marks a shard (2.7 to 2.15): `__metadata__`.DCP_SHARDING_INFO is JSON text,
+//   {tensor: {"saved_offsets": [n...], "logical_fqn"?: fqn}...}
+// logical_fqn: development snapshots store several chunks of one fqn in one file under names of their own.
+struct SavedShard {
+  std::vector<int64_t> offsets;
+  std::string fqn;  // "": the tensor's own name
+};
+using ShardingInfo = std::map<std::string, SavedShard, std::less<>>;
+// nullopt: the file is no shard. Throws sharding_info_bad, over_limit.
+std::optional<ShardingInfo> read_sharding_info(const SafetensorsHeader& header, const Place& place, const Limits& limits);
+
+// What is of use in an index: which file holds which tensor.
+struct HfIndex {
+  std::vector<std::pair<std::string, std::string>> weight_map;  // tensor, file; in the file's order
+  std::optional<uint64_t> total_bytes;
+};
+// Throws hf_index_bad, over_limit.
+HfIndex read_hf_index(std::string_view json, const Place& place, const Limits& limits);
 
 // model.safetensors.index.json as transformers writes it: json.dumps(index, indent=2, sort_keys=True) and a newline, ASCII only.
 std::string write_hf_index(uint64_t total_bytes, const std::vector<std::pair<std::string, std::string>>& name_to_file);

@@ -30,8 +30,23 @@ Value PickleGraph::Handler::global(PickleMachine&, std::string_view module, std:
   return {.kind = Kind::kGlobal, .n = static_cast<uint32_t>(globals->size() - 1)};
 }
 
+Value PickleGraph::Handler::new_object(PickleMachine& m, const Value& cls, const Value& arguments, const Value& keywords) {
+  Value object = m.object(cls, arguments);
+  object.tag = static_cast<uint16_t>(CallForm::kNew);
+  if (keywords.kind == Kind::kUnset) return object;
+  object = m.object(object, keywords);
+  object.tag = static_cast<uint16_t>(CallForm::kNewKeywords);
+  return object;
+}
+
+std::pair<std::string_view, std::string_view> PickleGraph::global(const Value& v) const {
+  if (v.kind != Kind::kGlobal || v.n == kPersistent) return {};
+  return globals_[v.n];
+}
+
 std::string PickleGraph::global_of(const Value& v) const {
-  const Value callable = v.kind == Kind::kObject ? machine_.callable_of(v) : v;
+  Value callable = v.kind == Kind::kObject ? machine_.callable_of(v) : v;
+  if (v.kind == Kind::kObject && v.tag == static_cast<uint16_t>(CallForm::kNewKeywords)) callable = machine_.callable_of(callable);
   if (callable.kind != Kind::kGlobal || callable.n == kPersistent) return {};
   const auto& [module, name] = globals_[callable.n];
   return std::string(module) + "." + std::string(name);
@@ -120,7 +135,8 @@ class Repr {
     } else if (v.kind == Kind::kObject) {
       const std::string name = graph_.global_of(v);
       out_ += (name.empty() ? "object" : name) + "(";
-      open_.push_back({.items = m_.items(m_.arguments_of(v)), .close = ")", .arguments_of = v});
+      const bool keywords = v.tag == static_cast<uint16_t>(CallForm::kNewKeywords);  // which are not shown
+      open_.push_back({.items = m_.items(m_.arguments_of(keywords ? m_.callable_of(v) : v)), .close = ")", .arguments_of = v});
     } else {
       const bool dict = v.kind == Kind::kDict;
       const bool list = v.kind == Kind::kList;
@@ -162,7 +178,7 @@ class Repr {
   }
   void write_state(const Value& object) {
     const Value state = m_.state_of(object);
-    if (state.kind == Kind::kUnset || state.kind == Kind::kNone) return;
+    if (state.kind == Kind::kUnset || state.kind == Kind::kNil) return;
     out_ += " with ";
     start(state);
   }

@@ -1,5 +1,7 @@
-// A pickle as a graph: everything is kept, nothing is understood. For planner data and byte items that are to be shown.
+// A pickle as a graph: everything is kept, nothing is understood. For planner data and byte items that are to be shown, and for whole
+// torch.save files, whose values become pickles of their own (graph_write.h).
 //
+// The tag of a kObject says how it was made: CallForm.
 // Containers and objects may be shared and may hold themselves: walk with visit(), or bound the depth. No walk here recurses.
 #pragma once
 
@@ -16,6 +18,9 @@
 
 namespace dcp {
 
+// kNewKeywords: NEWOBJ_EX; the object's callable is an object of the class and its arguments, its arguments are the dict of keywords.
+enum class CallForm : uint16_t { kReduce, kNew, kNewKeywords };
+
 struct ReprCaps {
   uint64_t depth = 6;     // containers inside containers
   uint64_t length = 200;  // bytes of the line
@@ -30,6 +35,8 @@ class PickleGraph {
   const Value& root() const { return root_; }
   const PickleMachine& machine() const { return machine_; }  // text(), items(), element(), callable_of(), arguments_of(), state_of()
 
+  // Module and name of a kGlobal; empty otherwise, and for what stands for a persistent id.
+  std::pair<std::string_view, std::string_view> global(const Value& v) const;
   // "module.name" of a kGlobal, or of what a kObject was made by; "" otherwise.
   std::string global_of(const Value& v) const;
   bool is_persistent(const Value& v) const;  // a kObject whose argument is a persistent id
@@ -48,8 +55,9 @@ class PickleGraph {
     std::vector<std::pair<std::string_view, std::string_view>>* globals;
     Value global(PickleMachine&, std::string_view module, std::string_view name);
     Value reduce(PickleMachine& m, const Value& callable, const Value& arguments) { return m.object(callable, arguments); }
-    Value new_object(PickleMachine& m, const Value& cls, const Value& arguments, const Value&) { return m.object(cls, arguments); }
+    Value new_object(PickleMachine& m, const Value& cls, const Value& arguments, const Value& keywords);
     Value build(PickleMachine& m, const Value& object, const Value& state) {
+      if (m.state_of(object).kind != Kind::kUnset) m.fail_operand(state, "one state for an object");
       m.set_state(object, state);
       return object;
     }

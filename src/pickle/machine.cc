@@ -33,7 +33,7 @@ std::string PickleMachine::describe(const Value& v) const {
   switch (v.kind) {
     case Kind::kUnset:
       return "nothing";
-    case Kind::kNone:
+    case Kind::kNil:
       return "None";
     case Kind::kBool:
       return v.payload != 0 ? "True" : "False";
@@ -165,7 +165,7 @@ uint64_t PickleMachine::count(const Value& container) const {
 void PickleMachine::push_scalar() {
   switch (token_.op) {
     case Op::NONE:
-      return push({.kind = Kind::kNone});
+      return push({.kind = Kind::kNil});
     case Op::NEWTRUE:
       return push_number(Kind::kBool, 1);
     case Op::NEWFALSE:
@@ -183,7 +183,8 @@ void PickleMachine::push_scalar() {
     case Op::BINSTRING:
       return push_view(Kind::kText, token_.text);
     default:
-      return push_view(Kind::kBytes, token_.text);
+      push_view(Kind::kBytes, token_.text);
+      stack_.back().tag = token_.op == Op::BYTEARRAY8;
   }
 }
 

@@ -8,12 +8,12 @@ namespace dcp {
 
 enum class Kind : uint8_t {
   kUnset,  // nothing yet: an empty memo slot, an object without state
-  kNone,
+  kNil,    // Python's None
   kBool,    // payload 0 or 1
   kInt,     // payload: int64
   kFloat,   // payload: bits of the double
   kText,    // payload: offset in the pickle, n: bytes
-  kBytes,   // the same
+  kBytes,   // the same; tag 1: a bytearray
   kBig,     // the same: an integer over 64 bits, two's complement, little-endian
   kGlobal,  // n: the handler's id; payload: the machine's (arena top when it was pushed)
   kTyped,   // the handler's own: tag, n, payload; never a position in the arena

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 
@@ -105,10 +106,16 @@ class TorchLayout {
       }
       const auto& [part, child] = n.children[level.child++];
       ++level.written;
-      if (!list) writer_.text(part.name);
+      if (!list) key(part);
       if (tree.node(child).kind == Tree::Node::Kind::kLeaf) leaf(entries_[tree.node(child).entry]);
       else open(child);
     }
+  }
+
+  void key(const PathPart& part) {
+    int64_t number = 0;
+    if (part.is_integer && std::from_chars(part.name.data(), part.name.data() + part.name.size(), number).ec == std::errc{}) writer_.integer(number);
+    else writer_.text(part.name);
   }
 
   void leaf(const Entry& e) {

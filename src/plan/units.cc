@@ -1,6 +1,7 @@
 #include "plan/units.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -174,6 +175,8 @@ class Cutter {
     const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
     // A stream sees all bytes of a record from front to back, whatever the strides.
     const bool from_units = exact || streamed;
+    // Tensors of a torch.save file may share a record: one pass over it is enough.
+    if (!from_units && catalog_.torch && !passed_.insert(info.record).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
     if (!from_units) plan_.records.push_back({.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
   }
@@ -247,6 +250,7 @@ class Cutter {
   const Resolved& resolved_;
   const UnitOptions& options_;
   Buffers most_;
+  std::set<uint64_t> passed_;  // records of a torch.save file that have a pass
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;

@@ -253,7 +253,7 @@ def no_such_folder(c):
 @case("not_checkpoint", *BOTH)
 def an_empty_folder(c):
     """
-    dcpctl: ckpt: is not a checkpoint (got an empty folder, expected a folder with .metadata)
+    dcpctl: ckpt: is not a checkpoint (got an empty folder, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     c.write()
     shutil.rmtree(c.folder)
@@ -263,7 +263,7 @@ def an_empty_folder(c):
 @case("not_checkpoint", *BOTH)
 def a_save_that_did_not_finish(c):
     """
-    dcpctl: ckpt: is not a checkpoint (got .metadata.tmp but no .metadata, expected a folder with .metadata)
+    dcpctl: ckpt: is not a checkpoint (got .metadata.tmp but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     hint: the save did not finish: use an earlier step
     """
     c.write()
@@ -273,7 +273,7 @@ def a_save_that_did_not_finish(c):
 @case("not_checkpoint", "inspect .", "consolidate . out.pt")
 def a_folder_of_checkpoints(c):
     """
-    dcpctl: .: is not a checkpoint (got a folder of checkpoints, expected a folder with .metadata)
+    dcpctl: .: is not a checkpoint (got a folder of checkpoints, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     hint: give one of them, or --step: ./ckpt
     """
 
@@ -281,7 +281,7 @@ def a_folder_of_checkpoints(c):
 @case("not_checkpoint", "inspect ckpt/__0_0.distcp", "consolidate ckpt/__0_0.distcp out.pt")
 def a_data_file_instead_of_the_folder(c):
     """
-    dcpctl: ckpt/__0_0.distcp: is not a checkpoint (got a file, expected a checkpoint folder or its .metadata)
+    dcpctl: ckpt/__0_0.distcp: is not a checkpoint (got a data file of a DCP checkpoint, expected the folder that it is in)
     """
 
 

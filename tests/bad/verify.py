@@ -328,7 +328,7 @@ def two_ranks_wrote_two_values(c):
 @case("not_checkpoint", "verify ckpt", exit=3)
 def no_metadata(c):
     """
-    dcpctl: ckpt: is not a checkpoint (got .distcp files but no .metadata, expected a folder with .metadata)
+    dcpctl: ckpt: is not a checkpoint (got .distcp files but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     hint: the save did not finish: use an earlier step
     """
     c.write()

@@ -6,6 +6,7 @@
     oracle.py DCPCTL model-only NAME     its --model-only output goes into the module that was saved
     oracle.py DCPCTL mcore               --mcore-shapes gives what torch loads, in Megatron's shapes
     oracle.py DCPCTL hf                  --max-shard-size with --assets: the folder as safetensors reads it
+    oracle.py DCPCTL inputs              files that are no DCP checkpoints
     oracle.py DCPCTL synthetic LAYOUT    torch loads what the generator of `bench io` writes
     oracle.py DCPCTL casts DTYPE         --dtype DTYPE of all floats equals Tensor.to
 """
@@ -404,6 +405,67 @@ def casts(case, name):
         same_cast(loaded[key], tensor, dtype if tensor.is_floating_point() else tensor.dtype, key)
 
 
+def inputs(case):
+    """Files of torch, safetensors and torch's Hugging Face writer: what is consolidated from them is what they hold."""
+    import collections
+
+    import cases
+    from safetensors.torch import save_file
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+
+    tensors = dict(cases.odd_tensors())
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(3))])
+    optimizer.param_groups[0]["params"][0].sum().backward()
+    optimizer.step()
+    whole = torch.arange(100.0)
+    state = {
+        "tensors": tensors,
+        "objects": dict(cases.odd_objects()),
+        "optimizer": optimizer.state_dict(),
+        "views": [whole[10:20], whole[::3], whole, torch.ones(3, 1).expand(3, 4), {"deep": whole[5:].view(5, 19).t()}],
+        "ordered": collections.OrderedDict(a=1, b=collections.OrderedDict(c=torch.tensor(2))),
+    }
+    torch.save(state, case.out / "in.anything")
+    case.checkpoint = case.out / "in.anything"
+    out, _, _ = case.consolidate("out.pt")
+    compare(torch.load(out, weights_only=False), torch.load(case.checkpoint, weights_only=False), "torch.save")
+
+    plain = {k: t.resolve_conj().resolve_neg().detach().clone().contiguous() for k, t in tensors.items()
+             if describe.dtype_name(t.dtype) not in NO_SAFETENSORS}  # fmt: skip
+    save_file(plain, case.out / "in.safetensors")
+    case.checkpoint = case.out / "in.safetensors"
+    for name, load in {"o.pt": torch.load, "o.safetensors": read_safetensors}.items():
+        compare(load(case.consolidate(name)[0]), plain, f"safetensors to {name}")
+
+    small = {k: t for k, t in plain.items() if t.numel() and t.dtype in (torch.float32, torch.int64, torch.bool)}
+    numbers = {k: 1 + i % 2 for i, k in enumerate(small)}
+    writer = HuggingFaceStorageWriter(str(case.out / "hf"), fqn_to_index_mapping=numbers)
+    dcp.state_dict_saver._save_state_dict(dict(small), writer, no_dist=True)
+    case.checkpoint = case.out / "hf"
+    compare(torch.load(case.consolidate("hf.pt")[0]), small, "HuggingFaceStorageWriter")
+
+    writer = dcp.FileSystemWriter(case.out / "dcp", serialization_format=dcp.filesystem.SerializationFormat.SAFETENSORS)
+    dcp.state_dict_saver._save_state_dict(dict(small), writer, no_dist=True)
+    case.checkpoint = case.out / "dcp"
+    compare(torch.load(case.consolidate("dcp.pt")[0]), small, "safetensors items beside .metadata")
+
+
+def compare(got, wanted, what, where=()):
+    if isinstance(wanted, torch.Tensor):
+        same(describe.describe_tensor(got), describe.describe_tensor(wanted), f"{what}: {where}")
+    elif isinstance(wanted, dict):
+        same(sorted(map(str, got)), sorted(map(str, wanted)), f"{what}: keys at {where}")
+        check(all(key in got for key in wanted), f"{what}: kinds of keys at {where}")
+        for key in wanted:
+            compare(got[key], wanted[key], what, (*where, key))
+    elif isinstance(wanted, list) and where[-1:] != ("params",) and any(isinstance(v, (torch.Tensor, dict)) for v in wanted):
+        same(len(got), len(wanted), f"{what}: {where}")
+        for i, value in enumerate(wanted):
+            compare(got[i], value, what, (*where, i))
+    else:
+        same(describe.describe_object(got), describe.describe_object(wanted), f"{what}: {where}")
+
+
 def main():
     dcpctl, what, *name = sys.argv[1:]
     torch.set_num_threads(1)
@@ -417,6 +479,8 @@ def main():
         mcore(Case(dcpctl, "megatron_like"))
     elif what == "hf":
         hf(Case(dcpctl, "fsdp2_ws4"))
+    elif what == "inputs":
+        inputs(Case(dcpctl, "threads"))
     elif what == "synthetic":
         synthetic(Case(dcpctl, "threads"), *name)
     elif what == "casts":

@@ -67,11 +67,11 @@ TEST_CASE("a folder, its metadata, and slashes at the end") {
 }
 
 TEST_CASE("what is there in place of a checkpoint") {
-  const std::string is_not = "run: is not a checkpoint (got ", expected = ", expected a folder with .metadata)";
+  const std::string is_not = "run: is not a checkpoint (got ", expected = ", expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)";
   FakeIo io;
   CHECK(said(io, "nowhere") == "nowhere: there is no such file or folder");
   io.put("model.pt", "x");
-  CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got a file, expected a checkpoint folder or its .metadata)");
+  CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got a file of another kind, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)");
   io.make_folder("run");
   CHECK(said(io, "run") == is_not + "an empty folder" + expected);
   CHECK(folder_of({"b", "a"}) == is_not + "a folder with a, b" + expected);
@@ -81,8 +81,8 @@ TEST_CASE("what is there in place of a checkpoint") {
   CHECK(folder_of({"__0_0.distcp", ".metadata.tmp"}) == is_not + ".metadata.tmp but no .metadata" + expected + unfinished);
   CHECK(folder_of({"step-1/.metadata", "step-2/.metadata", "log"}) ==
         is_not + "a folder of checkpoints" + expected + " | give one of them, or --step: run/step-1, run/step-2");
-  CHECK(folder_of({".snapshot_metadata", "0/x"}) == is_not + "a torchsnapshot snapshot" + expected);
-  CHECK(folder_of({"zero_to_fp32.py", "latest"}) == is_not + "a DeepSpeed checkpoint" + expected);
+  CHECK(folder_of({".snapshot_metadata", "0/x"}) == is_not + "a torchsnapshot snapshot" + expected + " | read it with torchsnapshot and save it with torch.distributed.checkpoint");
+  CHECK(folder_of({"zero_to_fp32.py", "latest"}) == is_not + "a DeepSpeed checkpoint" + expected + " | its zero_to_fp32.py writes the model as a file that dcpctl reads");
 }
 
 TEST_CASE("a whole checkpoint has no faults") {

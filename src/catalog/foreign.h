@@ -1,0 +1,26 @@
+// What is at a path in place of a checkpoint: formats of others, by content where that is cheap. The person who reads it has a crashed
+// run, the wrong path, or a file of another program.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/io.h"
+
+namespace dcp {
+
+struct Foreign {
+  std::string_view what;  // "a GGUF file"; empty: not known
+  std::string_view hint;  // "": no next step
+};
+
+// First bytes of a file that are enough for foreign_file.
+inline constexpr uint64_t kForeignBytes = 64;
+Foreign foreign_file(Bytes head);
+// A zip archive with everything in a folder, as torch writes it.
+bool is_archive(Bytes head);
+// By the names of a folder's entries.
+Foreign foreign_folder(const std::vector<std::string>& names);
+
+}  // namespace dcp

@@ -1,0 +1,345 @@
+#include "catalog/open_safetensors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "catalog/build.h"
+#include "catalog/cover.h"
+#include "catalog/safetensors_files.h"
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
+
+Problem finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
+  Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
+  p.severity = severity;
+  return p;
+}
+
+Catalog catalog_of(const std::vector<SafetensorsFile>& files, const std::string& path, const std::string& folder, CheckpointKind kind) {
+  ShardMerger merger(files);
+  Catalog catalog = build_catalog(merger.merge(), path, folder, kind);
+  catalog.provenance = {};
+  for (DataFile& f : catalog.files) f.raw = true;
+  return catalog;
+}
+
+// Several facts of one kind, told as one finding: 10^5 lines would hide the rest.
+class Tally {
+ public:
+  void add(std::string_view tensor, std::string got = {}, std::string expected = {}) {
+    if (count_++ > 0) return;
+    tensor_ = tensor;
+    got_ = std::move(got);
+    expected_ = std::move(expected);
+  }
+  uint64_t count() const { return count_; }
+  void tell(ProblemId id, Severity severity, Place place, std::vector<Problem>& findings) const {
+    if (count_ == 0) return;
+    place.tensor = tensor_;
+    std::string got = got_;
+    if (count_ > 1) got += (got.empty() ? "" : ", ") + std::string("and ") + std::to_string(count_ - 1) + " more";
+    findings.push_back(finding(id, severity, std::move(place), std::move(got), expected_));
+  }
+
+ private:
+  uint64_t count_ = 0;
+  std::string tensor_, got_, expected_;
+};
+
+// --- with an index
+
+class IndexedFolder {
+ public:
+  IndexedFolder(Io& io, const std::string& path, const std::string& index, const OpenOptions& options)
+      : io_(io), path_(path), options_(options), index_place_{.path = path + "/" + index} {
+    const std::optional<Handle> handle = io.open_beneath(path, index, options.links);
+    if (!handle) fail(ProblemId::file_missing, index_place_);
+    const OpenFile file(io, *handle);
+    const uint64_t bytes = io.facts(*handle).bytes;
+    if (bytes > options.limits.json_bytes) fail(ProblemId::over_limit, index_place_, std::to_string(bytes) + " bytes", std::to_string(options.limits.json_bytes));
+    std::vector<std::byte> json(bytes);
+    read_exact(io, *handle, 0, json);
+    index_ = read_hf_index(as_text(json), index_place_, options.limits);
+    for (const auto& [tensor, name] : index_.weight_map) said_.emplace(tensor, name);
+  }
+
+  Catalog open(const std::vector<DirEntry>& entries) {
+    read_files();
+    compare();
+    Catalog catalog = catalog_of(files_, path_, path_, CheckpointKind::kHf);
+    compare_total(catalog);
+    for (const DirEntry& e : entries)
+      if (e.name.ends_with(kSafetensorsEnding) && e.kind == FileKind::kRegular && !named_.contains(e.name))
+        findings_.push_back(finding(ProblemId::hf_file_ignored, Severity::kWarning, {.path = path_ + "/" + e.name}));
+    catalog.findings.insert(catalog.findings.begin(), findings_.begin(), findings_.end());
+    return catalog;
+  }
+
+ private:
+  void read_files() {
+    for (const auto& [tensor, name] : index_.weight_map) named_.insert(name);
+    for (const std::string_view name : named_) {
+      const Place place{.path = path_ + "/" + std::string(name)};
+      const std::optional<Handle> handle = io_.open_beneath(path_, name, options_.links);
+      if (!handle) {
+        gone_.insert(name);
+        continue;
+      }
+      const OpenFile file(io_, *handle);
+      files_.push_back(read_safetensors_file(io_, *handle, std::string(name), place, options_.limits));
+    }
+  }
+
+  // What the index says against what the files hold. Of a tensor in two files the index decides.
+  void compare() {
+    std::unordered_map<std::string_view, std::vector<uint32_t>> holders;
+    for (uint32_t f = 0; f < files_.size(); ++f)
+      for (const SafetensorsEntry& e : files_[f].header.entries) holders[e.name].push_back(f);
+    Tally absent, elsewhere, unnamed;
+    std::map<std::string_view, uint64_t> lost;
+    for (const auto& [tensor, name] : index_.weight_map) {
+      const auto held = holders.find(tensor);
+      if (held == holders.end() && gone_.contains(name)) ++lost[name];
+      else if (held == holders.end()) absent.add(tensor, {}, name);
+    }
+    std::set<std::pair<uint32_t, std::string>> dropped;
+    for (uint32_t f = 0; f < files_.size(); ++f) {
+      for (const SafetensorsEntry& e : files_[f].header.entries) {
+        const std::vector<uint32_t>& in = holders.at(e.name);
+        const auto said = said_.find(e.name);
+        if (said == said_.end()) {
+          if (f == in[0]) unnamed.add(e.name, files_[f].name);
+          continue;
+        }
+        // Of a tensor in several shards the index can name one file only.
+        if (files_[f].name == said->second || files_[f].sharding) continue;
+        elsewhere.add(e.name, files_[f].name, std::string(said->second));
+        if (std::ranges::any_of(in, [&](uint32_t other) { return files_[other].name == said->second; })) dropped.emplace(f, e.name);
+      }
+    }
+    drop(dropped);
+    for (const auto& [name, count] : lost)
+      findings_.push_back(finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + std::string(name)},
+                                  std::to_string(count) + " tensor" + (count == 1 ? "" : "s") + " of the index"));
+    incomplete_ = !lost.empty() || absent.count() > 0;
+    absent.tell(ProblemId::hf_index_no_tensor, Severity::kDamage, index_place_, findings_);
+    elsewhere.tell(ProblemId::hf_index_other_file, Severity::kWarning, index_place_, findings_);
+    unnamed.tell(ProblemId::hf_index_not_named, Severity::kWarning, index_place_, findings_);
+  }
+
+  void drop(const std::set<std::pair<uint32_t, std::string>>& dropped) {
+    for (uint32_t f = 0; f < files_.size() && !dropped.empty(); ++f)
+      std::erase_if(files_[f].header.entries, [&](const SafetensorsEntry& e) { return dropped.contains({f, e.name}); });
+  }
+
+  void compare_total(const Catalog& catalog) {
+    if (!index_.total_bytes || incomplete_) return;
+    uint64_t bytes = 0;
+    for (const Tensor& t : catalog.tensors) bytes += catalog.tensor_bytes(t);
+    if (bytes != *index_.total_bytes)
+      findings_.push_back(finding(ProblemId::hf_index_total, Severity::kWarning, index_place_, std::to_string(*index_.total_bytes), std::to_string(bytes)));
+  }
+
+  Io& io_;
+  const std::string& path_;
+  const OpenOptions& options_;
+  const Place index_place_;
+  HfIndex index_;
+  std::unordered_map<std::string_view, std::string_view> said_;
+  std::set<std::string_view, std::less<>> named_;  // files
+  std::set<std::string_view, std::less<>> gone_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<Problem> findings_;
+  bool incomplete_ = false;
+};
+
+// --- without one
+
+std::optional<uint32_t> number_in(std::string_view digits) {
+  uint32_t n = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  return error == std::errc{} && end == digits.data() + digits.size() ? std::optional(n) : std::nullopt;
+}
+
+// [shard-RRRRR-]PREFIX-NNNNN-of-MMMMM.safetensors, as transformers and torch's _hf_utils.py number files.
+struct Numbered {
+  std::string prefix;
+  uint32_t rank = 0;  // from 1; 0: none
+  uint32_t number = 0, of = 0;
+};
+std::optional<Numbered> numbered(std::string_view name) {
+  name.remove_suffix(kSafetensorsEnding.size());
+  Numbered n;
+  const size_t of = name.rfind("-of-");
+  if (of == std::string_view::npos || of == 0) return std::nullopt;
+  const size_t dash = name.rfind('-', of - 1);
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto number = number_in(name.substr(dash + 1, of - dash - 1)), count = number_in(name.substr(of + 4));
+  if (!number || !count) return std::nullopt;
+  n.number = *number;
+  n.of = *count;
+  name = name.substr(0, dash);
+  constexpr std::string_view kShard = "shard-";
+  const size_t after = name.find('-', kShard.size());
+  if (name.starts_with(kShard) && after != std::string_view::npos) {
+    if (const auto rank = number_in(name.substr(kShard.size(), after - kShard.size()))) {
+      n.rank = *rank;
+      name.remove_prefix(after + 1);
+    }
+  }
+  n.prefix = name;
+  return n;
+}
+
+std::string padded(uint32_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(5 - std::min<size_t>(digits.size(), 5), '0') + digits;
+}
+
+// A number that no file has. Of MMMMM files each holds tensors, so one that is missing takes them along: damage. A rank may have had
+// nothing to write: a warning, and holes in tensors tell the rest.
+void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings) {
+  std::map<std::pair<std::string, uint32_t>, std::set<uint32_t>> groups;
+  std::set<uint32_t> ranks;
+  for (const std::string& name : names) {
+    const std::optional<Numbered> n = numbered(name);
+    if (!n) continue;
+    groups[{n->prefix, n->of}].insert(n->number);
+    if (n->rank > 0) ranks.insert(n->rank);
+  }
+  for (const auto& [group, numbers] : groups) {
+    const auto& [prefix, of] = group;
+    uint32_t next = 1;
+    while (numbers.contains(next)) ++next;
+    if (next <= of)
+      findings.push_back(finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, "no " + prefix + "-" + padded(next) + "-of-" + padded(of)));
+  }
+  uint32_t next = 1;
+  while (ranks.contains(next)) ++next;
+  if (!ranks.empty() && next < *ranks.rbegin())
+    findings.push_back(finding(ProblemId::shard_file_missing, Severity::kWarning, {.path = path},
+                               "no shard-" + padded(next) + " beside shard-" + padded(*ranks.rbegin())));
+}
+
+Catalog open_all(Io& io, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
+  std::vector<SafetensorsFile> files;
+  for (const std::string& name : names) {
+    const Place place{.path = path + "/" + name};
+    const std::optional<Handle> handle = io.open_beneath(path, name, options.links);
+    if (!handle) fail(ProblemId::file_missing, place);
+    const OpenFile file(io, *handle);
+    files.push_back(read_safetensors_file(io, *handle, name, place, options.limits));
+  }
+  Catalog catalog = catalog_of(files, path, path, CheckpointKind::kHf);
+  find_gaps(names, path, catalog.findings);
+  return catalog;
+}
+
+// torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the shards that it did this from are kept in sharded/.
+void doubt_scalars(Io& io, Catalog& catalog) {
+  const std::string sharded = catalog.folder + "/sharded";
+  const auto facts = io.facts(sharded);
+  if (!facts || facts->kind != FileKind::kDirectory) return;
+  const auto entries = io.list(sharded);
+  if (std::ranges::none_of(entries, [](const DirEntry& e) { return e.name.starts_with("shard-") && e.name.ends_with(kSafetensorsEnding); })) return;
+  Tally scalars;
+  for (const Tensor& t : catalog.tensors)
+    if (t.rank == 0) scalars.add(catalog.key(t));
+  scalars.tell(ProblemId::hf_scalars_doubtful, Severity::kWarning, {.path = catalog.path}, catalog.findings);
+}
+
+// --- beside a `.metadata`
+
+// The items of one file, set by name.
+void set_items(Catalog& catalog, uint32_t file, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+  std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
+  for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
+  for (ItemId i = 0; i < catalog.items.size(); ++i) {
+    if (catalog.items[i].file != file) continue;
+    catalog.items[i].file = kNone;
+    if (i >= catalog.chunk_total) continue;
+    const Tensor& t = catalog.tensors[owner[i]];
+    const BoxView box = catalog.box(t, i - t.first_chunk);
+    const auto found = by_name.find(catalog.key(t));
+    Place place = shard.place;
+    place.tensor = catalog.key(t);
+    if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) || !std::ranges::equal(found->second->shape, box.sizes)) {
+      if (volume(box.sizes) > 0)
+        catalog.findings.push_back(finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
+      continue;
+    }
+    if (t.dtype_known && found->second->dtype != t.dtype)
+      fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
+    catalog.items[i] = {.offset = found->second->offset, .length = found->second->bytes, .file = file};
+  }
+  catalog.files[file].raw = true;
+}
+
+}  // namespace
+
+Catalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions& options) {
+  const std::filesystem::path name(path);
+  const OpenFile file(io, io.open_read(path));
+  std::vector<SafetensorsFile> files;
+  files.push_back(read_safetensors_file(io, file.get(), name.filename(), {.path = path}, options.limits));
+  Catalog catalog = catalog_of(files, path, name.parent_path().empty() ? "." : name.parent_path().string(), CheckpointKind::kSafetensors);
+  catalog.single_file = true;
+  return catalog;
+}
+
+std::string index_of(const std::string& path, const std::vector<DirEntry>& entries) {
+  std::vector<std::string> indexes;
+  for (const DirEntry& e : entries)
+    if (e.name.ends_with(kIndexEnding)) indexes.push_back(e.name);
+  if (std::ranges::find(indexes, kUsualIndex) != indexes.end()) return std::string(kUsualIndex);
+  if (indexes.size() <= 1) return indexes.empty() ? "" : indexes[0];
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a folder of several checkpoints");
+  p.hint = "give one of their indexes: " + path + "/" + indexes[0] + ", " + path + "/" + indexes[1];
+  throw Error(std::move(p));
+}
+
+Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index, const OpenOptions& options) {
+  std::vector<std::string> names;
+  for (const DirEntry& e : entries)
+    if (e.name.ends_with(kSafetensorsEnding) && e.kind != FileKind::kDirectory) names.push_back(e.name);
+  if (names.size() > options.limits.shard_files)
+    fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files", "at most " + std::to_string(options.limits.shard_files));
+  Catalog catalog = index.empty() ? open_all(io, path, names, options) : IndexedFolder(io, path, index, options).open(entries);
+  doubt_scalars(io, catalog);
+  return catalog;
+}
+
+void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options) {
+  std::vector<TensorId> owner(catalog.chunk_total);
+  std::set<uint32_t> suspects;
+  for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
+    const Tensor& tensor = catalog.tensors[t];
+    for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
+      const ItemId item = catalog.item_of(tensor, c);
+      owner[item] = t;
+      const Item& i = catalog.items[item];
+      // No archive is as short as its payload.
+      if (i.file != kNone && i.offset == 0 && i.transforms == 0 && tensor.dtype_known && i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
+        suspects.insert(i.file);
+    }
+  }
+  for (const uint32_t file : suspects) {
+    const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.file_name(file), options.links);
+    if (!handle) continue;  // look_at_files tells
+    const OpenFile open(io, *handle);
+    const uint64_t bytes = io.facts(*handle).bytes;
+    std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
+    read_exact(io, *handle, 0, head);
+    if (!begins_like_safetensors(head, bytes)) continue;
+    set_items(catalog, file, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, options.limits), owner);
+  }
+}
+
+}  // namespace dcp

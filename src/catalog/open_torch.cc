@@ -1,0 +1,215 @@
+#include "catalog/open_torch.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/checked.h"
+#include "catalog/build.h"
+#include "catalog/item_source.h"
+#include "catalog/state_dict.h"
+#include "format/item_archive.h"
+#include "pickle/graph_write.h"
+
+namespace dcp {
+namespace {
+
+using Means = TorchGlobal::Kind;
+using StorageMap = std::unordered_map<std::string_view, const BlobItem::Storage*>;
+
+// Archives that torch writes and that are no torch.save files.
+void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
+  Problem p = make_problem(ProblemId::not_checkpoint, place, {}, "a torch.save file");
+  if (directory.find("constants.pkl") != nullptr) {
+    p.got = "a TorchScript archive";
+    p.hint = "save its state dict: torch.save(torch.jit.load(FILE).state_dict(), NEW)";
+  } else if (directory.find("archive_format") != nullptr) {
+    p.got = "a torch.export program";
+    p.hint = "save its state dict: torch.save(torch.export.load(FILE).state_dict, NEW)";
+  } else if (directory.find("data.pkl") == nullptr) {
+    p.got = "a zip archive without data.pkl";
+  } else {
+    return;
+  }
+  throw Error(std::move(p));
+}
+
+BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limits) {
+  try {
+    const ZipDirectory directory = read_zip_directory(source, place, limits);
+    refuse_other_archives(directory, place);
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::zip_no_end) throw;
+    Problem p = e.problem();
+    p.hint = "the file was cut short: restore it from the writer's copy";
+    throw Error(std::move(p));
+  }
+  const ItemArchive archive = open_item_archive(source, place, limits);
+  return read_blob_item(source, archive, limits.archive_pickle_bytes, place);
+}
+
+// Strides of dims of size 1 mean nothing.
+bool row_major(const TensorItem& t) {
+  int64_t stride = 1;
+  for (size_t d = t.sizes.size(); d-- > 0;) {
+    if (t.sizes[d] != 1 && t.strides[d] != stride) return false;
+    stride *= t.sizes[d];
+  }
+  return true;
+}
+
+class TorchReader {
+ public:
+  TorchReader(TorchFile& file, const std::string& name, const Limits& limits) : file_(file), name_(name), place_(file.archive.pickle_place), limits_(limits) {
+    for (const BlobItem::Storage& s : file.archive.storages) storages_.emplace(s.key, &s);
+  }
+
+  // Views the graph's pickle and `state`.
+  MetadataContent read(StateDict& state) {
+    MetadataContent out;
+    out.files.push_back(name_);
+    out.transforms.emplace_back();
+    out.has_planner_data = true;
+    file_.strides.push_back(0);
+    const TensorReader reader(file_.graph->machine(), state.names(), limits_, place_);
+    state.flatten([&](const StateDict::Leaf& leaf) {
+      out.paths.push_back({.key = leaf.key, .first = out.path_elements.size(), .count = narrow<uint32_t>(leaf.path.size())});
+      out.path_elements.insert(out.path_elements.end(), leaf.path.begin(), leaf.path.end());
+      if (leaf.tensor.kind == Means::kOther) blob(out, leaf);
+      else tensor(out, reader, leaf);
+    });
+    // Item numbers: tensors first, since each has one chunk, then byte items.
+    file_.values.insert(file_.values.end(), blobs_.begin(), blobs_.end());
+    count_unreferenced();
+    return out;
+  }
+
+ private:
+  void blob(MetadataContent& out, const StateDict::Leaf& leaf) {
+    out.order.push_back(~static_cast<int64_t>(out.blobs.size()));
+    out.blobs.push_back(leaf.key);
+    out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.pickle.size()});
+    blobs_.push_back(leaf.value);
+  }
+
+  void tensor(MetadataContent& out, const TensorReader& reader, const StateDict::Leaf& leaf) {
+    TensorItem t;
+    TorchStorage storage;
+    ItemInfo info{.resolved = true};
+    uint64_t length = file_.archive.pickle.size();
+    uint64_t offset = *place_.offset;
+    try {
+      if (leaf.tensor.kind == Means::kQuantized) {
+        reader.read_quantized(leaf.tensor.arguments, t);
+        info.opaque = true;
+      } else {
+        storage = reader.read(leaf.tensor.kind, leaf.tensor.arguments, t);
+        const BlobItem::Storage& record = record_of(storage);
+        offset = record.payload;
+        length = record.bytes;
+        info.record = record.payload;
+        info.record_bytes = record.bytes;
+        info.crc = record.crc;
+        info.has_crc = record.has_crc;
+      }
+    } catch (const Error& e) {  // many tensors are in one pickle: say which
+      Problem p = e.problem();
+      p.place.tensor = leaf.key;
+      throw Error(std::move(p));
+    }
+    info.dtype = t.dtype;
+    info.swap = file_.archive.big_endian && swap_unit(t.dtype) > 1;
+    info.conj = t.conj;
+    info.neg = t.neg;
+    if (!info.opaque && (t.storage_offset != 0 || !row_major(t))) {
+      info.strides_at = file_.strides.size();
+      file_.strides.push_back(narrow<int64_t>(t.storage_offset));
+      file_.strides.insert(file_.strides.end(), t.strides.begin(), t.strides.end());
+    }
+    file_.infos.push_back(info);
+    file_.values.push_back(leaf.value);
+    add(out, leaf, t, offset, length);
+  }
+
+  void add(MetadataContent& out, const StateDict::Leaf& leaf, const TensorItem& t, uint64_t offset, uint64_t length) {
+    const auto rank = narrow<uint32_t>(t.sizes.size());
+    const uint64_t zeros = out.ints.size();
+    out.ints.insert(out.ints.end(), rank, 0);
+    const uint64_t sizes = out.ints.size();
+    out.ints.insert(out.ints.end(), t.sizes.begin(), t.sizes.end());
+    out.order.push_back(static_cast<int64_t>(out.tensors.size()));
+    out.tensors.push_back({.key = leaf.key, .dtype = t.dtype, .dtype_name = facts_of(t.dtype).name, .requires_grad = leaf.tensor.requires_grad,
+                           .rank = rank, .dims_at = sizes, .first_chunk = out.chunks.size(), .chunk_count = 1});
+    out.chunks.push_back({.offsets_at = zeros, .sizes_at = sizes});
+    out.storage.push_back({.key = leaf.key, .has_offset = true, .rank = rank, .offsets_at = zeros, .offset = offset, .length = length});
+  }
+
+  const BlobItem::Storage& record_of(const TorchStorage& storage) const {
+    const auto found = storages_.find(storage.key);
+    Place place = place_;
+    if (found == storages_.end()) {
+      place.offset.reset();
+      place.member = "data/" + storage.key;
+      fail(ProblemId::item_no_record, place);
+    }
+    check_record(storage, found->second->bytes, found->second->payload - *place_.offset, place);
+    return *found->second;
+  }
+
+  void count_unreferenced() {
+    std::unordered_set<std::string_view> named;
+    const PickleMachine& m = file_.graph->machine();
+    file_.graph->visit([&](const Value& v) {
+      if (!file_.graph->is_persistent(v)) return;
+      const Value id = m.arguments_of(v);
+      if (id.kind == Kind::kTuple && id.n > 2 && m.element(id, 2).kind == Kind::kText) named.insert(m.text(m.element(id, 2)));
+    });
+    for (const BlobItem::Storage& s : file_.archive.storages)
+      if (!named.contains(s.key)) file_.unreferenced_bytes += s.bytes;
+  }
+
+  TorchFile& file_;
+  const std::string& name_;
+  const Place& place_;
+  const Limits& limits_;
+  StorageMap storages_;
+  std::vector<Value> blobs_;
+};
+
+}  // namespace
+
+Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options) {
+  const std::filesystem::path full(path);
+  const Place place{.path = path};
+  auto handle = std::make_shared<const OpenFile>(io, io.open_read(path));
+  const uint64_t bytes = io.facts(handle->get()).bytes;
+  SliceSource source(io, std::move(handle), bytes);
+  source.go_to(0, bytes, bytes);
+  auto file = std::make_shared<TorchFile>();
+  file->archive = read_archive(source, place, options.limits);
+  file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, options.limits);
+  StateDict state(*file->graph, file->archive.pickle_place, options.limits);
+  const std::string name = full.filename();
+  const MetadataContent content = TorchReader(*file, name, options.limits).read(state);
+  Catalog catalog = build_catalog(content, path, full.parent_path().empty() ? "." : full.parent_path().string(), CheckpointKind::kTorch);
+  catalog.provenance = {};
+  catalog.single_file = true;
+  catalog.files[0].raw = true;
+  catalog.torch = std::move(file);
+  return catalog;
+}
+
+BlobItem blob_of(const TorchFile& file, ItemId item, const Place& place, const Limits& limits) {
+  WrittenValue written = write_value(*file.graph, file.values[item], place, limits.blob_bytes);
+  const Bytes pickle = as_bytes(written.pickle);
+  BlobItem blob{.pickle = {pickle.begin(), pickle.end()}, .pickle_place = file.archive.pickle_place, .storages = {}, .big_endian = file.archive.big_endian};
+  // The pickle is not the file's: its offsets mean nothing there.
+  blob.pickle_place.offset.reset();
+  blob.pickle_place.tensor = place.tensor;
+  for (const BlobItem::Storage& s : file.archive.storages)
+    if (std::ranges::binary_search(written.storage_keys, s.key)) blob.storages.push_back(s);
+  return blob;
+}
+
+}  // namespace dcp

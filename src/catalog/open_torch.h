@@ -1,0 +1,33 @@
+// A torch.save file as a checkpoint: its state dict, flattened (state_dict.h), each tensor one chunk.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "catalog/open.h"
+#include "format/blob.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+
+// What the catalog of such a file keeps, since it was read to make the catalog: where items lie and how their bytes are to be read, and
+// the pickle that byte items are cut out of. resolve() takes it from here. Immutable; safe from any thread.
+struct TorchFile {
+  BlobItem archive;                    // data.pkl, and where every storage lies in the file
+  std::unique_ptr<PickleGraph> graph;  // of data.pkl
+  std::vector<Value> values;           // by ItemId: what the item is in the graph
+  std::vector<ItemInfo> infos;         // by ItemId; of tensors
+  std::vector<int64_t> strides;        // as in Resolved
+  uint64_t unreferenced_bytes = 0;     // of storages that nothing in data.pkl names
+};
+
+// Item of a tensor: the record of its storage, which several may share. Of a byte item: data.pkl. Throws what the format and pickle rooms
+// throw, torch_no_state_dict, state_dict_*; not_checkpoint for archives of other kinds (TorchScript, torch.export).
+Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options);
+
+// The byte item, or tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
+// item_no_record, over_limit.
+BlobItem blob_of(const TorchFile& file, ItemId item, const Place& place, const Limits& limits);
+
+}  // namespace dcp

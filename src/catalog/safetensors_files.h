@@ -1,0 +1,56 @@
+// Headers of safetensors files, and what several of them are together: the content of a checkpoint.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/io.h"
+#include "catalog/box.h"
+#include "format/dcp_metadata.h"
+#include "format/safetensors.h"
+
+namespace dcp {
+
+struct SafetensorsFile {
+  std::string name;  // in its folder
+  Place place;       // for messages
+  SafetensorsHeader header;
+  std::optional<ShardingInfo> sharding;  // as torch.distributed.checkpoint marks a shard
+};
+
+// True for the first bytes of a safetensors file: the header's length, then the beginning of JSON.
+bool begins_like_safetensors(Bytes head, uint64_t file_bytes);
+inline constexpr uint64_t kSafetensorsBeginBytes = 9;
+
+// Reads the header. Throws safetensors_*, sharding_info_bad; not_checkpoint for a Git LFS pointer.
+SafetensorsFile read_safetensors_file(Io& io, Handle file, std::string name, Place place, const Limits& limits);
+
+// Several files become one content: tensors in order of first appearance, a chunk for each shard. The size of a tensor is as far as its
+// shards reach: no header holds it. Views `files` and this object.
+class ShardMerger {
+ public:
+  explicit ShardMerger(const std::vector<SafetensorsFile>& files) : files_(files) {}
+  // Throws safetensors_twice, shards_disagree, shard_twice, number_overflow.
+  const MetadataContent& merge();
+
+ private:
+  struct Part {
+    uint32_t file;
+    const SafetensorsEntry* entry;
+    const SavedShard* shard;  // null: a whole tensor
+  };
+  void add(std::string_view key, const std::vector<Part>& parts);
+  void check(std::string_view key, const std::vector<Part>& parts) const;
+  uint64_t numbers(Dims values);
+
+  const std::vector<SafetensorsFile>& files_;
+  MetadataContent out_;
+};
+
+// The chunk of a tensor that an entry holds: offsets in the whole tensor, zeros where nothing says otherwise.
+std::vector<int64_t> saved_offsets(const SafetensorsFile& file, const SafetensorsEntry& entry);
+
+}  // namespace dcp

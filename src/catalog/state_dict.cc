@@ -1,0 +1,189 @@
+#include "catalog/state_dict.h"
+
+#include "base/checked.h"
+
+namespace dcp {
+namespace {
+
+using Means = TorchGlobal::Kind;
+
+}  // namespace
+
+TorchGlobal GraphNames::meaning(const Value& v) const {
+  if (v.kind != Kind::kGlobal) return {};
+  const auto [module, name] = graph_.global(v);
+  if (module.empty() && name.empty()) return {.kind = Means::kStorage};
+  return torch_global(module, name);
+}
+
+StateDict::StateDict(const PickleGraph& graph, const Place& place, const Limits& limits)
+    : graph_(graph), m_(graph.machine()), place_(place), limits_(limits), names_(graph) {}
+
+// --- what a value is
+
+TensorCall StateDict::tensor_call(Value v) const {
+  TensorCall call;
+  // Parameters of parameters come from no program; a few are let through.
+  for (int nested = 0; nested < 8; ++nested) {
+    if (v.kind != Kind::kObject) return {};
+    const Value arguments = m_.arguments_of(v);
+    const auto at = [&](uint32_t i) { return m_.element(arguments, i); };
+    if (arguments.kind != Kind::kTuple) return {};
+    call.kind = names_.meaning(m_.callable_of(v)).kind;
+    call.arguments = arguments;
+    switch (call.kind) {
+      case Means::kParameter:
+      case Means::kParameterWithState:
+        if (arguments.n < 2) return {};
+        call.requires_grad = at(1).kind == Kind::kBool && at(1).payload != 0;
+        v = at(0);
+        continue;
+      case Means::kFromType:  // a tensor with Python attributes; of torch's own classes it is a tensor like any other
+        if (arguments.n != 4 || names_.meaning(at(1)).kind != Means::kTensorClass) return {};
+        call.kind = names_.meaning(at(0)).kind;
+        call.arguments = at(2);
+        if (call.kind == Means::kParameter && call.arguments.kind == Kind::kTuple && call.arguments.n > 0) {
+          v = m_.element(call.arguments, 0);
+          continue;
+        }
+        if (call.kind == Means::kTensorV2 || call.kind == Means::kTensorV3) break;
+        return {};
+      case Means::kTensorV2:
+      case Means::kTensorV3:
+      case Means::kQuantized: break;
+      default: return {};
+    }
+    if (call.kind != Means::kQuantized && call.arguments.kind == Kind::kTuple && call.arguments.n > 4)
+      call.requires_grad = call.requires_grad || (m_.element(call.arguments, 4).kind == Kind::kBool && m_.element(call.arguments, 4).payload != 0);
+    return call;
+  }
+  return {};
+}
+
+// Sparse ones, subclasses and the like too: what torch would call a tensor when it looks through a list.
+bool StateDict::is_any_tensor(const Value& v) const {
+  if (v.kind != Kind::kObject) return false;
+  const std::string name = graph_.global_of(v);
+  return name.starts_with("torch._utils._rebuild_") || name == "torch._tensor._rebuild_from_type_v2";
+}
+
+bool StateDict::is_mapping(const Value& v) const {
+  if (v.kind == Kind::kDict) return true;
+  if (v.kind != Kind::kObject || m_.arguments_of(v).kind != Kind::kTuple) return false;
+  const Value arguments = m_.arguments_of(v);
+  const std::string name = graph_.global_of(v);
+  if (name == "collections.Counter") return arguments.n == 1 && m_.element(arguments, 0).kind == Kind::kDict && m_.count(v) == 0;
+  if (name == "collections.OrderedDict" ? arguments.n != 0 : name != "collections.defaultdict") return false;
+  auto it = m_.items(v);
+  Value first;
+  return !it.next(first) || it.in_pair();
+}
+
+PickleMachine::Items StateDict::mapping_items(const Value& v) const {
+  const bool counter = v.kind == Kind::kObject && graph_.global_of(v) == "collections.Counter";
+  return m_.items(counter ? m_.element(m_.arguments_of(v), 0) : v);
+}
+
+bool StateDict::is_terminal(const Value& list, uint64_t depth) {
+  if (depth > limits_.pickle_depth) fail(ProblemId::over_limit, place_, "lists nested " + std::to_string(depth) + " deep", "at most " + std::to_string(limits_.pickle_depth));
+  // A list inside itself counts as terminal while it is looked at.
+  const auto [known, fresh] = terminal_.try_emplace(list.payload, true);
+  if (!fresh) return known->second;
+  Value v;
+  for (auto it = m_.items(list); it.next(v);) {
+    if (is_mapping(v) || is_any_tensor(v) || (v.kind == Kind::kList && !is_terminal(v, depth + 1))) {
+      terminal_[list.payload] = false;
+      return false;
+    }
+  }
+  return true;
+}
+
+// --- the walk
+
+std::string StateDict::path_text() const {
+  std::string text;
+  for (size_t i = 0; i < path_.size(); ++i) {
+    if (i > 0) text += '.';
+    text += path_[i].position >= 0 ? std::to_string(path_[i].position) : std::string(path_[i].name);
+  }
+  return text;
+}
+
+MetadataContent::PathElement StateDict::key_of(const Value& key) {
+  PathElement e;
+  switch (key.kind) {
+    case Kind::kText: e.name = m_.text(key); break;
+    case Kind::kInt:
+      e.name = texts_.emplace_back(std::to_string(key.integer()));
+      e.is_integer = true;
+      break;
+    case Kind::kBool: e.name = key.payload != 0 ? "True" : "False"; break;
+    default: e.name = texts_.emplace_back(graph_.repr(key, {.depth = 8, .length = limits_.name_bytes, .text = limits_.name_bytes}));
+  }
+  return e;
+}
+
+void StateDict::open(const Value& v, bool is_list) {
+  Place place = place_;
+  place.tensor = path_text();
+  if (!on_path_.insert(v.payload).second) fail(ProblemId::state_dict_cycle, place);
+  if (open_.size() >= limits_.pickle_depth)
+    fail(ProblemId::over_limit, place_, "containers nested " + std::to_string(open_.size() + 1) + " deep", "at most " + std::to_string(limits_.pickle_depth));
+  open_.push_back({.v = v, .items = is_list ? m_.items(v) : mapping_items(v), .is_list = is_list});
+}
+
+void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn) {
+  if (is_mapping(v)) return open(v, false);
+  if (v.kind == Kind::kList && !is_terminal(v, 0)) return open(v, true);
+  // Containers that the memo shares are walked wherever they are met: a few kilobytes may stand for 2^1000 leaves.
+  std::string key = path_text();
+  bytes_ += key.size() + path_.size() * sizeof(PathElement) + 128;
+  if (bytes_ > limits_.state_dict_bytes)
+    fail(ProblemId::over_limit, place_, "a state dict whose keys take " + std::to_string(bytes_) + " bytes", "at most " + std::to_string(limits_.state_dict_bytes));
+  const std::string_view kept = texts_.emplace_back(std::move(key));
+  Place place = place_;
+  place.tensor = kept;
+  if (!keys_.insert(kept).second) fail(ProblemId::state_dict_key_twice, place);
+  fn({.key = kept, .path = path_, .value = v, .tensor = tensor_call(v)});
+}
+
+void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
+  const Value root = graph_.root();
+  if (!is_mapping(root)) refuse_root(root);
+  open(root, false);
+  while (!open_.empty()) {
+    Open& top = open_.back();
+    path_.resize(open_.size() - 1);
+    Value key, value;
+    const bool more = top.is_list ? top.items.next(value) : top.items.next(key) && top.items.next(value);
+    if (!more) {
+      on_path_.erase(top.v.payload);
+      open_.pop_back();
+      continue;
+    }
+    if (top.is_list) path_.push_back({.name = {}, .position = top.position++});
+    else path_.push_back(key_of(key));
+    bytes_ += 16;  // empty containers take time too
+    if (bytes_ > limits_.state_dict_bytes) fail(ProblemId::over_limit, place_, "a state dict of too many containers");
+    enter(value, fn);
+  }
+}
+
+void StateDict::refuse_root(const Value& root) const {
+  const TensorCall call = tensor_call(root);
+  const std::string name = graph_.global_of(root);
+  Problem p = make_problem(ProblemId::torch_no_state_dict, place_, m_.describe(root), "a dict of tensors");
+  if (call.kind != Means::kOther || is_any_tensor(root)) {
+    p.got = "a single tensor";
+    p.hint = "save it under a name: torch.save({'name': torch.load(FILE)}, NEW)";
+  } else if (!name.empty()) {
+    p.got = "an object of " + name;
+    p.hint = "save what is in it: torch.save(torch.load(FILE, weights_only=False).state_dict(), NEW)";
+  } else if (root.kind == Kind::kList || root.kind == Kind::kTuple) {
+    p.hint = "save it under a name: torch.save({'name': torch.load(FILE)}, NEW)";
+  }
+  throw Error(std::move(p));
+}
+
+}  // namespace dcp

@@ -1,0 +1,94 @@
+// The state dict in a torch.save file, flattened as torch's DefaultSavePlanner would do before it saves it as a distributed checkpoint:
+// keys and paths are those that the DCP checkpoint of the same state dict has.
+//
+// Rules of torch 2.4 to 2.15 (torch/distributed/checkpoint/_traverse.py): mappings are always descended into, their keys become text; a
+// list is, unless it is terminal, which is to say without a tensor, a mapping or a list that is not terminal in it; all else is a leaf,
+// tuples with tensors too. Empty mappings vanish. Mappings here: dict, and OrderedDict, defaultdict and Counter of `collections`; an
+// object of any other class is a leaf, since only its class knows what it holds.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "format/dcp_metadata.h"
+#include "format/torch_tensor.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+
+// torch's meaning of a graph's globals.
+class GraphNames : public TorchNames {
+ public:
+  explicit GraphNames(const PickleGraph& graph) : graph_(graph) {}
+  TorchGlobal meaning(const Value& v) const override;
+  std::string name_of(const Value& v) const override { return graph_.global_of(v); }
+
+ private:
+  const PickleGraph& graph_;
+};
+
+// A leaf that is a tensor: kind (kTensorV2, kTensorV3, kQuantized) and arguments of the call that would rebuild it. kOther: no tensor whose
+// elements can be found.
+struct TensorCall {
+  TorchGlobal::Kind kind = TorchGlobal::Kind::kOther;
+  Value arguments;
+  bool requires_grad = false;
+};
+
+class StateDict {
+ public:
+  StateDict(const PickleGraph& graph, const Place& place, const Limits& limits);
+
+  struct Leaf {
+    std::string_view key;
+    std::span<const MetadataContent::PathElement> path;  // valid during the call; the names in it as long as this object
+    Value value;
+    TensorCall tensor;
+  };
+  // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, state_dict_key_twice,
+  // over_limit.
+  void flatten(const std::function<void(const Leaf&)>& fn);
+
+  const GraphNames& names() const { return names_; }
+
+ private:
+  using PathElement = MetadataContent::PathElement;
+  // A mapping or list that is being walked.
+  struct Open {
+    Value v;
+    PickleMachine::Items items;
+    bool is_list = false;
+    int64_t position = 0;
+  };
+
+  TensorCall tensor_call(Value v) const;
+  bool is_any_tensor(const Value& v) const;
+  bool is_mapping(const Value& v) const;
+  bool is_terminal(const Value& list, uint64_t depth);
+  PickleMachine::Items mapping_items(const Value& v) const;
+  void open(const Value& v, bool is_list);
+  void enter(const Value& v, const std::function<void(const Leaf&)>& fn);
+  PathElement key_of(const Value& key);
+  void refuse_root(const Value& root) const;
+  std::string path_text() const;
+
+  const PickleGraph& graph_;
+  const PickleMachine& m_;
+  const Place& place_;
+  const Limits& limits_;
+  GraphNames names_;
+  std::vector<Open> open_;
+  std::unordered_set<uint64_t> on_path_;
+  std::unordered_map<uint64_t, bool> terminal_;
+  std::vector<PathElement> path_;
+  std::unordered_set<std::string_view> keys_;
+  std::deque<std::string> texts_;
+  uint64_t bytes_ = 0;  // of keys and paths so far
+};
+
+}  // namespace dcp

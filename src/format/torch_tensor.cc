@@ -1,0 +1,168 @@
+#include "format/torch_tensor.h"
+
+#include "base/checked.h"
+#include "pickle/tokens.h"
+
+namespace dcp {
+
+using Means = TorchGlobal::Kind;
+
+
+TorchGlobal torch_global(std::string_view module, std::string_view name) {
+  struct Known {
+    std::string_view module, name;
+    Means kind;
+  };
+  constexpr Known kKnown[] = {{"torch._utils", "_rebuild_tensor_v2", Means::kTensorV2},
+                              {"torch._utils", "_rebuild_tensor_v3", Means::kTensorV3},
+                              {"torch._utils", "_rebuild_parameter", Means::kParameter},
+                              {"torch._utils", "_rebuild_parameter_with_state", Means::kParameterWithState},
+                              {"torch._utils", "_rebuild_qtensor", Means::kQuantized},
+                              {"torch._tensor", "_rebuild_from_type_v2", Means::kFromType},
+                              {"torch", "Tensor", Means::kTensorClass},
+                              {"torch.nn.parameter", "Parameter", Means::kTensorClass},
+                              {"torch.nn.parameter", "Buffer", Means::kTensorClass},
+                              {"torch.storage", "UntypedStorage", Means::kUntypedStorage},
+                              {"collections", "OrderedDict", Means::kOrderedDict}};
+  for (const Known& k : kKnown)
+    if (k.module == module && k.name == name) return {k.kind, DType::uint8};
+  if (module != "torch") return {};
+  if (const auto dtype = dtype_of_storage_class(name)) return {Means::kTypedStorage, *dtype};
+  if (const auto dtype = dtype_named(name)) return {Means::kDType, *dtype};
+  return {};
+}
+
+// --- calls and their arguments
+
+TorchGlobal::Kind TensorReader::call_of(const Value& v) const {
+  if (v.kind != Kind::kObject) return Means::kOther;
+  return names_.meaning(machine_.callable_of(v)).kind;
+}
+
+Value TensorReader::argument(const Value& all, uint32_t i, uint32_t least, uint32_t most) const {
+  if (all.kind != Kind::kTuple || all.n < least || all.n > most) {
+    fail(ProblemId::item_bad_tensor, place_, machine_.describe(all),
+         "a tuple of " + std::to_string(least) + (least == most ? "" : " or " + std::to_string(most)) + " arguments");
+  }
+  return machine_.element(all, i);
+}
+
+int64_t TensorReader::natural(const Value& v, ProblemId id, std::string_view what) const {
+  if (v.kind != Kind::kInt || v.integer() < 0) fail(id, place_, machine_.describe(v), std::string(what));
+  return v.integer();
+}
+
+std::vector<int64_t> TensorReader::naturals(const Value& v, std::string_view what) const {
+  if (v.kind != Kind::kTuple) fail(ProblemId::item_bad_tensor, place_, machine_.describe(v), "a tuple of " + std::string(what));
+  if (v.n > limits_.tensor_rank) {
+    fail(ProblemId::over_limit, place_, std::to_string(v.n) + " dims", "at most " + std::to_string(limits_.tensor_rank));
+  }
+  std::vector<int64_t> all(v.n);
+  for (uint32_t i = 0; i < v.n; ++i) all[i] = natural(machine_.element(v, i), ProblemId::item_bad_shape, what);
+  return all;
+}
+
+// --- the parts of a tensor
+
+TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {
+  const bool v3 = function == Means::kTensorV3;
+  const uint32_t least = v3 ? 7 : 6, most = least + 1;
+  const auto at = [&](uint32_t i) { return argument(arguments, i, least, most); };
+  TorchStorage storage = read_storage(at(0));
+  item.storage_offset = static_cast<uint64_t>(natural(at(1), ProblemId::item_bad_shape, "an offset"));
+  item.sizes = naturals(at(2), "sizes");
+  item.strides = naturals(at(3), "strides");
+  item.dtype = v3 ? read_dtype(at(6)) : typed_dtype(storage);
+  if (arguments.n == most) read_flags(at(most - 1), item);
+  check_extent(item, storage);
+  return storage;
+}
+
+void TensorReader::read_quantized(const Value& arguments, TensorItem& item) const {
+  item.form = ItemForm::kOpaque;
+  item.dtype = typed_dtype(read_storage(argument(arguments, 0, 7, 7)));
+  item.sizes = naturals(argument(arguments, 2, 7, 7), "sizes");
+}
+
+TorchStorage TensorReader::read_storage(const Value& v) const {
+  if (call_of(v) != Means::kStorage) fail(ProblemId::item_bad_storage, place_, machine_.describe(v), "a persistent id");
+  const Value id = machine_.arguments_of(v);
+  if (id.kind != Kind::kTuple || id.n != 5 || !machine_.is_text(machine_.element(id, 0), "storage")) {
+    fail(ProblemId::item_bad_storage, place_, machine_.describe(id), "('storage', class, key, location, count)");
+  }
+  const Value type = machine_.element(id, 1), key = machine_.element(id, 2);
+  const TorchGlobal cls = names_.meaning(type);
+  if (cls.kind != Means::kTypedStorage && cls.kind != Means::kUntypedStorage) {
+    const std::string name = names_.name_of(type);
+    if (!name.empty() && cls.kind == Means::kOther) fail(ProblemId::item_unknown_dtype, place_, name);
+    fail(ProblemId::item_bad_storage, place_, machine_.describe(type), "a storage class");
+  }
+  if (key.kind != Kind::kText) fail(ProblemId::item_bad_storage, place_, machine_.describe(key), "a storage's key");
+  const int64_t count = natural(machine_.element(id, 4), ProblemId::item_bad_storage, "a storage's size");
+  TorchStorage storage{.key = std::string(machine_.text(key)), .typed = cls.kind == Means::kTypedStorage, .dtype = cls.dtype};
+  storage.bytes = mul_or_fail(static_cast<uint64_t>(count), bytes_of(storage.dtype), place_);
+  return storage;
+}
+
+DType TensorReader::typed_dtype(const TorchStorage& storage) const {
+  if (!storage.typed) fail(ProblemId::item_bad_storage, place_, "an untyped storage", "a typed one");
+  return storage.dtype;
+}
+
+DType TensorReader::read_dtype(const Value& v) const {
+  const TorchGlobal global = names_.meaning(v);
+  if (global.kind == Means::kDType) return global.dtype;
+  const std::string name = names_.name_of(v);
+  if (!name.empty() && global.kind == Means::kOther) fail(ProblemId::item_unknown_dtype, place_, name);
+  fail(ProblemId::item_bad_tensor, place_, machine_.describe(v), "a dtype");
+}
+
+void TensorReader::read_flags(const Value& v, TensorItem& item) const {
+  if (v.kind == Kind::kNil) return;
+  if (v.kind != Kind::kDict) fail(ProblemId::item_bad_tensor, place_, machine_.describe(v), "a dict of flags");
+  PickleMachine::Items items = machine_.items(v);
+  for (Value key, value; items.next(key) && items.next(value);) {
+    if (value.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(value), "a flag that is true or false");
+    if (machine_.is_text(key, "conj"))
+      item.conj = value.payload != 0;
+    else if (machine_.is_text(key, "neg"))
+      item.neg = value.payload != 0;
+    else
+      fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
+  }
+  const DTypeKind kind = facts_of(item.dtype).kind;
+  const bool is_number = kind == DTypeKind::kFloat || kind == DTypeKind::kInt || kind == DTypeKind::kComplex;
+  if ((item.conj && kind != DTypeKind::kComplex) || (item.neg && !is_number)) {
+    fail(ProblemId::item_bad_tensor, place_, std::string(item.conj ? "conj" : "neg") + " of " + std::string(facts_of(item.dtype).name));
+  }
+}
+
+// offset + sum((size - 1) * stride) < elements of the storage, in arithmetic that cannot wrap. An empty tensor touches nothing.
+void TensorReader::check_extent(const TensorItem& item, const TorchStorage& storage) const {
+  if (item.sizes.size() != item.strides.size()) {
+    fail(ProblemId::item_bad_shape, place_, std::to_string(item.strides.size()) + " strides", std::to_string(item.sizes.size()));
+  }
+  const uint64_t capacity = storage.bytes / bytes_of(item.dtype);
+  uint64_t elements = 1, last = item.storage_offset;
+  for (const int64_t size : item.sizes) elements = size == 0 ? 0 : elements;
+  if (elements != 0) {
+    for (size_t d = 0; d < item.sizes.size(); ++d) {
+      const auto size = static_cast<uint64_t>(item.sizes[d]), stride = static_cast<uint64_t>(item.strides[d]);
+      elements = mul_or_fail(elements, size, place_);
+      last = add_or_fail(last, mul_or_fail(size - 1, stride, place_), place_);
+    }
+  }
+  mul_or_fail(elements, bytes_of(item.dtype), place_);
+  if (elements == 0 ? last <= capacity : last < capacity) return;
+  fail(ProblemId::item_outside_storage, place_, (elements == 0 ? "an empty tensor at element " : "element ") + std::to_string(last),
+       "less than " + std::to_string(capacity));
+}
+
+void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place) {
+  if (record_bytes >= storage.bytes) return;
+  Place here = at_offset(place, payload);
+  here.member = "data/" + storage.key;
+  fail(ProblemId::item_short_storage, std::move(here), std::to_string(record_bytes) + " bytes", std::to_string(storage.bytes));
+}
+
+}  // namespace dcp

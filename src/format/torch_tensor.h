@@ -1,0 +1,95 @@
+// What a pickle of torch's says about one tensor: a call that would rebuild it, read and checked without being made. For data.pkl of an
+// item and of a whole torch.save file.
+//
+// Grammar (torch/_utils.py, torch/_tensor.py, torch/serialization.py; torch 1.6 to 2.15):
+//   tensor    := torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks[, flags])
+//              | torch._utils._rebuild_tensor_v3(storage, offset, sizes, strides, requires_grad, hooks, dtype[, flags])
+//   parameter := torch._utils._rebuild_parameter(tensor, requires_grad, hooks)
+//   storage   := persistent id ("storage", class, key, location, count)
+//   class     := torch.<Typed>Storage, count in its elements | torch.storage.UntypedStorage, count in bytes
+//   flags     := {"conj": bool?, "neg": bool?}
+// Offsets and strides count elements of the tensor. `location` and `hooks` say nothing about the bytes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/problem.h"
+#include "format/torch_item.h"
+#include "pickle/machine.h"
+
+namespace dcp {
+
+// What a global means to torch.
+struct TorchGlobal {
+  enum class Kind : uint8_t {
+    kOther,
+    kTensorV2,
+    kTensorV3,
+    kParameter,
+    kParameterWithState,  // torch._utils._rebuild_parameter_with_state(tensor, requires_grad, hooks, state)
+    kFromType,            // torch._tensor._rebuild_from_type_v2(function, class, arguments, state)
+    kQuantized,           // torch._utils._rebuild_qtensor(storage, offset, sizes, strides, quantizer, requires_grad, hooks)
+    kTensorClass,         // torch.Tensor, torch.nn.parameter.Parameter: classes without bytes of their own
+    kOrderedDict,
+    kStorage,             // what a persistent id becomes
+    kTypedStorage,
+    kUntypedStorage,
+    kDType,
+  };
+  Kind kind = Kind::kOther;
+  DType dtype{};  // of kTypedStorage, kDType
+};
+TorchGlobal torch_global(std::string_view module, std::string_view name);
+
+// How a machine's handler stored what torch_global() told it.
+class TorchNames {
+ public:
+  virtual ~TorchNames() = default;
+  virtual TorchGlobal meaning(const Value& v) const = 0;  // kOther for what is no global
+  virtual std::string name_of(const Value& v) const = 0;  // "module.name" of a global, or of what an opaque value was made by
+};
+
+struct TorchStorage {
+  std::string key;
+  bool typed = false;
+  DType dtype{};       // of a typed one
+  uint64_t bytes = 0;  // as the pickle claims
+};
+
+// Reads the values of a finished machine. Only facts about the pickle are checked here, the archive's come after.
+class TensorReader {
+ public:
+  TensorReader(const PickleMachine& machine, const TorchNames& names, const Limits& limits, const Place& place)
+      : machine_(machine), names_(names), limits_(limits), place_(place) {}
+
+  // What `v` is a call of; kOther: no call, or of something else.
+  TorchGlobal::Kind call_of(const Value& v) const;
+  // One of a call's arguments, which must be `least` to `most`.
+  Value argument(const Value& arguments, uint32_t i, uint32_t least, uint32_t most) const;
+  // Of a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, whose extent the tensor has been checked against.
+  TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
+  // Of a kQuantized: dtype and sizes only; the rest is the quantizer's.
+  void read_quantized(const Value& arguments, TensorItem& item) const;
+
+ private:
+  int64_t natural(const Value& v, ProblemId id, std::string_view what) const;
+  std::vector<int64_t> naturals(const Value& v, std::string_view what) const;
+  TorchStorage read_storage(const Value& v) const;
+  DType typed_dtype(const TorchStorage& storage) const;
+  DType read_dtype(const Value& v) const;
+  void read_flags(const Value& v, TensorItem& item) const;
+  void check_extent(const TensorItem& item, const TorchStorage& storage) const;
+
+  const PickleMachine& machine_;
+  const TorchNames& names_;
+  const Limits& limits_;
+  const Place& place_;
+};
+
+// The archive's part: the storage's record must be as long as the storage.
+void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place);
+
+}  // namespace dcp

@@ -1,0 +1,260 @@
+"""torch.save files that are no state dict, contradict themselves, or are damaged."""
+import pickle
+
+from recipes import Op, Pairs, Record, archive, call, case, dump, glob, new, op, rebuild, storage, struct
+
+COMMANDS = ["inspect m.pt", "consolidate m.pt out.pt"]
+
+
+def put(c, made):
+    c.written = True
+    (c.folder.parent / "m.pt").write_bytes(made if isinstance(made, bytes) else made.bytes())
+
+
+def tensor(count=2, **lies):
+    return rebuild(storage(count=count), (count,), **lies)
+
+
+def saved(state, *storages):
+    return archive(dump(state, 2), *storages)
+
+
+EIGHT = struct.pack("<2f", 1, 2)
+
+
+@case("torch_no_state_dict")
+def a_single_tensor(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got a single tensor, expected a dict of tensors)
+    hint: save it under a name: torch.save({'name': torch.load(FILE)}, NEW)
+    """
+    put(c, saved(tensor(), EIGHT))
+
+
+@case("torch_no_state_dict")
+def a_tuple(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got a tuple of 2, expected a dict of tensors)
+    hint: save it under a name: torch.save({'name': torch.load(FILE)}, NEW)
+    """
+    put(c, saved((1, 2)))
+
+
+@case("torch_no_state_dict")
+def a_whole_module(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: the file holds no state dict (got an object of nets.Model, expected a dict of tensors)
+    hint: save what is in it: torch.save(torch.load(FILE, weights_only=False).state_dict(), NEW)
+    """
+    put(c, saved(new("nets.Model", {"training": True})))
+
+
+@case("state_dict_key_twice")
+def two_paths_of_one_key(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'a.b': two paths of the state dict make one key
+    hint: torch.distributed.checkpoint cannot save such a state dict either
+    """
+    put(c, saved({"a.b": 1, "a": {"b": 2}}))
+
+
+@case("state_dict_key_twice")
+def a_key_and_its_text(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: tensor '1': two paths of the state dict make one key
+    hint: torch.distributed.checkpoint cannot save such a state dict either
+    """
+    put(c, saved(Pairs([(1, "x"), ("1", "y")])))
+
+
+@case("state_dict_cycle")
+def a_dict_in_itself(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'me': a dict or list of the state dict contains itself
+    """
+    put(c, saved(Op(pickle.EMPTY_DICT + b"q\0" + op("me") + b"h\0" + pickle.SETITEM)))
+
+
+@case(None, "inspect m.pt", exit=0, says="findings")
+def a_list_in_itself(c):
+    put(c, saved({"l": Op(pickle.EMPTY_LIST + b"q\0" + b"h\0" + pickle.APPEND)}))
+
+
+@case("over_limit")
+def dicts_within_dicts(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    """
+    made = op(1)
+    for _ in range(1100):
+        made = Op(pickle.EMPTY_DICT + op("d") + made + pickle.SETITEM)
+    put(c, saved(made))
+
+
+@case("item_no_record")
+def a_storage_that_is_not_there(c):
+    """
+    dcpctl: m.pt > data/0: tensor 'w': the item lacks a record
+    """
+    put(c, saved({"w": tensor()}))
+
+
+@case("item_short_storage")
+def a_storage_that_is_too_short(c):
+    """
+    dcpctl: m.pt > data/0 @ 0x180: tensor 'w': the storage's record is shorter than the storage (got 8 bytes, expected 12)
+    """
+    put(c, saved({"w": tensor(3)}, EIGHT))
+
+
+@case("item_outside_storage")
+def a_view_beyond_its_storage(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the tensor reaches outside its storage (got element 2, expected less than 2)
+    """
+    put(c, saved({"v": tensor(), "w": tensor(offset=1)}, EIGHT))
+
+
+@case("item_bad_tensor")
+def a_tensor_of_two_arguments(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the item describes its tensor in a way torch does not (got a tuple of 2, expected a tuple of 6 or 7 arguments)
+    """
+    put(c, saved({"w": call("torch._utils._rebuild_tensor_v2", storage(count=2), 0)}, EIGHT))
+
+
+@case("item_unknown_dtype")
+def a_storage_of_an_unknown_class(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'w': the item's element type is unknown (got torch.Float3Storage)
+    """
+    put(c, saved({"w": rebuild(storage("torch.Float3Storage", count=2), (2,))}, EIGHT))
+
+
+@case("pickle_storage_id", "consolidate m.pt out.pt")
+def an_object_with_an_odd_persistent_id(c):
+    """
+    dcpctl: m.pt @ 0x40: object 'o': a persistent id in the pickle names no storage (got 7, expected ('storage', class, key, location, count))
+    """
+    put(c, saved({"o": (Op(op(7) + pickle.BINPERSID),)}))
+
+
+@case("crc_mismatch")
+def a_damaged_pickle(c):
+    """
+    dcpctl: m.pt > data.pkl @ 0x40: the CRC of a record does not match its bytes
+    hint: the bytes were damaged after they were written
+    """
+    made = saved({"w": tensor()}, EIGHT)
+    made["data.pkl"].crc = 1
+    put(c, made)
+
+
+@case("crc_mismatch", "consolidate m.pt out.pt")
+def a_damaged_storage(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: m.pt @ 0x180: tensor 'w': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
+    hint: the bytes were damaged after they were written
+    """
+    made = saved({"w": tensor()}, EIGHT)
+    made["data/0"].crc = 1
+    put(c, made)
+
+
+@case("crc_mismatch", "consolidate m.pt out.pt")
+def a_damaged_storage_that_views_share(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: m.pt @ 0x200: tensor 'v': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
+    hint: the bytes were damaged after they were written
+    """
+    made = saved({"v": rebuild(storage(count=2), (1,)), "w": rebuild(storage(count=2), (1,), offset=1)}, EIGHT)
+    made["data/0"].crc = 1
+    put(c, made)
+
+
+@case("crc_mismatch", "consolidate m.pt out.pt")
+def a_damaged_storage_of_an_object(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: m.pt @ 0x180: object 'o': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
+    hint: the bytes were damaged after they were written
+    """
+    made = saved({"o": (tensor(),)}, EIGHT)
+    made["data/0"].crc = 1
+    put(c, made)
+
+
+@case("zip_no_end")
+def a_file_that_was_cut(c):
+    """
+    dcpctl: m.pt: is not a zip archive: it has no end record
+    hint: the file was cut short: restore it from the writer's copy
+    """
+    put(c, saved({"w": tensor()}, EIGHT).bytes()[:-30])
+
+
+@case("item_compressed")
+def a_compressed_storage(c):
+    """
+    dcpctl: m.pt > data/0 @ 0x146: a record of the item is compressed, which torch.save never does
+    """
+    made = saved({"w": tensor()}, EIGHT)
+    made["data/0"].method = 8
+    made["data/0"].local = {"method": 8}
+    put(c, made)
+
+
+@case("not_checkpoint")
+def a_torchscript_archive(c):
+    """
+    dcpctl: m.pt: is not a checkpoint (got a TorchScript archive, expected a torch.save file)
+    hint: save its state dict: torch.save(torch.jit.load(FILE).state_dict(), NEW)
+    """
+    made = saved({})
+    made.records.append(Record("constants.pkl", b"x"))
+    put(c, made)
+
+
+@case("not_checkpoint")
+def a_zip_of_something_else(c):
+    """
+    dcpctl: m.pt: is not a checkpoint (got a zip archive without data.pkl, expected a torch.save file)
+    """
+    made = saved({})
+    made.records = [Record("readme.txt", b"x")]
+    put(c, made)
+
+
+@case("not_checkpoint")
+def an_npz_file(c):
+    """
+    dcpctl: m.pt: is not a checkpoint (got a zip archive that is no torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    """
+    made = saved({})
+    made.records = [Record("weight.npy", b"x")]
+    data = made.bytes().replace(b"archive/weight.npy", b"weight.npy")
+    put(c, data)
+
+
+@case("not_checkpoint")
+def a_bare_pickle(c):
+    """
+    dcpctl: m.pt: is not a checkpoint (got a pickle, not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    """
+    put(c, dump({"w": 1}))
+
+
+@case("output_in_source", "consolidate m.pt m.pt --force", exit=2)
+def the_source_as_output(c):
+    """
+    dcpctl: m.pt: the output would replace the source checkpoint
+    hint: give another name
+    """
+    put(c, saved({"w": tensor()}, EIGHT))
+
+
+@case(None, "consolidate m.pt out.pt --quiet", exit=0, creates=["out.pt"])
+def globals_that_nobody_knows(c):
+    put(c, saved({"o": new("evil.Thing", {"x": (1,)}), "f": glob("os.system"), "w": tensor()}, EIGHT))
