@@ -8,6 +8,9 @@ namespace dcp::cmd {
 void add_inspect(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_consolidate(CLI::App& app, Context& context);
+void add_reshard(CLI::App& app, Context& context);
+void add_convert(CLI::App& app, Context& context);
+void add_cast(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
 void add_help(CLI::App& app, Context& context);
 void add_man(CLI::App& app, Context& context);

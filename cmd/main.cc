@@ -46,6 +46,9 @@ int run(int argc, char** argv) {
   add_inspect(app, context);
   add_verify(app, context);
   add_consolidate(app, context);
+  add_reshard(app, context);
+  add_cast(app, context);
+  add_convert(app, context);
   add_bench(app, context);
   add_help(app, context);
   add_man(app, context);

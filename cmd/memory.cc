@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/workers.h"
 #include "context.h"
+#include "exec/execute.h"
 
 namespace dcp::cmd {
 
@@ -13,7 +14,7 @@ unsigned wanted_workers(unsigned threads) { return threads > 0 ? threads : defau
 uint64_t memory_left(uint64_t cap) { return std::max(cap - std::min(cap, peak_rss_bytes()), 8 * kMiB); }
 
 unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, const WorkerNeeds& needs, uint64_t& planned) {
-  const uint64_t held = peak_rss_bytes() + (plan.checks.size() + plan.regions.size() + plan.records.size() + plan.files.size()) * 16;
+  const uint64_t held = peak_rss_bytes() + execute_bytes(plan) + plan.files.size() * 16;
   const uint64_t each = std::max(plan.worker_bytes, needs.least_bytes);
   planned = held + each;
   if (held + each > cap) {

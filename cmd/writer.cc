@@ -72,7 +72,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   const Parts parts = check_selected(catalog, report.selection, form);
 
   DataFiles files(context.io, catalog, flags.source.links());
-  const ResolveOptions reading{.workers = wanted_workers(flags.threads), .limits = {}, .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(flags.threads), .blobs = form.blob_use, .limits = {}, .memory_bytes = memory_left(cap)};
   const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
   if (!flags.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
   const Plan plan = make_plan(catalog, resolved, report.selection);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/resolve.h"
 #include "context.h"
 #include "dtype_flags.h"
 #include "expect.h"
@@ -32,6 +33,7 @@ void add_writer_writing(CLI::App& command, WriterFlags& flags);
 struct OutputForm {
   bool folder = false;
   bool blobs = true;  // holds byte items; else they are not looked at
+  BlobUse blob_use = BlobUse::kPickles;
 };
 using MakePlan = std::function<Plan(const Catalog&, const Resolved&, const Selection&)>;
 

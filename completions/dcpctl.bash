@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate bench help man completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert bench help man completions' ;;
     'bench') echo 'io' ;;
   esac
 }
@@ -23,6 +23,15 @@ _dcpctl_options() {
     'consolidate')
       options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
+    'reshard')
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size -j --threads --max-memory --color --report --progress' ;;
+    'cast')
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow -j --threads --max-memory --color --report --progress' ;;
+    'convert')
+      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -64,6 +73,34 @@ _dcpctl_value() {
     'consolidate --progress') list='auto bar plain json none' ;;
     'consolidate 0') kind=file ;;
     'consolidate 1') kind=file ;;
+    'reshard --rename-map') kind=file ;;
+    'reshard --expect') kind=file ;;
+    'reshard --dtype-scope') list='model all' ;;
+    'reshard --fp8-overflow') list='saturate nan' ;;
+    'reshard --color') list='auto always never' ;;
+    'reshard --report') kind=file ;;
+    'reshard --progress') list='auto bar plain json none' ;;
+    'reshard 0') kind=file ;;
+    'reshard 1') kind=file ;;
+    'cast --rename-map') kind=file ;;
+    'cast --expect') kind=file ;;
+    'cast --dtype-scope') list='model all' ;;
+    'cast --fp8-overflow') list='saturate nan' ;;
+    'cast --color') list='auto always never' ;;
+    'cast --report') kind=file ;;
+    'cast --progress') list='auto bar plain json none' ;;
+    'cast 0') kind=file ;;
+    'cast 1') kind=file ;;
+    'convert --rename-map') kind=file ;;
+    'convert --expect') kind=file ;;
+    'convert --dtype-scope') list='model all' ;;
+    'convert --fp8-overflow') list='saturate nan' ;;
+    'convert --assets') kind=folder ;;
+    'convert --color') list='auto always never' ;;
+    'convert --report') kind=file ;;
+    'convert --progress') list='auto bar plain json none' ;;
+    'convert 0') kind=file ;;
+    'convert 1') kind=file ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
     'bench io --color') list='auto always never' ;;
     'bench io 0') kind=file ;;

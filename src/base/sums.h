@@ -27,13 +27,15 @@ Problem crc_problem(Place place, uint64_t bytes, uint32_t got, uint32_t expected
 
 inline uint32_t crc32(Bytes bytes) { return crc32_finish(crc32_raw(bytes), bytes.size()); }
 
-// The sum of one run of `total` bytes, `W` its register. add() from any thread; value() and added() when the adders are done.
+// The sum of one run of `total` bytes, `W` its register. add() from any thread; value() and added() when the adders are done: whoever got
+// the total from add() is the last of them.
 template <class W, W (*kShift)(W, uint64_t), W (*kFinish)(W, uint64_t)>
 class CrcSum {
  public:
-  void add(W raw, uint64_t bytes, uint64_t bytes_after) {
+  // Returns the bytes added so far.
+  uint64_t add(W raw, uint64_t bytes, uint64_t bytes_after) {
     raw_.fetch_xor(kShift(raw, bytes_after), std::memory_order_relaxed);
-    added_.fetch_add(bytes, std::memory_order_relaxed);
+    return added_.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
   }
   uint64_t added() const { return added_.load(std::memory_order_relaxed); }
   W value(uint64_t total_bytes) const { return kFinish(raw_.load(std::memory_order_relaxed), total_bytes); }

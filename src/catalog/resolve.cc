@@ -284,7 +284,8 @@ class Resolver {
   }
 
   void blob(ItemSource& source, ItemId item, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
-    ResolvedBlob b{.item = read_blob_item(source, place, options_.limits), .decoded = {}};
+    ResolvedBlob b;
+    b.item = options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : read_blob_item(source, place, options_.limits);
     hold(b.item.pickle.capacity(), place);
     for (BlobItem::Storage& s : b.item.storages) s.payload += base;
     b.decoded = std::move(decoded);

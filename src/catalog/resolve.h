@@ -37,11 +37,15 @@ struct Resolved {
   uint64_t memory_bytes() const;
 };
 
+// What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole.
+enum class BlobUse : uint8_t { kPickles, kWhole };
+
 struct ResolveOptions {
   unsigned workers = 1;
   // kCollect: a fault of an item becomes a finding, items outside their files are passed over, empty chunks and the copies of other ranks
   // are looked at too. The CRC of small records is compared, all others are listed. Byte items are not kept but for the decoded ones.
   Faults faults = Faults::kThrow;
+  BlobUse blobs = BlobUse::kPickles;
   Limits limits;
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap
 };

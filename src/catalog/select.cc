@@ -19,7 +19,7 @@ constexpr std::string_view kModelRoots[] = {"model", "state_dict", "module"};
 
 bool matches(const KeyRule& rule, const std::string& key) {
   if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
-  return fnmatch(rule.text.c_str(), key.c_str(), 0) == 0;
+  return glob_matches(rule.text, key);
 }
 
 bool kept_by(const std::vector<KeyRule>& rules, const std::string& key) {
@@ -137,6 +137,8 @@ bool is_non_model(std::span<const PathPart> path, bool has_planner_data) {
   }
   return false;
 }
+
+bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }
 
 std::string_view source_key(const Catalog& c, const Entry& e) {
   return e.is_blob() ? c.key(c.blobs[e.blob()]) : c.key(c.tensors[e.tensor()]);

@@ -91,6 +91,9 @@ std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);
 
+// Shell patterns: * and ? match any character, dots too.
+bool glob_matches(const std::string& glob, std::string_view key);
+
 // Whether a key is state that is not model: a component of its path is one of a closed list, or one of them with a number (Lightning's
 // optimizer_0), with none named `model` above it.
 bool is_non_model(std::span<const PathPart> path, bool has_planner_data);

@@ -10,17 +10,6 @@
 namespace dcp {
 namespace {
 
-std::vector<int64_t> longest_chunks(const Plan& plan, const Catalog& catalog) {
-  std::vector<int64_t> longest;
-  for (const PlanTensor& p : plan.tensors) {
-    const Tensor& t = catalog.tensors[p.id];
-    int64_t most = 0;
-    for (uint32_t c = 0; t.rank > 0 && c < t.chunk_count; ++c) most = std::max(most, catalog.box(t, c).sizes[0]);
-    longest.push_back(most);
-  }
-  return longest;
-}
-
 void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint32_t>& crcs, Sink& sink, Progress& progress) {
   file.archive->emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
     sink.write(index, offset, bytes);
@@ -28,13 +17,30 @@ void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint3
   });
 }
 
+void write_generated(const Plan& plan, uint32_t index, Sink& sink, Progress& progress) {
+  uint64_t at = 0;
+  plan.files[index].generator(plan, [&](std::string_view block) {
+    sink.write(index, at, as_bytes(block));
+    progress.bytes_written.fetch_add(block.size(), std::memory_order_relaxed);
+    at += block.size();
+  });
+  if (at != plan.files[index].bytes)
+    fail(ProblemId::internal, {.path = plan.files[index].name}, std::to_string(at) + " bytes generated", std::to_string(plan.files[index].bytes));
+}
+
 }  // namespace
+
+uint64_t execute_bytes(const Plan& plan) {
+  constexpr uint64_t kOfTensor = 64;  // Reach of 2 to 4 dims
+  return RunSums::bytes(plan) + plan.tensors.size() * kOfTensor;
+}
 
 ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
                       const ExecuteOptions& options, Progress& progress, const StopFlag& stop) {
   RunSums sums(plan, catalog);
   RunLosses losses(plan);
-  RunContext run{plan, catalog, resolved, files, sink, sums, losses, progress, {.fp8_overflow = options.fp8_overflow}, longest_chunks(plan, catalog)};
+  const Reach reach(plan, catalog);
+  RunContext run{plan, catalog, resolved, files, sink, sums, losses, progress, {.fp8_overflow = options.fp8_overflow}, reach};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -59,9 +65,12 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   report.records_without_crc = compared.without_crc;
   report.damage.insert(report.damage.end(), std::make_move_iterator(compared.damage.begin()), std::make_move_iterator(compared.damage.end()));
   for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
-  if (report.damage.empty())
-    for (uint32_t f = 0; f < plan.files.size(); ++f)
+  if (report.damage.empty()) {
+    for (uint32_t f = 0; f < plan.files.size(); ++f) {
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
+      if (plan.files[f].generator) write_generated(plan, f, sink, progress);
+    }
+  }
   report.losses = losses.list(catalog, options.fp8_overflow);
   report.bytes_read = progress.bytes_read;
   report.bytes_written = progress.bytes_written;

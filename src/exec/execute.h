@@ -38,6 +38,9 @@ struct ExecuteReport {
   std::vector<TensorLosses> losses;
 };
 
+// What execute() will hold beside the plan and the workers' buffers.
+uint64_t execute_bytes(const Plan& plan);
+
 // The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.
 ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
                       const ExecuteOptions& options, Progress& progress, const StopFlag& stop);

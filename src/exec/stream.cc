@@ -9,69 +9,67 @@
 namespace dcp {
 namespace {
 
-// Runs of a chunk that are contiguous in the chunk (row-major) and in the tensor: `elements` each, the next at the next index of the
-// outer dims.
-class Runs {
+// A chunk's elements in row-major order, cut into boxes of the tensor that are runs of the chunk: some dims fixed, one ranged, the rest full.
+class Bands {
  public:
-  Runs(Dims tensor, BoxView chunk) : tensor_(tensor), chunk_(chunk), outer_(tensor.size()) {
-    while (outer_ > 0) {
-      --outer_;
-      elements_ *= static_cast<uint64_t>(chunk.sizes[outer_]);
-      if (chunk.sizes[outer_] != tensor[outer_]) break;
-    }
+  Bands(BoxView chunk, uint64_t most_elements) : chunk_(chunk), dim_(chunk.sizes.size()) {
+    while (dim_ > 0 && row_ * static_cast<uint64_t>(chunk.sizes[dim_ - 1]) <= most_elements) row_ *= static_cast<uint64_t>(chunk.sizes[--dim_]);
+    step_ = std::max<uint64_t>(most_elements / row_, 1);
   }
-  uint64_t elements() const { return elements_; }
-  // Position in the tensor, in elements, of the first element of run `n`.
-  uint64_t start(uint64_t n) const {
-    uint64_t at = 0, stride = 1;
-    for (size_t d = tensor_.size(); d-- > 0;) {
-      int64_t index = chunk_.offsets[d];
-      if (d < outer_) {
-        index += static_cast<int64_t>(n % static_cast<uint64_t>(chunk_.sizes[d]));
-        n /= static_cast<uint64_t>(chunk_.sizes[d]);
-      }
-      at += static_cast<uint64_t>(index) * stride;
-      stride *= static_cast<uint64_t>(tensor_[d]);
+  // The box that begins with element `done`. Returns its elements.
+  uint64_t at(uint64_t done, Numbers& offsets, Numbers& sizes) const {
+    std::ranges::copy(chunk_.offsets, offsets.begin());
+    std::ranges::copy(chunk_.sizes, sizes.begin());
+    if (dim_ == 0) return row_;
+    uint64_t index = done / row_;
+    for (size_t d = dim_; d-- > 0;) {
+      const auto n = static_cast<uint64_t>(chunk_.sizes[d]);
+      offsets[d] += static_cast<int64_t>(index % n);
+      sizes[d] = d + 1 == dim_ ? static_cast<int64_t>(std::min(step_, n - index % n)) : 1;
+      index /= n;
     }
-    return at;
+    return row_ * static_cast<uint64_t>(sizes[dim_ - 1]);
   }
 
  private:
-  Dims tensor_;
   BoxView chunk_;
-  size_t outer_;
-  uint64_t elements_ = 1;
+  size_t dim_;         // dims from here on are full
+  uint64_t row_ = 1;   // elements of them
+  uint64_t step_ = 1;  // indices of the dim before
 };
 
 }  // namespace
 
-// The only region of a streamed tensor is the whole of it (plan: layouts). `done` counts elements already written.
-void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
-  const Tensor& t = run_.catalog.tensors[tensor.id];
+// `done` counts elements already placed.
+void Worker::stream(uint32_t tensor, uint32_t chunk) {
+  const Tensor& t = run_.catalog.tensors[run_.plan.tensors[tensor].id];
   const BoxView box = run_.catalog.box(t, chunk);
   const uint64_t total = volume(box.sizes);
   if (total == 0) return;
   const ItemId item = run_.catalog.item_of(t, chunk);
   const ItemInfo& info = run_.resolved.items[item];
-  const Region& region = run_.plan.regions[tensor.first_region];
-  const uint64_t stored = bytes_of(info.dtype), element = bytes_of(region.dtype);
-  // In none of its three dtypes does a block take more than a pass (plan: units).
-  const uint64_t block_elements = kPassBytes / std::max({stored, bytes_of(t.dtype), element});
-  const Runs runs(run_.catalog.dims(t), box);
-  const uint64_t region_bytes = run_.catalog.elements(t) * element;
-  uint64_t done = 0;
+  const uint64_t stored = bytes_of(info.dtype), element = bytes_of(t.dtype);
+  const Bands bands(box, kPassBytes / element);
+  Numbers offsets, sizes;
+  Assembly band{.box = {}, .dtype = t.dtype, .bytes = {}};
+  uint64_t done = 0, filled = 0;  // of the band: bytes
 
-  const auto deliver = [&](MutableBytes in_source, uint64_t count) {
-    Bytes elements = cast_elements(tensor, finish_elements(info, in_source, count, t.dtype), count, t.dtype);
+  const auto deliver = [&](Bytes elements) {
     while (!elements.empty()) {
-      const uint64_t in_run = done % runs.elements();
-      const uint64_t bytes = std::min<uint64_t>(elements.size(), (runs.elements() - in_run) * element);
-      const uint64_t at = (runs.start(done / runs.elements()) + in_run) * element;
-      if (run_.sums.wants_region(tensor.first_region))
-        run_.sums.add_region(tensor.first_region, crc32_raw(elements.first(bytes)), bytes, region_bytes - at - bytes);
-      write(region.file, region.file_offset + at, elements.first(bytes));
+      if (filled == 0) {
+        band.bytes = assembled_.first(bands.at(done, offsets, sizes) * element);
+        band.box = {Dims(offsets.data(), t.rank), Dims(sizes.data(), t.rank)};
+        band.strides = row_major(band.box.sizes);
+      }
+      const uint64_t bytes = std::min<uint64_t>(elements.size(), band.bytes.size() - filled);
+      std::ranges::copy(elements.first(bytes), band.bytes.begin() + static_cast<int64_t>(filled));
       elements = elements.subspan(bytes);
+      filled += bytes;
       done += bytes / element;
+      if (filled < band.bytes.size()) continue;
+      band.bytes = cast_elements(tensor, band.bytes, filled / element, t.dtype);
+      scatter(tensor, band);
+      filled = 0;
     }
   };
 
@@ -80,11 +78,11 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
   const uint64_t first = info.record - (run_.catalog.items[item].transforms == 0 ? run_.catalog.items[item].offset : 0);
   const uint64_t last = add_or_fail(first, info.record_bytes, {});
   const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
-  const MutableBytes record = source_.first(whole ? info.record_bytes : block_elements * stored);
+  const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
   uint64_t position = 0, held = 0, seen = 0;
   const auto flush = [&] {
     const uint64_t elements = std::min(held / stored, total - done);
-    deliver(record.first(elements * stored), elements);
+    deliver(finish_elements(info, record.first(elements * stored), elements, t.dtype));
     std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
@@ -109,15 +107,12 @@ void Worker::stream(const PlanTensor& tensor, uint32_t chunk) {
     fail(ProblemId::zstd_truncated, place, std::to_string(position) + " bytes", std::to_string(last) + " or more");
   if (!whole) return flush();
   const int64_t* strides = run_.resolved.strides.data() + info.strides_at;
-  const MutableBytes dense = packed_.first(total * stored);
+  const MutableBytes dense = dense_.first(total * stored);  // scatter() uses the other buffers while this is delivered
   std::vector<int64_t> to(t.rank);
   int64_t stride = 1;
   for (size_t d = t.rank; d-- > 0; stride *= box.sizes[d]) to[d] = stride;
   copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes, static_cast<unsigned>(stored));
-  for (uint64_t at = 0; at < total; at += block_elements) {
-    const uint64_t count = std::min(block_elements, total - at);
-    deliver(dense.subspan(at * stored, count * stored), count);
-  }
+  deliver(finish_elements(info, dense, total, t.dtype));
 }
 
 void Worker::check_stream(const Group& g) {

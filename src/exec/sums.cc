@@ -43,12 +43,26 @@ Compared RunSums::compare(const Catalog& catalog, const Resolved& resolved, Faul
       compare_record(catalog, items_[item], {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true}, faults, out);
     }
   }
-  for (size_t i = 0; i < plan_.copies.size(); ++i) {
-    const CopyRange& c = plan_.copies[i];
-    compare_record(catalog, copies_[i], {.offset = c.source_offset, .bytes = c.bytes, .item = c.item, .crc = c.crc, .has_crc = c.has_crc}, faults, out);
+  for (const CopyRange& c : plan_.copies) {
+    for (uint32_t n = c.first_check; n < c.first_check + c.check_count; ++n) {
+      const CopyCheck& check = plan_.copy_checks[n];
+      compare_record(catalog, copy_checks_[n], {.offset = c.source_offset + check.at, .bytes = check.bytes, .item = c.item, .crc = check.crc, .has_crc = check.has_crc}, faults, out);
+    }
   }
   for (size_t i = 0; i < plan_.records.size(); ++i) compare_record(catalog, records_[i], plan_.records[i], faults, out);
+  if (faults == Faults::kThrow) need_items_complete(catalog);
   return out;
+}
+
+void RunSums::need_items_complete(const Catalog& catalog) const {
+  for (size_t r = 0; r < plan_.regions.size(); ++r) {
+    const Region& region = plan_.regions[r];
+    if (!region.is_item()) continue;
+    const Tensor& t = catalog.tensors[plan_.tensors[region.tensor].id];
+    const uint64_t bytes = volume({plan_.numbers.data() + region.box_at + t.rank, t.rank}) * bytes_of(region.dtype);
+    if (regions_[r].added() != bytes)
+      fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, std::to_string(regions_[r].added()) + " bytes summed", std::to_string(bytes));
+  }
 }
 
 std::vector<uint32_t> RunSums::archive_crcs(const Catalog& catalog, const OutputFile& file) const {
@@ -59,7 +73,12 @@ std::vector<uint32_t> RunSums::archive_crcs(const Catalog& catalog, const Output
     const uint64_t bytes = file.archive->payload_bytes(record);
     switch (p.kind) {
       case ArchivePayload::Kind::kLiteral: crcs.push_back(crc32(as_bytes(plan_.literals[p.index].bytes))); break;
-      case ArchivePayload::Kind::kCopy: crcs.push_back(copies_[p.index].value(bytes)); break;
+      case ArchivePayload::Kind::kCopy:
+        if (copies_[p.index].added() != bytes)
+          fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key_of_item(plan_.copies[p.index].item))},
+               std::to_string(copies_[p.index].added()) + " bytes summed", std::to_string(bytes));
+        crcs.push_back(copies_[p.index].value(bytes));
+        break;
       case ArchivePayload::Kind::kRegion: {
         const Region& r = plan_.regions[p.index];
         if (regions_[p.index].added() != bytes)

@@ -23,14 +23,26 @@ struct Compared {
 class RunSums {
  public:
   RunSums(const Plan& plan, const Catalog& catalog)
-      : plan_(plan), items_(catalog.items.size()), regions_(plan.regions.size()), copies_(plan.copies.size()), records_(plan.records.size()) {}
+      : plan_(plan),
+        items_(catalog.items.size()),
+        regions_(plan.regions.size()),
+        copies_(plan.copies.size()),
+        copy_checks_(plan.copy_checks.size()),
+        records_(plan.records.size()) {}
+  // What this takes for a plan.
+  static uint64_t bytes(const Plan& plan) {
+    return (plan.checks.size() + plan.regions.size() + plan.copies.size() + plan.copy_checks.size() + plan.records.size()) * sizeof(Crc32Sum);
+  }
 
   bool wants_item(ItemId item) const { return plan_.checks[item] == CrcCheck::kFromUnits; }
-  bool wants_region(uint32_t region) const { return plan_.files[plan_.regions[region].file].archive.has_value(); }
+  bool wants_region(uint32_t region) const { return plan_.regions[region].is_item() || plan_.files[plan_.regions[region].file].archive; }
+  bool wants_copy(uint32_t copy) const { return plan_.files[plan_.copies[copy].file].archive.has_value(); }
   void add_item(ItemId item, uint32_t raw, uint64_t bytes, uint64_t after) { items_[item].add(raw, bytes, after); }
-  void add_region(uint32_t region, uint32_t raw, uint64_t bytes, uint64_t after) { regions_[region].add(raw, bytes, after); }
+  // Returns the bytes added to the region so far.
+  uint64_t add_region(uint32_t region, uint32_t raw, uint64_t bytes, uint64_t after) { return regions_[region].add(raw, bytes, after); }
+  uint32_t region_crc(uint32_t region, uint64_t total_bytes) const { return regions_[region].value(total_bytes); }
   void add_copy(uint32_t copy, uint32_t raw, uint64_t bytes, uint64_t after) { copies_[copy].add(raw, bytes, after); }
-
+  void add_copy_check(uint32_t check, uint32_t raw, uint64_t bytes, uint64_t after) { copy_checks_[check].add(raw, bytes, after); }
   void add_record(uint32_t record, uint32_t raw, uint64_t bytes, uint64_t after) { records_[record].add(raw, bytes, after); }
 
   // kThrow: fails with `internal` if a sum is not complete: a planner that loses a byte must not pass for a good checkpoint. kCollect:
@@ -40,10 +52,12 @@ class RunSums {
   std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;
 
  private:
+  void need_items_complete(const Catalog& catalog) const;
   const Plan& plan_;
   std::vector<Crc32Sum> items_;
   std::vector<Crc32Sum> regions_;
   std::vector<Crc32Sum> copies_;
+  std::vector<Crc32Sum> copy_checks_;
   std::vector<Crc32Sum> records_;
 };
 

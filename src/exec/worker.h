@@ -10,8 +10,21 @@
 #include "catalog/data_files.h"
 #include "exec/execute.h"
 #include "exec/sums.h"
+#include "format/torch_item_write.h"
 
 namespace dcp {
+
+// Largest extents of a tensor's chunks and regions on each dim, for finding those that a unit crosses.
+class Reach {
+ public:
+  Reach(const Plan& plan, const Catalog& catalog);
+  const int64_t* chunks(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor]; }
+  const int64_t* regions(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor] + (at_[plan_tensor + 1] - at_[plan_tensor]) / 2; }
+
+ private:
+  std::vector<uint64_t> at_;
+  std::vector<int64_t> extents_;
+};
 
 // Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
 struct RunContext {
@@ -23,18 +36,28 @@ struct RunContext {
   RunSums& sums;
   RunLosses& losses;
   Progress& progress;
-  ConvertOptions cast;                 // of values that leave the metadata's dtype
-  std::vector<int64_t> longest_chunk;  // by PlanTensor: largest extent of a chunk on dim 0
+  ConvertOptions cast;  // of values that leave the metadata's dtype
+  const Reach& reach;
 };
 
 // Most dims a tensor can have (Limits::tensor_rank).
 inline constexpr size_t kMaxRank = 64;
+using Numbers = std::array<int64_t, kMaxRank>;
+
+// Strides, in elements, of a dense box with the last dim fastest.
+Numbers row_major(Dims sizes);
+// Counts through the first `count` of `sizes`, last fastest; false after the last.
+bool next_index(Numbers& index, const Numbers& sizes, size_t count);
 
 class Worker {
  public:
   explicit Worker(RunContext& run) : run_(run) {}
   void unit(uint64_t ordinal);
-  uint64_t buffer_bytes() const { return assembled_.bytes() + source_.bytes() + converted_.bytes() + packed_.bytes(); }
+  uint64_t buffer_bytes() const {
+    uint64_t bytes = 0;
+    for (const Buffer* b : {&assembled_, &source_, &converted_, &cast_, &packed_, &dense_, &item_, &gathered_}) bytes += b->bytes();
+    return bytes;
+  }
 
  private:
   // Grows and never shrinks; not zeroed.
@@ -49,7 +72,6 @@ class Worker {
   };
   // The box of one tensor, row-major: in the metadata's dtype while pieces are placed into it, then in the output's.
   struct Assembly {
-    const PlanTensor* tensor = nullptr;
     BoxView box;
     DType dtype{};
     std::array<int64_t, kMaxRank> strides{};
@@ -70,25 +92,55 @@ class Worker {
     bool dense_to = false;                         // a span is one run on both sides
   };
 
-  void box(const PlanTensor& tensor, BoxView box);
-  void place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView part);
-  void place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to);
-  void write_region(const Assembly& a, uint32_t region, BoxView part);
-  void stream(const PlanTensor& tensor, uint32_t chunk);
+  // Output of a batch while it is made: what lies together in a file is written at once.
+  struct Gather {
+    struct Run {
+      uint32_t file = 0;
+      uint64_t file_offset = 0;
+      uint64_t at = 0;  // in `bytes`
+      uint64_t bytes = 0;
+    };
+    bool on = false;
+    uint32_t first_region = 0;
+    std::vector<uint64_t> at;     // by region from the first on: position in `bytes`
+    std::vector<uint32_t> order;  // the same regions by place
+    std::vector<Run> runs;
+    MutableBytes bytes;           // of gathered_
+  };
+
+  // --- worker.cc: one kind of unit each
+  void batch(const Group& group);
+  void box(uint32_t tensor, BoxView box);
+  void stream(uint32_t tensor, uint32_t chunk);  // stream.cc
   void copy(uint32_t index, uint64_t block);
   void check(const Group& group, uint64_t block);
-  void check_stream(const Group& group);
+  void check_stream(const Group& group);  // stream.cc
   void add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data);
+
+  // --- worker_read.cc: from source chunks into the box
+  void place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView part);
+  void place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to);
+
+  // --- worker_write.cc: from the box to output regions
+  void scatter(uint32_t tensor, const Assembly& a);
+  void write_part(const Assembly& a, uint32_t region, BoxView part);
+  void write_whole(const Assembly& a, uint32_t region);
+  void write_frame(uint32_t region);
+  void write_empty(uint32_t tensor);  // items of regions without elements, which no unit crosses
+  void begin_gather(const Group& group);
+  void end_gather();
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);
   // Brings `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
   MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);
   // From the metadata's dtype to the output's, with what gets lost added to the tensor's losses. Returns them, in `bytes` or in cast_.
-  MutableBytes cast_elements(const PlanTensor& tensor, MutableBytes bytes, uint64_t elements, DType from);
+  MutableBytes cast_elements(uint32_t tensor, MutableBytes bytes, uint64_t elements, DType from);
 
   RunContext& run_;
-  Buffer assembled_, source_, converted_, cast_, packed_;
+  Buffer assembled_, source_, converted_, cast_, packed_, dense_, item_, gathered_;
+  Gather gather_;
+  TensorItemFrames frames_;
   std::vector<int64_t> offsets_, sizes_;
 };
 

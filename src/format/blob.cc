@@ -43,4 +43,21 @@ BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t p
   return blob;
 }
 
+BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits) {
+  BlobItem blob{.pickle = {}, .pickle_place = place, .storages = {}};
+  ZipDirectory directory;
+  try {
+    directory = read_zip_directory(item, place, limits);
+  } catch (const Error& e) {
+    if (e.problem().id == ProblemId::zip_no_end) return blob;
+    throw;
+  }
+  for (const ZipRecord& record : directory.records) {
+    // The CRC of a compressed record is of other bytes than those that lie there.
+    blob.storages.push_back({.key = record.name, .payload = payload_of(item, directory, record, place), .bytes = record.size, .crc = record.crc,
+                             .has_crc = has_crc(record) && !record.compressed});
+  }
+  return blob;
+}
+
 }  // namespace dcp

@@ -34,4 +34,7 @@ BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limi
 // The same for an archive whose directory is read, with a pickle of at most `pickle_bytes`.
 BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Place& place);
 
+// Of an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are no archive.
+BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits);
+
 }  // namespace dcp

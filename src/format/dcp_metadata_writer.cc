@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -22,20 +23,82 @@ struct Shared {
   uint64_t slot = kNoSlot;
 };
 
-class MetadataWriter {
- public:
-  MetadataWriter(const MetadataContent& content, const std::function<void(std::string_view)>& sink)
-      : content_(content), sink_(sink), file_slots_(content.files.size(), kNoSlot), out_(text_, PickleProtocol::k4) {}
+}  // namespace
 
-  void run() {
+class DcpMetadataStream::Writer {
+ public:
+  explicit Writer(Sink sink) : sink_(std::move(sink)), out_(text_, PickleProtocol::k4) {
     out_.begin();
     open(metadata_class_);
     out_.text("state_dict_metadata");
-    write_state_dict();
+    begin(entries_, Op::EMPTY_DICT);
+  }
+
+  void tensor(std::string_view name, std::string_view dtype_name, bool requires_grad, std::span<const int64_t> dims) {
+    new_key(name);
+    open(tensor_class_);
+    write(properties_);
+    write_properties(dtype_name, requires_grad);
+    write(size_);
+    write_size(dims);
+    write(chunks_);
+    begin(inner_, Op::EMPTY_LIST);
+    in_tensor_ = true;
+  }
+
+  void chunk(std::span<const int64_t> offsets, std::span<const int64_t> sizes) {
+    next(inner_, Op::APPENDS);
+    open(chunk_class_);
+    write(offsets_);
+    write_size(offsets);
+    write(sizes_);
+    write_size(sizes);
+    close();
+  }
+
+  void blob(std::string_view name) {
+    new_key(name);
+    write(blob_class_);
+    out_.op(Op::EMPTY_TUPLE);
+    out_.op(Op::NEWOBJ);
+  }
+
+  void planner_data(bool there_is) {
+    end_tensor();
+    end(entries_, Op::SETITEMS);
     out_.text("planner_data");
-    write_planner_data();
+    has_planner_data_ = there_is;
+    if (there_is) begin(entries_, Op::EMPTY_DICT);
+    else out_.op(Op::NONE);
+  }
+
+  void path(uint32_t number, std::string_view name, std::span<const MetadataContent::PathElement> path) {
+    next(entries_, Op::SETITEMS);
+    write_key(number, name);
+    if (path.size() > 3) out_.op(Op::MARK);
+    for (const MetadataContent::PathElement& element : path) {
+      if (element.position >= 0) out_.integer(element.position);
+      else if (element.name == name) write_key(number, name);
+      else out_.text(element.name);
+    }
+    if (path.size() > 3) out_.op(Op::TUPLE);
+    else out_.tuple(path.size());
+  }
+
+  void storage() {
+    if (has_planner_data_) end(entries_, Op::SETITEMS);
     out_.text("storage_data");
-    write_storage();
+    begin(entries_, Op::EMPTY_DICT);
+  }
+
+  void item(const Item& item) {
+    next(entries_, Op::SETITEMS);
+    write_index(item);
+    write_record(item);
+  }
+
+  void finish() {
+    end(entries_, Op::SETITEMS);
     out_.text("storage_meta");
     out_.op(Op::NONE);
     out_.text("version");
@@ -46,12 +109,6 @@ class MetadataWriter {
   }
 
  private:
-  struct KeyState {
-    uint64_t slot = kNoSlot;
-    const MetadataContent::Tensor* tensor = nullptr;
-    uint64_t next_chunk = 0;  // of `tensor`, for index hints
-  };
-
   // --- pieces
   void write(Shared& s) {
     if (s.slot != kNoSlot) return out_.get(s.slot);
@@ -73,65 +130,71 @@ class MetadataWriter {
     out_.op(Op::SETITEMS);
     out_.op(Op::BUILD);
   }
-  void flush() {
+  // A list or dict in batches: begin(), next() before each entry, end(). `n` counts its entries.
+  void begin(uint64_t& n, Op empty) {
+    out_.op(empty);
+    n = 0;
+  }
+  void next(uint64_t& n, Op add) {
+    if (n % kBatch == 0) {
+      if (n > 0) out_.op(add);
+      out_.op(Op::MARK);
+    }
+    ++n;
     if (text_.size() < kBlock) return;
     sink_(text_);
     text_.clear();
   }
-  // A list or dict of `count` entries, in batches; entry(i) writes one.
-  template <class Fn>
-  void batches(Op empty, Op add, uint64_t count, Fn&& entry) {
-    out_.op(empty);
-    for (uint64_t i = 0; i < count; ++i) {
-      if (i % kBatch == 0) out_.op(Op::MARK);
-      entry(i);
-      if (i % kBatch == kBatch - 1 || i + 1 == count) out_.op(add);
-      flush();
-    }
+  void end(uint64_t n, Op add) {
+    if (n > 0) out_.op(add);
   }
-  void write_tuple(const int64_t* numbers, uint32_t count) {
-    if (count > 3) out_.op(Op::MARK);
-    for (uint32_t i = 0; i < count; ++i) out_.integer(numbers[i]);
-    if (count > 3)
+  void write_size(std::span<const int64_t> numbers) {
+    write(size_class_);
+    if (numbers.size() > 3) out_.op(Op::MARK);
+    for (const int64_t n : numbers) out_.integer(n);
+    if (numbers.size() > 3)
       out_.op(Op::TUPLE);
     else
-      out_.tuple(count);
-  }
-  void write_size(uint64_t at, uint32_t rank) {
-    write(size_class_);
-    write_tuple(content_.ints.data() + at, rank);
+      out_.tuple(numbers.size());
     out_.tuple(1);
     out_.op(Op::REDUCE);
   }
-  KeyState& write_key(std::string_view key) {
-    KeyState& state = keys_[key];
-    if (state.slot == kNoSlot) {
-      out_.text(key);
-      state.slot = out_.put();
-    } else {
-      out_.get(state.slot);
-    }
-    return state;
+  void end_tensor() {
+    if (!std::exchange(in_tensor_, false)) return;
+    end(inner_, Op::APPENDS);
+    close();
   }
+  void new_key(std::string_view name) {
+    end_tensor();
+    next(entries_, Op::SETITEMS);
+    write_key(keys_++, name);
+  }
+  // A text that is numbered by the caller.
+  void write_once(std::vector<uint64_t>& slots, uint32_t number, std::string_view text) {
+    if (number >= slots.size()) slots.resize(number + 1, kNoSlot);
+    if (slots[number] != kNoSlot) return out_.get(slots[number]);
+    out_.text(text);
+    slots[number] = out_.put();
+  }
+  void write_key(uint32_t number, std::string_view name) { write_once(key_slots_, number, name); }
 
-  // --- the three dicts
-  void write_properties(const MetadataContent::Tensor& tensor) {
-    if (!tensor.strided) {
-      Place place;
-      place.tensor = tensor.key;
-      fail(ProblemId::metadata_field, std::move(place), "TensorProperties.layout", "torch.strided");
-    }
+  void write_properties(std::string_view dtype_name, bool requires_grad) {
     write(properties_class_);
     out_.op(Op::EMPTY_TUPLE);
     out_.op(Op::NEWOBJ);
     out_.op(Op::MARK);
-    auto& dtype = dtypes_.try_emplace(tensor.dtype_name, Shared{"torch", tensor.dtype_name}).first->second;
-    write(dtype);
+    const auto known = dtypes_.find(dtype_name);
+    if (known != dtypes_.end()) {
+      out_.get(known->second);
+    } else {
+      out_.global("torch", dtype_name);
+      dtypes_.emplace(dtype_name, out_.put());
+    }
     write(get_layout_);
     write(strided_);
     out_.tuple(1);
     out_.op(Op::REDUCE);
-    out_.boolean(tensor.requires_grad);
+    out_.boolean(requires_grad);
     write(memory_format_);
     out_.integer(0);  // TORCH_CONTIGUOUS_FORMAT: what torch's planner always writes
     out_.tuple(1);
@@ -141,119 +204,46 @@ class MetadataWriter {
     out_.op(Op::BUILD);
   }
 
-  void write_tensor(const MetadataContent::Tensor& tensor) {
-    open(tensor_class_);
-    write(properties_);
-    write_properties(tensor);
-    write(size_);
-    write_size(tensor.dims_at, tensor.rank);
-    write(chunks_);
-    batches(Op::EMPTY_LIST, Op::APPENDS, tensor.chunk_count, [&](uint64_t i) {
-      const MetadataContent::Chunk& chunk = content_.chunks[tensor.first_chunk + i];
-      open(chunk_class_);
-      write(offsets_);
-      write_size(chunk.offsets_at, tensor.rank);
-      write(sizes_);
-      write_size(chunk.sizes_at, tensor.rank);
-      close();
-    });
-    close();
-  }
-
-  void write_state_dict() {
-    batches(Op::EMPTY_DICT, Op::SETITEMS, content_.order.size(), [&](uint64_t i) {
-      const int64_t number = content_.order[i];
-      if (number < 0) {
-        write_key(content_.blobs[static_cast<uint64_t>(~number)]);
-        write(blob_class_);
-        out_.op(Op::EMPTY_TUPLE);
-        out_.op(Op::NEWOBJ);
-        return;
-      }
-      const MetadataContent::Tensor& tensor = content_.tensors[static_cast<uint64_t>(number)];
-      write_key(tensor.key).tensor = &tensor;
-      write_tensor(tensor);
-    });
-  }
-
-  void write_planner_data() {
-    if (!content_.has_planner_data) return out_.op(Op::NONE);
-    batches(Op::EMPTY_DICT, Op::SETITEMS, content_.paths.size(), [&](uint64_t i) {
-      const MetadataContent::Path& path = content_.paths[i];
-      write_key(path.key);
-      if (path.count > 3) out_.op(Op::MARK);
-      for (uint64_t k = path.first; k < path.first + path.count; ++k) {
-        const MetadataContent::PathElement& element = content_.path_elements[k];
-        if (element.position >= 0)
-          out_.integer(element.position);
-        else if (element.name == path.key)
-          write_key(path.key);
-        else
-          out_.text(element.name);
-      }
-      if (path.count > 3)
-        out_.op(Op::TUPLE);
-      else
-        out_.tuple(path.count);
-    });
-  }
-
-  // `index` is a hint: the chunk's position in its tensor where the records come in that order, as they do from torch, else None.
-  void write_index(const MetadataContent::Storage& record) {
+  void write_index(const Item& item) {
     open(index_class_);
     write(fqn_);
-    KeyState& key = write_key(record.key);
+    write_key(item.key_number, item.key);
     write(index_);
-    if (record.has_offset && is_next_chunk(key, record))
-      out_.integer(narrow<int64_t>(key.next_chunk++));
-    else
-      out_.op(Op::NONE);
-    if (record.has_offset) {
+    if (item.index) out_.integer(narrow<int64_t>(*item.index));
+    else out_.op(Op::NONE);
+    if (item.offsets) {
       write(offset_);
-      write_size(record.offsets_at, record.rank);
+      write_size(*item.offsets);
     }
     close();
   }
-  bool is_next_chunk(const KeyState& key, const MetadataContent::Storage& record) const {
-    if (key.tensor == nullptr || key.next_chunk == key.tensor->chunk_count || record.rank != key.tensor->rank) return false;
-    const int64_t* offsets = content_.ints.data() + content_.chunks[key.tensor->first_chunk + key.next_chunk].offsets_at;
-    return std::equal(offsets, offsets + record.rank, content_.ints.data() + record.offsets_at);
-  }
 
-  void write_record(const MetadataContent::Storage& record) {
+  void write_record(const Item& item) {
     open(info_class_);
     write(relative_path_);
-    uint64_t& slot = file_slots_[record.file];
-    if (slot == kNoSlot) {
-      out_.text(content_.files[record.file]);
-      slot = out_.put();
-    } else {
-      out_.get(slot);
-    }
+    write_once(file_slots_, item.file_number, item.file);
     write(offset_);
-    out_.integer(narrow<int64_t>(record.offset));
+    out_.integer(narrow<int64_t>(item.offset));
     write(length_);
-    out_.integer(narrow<int64_t>(record.length));
-    if (record.transforms != 0) {
+    out_.integer(narrow<int64_t>(item.length));
+    if (!item.transforms.empty()) {
       write(transform_descriptors_);
-      const auto& names = content_.transforms[record.transforms];
-      batches(Op::EMPTY_LIST, Op::APPENDS, names.size(), [&](uint64_t i) { out_.text(names[i]); });
+      begin(inner_, Op::EMPTY_LIST);
+      for (const std::string_view t : item.transforms) {
+        next(inner_, Op::APPENDS);
+        out_.text(t);
+      }
+      end(inner_, Op::APPENDS);
     }
     close();
   }
 
-  void write_storage() {
-    batches(Op::EMPTY_DICT, Op::SETITEMS, content_.storage.size(), [&](uint64_t i) {
-      write_index(content_.storage[i]);
-      write_record(content_.storage[i]);
-    });
-  }
-
-  const MetadataContent& content_;
-  const std::function<void(std::string_view)>& sink_;
-  std::vector<uint64_t> file_slots_;
-  std::unordered_map<std::string_view, KeyState> keys_;
-  std::unordered_map<std::string_view, Shared> dtypes_;
+  Sink sink_;
+  std::vector<uint64_t> key_slots_, file_slots_;  // by number
+  std::unordered_map<std::string_view, uint64_t> dtypes_;
+  uint32_t keys_ = 0;
+  uint64_t entries_ = 0, inner_ = 0;
+  bool in_tensor_ = false, has_planner_data_ = false;
   std::string text_;
   PickleWriter out_;
 
@@ -281,10 +271,79 @@ class MetadataWriter {
   Shared transform_descriptors_{"", "transform_descriptors"};
 };
 
+DcpMetadataStream::DcpMetadataStream(Sink sink) : writer_(std::make_unique<Writer>(std::move(sink))) {}
+DcpMetadataStream::~DcpMetadataStream() = default;
+void DcpMetadataStream::tensor(std::string_view key, std::string_view dtype_name, bool requires_grad, std::span<const int64_t> dims) {
+  writer_->tensor(key, dtype_name, requires_grad, dims);
+}
+void DcpMetadataStream::chunk(std::span<const int64_t> offsets, std::span<const int64_t> sizes) { writer_->chunk(offsets, sizes); }
+void DcpMetadataStream::blob(std::string_view key) { writer_->blob(key); }
+void DcpMetadataStream::planner_data(bool there_is) { writer_->planner_data(there_is); }
+void DcpMetadataStream::path(uint32_t number, std::string_view key, std::span<const MetadataContent::PathElement> path) {
+  writer_->path(number, key, path);
+}
+void DcpMetadataStream::storage() { writer_->storage(); }
+void DcpMetadataStream::item(const Item& item) { writer_->item(item); }
+void DcpMetadataStream::finish() { writer_->finish(); }
+
+namespace {
+
+// Index hints of a tensor's records: the chunk's position where the records come in the order of the chunks, as they do from torch.
+struct KeyOfContent {
+  uint32_t number = 0;
+  const MetadataContent::Tensor* tensor = nullptr;
+  uint64_t next_chunk = 0;
+};
+
+bool is_next_chunk(const MetadataContent& content, const KeyOfContent& key, const MetadataContent::Storage& record) {
+  if (key.tensor == nullptr || key.next_chunk == key.tensor->chunk_count || record.rank != key.tensor->rank) return false;
+  const int64_t* offsets = content.ints.data() + content.chunks[key.tensor->first_chunk + key.next_chunk].offsets_at;
+  return std::equal(offsets, offsets + record.rank, content.ints.data() + record.offsets_at);
+}
+
 }  // namespace
 
 void write_dcp_metadata(const MetadataContent& content, const std::function<void(std::string_view)>& sink) {
-  MetadataWriter(content, sink).run();
+  DcpMetadataStream out(sink);
+  std::unordered_map<std::string_view, KeyOfContent> keys;
+  uint32_t numbers = 0;
+  const auto key_of = [&](std::string_view key) -> KeyOfContent& {
+    const auto [it, fresh] = keys.try_emplace(key);
+    if (fresh) it->second.number = numbers++;
+    return it->second;
+  };
+  const auto ints = [&](uint64_t at, uint32_t rank) { return std::span(content.ints).subspan(at, rank); };
+  for (const int64_t number : content.order) {
+    if (number < 0) {
+      const std::string_view key = content.blobs[static_cast<uint64_t>(~number)];
+      key_of(key);
+      out.blob(key);
+      continue;
+    }
+    const MetadataContent::Tensor& t = content.tensors[static_cast<uint64_t>(number)];
+    if (!t.strided) fail(ProblemId::metadata_field, {.tensor = std::string(t.key)}, "TensorProperties.layout", "torch.strided");
+    key_of(t.key).tensor = &t;
+    out.tensor(t.key, t.dtype_name, t.requires_grad, ints(t.dims_at, t.rank));
+    for (const MetadataContent::Chunk& c : std::span(content.chunks).subspan(t.first_chunk, t.chunk_count))
+      out.chunk(ints(c.offsets_at, t.rank), ints(c.sizes_at, t.rank));
+  }
+  out.planner_data(content.has_planner_data);
+  if (content.has_planner_data)
+    for (const MetadataContent::Path& p : content.paths)
+      out.path(key_of(p.key).number, p.key, std::span(content.path_elements).subspan(p.first, p.count));
+  out.storage();
+  for (const MetadataContent::Storage& s : content.storage) {
+    KeyOfContent& key = key_of(s.key);
+    DcpMetadataStream::Item item{.key_number = key.number, .key = s.key, .offsets = {}, .index = {}, .file_number = narrow<uint32_t>(s.file),
+                                 .file = content.files[s.file], .offset = s.offset, .length = s.length};
+    if (s.transforms != 0) item.transforms = content.transforms[s.transforms];
+    if (s.has_offset) {
+      item.offsets = ints(s.offsets_at, s.rank);
+      if (is_next_chunk(content, key, s)) item.index = key.next_chunk++;
+    }
+    out.item(item);
+  }
+  out.finish();
 }
 
 std::string write_dcp_metadata(const MetadataContent& content) {

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,8 +16,47 @@
 
 namespace dcp {
 
-// Hands the file to `sink` in blocks of about 64 KiB; a block is valid during the call only. What counts of `content`: order, tensors,
-// chunks, blobs, storage, files, transforms, has_planner_data with paths. Throws metadata_field for a layout other than strided.
+// Writes from front to back what its caller tells, and keeps 8 bytes a key: a metadata of 10^7 chunks never lies in memory.
+//
+// Calls, in this order: for each key tensor() with its chunk()s, or blob(); planner_data(), then path() for each key that has one;
+// storage(), then item() for each; finish(). Keys are numbered from 0 in the order of the first part.
+class DcpMetadataStream {
+ public:
+  using Sink = std::function<void(std::string_view)>;
+  // Hands the file to `sink` in blocks of about 64 KiB, valid during the call only.
+  explicit DcpMetadataStream(Sink sink);
+  ~DcpMetadataStream();
+
+  // `dtype_name` must stay valid.
+  void tensor(std::string_view key, std::string_view dtype_name, bool requires_grad, std::span<const int64_t> dims);
+  void chunk(std::span<const int64_t> offsets, std::span<const int64_t> sizes);
+  void blob(std::string_view key);
+
+  void planner_data(bool there_is);
+  void path(uint32_t number, std::string_view key, std::span<const MetadataContent::PathElement> path);
+
+  void storage();
+  struct Item {
+    uint32_t key_number = 0;
+    std::string_view key;
+    std::optional<std::span<const int64_t>> offsets;  // of the chunk; nullopt: a byte item
+    std::optional<uint64_t> index;                    // of the chunk among its tensor's: a hint
+    uint32_t file_number = 0;
+    std::string_view file;
+    uint64_t offset = 0;  // bytes
+    uint64_t length = 0;  // bytes
+    std::span<const std::string_view> transforms{};
+  };
+  void item(const Item& item);
+  void finish();
+
+ private:
+  class Writer;
+  std::unique_ptr<Writer> writer_;
+};
+
+// What counts of `content`: order, tensors, chunks, blobs, storage, files, transforms, has_planner_data with paths. Throws metadata_field
+// for a layout other than strided.
 void write_dcp_metadata(const MetadataContent& content, const std::function<void(std::string_view)>& sink);
 std::string write_dcp_metadata(const MetadataContent& content);
 

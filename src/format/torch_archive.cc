@@ -92,6 +92,14 @@ uint64_t TorchArchiveLayout::add(std::string_view name, uint64_t payload_bytes) 
 
 uint64_t TorchArchiveLayout::total_bytes() const { return end_ + directory_bytes_ + kTailBytes; }
 
+uint64_t TorchArchiveLayout::entry_crc_at(uint64_t record) const {
+  constexpr uint64_t kCrcInEntry = 16;
+  uint64_t at = end_ + kCrcInEntry;
+  for (const Record& r : std::span(records_).first(record))
+    at += kEntryBytes + root_.size() + 1 + r.name.size() + zip64_bytes(r.header, r.bytes);
+  return at;
+}
+
 // What follows the payload of the record before and leads to the payload of record i.
 std::string TorchArchiveLayout::before(uint64_t i, std::span<const uint32_t> crcs) const {
   Writer out;

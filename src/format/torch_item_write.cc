@@ -2,9 +2,9 @@
 #include "format/torch_item_write.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/checked.h"
+#include "base/sums.h"
 #include "pickle/writer.h"
 
 namespace dcp {
@@ -78,6 +78,42 @@ TorchArchiveLayout tensor_item_layout(uint64_t pickle_bytes, uint64_t payload_by
   layout.add("data/0", payload_bytes);
   layout.add("version", kArchiveVersion.size());
   return layout;
+}
+
+TensorItemFrame::TensorItemFrame(DType dtype, std::span<const int64_t> sizes) {
+  const std::string pickle = tensor_item_pickle(dtype, sizes);
+  uint64_t payload_bytes = facts_of(dtype).bytes;
+  for (const int64_t size : sizes) payload_bytes = mul_or_fail(payload_bytes, static_cast<uint64_t>(size), {});
+  const TorchArchiveLayout layout = tensor_item_layout(pickle.size(), payload_bytes);
+  const uint64_t payload = layout.payload(kItemData), end = payload + payload_bytes;
+  head_.assign(payload, '\0');
+  tail_.assign(layout.total_bytes() - end, '\0');
+  const auto put = [&](uint64_t at, std::string_view text) {
+    if (at < payload) head_.replace(at, text.size(), text);
+    else tail_.replace(at - end, text.size(), text);
+  };
+  put(layout.payload(kItemPickle), pickle);
+  put(layout.payload(kItemByteorder), kByteorderLittle);
+  put(layout.payload(kItemVersion), kArchiveVersion);
+  const std::array<uint32_t, 4> crcs{crc32(as_bytes(pickle)), crc32(as_bytes(kByteorderLittle)), 0, crc32(as_bytes(kArchiveVersion))};
+  layout.emit_frame(crcs, [&](uint64_t at, Bytes bytes) { put(at, as_text(bytes)); });
+  if (payload_bytes == 0) return;  // no descriptor, and the CRC of nothing is 0
+  crc_at_ = {4, layout.entry_crc_at(kItemData) - end};
+  crc_count_ = 2;
+}
+
+void TensorItemFrame::write_tail(uint32_t payload_crc, std::byte* to) const {
+  std::memcpy(to, tail_.data(), tail_.size());
+  for (size_t i = 0; i < crc_count_; ++i) store_le(to + crc_at_[i], payload_crc);
+}
+
+const TensorItemFrame& TensorItemFrames::of(DType dtype, std::span<const int64_t> sizes) {
+  for (const Known& k : known_)
+    if (k.dtype == dtype && std::ranges::equal(k.sizes, sizes)) return k.frame;
+  Known fresh{.dtype = dtype, .sizes = {sizes.begin(), sizes.end()}, .frame = TensorItemFrame(dtype, sizes)};
+  if (known_.size() < kKept) return known_.emplace_back(std::move(fresh)).frame;
+  next_ = (next_ + 1) % kKept;
+  return (known_[next_] = std::move(fresh)).frame;
 }
 
 }  // namespace dcp

@@ -4,11 +4,14 @@
 // The length of an item depends on the dtype and the sizes only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/bytes.h"
 #include "format/dtype.h"
 #include "format/torch_archive.h"
 
@@ -26,5 +29,36 @@ inline constexpr std::string_view kArchiveVersion = "3\n";
 std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes);
 
 TorchArchiveLayout tensor_item_layout(uint64_t pickle_bytes, uint64_t payload_bytes);
+
+// Everything of an item but its payload. Only two fields of it depend on the tensor's data: the payload's CRC, twice in the tail.
+class TensorItemFrame {
+ public:
+  TensorItemFrame(DType dtype, std::span<const int64_t> sizes);
+  Bytes head() const { return as_bytes(head_); }               // before the payload
+  uint64_t tail_bytes() const { return tail_.size(); }         // after it
+  void write_tail(uint32_t payload_crc, std::byte* to) const;  // tail_bytes() of them
+
+ private:
+  std::string head_, tail_;
+  std::array<size_t, 2> crc_at_{};  // in tail_
+  size_t crc_count_ = 0;
+};
+
+// The frames met last: neighbours in a checkpoint have the same sizes.
+class TensorItemFrames {
+ public:
+  // Valid until the next call.
+  const TensorItemFrame& of(DType dtype, std::span<const int64_t> sizes);
+
+ private:
+  static constexpr size_t kKept = 4;  // corner, edges and inside of a grid
+  struct Known {
+    DType dtype{};
+    std::vector<int64_t> sizes;
+    TensorItemFrame frame;
+  };
+  std::vector<Known> known_;
+  size_t next_ = 0;
+};
 
 }  // namespace dcp

@@ -1,6 +1,14 @@
 #include "plan/layout.h"
 
+#include "base/checked.h"
+
 namespace dcp {
+
+void add_check(Plan& plan, const CopyCheck& check) {
+  CopyRange& range = plan.copies.back();
+  if (range.check_count++ == 0) range.first_check = narrow<uint32_t>(plan.copy_checks.size());
+  plan.copy_checks.push_back(check);
+}
 
 uint64_t add_whole_box(Plan& plan, Dims dims) {
   const uint64_t at = plan.numbers.size();

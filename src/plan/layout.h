@@ -16,6 +16,7 @@ struct LayoutOptions {
   bool weights_only_safe = false;   // .pt: leave out what torch.load(weights_only=True) refuses
   bool mcore_shapes = false;        // tensors get the shapes of Megatron's mcore_data
   uint64_t max_shard_bytes = 0;     // safetensors: 0: one file; else a folder of shards with an index
+  bool shards_of_source = false;    // safetensors: a folder with a shard for each file of the source that a tensor begins in
 };
 
 // One torch.save archive: the nesting of the keys' paths, every tensor a storage of its own, byte items and opaque tensors spliced in
@@ -26,6 +27,8 @@ Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selectio
 // format lacks.
 Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options);
 
+// A record that lies in the last of plan.copies.
+void add_check(Plan& plan, const CopyCheck& check);
 // The box of a whole tensor, in plan.numbers.
 uint64_t add_whole_box(Plan& plan, Dims dims);
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,13 +16,17 @@
 
 namespace dcp {
 
-// One output payload: a box of a tensor, row-major, little-endian, in `dtype`.
+// One output payload: a box of a tensor, row-major, little-endian, in `dtype`. Alone, or inside an item of its own: a torch archive whose
+// every byte but the payload and its CRC follows from dtype and sizes (format/torch_item_write.h), so only its place is kept.
 struct Region {
   uint64_t file_offset = 0;    // of the first element, in bytes
   uint64_t box_at = 0;         // in Plan::numbers: rank offsets, then rank sizes
   uint32_t tensor = 0;         // in Plan::tensors
   uint32_t file = 0;           // in Plan::files
+  uint16_t head = 0;           // bytes of the item before the payload; 0: there is no item
+  uint16_t tail = 0;           // bytes of the item after the payload
   DType dtype{};
+  bool is_item() const { return head > 0; }
 };
 
 // Bytes known now: headers, pickles, an index.
@@ -31,16 +36,24 @@ struct Literal {
   std::string bytes;
 };
 
-// Bytes copied as they are: storages of byte items and of opaque tensors.
+// Bytes copied as they are: storages of byte items and of opaque tensors, or such an item whole.
 struct CopyRange {
   ItemId item = 0;
   bool from_decoded = false;   // source_offset is in Resolved::blobs[item].decoded, else in the item's file
   uint64_t source_offset = 0;
   uint64_t bytes = 0;
-  uint32_t crc = 0;            // of the source record
-  bool has_crc = false;
   uint32_t file = 0;
   uint64_t file_offset = 0;
+  uint32_t first_check = 0;    // its records: copy_checks[first_check, first_check + check_count)
+  uint32_t check_count = 0;
+};
+
+// A source record that lies in a CopyRange: its bytes must give this CRC.
+struct CopyCheck {
+  uint64_t at = 0;             // in the range
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
+  bool has_crc = true;         // false: the writer computed none
 };
 
 // How the CRC of a chunk's source record gets checked.
@@ -84,9 +97,14 @@ struct ArchivePayload {
   uint32_t index = 0;
 };
 
+struct Plan;
+// Writes a file from front to back in blocks, the same each time: what is too large to be held.
+using Generator = std::function<void(const Plan& plan, const std::function<void(std::string_view)>& sink)>;
+
 struct OutputFile {
   std::string name;                             // inside the output folder; "" where the output is one file
   uint64_t bytes = 0;
+  Generator generator;                          // then nothing else is in the file, and it is written last
   std::optional<TorchArchiveLayout> archive;    // then everything that is not payload is written last, when CRCs are known
   std::vector<ArchivePayload> payloads;         // by record of the archive
 };
@@ -105,6 +123,7 @@ struct Plan {
   std::vector<Region> regions;
   std::vector<Literal> literals;
   std::vector<CopyRange> copies;
+  std::vector<CopyCheck> copy_checks;
   std::vector<ItemRecord> records;     // that passes of their own check, in the order of files
   std::vector<int64_t> numbers;        // boxes of regions, steps of groups
   std::vector<Group> groups;
@@ -124,6 +143,8 @@ struct Plan {
   std::vector<KeyNote> converted;           // stored dtype differs from the metadata's
   std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
   uint64_t left_out_blobs = 0;
+  std::vector<KeyNote> default_layout;      // tensors that the checkpoint to be like has not: they get the default layout
+  std::vector<KeyNote> kept_as_is;          // tensors that are not plain: their chunks are copied, whatever layout was asked for
 
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.

@@ -62,6 +62,15 @@ std::vector<std::vector<Named>> into_shards(std::vector<Named> tensors, uint64_t
   return shards;
 }
 
+// A shard for each file that a tensor begins in, in the order of the files' names.
+std::vector<std::vector<Named>> shards_of_source(const Catalog& catalog, std::vector<Named> tensors) {
+  std::map<uint32_t, std::vector<Named>> by_file;
+  for (Named& t : tensors) by_file[catalog.items[catalog.item_of(catalog.tensors[t.id], 0)].file].push_back(std::move(t));
+  std::vector<std::vector<Named>> shards;
+  for (auto& [file, held] : by_file) shards.push_back(std::move(held));
+  return shards;
+}
+
 void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string file_name, Plan& plan) {
   std::ranges::sort(tensors, [&](const Named& a, const Named& b) {
     return safetensors_before(a.dtype, a.name, b.dtype, b.name);
@@ -102,8 +111,10 @@ Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Se
   refuse_opaque_casts(catalog, resolved, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
-  plan.folder = options.max_shard_bytes > 0;
-  std::vector<std::vector<Named>> shards = into_shards(tensors_of(catalog, resolved, selection, plan), options.max_shard_bytes);
+  plan.folder = options.max_shard_bytes > 0 || options.shards_of_source;
+  std::vector<Named> tensors = tensors_of(catalog, resolved, selection, plan);
+  std::vector<std::vector<Named>> shards =
+      options.shards_of_source ? shards_of_source(catalog, std::move(tensors)) : into_shards(std::move(tensors), options.max_shard_bytes);
   std::vector<std::pair<std::string, std::string>> weight_map;
   for (size_t s = 0; s < shards.size(); ++s) {
     const std::string name = plan.folder ? shard_name(s + 1, shards.size()) : "";

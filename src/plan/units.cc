@@ -10,7 +10,7 @@
 namespace dcp {
 namespace {
 
-// What the source chunks of a tensor mean for its cut.
+// What the source chunks and the target regions of a tensor mean for its cut.
 struct Shape {
   uint64_t element = 1;     // bytes, of the largest of stored, the metadata's and output
   bool transformed = false;
@@ -18,9 +18,13 @@ struct Shape {
   bool converted = false;   // a stored dtype is not the metadata's
   bool cast = false;        // the output's is not
   uint64_t growth = 1;      // most bytes that a stored byte becomes by that
+  uint64_t recast = 1;      // most bytes that a byte of the metadata's dtype becomes in the output
   uint64_t collected = 0;   // bytes of the largest streamed record that must be held whole, as its strides are not row-major
   int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
-  std::vector<int64_t> chunk_sizes;  // of the smallest chunk extent on each dim
+  bool items = false;       // its regions are items
+  uint64_t written = 0;     // bytes of its regions, or of their items
+  // Extents on each dim of boxes with elements.
+  std::vector<int64_t> least_chunk, least_region, most_region;
 };
 
 class Cutter {
@@ -41,19 +45,19 @@ class Cutter {
   }
 
  private:
+  static constexpr uint64_t kFrameBytes = 8 * 1024;  // of an item: 1 KiB, and 3 KiB of sizes and strides of 64 dims
   static uint64_t passes(uint64_t bytes) { return (bytes + kPassBytes - 1) / kPassBytes; }
   // What a worker's buffers hold at once, and what decoding takes beside them. They grow and stay, so each counts with its largest use.
   struct Buffers {
-    uint64_t assembled = 0, source = 0, converted = 0, cast = 0, packed = 0, decoder = 0;
+    uint64_t assembled = 0, source = 0, converted = 0, cast = 0, packed = 0, dense = 0, item = 0, gathered = 0, decoder = 0;
   };
   void need(const Buffers& b) {
-    most_.assembled = std::max(most_.assembled, b.assembled);
-    most_.source = std::max(most_.source, b.source);
-    most_.converted = std::max(most_.converted, b.converted);
-    most_.cast = std::max(most_.cast, b.cast);
-    most_.packed = std::max(most_.packed, b.packed);
-    most_.decoder = std::max(most_.decoder, b.decoder);
-    plan_.worker_bytes = most_.assembled + most_.source + most_.converted + most_.cast + most_.packed + most_.decoder;
+    plan_.worker_bytes = 0;
+    for (uint64_t Buffers::*one : {&Buffers::assembled, &Buffers::source, &Buffers::converted, &Buffers::cast, &Buffers::packed, &Buffers::dense,
+                                   &Buffers::item, &Buffers::gathered, &Buffers::decoder}) {
+      most_.*one = std::max(most_.*one, b.*one);
+      plan_.worker_bytes += most_.*one;
+    }
   }
   void add(Group g) {
     if (g.units == 0) return;
@@ -98,17 +102,19 @@ class Cutter {
     const Shape s = look(index, t);
     const uint64_t elements = volume(dims);
     plan_.elements += elements;
-    if (elements == 0) return;
+    if (elements == 0 && !s.items) return;
     if (s.transformed) {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
       const uint64_t most = std::max(kPassBytes, s.collected);
-      need({.source = most, .converted = s.converted ? kPassBytes : 0, .cast = s.cast ? kPassBytes : 0, .packed = s.collected, .decoder = kPassBytes});
+      const uint64_t out = kPassBytes * s.recast;
+      need({.assembled = kPassBytes, .source = most, .converted = s.converted ? most * s.growth : 0, .cast = s.cast ? out : 0, .packed = out,
+            .dense = s.collected, .item = s.items ? out + kFrameBytes : 0, .decoder = kPassBytes});
       return;
     }
     if (elements * s.element <= options_.unit_bytes / 2) {
       need(buffers(elements * s.element, s));
-      return batch(index, elements * s.element);
+      return batch(index, elements * s.element, s.items ? s.written : 0);
     }
     end_batch();
     const std::vector<int64_t> steps = steps_for(dims, s);
@@ -123,24 +129,29 @@ class Cutter {
     need(buffers(box, s));
   }
 
-  // A span of a strided source may hold more than what is used of it: 64 KiB, or four times as much (exec/worker.cc).
+  // A span of a strided source may hold more than what is used of it: 64 KiB, or four times as much (exec/worker_read.cc).
   static Buffers buffers(uint64_t box, const Shape& s) {
     const uint64_t span = s.strided ? std::max<uint64_t>(4 * box, 64 * 1024) : box;
     const uint64_t converted = !s.converted ? 0 : s.strided ? std::max(4 * box, s.growth * 64 * 1024) : box;
-    return {.assembled = box, .source = span, .converted = converted, .cast = s.cast ? box : 0, .packed = box};
+    return {.assembled = box, .source = span, .converted = converted, .cast = s.cast ? box : 0, .packed = box, .item = s.items ? box + kFrameBytes : 0};
   }
 
   // Also decides how each chunk's CRC is checked.
   Shape look(uint32_t index, const Tensor& t) {
     const Dims dims = catalog_.dims(t);
-    Shape s{.element = bytes_of(t.dtype), .chunk_sizes = {dims.begin(), dims.end()}};
+    Shape s{.element = bytes_of(t.dtype)};
+    s.least_chunk = s.least_region = {dims.begin(), dims.end()};
+    s.most_region.assign(dims.size(), 0);
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
       if (volume(catalog_.box(t, c).sizes) > 0 && catalog_.items[catalog_.item_of(t, c)].transforms != 0) s.transformed = true;
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
-      s.element = std::max(s.element, bytes_of(plan_.regions[r].dtype));
-      s.cast = s.cast || plan_.regions[r].dtype != t.dtype;
+      const DType dtype = plan_.regions[r].dtype;
+      s.element = std::max(s.element, bytes_of(dtype));
+      s.cast = s.cast || dtype != t.dtype;
+      s.recast = std::max(s.recast, (bytes_of(dtype) + bytes_of(t.dtype) - 1) / bytes_of(t.dtype));
+      look_at_region(plan_.regions[r], dims.size(), s);
     }
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const BoxView box = catalog_.box(t, c);
@@ -150,7 +161,7 @@ class Cutter {
       const ItemInfo& info = resolved_.items[item];
       s.element = std::max(s.element, bytes_of(info.dtype));
       if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
-      for (size_t d = 0; d < dims.size(); ++d) s.chunk_sizes[d] = std::min(s.chunk_sizes[d], box.sizes[d]);
+      for (size_t d = 0; d < dims.size(); ++d) s.least_chunk[d] = std::min(s.least_chunk[d], box.sizes[d]);
       s.converted = s.converted || info.dtype != t.dtype;
       s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
       s.strided = s.strided || info.strides_at != 0;
@@ -160,6 +171,19 @@ class Cutter {
       check(item, info, elements, s.transformed);
     }
     return s;
+  }
+
+  void look_at_region(const Region& region, size_t rank, Shape& s) const {
+    const Dims sizes(plan_.numbers.data() + region.box_at + rank, rank);
+    const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
+    s.element = std::max(s.element, bytes_of(region.dtype));
+    s.items = s.items || region.is_item();
+    s.written += region.head + bytes + region.tail;
+    if (bytes == 0) return;
+    for (size_t d = 0; d < rank; ++d) {
+      s.least_region[d] = std::min(s.least_region[d], sizes[d]);
+      s.most_region[d] = std::max(s.most_region[d], sizes[d]);
+    }
   }
 
   // dcp.load gives the metadata's dtype and converts without a word; here it is said.
@@ -190,21 +214,25 @@ class Cutter {
     return fastest == static_cast<int>(sizes.size()) - 1 ? -1 : fastest;
   }
 
-  void batch(uint32_t index, uint64_t bytes) {
-    if (batch_count_ > 0 && (batch_bytes_ + bytes > options_.unit_bytes || batch_count_ == 1024)) end_batch();
+  // `written`: bytes of items, which may be larger than the tensor that they hold; all of a batch lie in memory before they are written.
+  void batch(uint32_t index, uint64_t bytes, uint64_t written) {
+    const bool full = batch_bytes_ + bytes > options_.unit_bytes || batch_written_ + written > 4 * options_.unit_bytes;
+    if (batch_count_ > 0 && (full || batch_count_ == 1024)) end_batch();
     if (batch_count_ == 0) batch_first_ = index;
     // An empty tensor between two small ones stays in the batch: it has no pieces.
     batch_count_ = index - batch_first_ + 1;
     batch_bytes_ += bytes;
+    batch_written_ += written;
+    need({.gathered = batch_written_});
   }
   void end_batch() {
     if (batch_count_ > 0) add({.kind = Group::Kind::kBatch, .first = batch_first_, .count = batch_count_, .units = 1});
     batch_count_ = 0;
-    batch_bytes_ = 0;
+    batch_bytes_ = batch_written_ = 0;
   }
 
-  // A band: leading dims fixed, one dim ranged, the rest full. Where the runs that a band leaves on the source side would be short
-  // (columns over many ranks, a column-major chunk), a block: two dims ranged.
+  // A band: leading dims fixed, one dim ranged, the rest full. Where the runs that a band leaves on either side would be short (columns
+  // over many ranks, a column-major chunk), a block: two dims ranged.
   std::vector<int64_t> steps_for(Dims dims, const Shape& s) const {
     std::vector<int64_t> steps(dims.size(), 1);
     uint64_t row = s.element;  // bytes of one index of `dim`, all later dims full
@@ -219,14 +247,24 @@ class Cutter {
     --dim;
     steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims[dim]);
     if (s.fastest >= 0) return block(dims, s, static_cast<size_t>(s.fastest), dims.size() - 1, 4 * options_.unit_bytes);
-    uint64_t chunk_row = s.element;
-    size_t cut = dims.size();  // the first dim after `dim` on which chunks are partial
+    const size_t cut = std::min(short_runs(dims, s, s.least_chunk, dim, steps[dim]), short_runs(dims, s, s.least_region, dim, steps[dim]));
+    if (cut < dims.size()) return block(dims, s, dim, cut, options_.unit_bytes);
+    // Regions that fit are not torn: an item that one unit holds whole is one write.
+    const int64_t region = s.most_region[dim];
+    if (region > 0 && region <= steps[dim]) steps[dim] -= steps[dim] % region;
+    return steps;
+  }
+
+  // The first dim after `dim` on which the boxes of a side are partial, where the run that `step` indices of `dim` make in the smallest
+  // of them is short; else dims.size().
+  size_t short_runs(Dims dims, const Shape& s, const std::vector<int64_t>& least, size_t dim, int64_t step) const {
+    uint64_t run = s.element * static_cast<uint64_t>(step);
+    size_t cut = dims.size();
     for (size_t d = dims.size(); d-- > dim + 1;) {
-      chunk_row *= static_cast<uint64_t>(std::max<int64_t>(s.chunk_sizes[d], 1));
-      if (s.chunk_sizes[d] < dims[d]) cut = d;
+      run *= static_cast<uint64_t>(std::max<int64_t>(least[d], 1));
+      if (least[d] < dims[d]) cut = d;
     }
-    if (cut == dims.size() || chunk_row * static_cast<uint64_t>(steps[dim]) >= options_.least_run) return steps;
-    return block(dims, s, dim, cut, options_.unit_bytes);
+    return run >= options_.least_run ? dims.size() : cut;
   }
 
   // `rows` ranges along the source's direction, `columns` along the output's: long enough for a good write, the rest of the unit in rows.
@@ -254,6 +292,7 @@ class Cutter {
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;
+  uint64_t batch_written_ = 0;
 };
 
 }  // namespace

@@ -124,7 +124,8 @@ class Planner {
         const ItemRecord& r = records_[i];
         taken_[i] = true;
         out_.plan.copies.push_back({.item = item, .from_decoded = catalog_.items[item].transforms != 0, .source_offset = r.offset, .bytes = r.bytes,
-                                    .crc = r.crc, .has_crc = r.has_crc, .file = file, .file_offset = at});
+                                    .file = file, .file_offset = at});
+        add_check(out_.plan, {.at = 0, .bytes = r.bytes, .crc = r.crc, .has_crc = r.has_crc});
         at += r.bytes;
       }
     }

@@ -99,8 +99,9 @@ class Bench:
             name = f"consolidate 4 GiB, {layout}, .{kind}"
             ratio = best(ours) / best(copies)
             row(name + " / bare copy", f"{ratio:.2f}", "<= 1.35", f"{spread(ours)} / {spread(copies)}", ratio <= 1.35)
-            gain = best(torch) / best(ours)
-            row("format_utils / " + name, f"{gain:.1f}", ">= 12", f"{spread(torch)}, {peak(torch) / MIB:.0f} MiB", gain >= 12)
+            gain, ceiling = best(torch) / best(ours), best(torch) / best(copies)
+            note = f"{spread(torch)}, {peak(torch) / MIB:.0f} MiB; the bare copy itself: {ceiling:.1f}"
+            row("format_utils / " + name, f"{gain:.1f}", ">= 12", note, gain >= 12)
             row(name + ", peak memory with --max-memory 256MiB", f"{peak(capped) / MIB:.0f} MiB", "<= 256 MiB", "", peak(capped) <= 256 * MIB)
 
     def shard1(self):

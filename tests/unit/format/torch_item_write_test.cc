@@ -21,6 +21,10 @@ std::string written(DType dtype, const std::vector<int64_t>& sizes, const std::s
     patch(item, layout.payload(i), records[i]);
   }
   layout.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) { patch(item, offset, as_text(bytes)); });
+  const TensorItemFrame frame(dtype, sizes);
+  std::vector<std::byte> tail(frame.tail_bytes());
+  frame.write_tail(crc32(as_bytes(payload)), tail.data());
+  CHECK(std::string(as_text(frame.head())) + payload + std::string(as_text(tail)) == item);
   return item;
 }
 
@@ -65,4 +69,17 @@ TEST_CASE("shapes are written with torch's strides") {
 TEST_CASE("sizes that overflow are refused") {
   const std::vector<int64_t> sizes = {int64_t{1} << 62, 8};
   CHECK(error_of([&] { tensor_item_pickle(DType::uint8, sizes); }).starts_with("number_overflow: "));
+}
+
+TEST_CASE("frames are made anew for other sizes, and kept for the last few") {
+  TensorItemFrames frames;
+  const auto head = [&](DType dtype, std::vector<int64_t> sizes) { return std::string(as_text(frames.of(dtype, sizes).head())); };
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t n = 1; n < 9; ++n) {
+      const std::vector<int64_t> sizes{n, 3};
+      CHECK(head(DType::int8, sizes) == as_text(TensorItemFrame(DType::int8, sizes).head()));
+      CHECK(head(DType::float32, sizes) == as_text(TensorItemFrame(DType::float32, sizes).head()));
+      CHECK(head(DType::int8, sizes) == as_text(TensorItemFrame(DType::int8, sizes).head()));
+    }
+  }
 }

@@ -13,7 +13,7 @@
 namespace dcp::test {
 
 struct Opened {
-  explicit Opened(Io& io, const std::string& path = "ckpt", const SelectOptions& select = {}, unsigned workers = 1)
+  explicit Opened(Io& io, const std::string& path = "ckpt", const SelectOptions& select = {}, unsigned workers = 1, BlobUse use = BlobUse::kPickles)
       : catalog(open_checkpoint(io, path, {})), files(io, catalog, FollowLinks::kCacheOnly) {
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
     selection = select_keys(catalog, select);
@@ -29,7 +29,7 @@ struct Opened {
       }
     }
     const StopFlag stop{0};
-    resolved = resolve(files, catalog, tensors, blobs, {.workers = workers}, stop);
+    resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .blobs = use, .limits = {}}, stop);
   }
 
   Plan torch(const LayoutOptions& options = {}) const { return plan_torch(catalog, resolved, selection, options); }

@@ -1,0 +1,76 @@
+// dcpctl convert: any checkpoint becomes a DCP folder, or one kind of model file another.
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+#include "model_file.h"
+#include "plan/dcp_layout.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText = R"(Writes CKPT in another form, which OUT says:
+
+  OUT/                 a DCP folder for --world-size ranks (1 if not given): torch.distributed.checkpoint loads it
+  OUT.pt .pth .bin     a torch.save file with the nesting of the state dict; Python objects are kept
+  OUT.safetensors      tensors only
+  OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
+
+A state dict in a .pt file is flattened as dcp.save does it, and the nesting is kept beside it: format_utils dcp_to_torch gives it back.
+For a DCP folder from a DCP folder, reshard has more to say about the layout.
+
+  dcpctl convert model.pt ckpt
+  dcpctl convert model.safetensors ckpt --world-size 8 --add-root model
+  dcpctl convert hf-model/ model.pt
+  dcpctl convert rank-local-ckpt ckpt)";
+
+struct Options {
+  WriterFlags writer;
+  ModelFileFlags file;
+  uint32_t world_size = 1;
+  CLI::Option* world_size_option = nullptr;
+};
+
+int write_dcp(const Options& o, Context& context, WriteReport& report) {
+  const auto make_plan = [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+    DcpLayoutOptions layout{.limits = {}, .units = {}, .world_size = o.world_size, .mesh = {}, .rules = {}};
+    layout.units.verify = !o.writer.no_verify;
+    return plan_dcp(catalog, resolved, selection, layout);
+  };
+  return write_output(o.writer, context, report, {.folder = true, .blobs = true, .blob_use = BlobUse::kWhole}, make_plan);
+}
+
+int run(const Options& o, Context& context, WriteReport& report) {
+  const std::optional<ModelFileForm> form = model_file_form(o.writer.out, o.file);
+  if (!form) return write_dcp(o, context, report);
+  if (o.world_size_option->count() > 0) fail(ProblemId::usage, {.path = o.writer.out}, "--world-size with a model file", "a folder name");
+  return write_model_file(o.writer, o.file, *form, context, report);
+}
+
+void add_flags(CLI::App& c, Options& o) {
+  add_writer_keys(c, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
+  o.world_size_option = c.add_option("--world-size", o.world_size, "Ranks to lay a DCP folder out for (default 1)")
+                            ->option_text("N")
+                            ->group("Layout")
+                            ->check(CLI::Range(1, 65536));
+  add_model_file(c, o.file);
+  add_writer_writing(c, o.writer);
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("convert", "A checkpoint of any kind as a DCP folder or another kind of file");
+  command->footer(kText);
+  add_flags(*command, *options);
+  add_common(*command, context, true);
+  command->callback([options, &context] {
+    context.command = "convert";
+    context.run = [options, &context] {
+      WriteReport report(options->writer.source.path, options->writer.out);
+      return report.around(context, [&] { return run(*options, context, report); });
+    };
+  });
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,424 @@
+#include "plan/dcp_layout.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/checked.h"
+#include "base/sums.h"
+#include "catalog/cover.h"
+#include "catalog/open.h"
+#include "format/dcp_metadata_writer.h"
+#include "format/torch_item_write.h"
+
+namespace dcp {
+namespace {
+
+// Where an item lies in the output.
+struct Slice {
+  uint32_t file = 0;
+  uint64_t offset = 0, length = 0;  // bytes
+};
+
+// What the metadata needs beside the plan: by entry of the selection, its PlanTensor, or the first of its slices.
+struct Keys {
+  const Catalog& catalog;
+  const Selection& selection;
+  std::vector<uint32_t> at;
+  std::vector<bool> copied;  // not a PlanTensor: a byte item, or a tensor whose items are copied
+  std::vector<Slice> slices;
+
+  const Tensor* tensor(size_t e) const { return selection.entries[e].is_blob() ? nullptr : &catalog.tensors[selection.entries[e].tensor()]; }
+};
+
+BoxView region_box(const Plan& plan, const Region& region, size_t rank) {
+  const int64_t* numbers = plan.numbers.data() + region.box_at;
+  return {{numbers, rank}, {numbers + rank, rank}};
+}
+
+// The regions of a tensor as torch lists its chunks: rank by rank, each rank's in the order in which it wrote them.
+std::vector<const Region*> by_place(const Plan& plan, const PlanTensor& p) {
+  std::vector<const Region*> regions;
+  for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) regions.push_back(&plan.regions[r]);
+  const auto place = [](const Region* r) { return std::pair(r->file, r->file_offset); };
+  if (!std::ranges::is_sorted(regions, {}, place)) std::ranges::sort(regions, {}, place);
+  return regions;
+}
+
+void write_entries(const Plan& plan, const Keys& keys, DcpMetadataStream& out) {
+  for (size_t e = 0; e < keys.at.size(); ++e) {
+    const std::string_view key = keys.selection.entries[e].key;
+    const Tensor* t = keys.tensor(e);
+    if (t == nullptr) {
+      out.blob(key);
+    } else if (keys.copied[e]) {
+      out.tensor(key, keys.catalog.strings[t->dtype_name], t->requires_grad, keys.catalog.dims(*t));
+      for (uint32_t c = 0; c < t->chunk_count; ++c) out.chunk(keys.catalog.box(*t, c).offsets, keys.catalog.box(*t, c).sizes);
+    } else {
+      const PlanTensor& p = plan.tensors[keys.at[e]];
+      out.tensor(key, facts_of(plan.regions[p.first_region].dtype).name, t->requires_grad, keys.catalog.dims(*t));
+      for (const Region* r : by_place(plan, p)) {
+        const BoxView box = region_box(plan, *r, t->rank);
+        out.chunk(box.offsets, box.sizes);
+      }
+    }
+  }
+}
+
+void write_paths(const Keys& keys, DcpMetadataStream& out) {
+  out.planner_data(keys.catalog.has_planner_data);
+  if (!keys.catalog.has_planner_data) return;
+  std::vector<MetadataContent::PathElement> path;
+  for (uint32_t e = 0; e < keys.at.size(); ++e) {
+    path.clear();
+    for (const PathPart& part : keys.selection.path(keys.selection.entries[e])) path.push_back({.name = part.name, .position = part.position});
+    out.path(e, keys.selection.entries[e].key, path);
+  }
+}
+
+void write_items(const Plan& plan, const Keys& keys, DcpMetadataStream& out) {
+  out.storage();
+  for (uint32_t e = 0; e < keys.at.size(); ++e) {
+    DcpMetadataStream::Item item{.key_number = e, .key = keys.selection.entries[e].key, .offsets = {}, .index = {}};
+    const Tensor* t = keys.tensor(e);
+    const auto at = [&](uint32_t file, uint64_t offset, uint64_t length) {
+      item.file_number = file;
+      item.file = plan.files[file].name;
+      item.offset = offset;
+      item.length = length;
+      out.item(item);
+    };
+    if (keys.copied[e]) {
+      for (uint32_t c = 0; c < (t ? t->chunk_count : 1); ++c) {
+        const Slice& slice = keys.slices[keys.at[e] + c];
+        if (t) {
+          item.offsets = keys.catalog.box(*t, c).offsets;
+          item.index = c;
+        }
+        at(slice.file, slice.offset, slice.length);
+      }
+      continue;
+    }
+    const PlanTensor& p = plan.tensors[keys.at[e]];
+    item.index = 0;
+    for (const Region* region : by_place(plan, p)) {
+      const Region& r = *region;
+      const BoxView box = region_box(plan, r, t->rank);
+      item.offsets = box.offsets;
+      at(r.file, r.file_offset - r.head, r.head + volume(box.sizes) * bytes_of(r.dtype) + r.tail);
+      ++*item.index;
+    }
+  }
+}
+
+void write_metadata(const Plan& plan, const Keys& keys, const DcpMetadataStream::Sink& sink) {
+  DcpMetadataStream out(sink);
+  write_entries(plan, keys, out);
+  write_paths(keys, out);
+  write_items(plan, keys, out);
+  out.finish();
+}
+
+class DcpLayout {
+ public:
+  DcpLayout(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options, Plan& plan)
+      : catalog_(catalog),
+        resolved_(resolved),
+        selection_(selection),
+        options_(options),
+        plan_(plan),
+        keys_(std::make_shared<Keys>(Keys{catalog, selection, {}, {}, {}})),
+        file_bytes_(options.world_size, 0) {
+    keys_->at.resize(selection.entries.size());
+    keys_->copied.resize(selection.entries.size());
+    source_is_sharded_ = std::ranges::any_of(catalog.tensors, [&](const Tensor& t) { return is_sharded(t); });
+    if (options.like)
+      for (TensorId t = 0; t < options.like->tensors.size(); ++t) like_.emplace(options.like->key(options.like->tensors[t]), t);
+  }
+
+  void run() {
+    plan_.folder = true;
+    check_names();
+    reserve();
+    const std::vector<Entry>& entries = selection_.entries;
+    for (size_t e = 0; e < entries.size(); ++e)
+      if (entries[e].is_blob()) copy_item(e, catalog_.item_of(entries[e].blob()), 0);
+    for (size_t e = 0; e < entries.size(); ++e)
+      if (!entries[e].is_blob()) tensor(e, catalog_.tensors[entries[e].tensor()]);
+    for (uint32_t r = 0; r < options_.world_size; ++r) {
+      plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r]});
+      plan_.bytes_to_write += file_bytes_[r];
+    }
+    metadata();
+  }
+
+ private:
+  void check_names() const {
+    std::unordered_set<std::string_view> names;
+    for (const Entry& e : selection_.entries)
+      if (!names.insert(e.key).second)
+        fail(ProblemId::keys_collide, {.path = catalog_.path, .tensor = std::string(source_key(catalog_, e))}, std::string(e.key));
+  }
+
+  // Vectors that grow by doubling would be there twice: 2.5 million regions are 160 MB.
+  void reserve() {
+    uint64_t regions = 0, numbers = 0;
+    for (const Entry& e : selection_.entries) {
+      if (e.is_blob()) continue;
+      const Tensor& t = catalog_.tensors[e.tensor()];
+      const bool few = options_.rules.empty() && !options_.like && !options_.source_boxes;  // the default: one row a region at least
+      const uint64_t most = few && t.rank > 0 ? std::min<uint64_t>(options_.world_size, static_cast<uint64_t>(catalog_.dims(t)[0]) + 1) : options_.world_size;
+      regions += most;
+      numbers += (most * 2 + 1) * t.rank;  // and the steps of a cut
+    }
+    plan_.regions.reserve(regions);
+    plan_.numbers.reserve(numbers);
+  }
+
+  // Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.
+  bool is_sharded(const Tensor& t) const {
+    return t.chunk_count > 1 || (t.chunk_count == 1 && !std::ranges::equal(catalog_.box(t, 0).sizes, catalog_.dims(t)));
+  }
+  // Not a plain tensor: its items are copied as they are.
+  bool is_copied(const Tensor& t) const {
+    if (facts_of(t.dtype).kind == DTypeKind::kQuantized) return true;
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      if (resolved_.items[catalog_.item_of(t, c)].opaque) return true;
+    return false;
+  }
+
+  uint32_t least_filled() const { return static_cast<uint32_t>(std::ranges::min_element(file_bytes_) - file_bytes_.begin()); }
+
+  void tensor(size_t e, const Tensor& t) {
+    if (is_copied(t)) {
+      if (t.chunk_count > 1)
+        plan_.kept_as_is.push_back({std::string(selection_.entries[e].key), "not a plain tensor: its " + std::to_string(t.chunk_count) + " chunks are kept"});
+      for (uint32_t c = 0; c < t.chunk_count; ++c) copy_item(e, catalog_.item_of(t, c), least_filled());
+      plan_.tensor_bytes += catalog_.tensor_bytes(t);
+      return;
+    }
+    out_ = selection_.entries[e].dtype;
+    const uint64_t bytes = catalog_.elements(t) * bytes_of(out_);
+    plan_.tensor_bytes += bytes;
+    plan_.largest_tensor = std::max(plan_.largest_tensor, bytes);
+    keys_->at[e] = narrow<uint32_t>(plan_.tensors.size());
+    plan_.tensors.push_back({.id = selection_.entries[e].tensor(), .first_region = narrow<uint32_t>(plan_.regions.size())});
+    boxes_.clear();
+    if (options_.source_boxes) by_source(t);
+    else if (!by_rule(e, t) && !by_like(e, t)) by_default(t);
+    plan_.tensors.back().region_count = narrow<uint32_t>(plan_.regions.size()) - plan_.tensors.back().first_region;
+  }
+
+  bool by_rule(size_t e, const Tensor& t) {
+    const auto rule = std::ranges::find_if(options_.rules, [&](const PlacementRule& r) { return glob_matches(r.glob, selection_.entries[e].key); });
+    if (rule == options_.rules.end()) return false;
+    if (!place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_))
+      fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(selection_.entries[e].key)}, "a tensor of " + std::to_string(t.rank) + " dims");
+    deal(t);
+    return true;
+  }
+
+  bool by_like(size_t e, const Tensor& t) {
+    if (!options_.like) return false;
+    const Catalog& like = *options_.like;
+    const std::string_view key = selection_.entries[e].key;
+    const auto found = like_.find(key);
+    std::string why;
+    if (found == like_.end()) why = "the other checkpoint has no such tensor";
+    else if (!std::ranges::equal(like.dims(like.tensors[found->second]), catalog_.dims(t))) why = "the other checkpoint has it in another shape";
+    if (!why.empty()) {
+      plan_.default_layout.push_back({std::string(key), why});
+      return false;
+    }
+    const Tensor& other = like.tensors[found->second];
+    if (check_cover(like, other)) fail(ProblemId::like_not_whole, {.path = like.path, .tensor = std::string(key)});
+    take_boxes(like, other, t);
+    return true;
+  }
+
+  // The source's boxes, and in each file its order of them.
+  void by_source(const Tensor& t) {
+    take_boxes(catalog_, t, t);
+    const std::span<Region> regions = std::span(plan_.regions).subspan(plan_.tensors.back().first_region);
+    std::vector<std::pair<uint64_t, Region*>> order;  // by place in the source
+    uint32_t c = 0;
+    for (Region& r : regions) {  // regions and chunks are both in the order of their offsets
+      const BoxView box = region_box(plan_, r, t.rank);
+      while (!std::ranges::equal(catalog_.box(t, c).offsets, box.offsets) || !std::ranges::equal(catalog_.box(t, c).sizes, box.sizes)) ++c;
+      order.emplace_back(catalog_.items[catalog_.item_of(t, c)].offset, &r);
+    }
+    std::map<uint32_t, uint64_t> next;  // by file: where its first region of this tensor begins
+    for (const Region& r : regions) next.try_emplace(r.file, r.file_offset - r.head);
+    std::ranges::stable_sort(order, {}, [](const auto& o) { return o.first; });
+    for (const auto& [offset, r] : order) {
+      r->file_offset = next[r->file] + r->head;
+      next[r->file] = r->file_offset + volume(region_box(plan_, *r, t.rank).sizes) * bytes_of(r->dtype) + r->tail;
+    }
+  }
+
+  // The boxes of `other` in `from`, on the ranks whose files hold them there.
+  void take_boxes(const Catalog& from, const Tensor& other, const Tensor& t) {
+    for (uint32_t c = 0; c < other.chunk_count; ++c) {
+      const BoxView box = from.box(other, c);
+      boxes_.numbers.insert(boxes_.numbers.end(), box.offsets.begin(), box.offsets.end());
+      boxes_.numbers.insert(boxes_.numbers.end(), box.sizes.begin(), box.sizes.end());
+      const uint32_t file = from.items[from.item_of(other, c)].file;
+      const std::optional<uint32_t> rank = file == kNone ? std::nullopt : rank_of_file(from.file_name(file));
+      boxes_.rank_of.push_back(rank && *rank < options_.world_size ? *rank : least_filled());
+    }
+    deal(t);
+  }
+
+  void by_default(const Tensor& t) {
+    const Dims dims = catalog_.dims(t);
+    const bool split = t.rank > 0 && volume(dims) > 0 && options_.world_size > 1 && (is_sharded(t) || !source_is_sharded_);
+    if (!split) return region(t, add_whole_box(plan_, dims), least_filled());
+    // place_ranks() gives the same; this is 2.5 million regions' way.
+    const int64_t each = (dims[0] + options_.world_size - 1) / options_.world_size;
+    for (uint32_t rank = 0; rank < options_.world_size; ++rank) {
+      const int64_t offset = std::min(dims[0], each * rank);
+      const uint64_t at = add_whole_box(plan_, dims);
+      plan_.numbers[at] = offset;
+      plan_.numbers[at + t.rank] = std::min(each, dims[0] - offset);
+      region(t, at, rank);
+      if (offset == dims[0]) break;  // an empty one, which all further ranks would have too
+    }
+  }
+
+  // Regions in the order of their offsets. Of boxes with the same offsets, which torch takes for the same, the least filled rank's.
+  void deal(const Tensor& t) {
+    const size_t rank = t.rank;
+    std::vector<uint32_t> order(boxes_.rank_of.size());
+    for (uint32_t n = 0; n < order.size(); ++n) order[n] = n;
+    const auto offsets = [&](uint32_t n) { return boxes_.box(n, rank).offsets; };
+    std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return std::ranges::lexicographical_compare(offsets(a), offsets(b)); });
+    for (size_t i = 0; i < order.size();) {
+      uint32_t chosen = order[i];
+      const auto cost = [&](uint32_t n) { return std::pair(volume(boxes_.box(n, rank).sizes) == 0, file_bytes_[boxes_.rank_of[n]]); };
+      size_t end = i;
+      for (; end < order.size() && std::ranges::equal(offsets(order[end]), offsets(order[i])); ++end)
+        if (cost(order[end]) < cost(chosen)) chosen = order[end];
+      i = end;
+      const uint64_t at = plan_.numbers.size();
+      const auto from = boxes_.numbers.begin() + static_cast<int64_t>(chosen * 2 * rank);
+      plan_.numbers.insert(plan_.numbers.end(), from, from + static_cast<int64_t>(2 * rank));
+      region(t, at, boxes_.rank_of[chosen]);
+    }
+  }
+
+  void region(const Tensor& t, uint64_t box_at, uint32_t rank) {
+    const Dims sizes(plan_.numbers.data() + box_at + t.rank, t.rank);
+    const TensorItemFrame& frame = frames_.of(out_, sizes);
+    plan_.regions.push_back({.file_offset = file_bytes_[rank] + frame.head().size(),
+                             .box_at = box_at,
+                             .tensor = narrow<uint32_t>(plan_.tensors.size() - 1),
+                             .file = rank,
+                             .head = narrow<uint16_t>(frame.head().size()),
+                             .tail = narrow<uint16_t>(frame.tail_bytes()),
+                             .dtype = out_});
+    file_bytes_[rank] += frame.head().size() + volume(sizes) * bytes_of(out_) + frame.tail_bytes();
+  }
+
+  void copy_item(size_t e, ItemId id, uint32_t rank) {
+    if (!keys_->copied[e]) keys_->at[e] = narrow<uint32_t>(keys_->slices.size());
+    keys_->copied[e] = true;
+    const uint64_t length = catalog_.torch ? encode(id, rank) : copy_whole(e, id, rank);
+    keys_->slices.push_back({rank, file_bytes_[rank], length});
+    file_bytes_[rank] += length;
+  }
+
+  // An item as it is; of a transformed one what it decodes to, which needs no torch that knows the transform.
+  uint64_t copy_whole(size_t e, ItemId id, uint32_t rank) {
+    const Item& item = catalog_.items[id];
+    const auto found = resolved_.blobs.find(id);
+    const bool decoded = item.transforms != 0;
+    if (found == resolved_.blobs.end()) {  // a chunk without elements
+      check_item(catalog_, id, selection_.entries[e].key, "item");
+      if (decoded) fail(ProblemId::transform_unknown, catalog_.place_of(id, selection_.entries[e].key), "an empty chunk of a tensor that is not plain");
+    }
+    CopyRange range{.item = id, .from_decoded = decoded, .source_offset = decoded ? 0 : item.offset, .bytes = item.length, .file = rank,
+                    .file_offset = file_bytes_[rank]};
+    if (decoded) range.bytes = found->second.decoded.size();
+    plan_.copies.push_back(range);
+    if (found == resolved_.blobs.end() || !options_.units.verify) return range.bytes;
+    for (const BlobItem::Storage& s : found->second.item.storages)
+      if (s.has_crc && s.bytes > 0) add_check(plan_, {.at = s.payload - range.source_offset, .bytes = s.bytes, .crc = s.crc});
+    return range.bytes;
+  }
+
+  // What lies in a torch.save file with others gets an archive of its own. A storage whose writer computed no CRC keeps having none: its
+  // bytes are not seen here.
+  uint64_t encode(ItemId id, uint32_t rank) {
+    const BlobItem& blob = resolved_.blobs.at(id).item;
+    const uint64_t base = file_bytes_[rank];
+    TorchArchiveLayout archive;
+    std::vector<uint32_t> crcs;
+    const auto literal = [&](std::string_view name, std::string bytes) {
+      crcs.push_back(crc32(as_bytes(bytes)));
+      const uint64_t at = base + archive.add(name, bytes.size());
+      plan_.literals.push_back({.file = rank, .file_offset = at, .bytes = std::move(bytes)});
+    };
+    literal("data.pkl", std::string(as_text(blob.pickle)));
+    literal("byteorder", blob.big_endian ? "big" : std::string(kByteorderLittle));
+    for (const BlobItem::Storage& s : blob.storages) {
+      crcs.push_back(s.has_crc ? s.crc : 0);
+      plan_.copies.push_back({.item = id, .source_offset = s.payload, .bytes = s.bytes, .file = rank, .file_offset = base + archive.add("data/" + s.key, s.bytes)});
+      add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.units.verify && s.has_crc});
+    }
+    literal("version", std::string(kArchiveVersion));
+    archive.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
+      plan_.literals.push_back({.file = rank, .file_offset = base + offset, .bytes = std::string(as_text(bytes))});
+    });
+    return archive.total_bytes();
+  }
+
+  void metadata() {
+    const auto keys = keys_;
+    OutputFile file{.name = ".metadata", .bytes = 0, .generator = [keys](const Plan& plan, const auto& sink) { write_metadata(plan, *keys, sink); }};
+    write_metadata(plan_, *keys, [&](std::string_view block) { file.bytes += block.size(); });
+    plan_.bytes_to_write += file.bytes;
+    plan_.files.push_back(std::move(file));
+  }
+
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const Selection& selection_;
+  const DcpLayoutOptions& options_;
+  Plan& plan_;
+  std::shared_ptr<Keys> keys_;
+  std::vector<uint64_t> file_bytes_;  // by rank
+  std::unordered_map<std::string_view, TensorId> like_;
+  bool source_is_sharded_ = false;
+  RankBoxes boxes_;
+  DType out_{};  // of the tensor being laid out
+  TensorItemFrames frames_;
+};
+
+}  // namespace
+
+std::optional<uint32_t> rank_of_file(std::string_view name) {
+  if (!name.starts_with("__")) return std::nullopt;
+  uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(name.data() + 2, name.data() + name.size(), rank);
+  return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? std::optional(rank) : std::nullopt;
+}
+
+uint32_t ranks_shown(const Catalog& catalog) {
+  uint32_t ranks = 0;
+  for (uint32_t f = 0; f < catalog.files.size(); ++f)
+    if (const auto rank = rank_of_file(catalog.file_name(f))) ranks = std::max(ranks, *rank + 1);
+  return ranks;
+}
+
+Plan plan_dcp(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options) {
+  refuse_opaque_casts(catalog, resolved, selection);
+  Plan plan;
+  DcpLayout(catalog, resolved, selection, options, plan).run();
+  cut_into_units(plan, catalog, resolved, options.units);
+  return plan;
+}
+
+}  // namespace dcp

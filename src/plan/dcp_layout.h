@@ -1,0 +1,46 @@
+// The layout of a DCP folder: `__R_0.distcp` for each rank R, items back to back, and `.metadata` last.
+//
+// Rank 0's file begins with the byte items, as they were; then, in each file, tensor items in the metadata's order. A box that several
+// ranks would hold is written once, by the one of them with the fewest bytes so far. `.metadata` does not depend on the tensors' bytes: its
+// size is known before, and it is written from the plan, not held.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/layout.h"
+#include "plan/placements.h"
+
+namespace dcp {
+
+struct PlacementRule {
+  std::string glob;  // of final names; * crosses dots
+  std::vector<Placement> placements;  // one a mesh dim
+};
+
+// Which boxes each rank gets. The first of these that says something about a tensor holds:
+//   rules    the first whose glob matches
+//   like     the boxes that a tensor of this name has in another checkpoint, on the ranks whose files hold them there
+//   default  what the source has in several chunks is split on dim 0 over all ranks, as FSDP2 does; what it has whole beside such tensors
+//            stays whole; a source with no tensor in several chunks is split throughout. What has no dim, or no elements, stays whole.
+struct DcpLayoutOptions {
+  Limits limits;
+  UnitOptions units;
+  uint32_t world_size = 1;
+  Mesh mesh;  // for rules; its ranks are world_size
+  std::vector<PlacementRule> rules;
+  const Catalog* like = nullptr;
+  bool source_boxes = false;  // every tensor keeps its boxes, on the ranks whose files hold them; the rest is not asked
+};
+
+// `selection` and `catalog` must outlive the plan. Throws placement_no_dim, like_not_whole, keys_collide.
+Plan plan_dcp(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options);
+
+// The rank in a data file's name, `__R_N.distcp`; nullopt: another name.
+std::optional<uint32_t> rank_of_file(std::string_view name);
+// The ranks that the names of a checkpoint's files show: the highest and one; 0: none.
+uint32_t ranks_shown(const Catalog& catalog);
+
+}  // namespace dcp

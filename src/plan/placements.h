@@ -1,0 +1,48 @@
+// Placements of a device mesh and the boxes that they give each rank, as torch's DTensor computes them.
+//
+// A mesh of shape (2, 4) numbers its 8 ranks row-major. One placement a mesh dim, applied from left to right to what the rank still has
+// (torch/distributed/tensor/_utils.py, _compute_local_shape_and_global_offset, torch 2.15):
+//   shard(d)    torch.chunk along tensor dim d: ceil(n / ranks) each, the last ones shorter or empty
+//   strided(d)  _StridedShard: FSDP over a later shard(d) of the same dim. As if the later ones had split first: what is there is split
+//               into as many pieces as they will make, each of these by this mesh dim, and this rank's parts joined
+//   replicate   all ranks along this mesh dim have the same
+// An empty shard lies at the end: its offset is the size of the dim.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/box.h"
+
+namespace dcp {
+
+struct Placement {
+  enum class Kind : uint8_t { kShard, kStrided, kReplicate };
+  Kind kind = Kind::kReplicate;
+  int64_t dim = 0;  // negative: from the last
+  bool operator==(const Placement&) const = default;
+};
+
+struct Mesh {
+  std::vector<uint32_t> sizes;
+  uint64_t ranks() const;
+};
+
+// "shard(0)", "strided(-1)", "replicate", with commas between. Throws usage.
+std::vector<Placement> parse_placements(std::string_view text);
+
+// Boxes by rank, one after the other: rank offsets, then rank sizes, for each. A rank may have several where strided() leaves it rows that
+// are not neighbours, so `rank_of` names each box's.
+struct RankBoxes {
+  std::vector<int64_t> numbers;
+  std::vector<uint32_t> rank_of;
+  BoxView box(size_t n, size_t rank) const { return {{numbers.data() + n * 2 * rank, rank}, {numbers.data() + n * 2 * rank + rank, rank}}; }
+  void clear();
+};
+
+// Appends the boxes of all ranks. False, and nothing appended: a placement names a dim that the tensor does not have.
+bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes);
+
+}  // namespace dcp
