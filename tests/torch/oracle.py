@@ -247,7 +247,8 @@ def verify(case):
             wanted = {"crc64": crc64(describe.raw_bytes(value)), "dtype": describe.dtype_name(value.dtype), "shape": list(value.shape)}
             same(written["tensors"].get(key), wanted, f"manifest: {key!r}")
     same(sorted(written["tensors"] | written["objects"]), sorted(case.tensors | case.objects), "manifest: keys")
-    same(sorted(written["files"]), sorted(p.name for p in case.checkpoint.iterdir()), "manifest: files")
+    # A rank without items leaves an empty file that no metadata names.
+    same(sorted(written["files"]), sorted(p.name for p in case.checkpoint.iterdir() if p.stat().st_size > 0), "manifest: files")
 
 
 def glob_of(key):
@@ -349,7 +350,7 @@ def bits(tensor):
     if tensor.dtype in (torch.float16, torch.bfloat16):
         nan = tensor.isnan()
         return torch.where(nan, -1, tensor.contiguous().view(torch.int16).int())
-    return tensor.contiguous().view(torch.uint8)
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 def same_cast(got, source, dtype, what):
@@ -386,7 +387,8 @@ def casts(case, name):
             before, after = source.double(), source.to(dtype).double()
             same(note.get("became_inf", 0), (after.isinf() & before.isfinite()).sum().item(), f"{note}: inf")
             same(note.get("became_nan", 0), (after.isnan() & ~before.isnan()).sum().item(), f"{note}: NaN")
-            same(note.get("saturated", 0), ((before.abs() > 464) & (after.abs() == 448)).sum().item(), f"{note}: saturated")
+            saturated = (before.abs() > 464) & (after.abs() == 448) if name == "float8_e4m3fn" else torch.zeros(1)  # the others have inf or NaN
+            same(note.get("saturated", 0), int(saturated.sum().item()), f"{note}: saturated")
             same(note.get("became_zero", 0), ((after == 0) & (before != 0)).sum().item(), f"{note}: zero")
     out, _, _ = case.consolidate("all.safetensors", "--dtype", name, "--dtype-scope", "all", "--exclude", "complex", "--dtype-rule", "model.float32=keep")
     loaded = read_safetensors(out)
