@@ -92,6 +92,12 @@ class Builder {
     out_.findings.push_back(std::move(p));
   }
 
+  // Names its place only where it fails: it is asked 10^6 times.
+  uint64_t product(uint64_t a, uint64_t b, std::string_view key) const {
+    const auto fits = checked_mul(a, b);
+    return fits ? *fits : mul_or_fail(a, b, at(key));
+  }
+
   StringId unique_key(std::string_view key) {
     const size_t before = out_.strings.size();
     const StringId id = out_.strings.intern(key);
@@ -112,7 +118,7 @@ class Builder {
         const int64_t size = in_.ints[t.dims_at + d];
         out_.numbers.push_back(size);
         // Overflow matters only where no dim is zero, but a product over the others that does not fit is nonsense all the same.
-        if (size > 0) bytes = mul_or_fail(bytes, static_cast<uint64_t>(size), at(t.key));
+        if (size > 0) bytes = product(bytes, static_cast<uint64_t>(size), t.key);
       }
       if (bytes > static_cast<uint64_t>(INT64_MAX)) fail(ProblemId::number_overflow, at(t.key), std::to_string(bytes) + " bytes");
       o.first_chunk = narrow<uint32_t>(t.first_chunk);
@@ -155,9 +161,9 @@ class Builder {
     for (uint32_t d = 0; d < t.rank; ++d) {
       if (!checked_add(offsets[d], sizes[d]))
         fail(ProblemId::number_overflow, at(t.key), "dim " + std::to_string(d) + ": " + std::to_string(offsets[d]) + " + " + std::to_string(sizes[d]));
-      if (sizes[d] > 0) elements = mul_or_fail(elements, static_cast<uint64_t>(sizes[d]), at(t.key));
+      if (sizes[d] > 0) elements = product(elements, static_cast<uint64_t>(sizes[d]), t.key);
     }
-    mul_or_fail(elements, t.dtype_known ? bytes_of(t.dtype) : 1, at(t.key));
+    product(elements, t.dtype_known ? bytes_of(t.dtype) : 1, t.key);
   }
 
   void paths() {
@@ -209,8 +215,11 @@ class Builder {
     // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
+    std::string_view named;
+    std::optional<StringId> key = out_.strings.find(named);
     for (const MetadataContent::Storage& s : in_.storage) {
-      const std::optional<StringId> key = out_.strings.find(s.key);
+      // Writers name the chunks of a tensor one after another, and a pickle holds its key once.
+      if (s.key.data() != named.data() || s.key.size() != named.size()) key = out_.strings.find(named = s.key);
       ItemId item = kNone;
       if (key && *key < tensor_count && s.has_offset && s.rank == out_.tensors[*key].rank)
         item = index.find(*key, Dims(in_.ints.data() + s.offsets_at, s.rank), s.hint);

@@ -29,7 +29,7 @@ std::string sharding_words(const Catalog& catalog, const Tensor& t) {
     const BoxView b = catalog.box(t, c);
     if (volume(b.sizes) == 0) continue;
     ++live;
-    for (unsigned d = 0; d < t.rank; ++d) cuts[d].insert({b.offsets[d], b.sizes[d]});
+    for (unsigned d = 0; d < t.rank; ++d) cuts[d].insert(cuts[d].end(), {b.offsets[d], b.sizes[d]});
   }
   uint64_t cells = 1;
   unsigned cut_dims = 0, cut_dim = 0;

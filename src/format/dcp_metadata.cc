@@ -136,12 +136,18 @@ Value MetadataHandler::size_of(PickleMachine& m, const Value& numbers) {
   }
   const Value size = typed(kSize, content_.ints.size());
   uint32_t rank = 0;
-  Value v;
-  for (auto it = m.items(numbers); it.next(v); ++rank) {
+  const auto take = [&](const Value& v) {
     if (v.kind != Kind::kInt) fail(ProblemId::metadata_number, place_of(m), "torch.Size with " + describe(m, v), "integers");
     if (rank == limits_.tensor_rank) fail_limit(m, "torch.Size of more numbers", limits_.tensor_rank);
     content_.ints.push_back(v.integer());
+    ++rank;
+  };
+  if (numbers.kind == Kind::kTuple) {
+    for (const Value& v : m.elements(numbers)) take(m.final(v));
+    return typed(kSize, size.payload, rank);
   }
+  Value v;
+  for (auto it = m.items(numbers); it.next(v);) take(v);
   return typed(kSize, size.payload, rank);
 }
 

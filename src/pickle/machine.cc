@@ -1,5 +1,6 @@
 #include "pickle/machine.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace dcp {
@@ -25,7 +26,7 @@ void PickleMachine::fail_count(uint64_t count) const {
 }
 
 void PickleMachine::fail_underflow(uint64_t count) const {
-  fail(ProblemId::pickle_underflow, place(), plural(stack_.size() - floor(), "value"),
+  fail(ProblemId::pickle_underflow, place(), plural(stack_.size() - floor_, "value"),
        std::to_string(count) + " for " + std::string(op_name(token_.op)));
 }
 
@@ -78,35 +79,34 @@ void PickleMachine::push_mark() {
     fail(ProblemId::over_limit, place(), "containers nested " + std::to_string(marks_.size() + 1) + " deep",
          "at most " + std::to_string(limits_->pickle_depth));
   }
-  marks_.push_back(stack_.size());
+  marks_.push_back(floor_ = stack_.size());
+}
+
+void PickleMachine::drop_mark() {
+  marks_.pop_back();
+  floor_ = marks_.empty() ? 0 : marks_.back();
 }
 
 uint64_t PickleMachine::pop_mark() {
   if (marks_.empty()) fail(ProblemId::pickle_no_mark, place(), std::string(op_name(token_.op)));
   const uint64_t mark = marks_.back();
-  marks_.pop_back();
+  drop_mark();
   return mark;
 }
 
 // --- the arena
 
-Value PickleMachine::make_tuple(uint64_t first) {
-  const Value v{.kind = Kind::kTuple, .n = counted(stack_.size() - first), .payload = arena_.size()};
-  move_to_arena(first);
-  return v;
-}
-
-// A chain is two cells: the positions of its first and of its last segment. A segment is one cell {n, next, tag 1: pairs} and its values.
-Value PickleMachine::make_chain(Kind kind, uint16_t tag) {
-  const Value v{.kind = kind, .tag = tag, .payload = arena_.size()};
-  arena_.insert(arena_.end(), 2, Value{.payload = kNowhere});
-  return v;
+// By doubling, so that a row that grows is there twice only until it is copied.
+void PickleMachine::make_room(Cells& cells, const Cells& others, uint64_t count) {
+  const uint64_t most = most_cells_ - others.room();
+  if (count > most || cells.size() > most - count) fail_memory();
+  cells.set_room(std::min(most, std::max<uint64_t>({64, cells.size() + count, 2 * cells.room()})));
 }
 
 void PickleMachine::append(uint64_t chain, uint64_t first, Kind like) {
   const uint64_t segment = arena_.size();
   if (first == stack_.size()) return;
-  arena_.push_back({.tag = like == Kind::kDict, .n = counted(stack_.size() - first), .payload = kNowhere});
+  add_to_arena({.tag = like == Kind::kDict, .n = counted(stack_.size() - first), .payload = kNowhere});
   move_to_arena(first);
   Value& head = arena_[chain];
   Value& last = arena_[chain + 1];
@@ -117,15 +117,15 @@ void PickleMachine::append(uint64_t chain, uint64_t first, Kind like) {
 
 Value PickleMachine::open(uint32_t class_id) {
   const Value v{.kind = Kind::kOpen, .n = class_id, .payload = arena_.size()};
-  arena_.push_back({});
+  add_to_arena({});
   return v;
 }
 
-Value PickleMachine::object(const Value& callable, const Value& arguments) {
+Value PickleMachine::object(Value callable, Value arguments) {
   const Value v{.kind = Kind::kObject, .payload = arena_.size()};
-  arena_.push_back(callable);
-  arena_.push_back(arguments);
-  arena_.push_back({});
+  add_to_arena(callable);
+  add_to_arena(arguments);
+  add_to_arena({});
   make_chain(Kind::kObject);
   return v;
 }
@@ -195,21 +195,10 @@ void PickleMachine::fail_memory() const { fail(ProblemId::memory_cap, place(), "
 // Opcodes that make a container of what is on the stack.
 void PickleMachine::collect(Op op) {
   switch (op) {
-    case Op::EMPTY_TUPLE:
-      return push(make_tuple(stack_.size()));
-    case Op::TUPLE1:
-    case Op::TUPLE2:
-    case Op::TUPLE3: {
-      const auto n = static_cast<uint64_t>(op) - static_cast<uint64_t>(Op::TUPLE1) + 1;
-      need(n);
-      return push(make_tuple(stack_.size() - n));
-    }
     case Op::TUPLE:
       return push(make_tuple(pop_mark()));
     case Op::EMPTY_LIST:
       return push(make_chain(Kind::kList));
-    case Op::EMPTY_DICT:
-      return push(make_chain(Kind::kDict));
     case Op::EMPTY_SET:
       return push(make_chain(Kind::kSet));
     default:
@@ -226,12 +215,12 @@ void PickleMachine::collect(Op op) {
 
 // APPEND(S), SETITEM(S), ADDITEMS: the values from `first` on go to the container just below them.
 void PickleMachine::add_items(Kind wanted, uint64_t first) {
-  if (first <= floor()) fail_underflow(stack_.size() - floor() + 1);
+  if (first <= floor_) fail_underflow(stack_.size() - floor_ + 1);
   if (wanted == Kind::kDict && (stack_.size() - first) % 2 != 0) {
     fail(ProblemId::pickle_operand, place(), "an odd number of values for " + std::string(op_name(token_.op)), "keys and values");
   }
   const Value target = stack_[first - 1];
-  if (target.kind == Kind::kOpaque) return stack_.resize(first);
+  if (target.kind == Kind::kOpaque) return stack_.cut(first);
   if (target.kind == Kind::kObject) return append(target.payload + kObjectChain, first, wanted);
   if (target.kind != wanted || target.tag != 0) {
     fail_operand(target, wanted == Kind::kList ? "a list" : wanted == Kind::kDict ? "a dict" : "a set");
@@ -246,16 +235,14 @@ void PickleMachine::run_plain(Op op) {
       return;
     case Op::FRAME:
       return;
-    case Op::MARK:
-      return push_mark();
     case Op::POP:
       // As in CPython: on an empty stretch it takes the mark itself.
-      if (stack_.size() == floor() && !marks_.empty()) return marks_.pop_back();
+      if (stack_.size() == floor_ && !marks_.empty()) return drop_mark();
       need(1);
-      stack_.pop_back();
+      stack_.cut(stack_.size() - 1);
       return;
     case Op::POP_MARK:
-      return stack_.resize(pop_mark());
+      return stack_.cut(pop_mark());
     case Op::DUP:
       need(1);
       push(stack_.back());
@@ -276,13 +263,8 @@ void PickleMachine::run_plain(Op op) {
       return add_items(Kind::kDict, pop_mark());
     case Op::ADDITEMS:
       return add_items(Kind::kSet, pop_mark());
-    case Op::EMPTY_TUPLE:
-    case Op::TUPLE1:
-    case Op::TUPLE2:
-    case Op::TUPLE3:
     case Op::TUPLE:
     case Op::EMPTY_LIST:
-    case Op::EMPTY_DICT:
     case Op::EMPTY_SET:
     case Op::LIST:
     case Op::DICT:

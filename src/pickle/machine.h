@@ -29,6 +29,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/problem.h"
+#include "pickle/cells.h"
 #include "pickle/memo.h"
 #include "pickle/tokens.h"
 #include "pickle/value.h"
@@ -50,6 +51,7 @@ class PickleMachine {
   }
   bool is_text(const Value& v, std::string_view wanted) const { return v.kind == Kind::kText && text(v) == wanted; }
   Value element(const Value& tuple, uint32_t i) const { return final(arena_[tuple.payload + i]); }
+  std::span<const Value> elements(const Value& tuple) const { return arena_.range(tuple.payload, tuple.n); }  // each to be passed to final()
   // The value of an object that was unfinished when it was stored: itself, or what BUILD made of it.
   Value final(const Value& v) const {
     if (v.kind != Kind::kOpen || arena_[v.payload].kind == Kind::kUnset) return v;
@@ -98,7 +100,7 @@ class PickleMachine {
 
   // --- making values, for handlers
   Value open(uint32_t class_id);  // an unfinished object of a known class
-  Value object(const Value& callable, const Value& arguments);
+  Value object(Value callable, Value arguments);
   void set_state(const Value& object, const Value& state) {
     arena_[object.payload + 2] = state;
     grown(object.payload);
@@ -107,7 +109,7 @@ class PickleMachine {
   uint64_t arena_cells() const { return arena_.size(); }  // in use now, 16 bytes each
 
   // --- for messages
-  std::span<const Value> stack() const { return stack_; }
+  std::span<const Value> stack() const { return stack_.range(0, stack_.size()); }
   Place place() const { return at_offset(*place_, token_.offset); }  // of the opcode being run
   [[noreturn]] void fail_operand(const Value& got, std::string_view expected) const;
 
@@ -116,22 +118,18 @@ class PickleMachine {
   static constexpr uint64_t kObjectChain = 3;  // cells of an object before its chain
 
   // --- the stack
-  uint64_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   void need(uint64_t count) const {
-    if (stack_.size() - floor() < count) fail_underflow(count);
+    if (stack_.size() - floor_ < count) fail_underflow(count);
   }
-  Value pop() {
-    const Value v = stack_.back();
-    stack_.pop_back();
-    return v;
+  void push(Value v) {  // by value: it may lie in a row that moves
+    if (!stack_.has_room(1)) make_room(stack_, arena_, 1);
+    stack_.add(v);
   }
-  void push(const Value& v) {
-    if (stack_.size() + arena_.size() >= most_cells_) fail_memory();
-    stack_.push_back(v);
-  }
+  void make_room(Cells& cells, const Cells& others, uint64_t count);
   void push_number(Kind kind, uint64_t payload) { push({.kind = kind, .payload = payload}); }
   void push_view(Kind kind, std::string_view view);
   void push_mark();
+  void drop_mark();
   uint64_t pop_mark();  // the stack's size when the mark was pushed
   [[noreturn]] void fail_underflow(uint64_t count) const;
   [[noreturn]] void fail_unset() const;
@@ -143,11 +141,31 @@ class PickleMachine {
   }
 
   // --- the arena
-  Value make_tuple(uint64_t first);  // of the stack's values from `first` on, which are popped
-  Value make_chain(Kind kind, uint16_t tag = 0);
+  Value make_tuple(uint64_t first) {  // of the stack's values from `first` on, which are popped
+    const Value v{.kind = Kind::kTuple, .n = counted(stack_.size() - first), .payload = arena_.size()};
+    move_to_arena(first);
+    return v;
+  }
+  // A chain is two cells: the positions of its first and of its last segment. A segment is one cell {n, next, tag 1: pairs} and its values.
+  Value make_chain(Kind kind, uint16_t tag = 0) {
+    const Value v{.kind = kind, .tag = tag, .payload = arena_.size()};
+    arena_room(2);
+    arena_.add({.payload = kNowhere});
+    arena_.add({.payload = kNowhere});
+    return v;
+  }
+  void arena_room(uint64_t count) {
+    if (!arena_.has_room(count)) make_room(arena_, stack_, count);
+  }
+  void add_to_arena(Value v) {
+    arena_room(1);
+    arena_.add(v);
+  }
   void move_to_arena(uint64_t first) {
-    for (uint64_t i = first; i < stack_.size(); ++i) arena_.push_back(stack_[i]);
-    stack_.resize(first);
+    const auto moved = stack_.range(first, stack_.size() - first);
+    arena_room(moved.size());
+    arena_.add(moved);
+    stack_.cut(first);
   }
   void append(uint64_t chain, uint64_t first, Kind like);  // the stack's values from `first` on, which are popped
   void grown(uint64_t position) {
@@ -155,11 +173,13 @@ class PickleMachine {
   }
   void roll_back(uint64_t position) {
     const uint64_t to = std::max(position, pin_);
-    if (to < arena_.size()) arena_.resize(to);
+    if (to < arena_.size()) arena_.cut(to);
   }
 
   // --- opcodes
   void run_plain(Op op);  // all that need no handler
+  template <Op op, class Handler>
+  void run_one(Handler& handler);
   void push_scalar();
   void push_kept(uint64_t slot) {
     Value v = memo_.get(slot);
@@ -172,12 +192,16 @@ class PickleMachine {
   void memoize_top(bool kept) {
     if (kept && stack_.back().in_arena()) pin_ = arena_.size();
   }
+  void push_tuple(uint64_t count) {
+    need(count);
+    push(make_tuple(stack_.size() - count));
+  }
   void collect(Op op);
   void add_items(Kind wanted, uint64_t first);
   void finish_build(const Value& object, const Value& result);
   template <class Handler>
   void run_global(Handler& handler, std::string_view module, std::string_view name);
-  template <class Handler>
+  template <Op op, class Handler>
   void run_call(Handler& handler);
   template <class Handler>
   void run_build(Handler& handler);
@@ -188,63 +212,63 @@ class PickleMachine {
   TokenReader reader_;
   Token token_;
   Memo memo_;
-  std::vector<Value> stack_;
-  std::vector<uint64_t> marks_;
-  std::vector<Value> arena_;
-  uint64_t most_cells_;  // of stack and arena together
+  Cells stack_;
+  std::vector<uint64_t> marks_;  // none above the stack's size
+  uint64_t floor_ = 0;           // the last of them, or 0
+  Cells arena_;
+  uint64_t most_cells_;  // that stack and arena have room for together
   uint64_t pin_ = 0;
 };
 
 template <class Handler>
 Value PickleMachine::run(Handler& handler) {
-  for (;;) {
-    reader_.next(token_);
-    switch (token_.op) {
-      case Op::MEMOIZE:
-        need(1);
-        memoize_top(memo_.memoize(stack_.back()));
-        break;
-      case Op::BINGET:
-      case Op::LONG_BINGET:
-        push_kept(static_cast<uint64_t>(token_.integer));
-        break;
-      case Op::BININT1:
-      case Op::BININT2:
-      case Op::BININT:
-        push_number(Kind::kInt, static_cast<uint64_t>(token_.integer));
-        break;
-      case Op::GLOBAL:
-        run_global(handler, token_.text, token_.name);
-        break;
-      case Op::STACK_GLOBAL: {
-        need(2);
-        const Value name = pop();
-        const Value module = pop();
-        if (module.kind != Kind::kText) fail_operand(module, "a module's name");
-        if (name.kind != Kind::kText) fail_operand(name, "a global's name");
-        run_global(handler, text(module), text(name));
-        break;
-      }
-      case Op::REDUCE:
-      case Op::NEWOBJ:
-      case Op::NEWOBJ_EX:
-        run_call(handler);
-        break;
-      case Op::BUILD:
-        run_build(handler);
-        break;
-      case Op::BINPERSID: {
-        need(1);
-        const Value id = pop();
-        push(handler.persistent(*this, id));
-        break;
-      }
-      case Op::STOP:
-        need(1);
-        return final(pop());
-      default:
-        run_plain(token_.op);
-    }
+  do {
+    reader_.visit(token_, [&]<Op op> { run_one<op>(handler); });
+  } while (token_.op != Op::STOP);
+  need(1);
+  return final(stack_.pop());
+}
+
+template <Op op, class Handler>
+inline void PickleMachine::run_one(Handler& handler) {
+  if constexpr (op == Op::MEMOIZE) {
+    need(1);
+    memoize_top(memo_.memoize(stack_.back()));
+  } else if constexpr (op == Op::BINGET || op == Op::LONG_BINGET) {
+    push_kept(static_cast<uint64_t>(token_.integer));
+  } else if constexpr (op == Op::BININT1 || op == Op::BININT2 || op == Op::BININT) {
+    push_number(Kind::kInt, static_cast<uint64_t>(token_.integer));
+  } else if constexpr (op == Op::MARK) {
+    push_mark();
+  } else if constexpr (op == Op::EMPTY_TUPLE) {
+    push_tuple(0);
+  } else if constexpr (op == Op::TUPLE1) {
+    push_tuple(1);
+  } else if constexpr (op == Op::TUPLE2) {
+    push_tuple(2);
+  } else if constexpr (op == Op::TUPLE3) {
+    push_tuple(3);
+  } else if constexpr (op == Op::EMPTY_DICT) {
+    push(make_chain(Kind::kDict));
+  } else if constexpr (op == Op::GLOBAL) {
+    run_global(handler, token_.text, token_.name);
+  } else if constexpr (op == Op::STACK_GLOBAL) {
+    need(2);
+    const Value name = stack_.pop();
+    const Value module = stack_.pop();
+    if (module.kind != Kind::kText) fail_operand(module, "a module's name");
+    if (name.kind != Kind::kText) fail_operand(name, "a global's name");
+    run_global(handler, text(module), text(name));
+  } else if constexpr (op == Op::REDUCE || op == Op::NEWOBJ || op == Op::NEWOBJ_EX) {
+    run_call<op>(handler);
+  } else if constexpr (op == Op::BUILD) {
+    run_build(handler);
+  } else if constexpr (op == Op::BINPERSID) {
+    need(1);
+    const Value id = stack_.pop();
+    push(handler.persistent(*this, id));
+  } else if constexpr (op != Op::STOP) {
+    run_plain(op);
   }
 }
 
@@ -255,19 +279,19 @@ void PickleMachine::run_global(Handler& handler, std::string_view module, std::s
   push(v);
 }
 
-template <class Handler>
+template <Op op, class Handler>
 void PickleMachine::run_call(Handler& handler) {
-  const bool has_keywords = token_.op == Op::NEWOBJ_EX;
+  constexpr bool has_keywords = op == Op::NEWOBJ_EX;
   need(has_keywords ? 3 : 2);
-  const Value keywords = has_keywords ? pop() : Value{};
-  const Value arguments = pop();
-  const Value callable = pop();
+  const Value keywords = has_keywords ? stack_.pop() : Value{};
+  const Value arguments = stack_.pop();
+  const Value callable = stack_.pop();
   if (has_keywords && keywords.kind != Kind::kDict) fail_operand(keywords, "a dict of keywords");
   if (callable.kind == Kind::kOpaque) return push(callable);
   if (callable.kind != Kind::kGlobal && callable.kind != Kind::kObject) fail_operand(callable, "a class or function");
   if (arguments.kind != Kind::kTuple) fail_operand(arguments, "a tuple of arguments");
   const Value result =
-      token_.op == Op::REDUCE ? handler.reduce(*this, callable, arguments) : handler.new_object(*this, callable, arguments, keywords);
+      op == Op::REDUCE ? handler.reduce(*this, callable, arguments) : handler.new_object(*this, callable, arguments, keywords);
   // A class or function carries where the arena ended when it was pushed: all above it belongs to this call.
   if (callable.kind == Kind::kGlobal && !result.in_arena()) roll_back(callable.payload);
   push(result);
@@ -276,8 +300,8 @@ void PickleMachine::run_call(Handler& handler) {
 template <class Handler>
 void PickleMachine::run_build(Handler& handler) {
   need(2);
-  const Value state = final(pop());
-  const Value object = final(pop());
+  const Value state = final(stack_.pop());
+  const Value object = final(stack_.pop());
   switch (object.kind) {
     case Kind::kOpaque:
       push(object);

@@ -4,22 +4,31 @@
 #include <string>
 
 namespace dcp {
-namespace {
-
-void set_bit(std::vector<uint64_t>& bits, uint64_t slot) {
-  if (slot / 64 >= bits.size()) bits.resize(slot / 64 + 1);
-  bits[slot / 64] |= uint64_t{1} << (slot % 64);
-}
-
-}  // namespace
 
 Memo::Memo(Bytes pickle, const Place& place, const Limits& limits) {
   // Picklers number slots 0, 1, 2, ... and each takes an opcode: a number above the count of bytes is made up, and would cost memory.
-  const uint64_t cap = std::min<uint64_t>(limits.pickle_memo_slots, std::max<uint64_t>(pickle.size(), 256));
+  find_reads(pickle, place, std::min<uint64_t>(limits.pickle_memo_slots, std::max<uint64_t>(pickle.size(), 256)));
+  uint32_t count = 0;
+  for (Group& group : groups_) {
+    group.before = count;
+    count += kOnes[group.read & 0xff] + uint32_t{kOnes[group.read >> 8]};
+  }
+  kept_.resize(count);
+  next_read_ = first_read(0);
+}
+
+void Memo::find_reads(Bytes pickle, const Place& place, uint64_t cap) {
+  uint64_t room = 0;  // in slots
+  const auto mark = [&](uint64_t slot) {
+    if (slot >= room) return false;
+    Group& group = groups_[slot / kGroup];
+    group.read = static_cast<uint16_t>(group.read | 1u << (slot % kGroup));
+    return true;
+  };
   TokenReader reader(pickle, place);
   Token t;
   do {
-    reader.skip_plain();
+    reader.skip_plain(mark);
     reader.next(t);
     switch (t.op) {
       case Op::BINGET:
@@ -29,21 +38,32 @@ Memo::Memo(Bytes pickle, const Place& place, const Limits& limits) {
         const auto slot = static_cast<uint64_t>(t.integer);
         if (slot >= cap)
           fail(ProblemId::over_limit, at_offset(place, t.offset), "memo slot " + std::to_string(slot), "below " + std::to_string(cap));
-        if (t.op == Op::BINGET || t.op == Op::LONG_BINGET) set_bit(read_, slot);
+        if ((t.op == Op::BINGET || t.op == Op::LONG_BINGET) && !mark(slot)) {
+          room = std::min(cap, 2 * (slot + 128));
+          groups_.resize((room + kGroup - 1) / kGroup);
+          mark(slot);
+        }
         break;
       }
       default:
         break;
     }
   } while (t.op != Op::STOP);
+}
 
-  ranks_.reserve(read_.size());
-  uint64_t count = 0;
-  for (const uint64_t word : read_) {
-    ranks_.push_back(count);
-    count += static_cast<uint64_t>(std::popcount(word));
+uint64_t Memo::first_read(uint64_t from) const {
+  for (uint64_t slot = from; slot / kGroup < groups_.size(); slot = (slot / kGroup + 1) * kGroup) {
+    const unsigned above = static_cast<unsigned>(groups_[slot / kGroup].read) >> (slot % kGroup);
+    if (above != 0) return slot + static_cast<unsigned>(std::countr_zero(above));
   }
-  kept_.resize(count);
+  return kNever;
+}
+
+bool Memo::memoize_read(const Value& v) {
+  const uint64_t slot = size_;
+  const bool kept = put(slot, v);
+  if (!sparse_) next_read_ = first_read(size_);
+  return kept;
 }
 
 void Memo::fill(uint64_t slot) {
@@ -54,12 +74,15 @@ void Memo::fill(uint64_t slot) {
       return;
     }
     sparse_ = true;
+    next_read_ = 0;
     filled_.assign(size_ / 64 + 1, ~uint64_t{0});
     filled_.back() = (uint64_t{1} << (size_ % 64)) - 1;
   }
-  if (slot / 64 < filled_.size() && (filled_[slot / 64] >> (slot % 64) & 1) != 0) return;
-  ++size_;
-  set_bit(filled_, slot);
+  if (slot / 64 >= filled_.size()) filled_.resize(slot / 64 + 1);
+  uint64_t& word = filled_[slot / 64];
+  const uint64_t bit = uint64_t{1} << (slot % 64);
+  if ((word & bit) == 0) ++size_;
+  word |= bit;
 }
 
 }  // namespace dcp

@@ -1,8 +1,10 @@
 // The memo of a pickle: only slots that are ever read are stored. A file of 10^6 chunks fills 16 million slots and reads 10 thousand.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -23,39 +25,57 @@ class Memo {
   uint64_t size() const { return size_; }
   // True if the value is kept.
   bool memoize(const Value& v) {
-    const uint64_t slot = size_;
-    if (sparse_)
-      fill(slot);
-    else
-      ++size_;
-    return is_read(slot) && keep(slot, v);
+    if (size_ >= next_read_) return memoize_read(v);
+    ++size_;
+    return false;
   }
   bool put(uint64_t slot, const Value& v) {
     fill(slot);
-    return is_read(slot) && keep(slot, v);
+    const auto at = find(slot);
+    if (at) kept_[*at] = v;
+    return at.has_value();
   }
   // kUnset if the slot was never filled.
-  Value get(uint64_t slot) const { return is_read(slot) ? kept_[rank(slot)] : Value{}; }
+  Value get(uint64_t slot) const {
+    const auto at = find(slot);
+    return at ? kept_[*at] : Value{};
+  }
 
  private:
-  bool is_read(uint64_t slot) const { return slot / 64 < read_.size() && (read_[slot / 64] >> (slot % 64) & 1) != 0; }
-  uint64_t rank(uint64_t slot) const {
-    const uint64_t below = read_[slot / 64] & ((uint64_t{1} << (slot % 64)) - 1);
-    return ranks_[slot / 64] + static_cast<uint64_t>(std::popcount(below));
-  }
-  bool keep(uint64_t slot, const Value& v) {
-    kept_[rank(slot)] = v;
-    return true;
-  }
-  void fill(uint64_t slot);
+  static constexpr uint64_t kGroup = 16;
+  static constexpr uint64_t kNever = ~uint64_t{0};
+  struct Group {          // of 16 slots
+    uint32_t before = 0;  // slots below it that are read: fewer than limits.pickle_memo_slots
+    uint16_t read = 0;    // bit per slot: read by some GET
+  };
+  // Without -mpopcnt std::popcount is a call of libgcc's.
+  static constexpr auto kOnes = [] {
+    std::array<uint8_t, 256> ones{};
+    for (unsigned i = 0; i < 256; ++i) ones[i] = static_cast<uint8_t>(std::popcount(i));
+    return ones;
+  }();
 
-  std::vector<uint64_t> read_;   // bit per slot: read by some GET
-  std::vector<uint64_t> ranks_;  // bits set in the words before
+  // Where the value of a slot is kept; nullopt: nothing ever reads it.
+  std::optional<uint64_t> find(uint64_t slot) const {
+    if (slot / kGroup >= groups_.size()) return std::nullopt;
+    const Group& group = groups_[slot / kGroup];
+    const unsigned bit = 1u << (slot % kGroup);
+    if ((group.read & bit) == 0) return std::nullopt;
+    const unsigned below = group.read & (bit - 1);
+    return group.before + uint64_t{kOnes[below & 0xff]} + kOnes[below >> 8];
+  }
+  bool memoize_read(const Value& v);
+  void fill(uint64_t slot);
+  void find_reads(Bytes pickle, const Place& place, uint64_t cap);
+  uint64_t first_read(uint64_t from) const;  // kNever: none
+
+  std::vector<Group> groups_;
   std::vector<Value> kept_;
   // Explicit PUTs may leave gaps: from the first one that does, `filled_` says which slots count in size_.
   std::vector<uint64_t> filled_;
   bool sparse_ = false;
   uint64_t size_ = 0;
+  uint64_t next_read_ = kNever;  // no slot in [size_, next_read_) is ever read; 0 when sparse
 };
 
 }  // namespace dcp

@@ -3,60 +3,12 @@
 namespace dcp {
 namespace {
 
-constexpr uint8_t fixed_bytes(OpForm form) {
-  switch (form) {
-    case OpForm::u8:
-    case OpForm::text1:
-    case OpForm::long1:
-      return 2;
-    case OpForm::u16:
-      return 3;
-    case OpForm::u32:
-    case OpForm::i32:
-    case OpForm::text4:
-    case OpForm::text4s:
-    case OpForm::long4:
-      return 5;
-    case OpForm::f64be:
-    case OpForm::text8:
-    case OpForm::frame:
-      return 9;
-    default:
-      return 1;
-  }
-}
-
-constexpr bool is_plain(Op op, OpForm form) {
-  const bool names_slot = op == Op::BINGET || op == Op::LONG_BINGET || op == Op::BINPUT || op == Op::LONG_BINPUT;
-  const bool is_fixed =
-      form == OpForm::nothing || form == OpForm::u8 || form == OpForm::u16 || form == OpForm::i32 || form == OpForm::f64be;
-  return is_fixed && !names_slot && op != Op::STOP;
-}
-
 std::string hex_byte(uint8_t byte) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
 }  // namespace
-
-const std::array<TokenReader::Facts, 256> TokenReader::kFacts = [] {
-  std::array<Facts, 256> facts{};
-  facts.fill({OpForm::unknown, 1});
-#define DCP_OPCODE(name, byte, form) facts[byte] = {OpForm::form, fixed_bytes(OpForm::form)};
-#include "pickle/opcodes.def"
-#undef DCP_OPCODE
-  return facts;
-}();
-
-const std::array<uint8_t, 256> TokenReader::kPlainBytes = [] {
-  std::array<uint8_t, 256> bytes{};
-#define DCP_OPCODE(name, byte, form) \
-  if (is_plain(Op::name, OpForm::form)) bytes[byte] = fixed_bytes(OpForm::form);
-#include "pickle/opcodes.def"
-#undef DCP_OPCODE
-  return bytes;
-}();
 
 std::string_view op_name(Op op) {
   switch (op) {

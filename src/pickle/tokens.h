@@ -3,7 +3,6 @@
 // Nothing is allocated: texts are views into the input. Every error is a pickle_* problem with the opcode's offset.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -41,6 +40,30 @@ enum class OpForm : uint8_t {
   refused
 };
 
+// Bytes that must be there: the opcode and the fixed part of its argument.
+constexpr uint8_t fixed_bytes(OpForm form) {
+  switch (form) {
+    case OpForm::u8:
+    case OpForm::text1:
+    case OpForm::long1:
+      return 2;
+    case OpForm::u16:
+      return 3;
+    case OpForm::u32:
+    case OpForm::i32:
+    case OpForm::text4:
+    case OpForm::text4s:
+    case OpForm::long4:
+      return 5;
+    case OpForm::f64be:
+    case OpForm::text8:
+    case OpForm::frame:
+      return 9;
+    default:
+      return 1;
+  }
+}
+
 struct Token {
   Op op{};
   bool is_big = false;    // LONG1, LONG4: more than 8 bytes, which are in `text` (two's complement, little-endian)
@@ -61,37 +84,25 @@ class TokenReader {
   TokenReader(Bytes pickle, const Place& place) : data_(pickle.data()), size_(pickle.size()), place_(&place) {}
 
   uint64_t position() const { return position_; }
-  // Reads one opcode. Only the fields that its form fills are written: the rest of `t` is what it was. Throws after the last byte:
-  // a pickle ends with STOP.
-  void next(Token& t);
-  // Moves over opcodes whose argument has a fixed size and is no memo slot: what is left to look at is a third of a large file.
-  // The two common sizes are compared for, not added from the table: a predicted branch does not wait for the load.
-  void skip_plain() {
-    uint64_t at = position_;
-    while (at + kLongestFixed <= size_) {
-      const uint8_t bytes = kPlainBytes[std::to_integer<uint8_t>(data_[at])];
-      if (bytes == 1) {
-        at += 1;
-      } else if (bytes == 2) {
-        at += 2;
-      } else if (bytes != 0) {
-        at += bytes;
-      } else {
-        break;
-      }
-    }
-    position_ = at;
+  // Reads one opcode, then gives fn.operator()<Op>(): one jump decodes and runs. Only the fields that the opcode's form fills are written:
+  // the rest of `t` is what it was. Throws after the last byte: a pickle ends with STOP.
+  template <class Fn>
+  void visit(Token& t, Fn&& fn);
+  void next(Token& t) {
+    visit(t, []<Op> {});
   }
+  // Moves on to the next opcode that is more than an argument of fixed size: what is left to look at is a fiftieth of a large file. Memo
+  // slots that are read on the way are given to on_get(slot); where it answers false, and at slots that are filled by number, it stops.
+  template <class OnGet>
+  void skip_plain(OnGet&& on_get);
 
  private:
-  struct Facts {
-    OpForm form;
-    uint8_t fixed;  // bytes that must be there: the opcode and the fixed part of its argument
-  };
-  static const std::array<Facts, 256> kFacts;
   static constexpr uint64_t kLongestFixed = 9;
-  // Bytes of an opcode with its argument; 0: of variable size, unknown, the end of the pickle, or naming a memo slot.
-  static const std::array<uint8_t, 256> kPlainBytes;
+  static constexpr bool is_plain(Op op, OpForm form) {
+    const bool is_fixed =
+        form == OpForm::nothing || form == OpForm::u8 || form == OpForm::u16 || form == OpForm::i32 || form == OpForm::f64be;
+    return (is_fixed && op != Op::BINPUT && op != Op::STOP) || op == Op::LONG_BINGET;
+  }
 
   const std::byte* argument() const { return data_ + position_ + 1; }
   uint64_t left() const { return size_ - position_; }
@@ -102,6 +113,8 @@ class TokenReader {
   }
   void take_long(Token& t, uint64_t header, uint64_t length);
   void take_lines(Token& t);
+  template <OpForm form>
+  void take(Token& t);
   void take_rare(Token& t, OpForm form);
   [[noreturn]] void fail_short(uint64_t header, uint64_t length) const;
   [[noreturn]] void fail_opcode(OpForm form) const;
@@ -112,36 +125,65 @@ class TokenReader {
   const Place* place_;
 };
 
-inline void TokenReader::next(Token& t) {
-  if (position_ == size_) fail_short(0, 1);
-  const auto byte = std::to_integer<uint8_t>(data_[position_]);
-  const Facts facts = kFacts[byte];
-  if (facts.fixed > left()) fail_short(0, facts.fixed);
-  t.op = static_cast<Op>(byte);
+template <OpForm form>
+inline void TokenReader::take(Token& t) {
+  constexpr uint64_t kFixed = fixed_bytes(form);
+  if (kFixed > 1 && kFixed > left()) fail_short(0, kFixed);
   t.offset = position_;
-  t.end = position_ + facts.fixed;
-  switch (facts.form) {
-    case OpForm::nothing:
-      break;
-    case OpForm::u8:
-      t.integer = std::to_integer<uint8_t>(*argument());
-      break;
-    case OpForm::u16:
-      t.integer = load_le<uint16_t>(argument());
-      break;
-    case OpForm::u32:
-      t.integer = load_le<uint32_t>(argument());
-      break;
-    case OpForm::i32:
-      t.integer = load_le<int32_t>(argument());
-      break;
-    case OpForm::text1:
-      take_text(t, 2, std::to_integer<uint8_t>(*argument()));
-      break;
-    default:
-      take_rare(t, facts.form);
+  t.end = position_ + kFixed;
+  if constexpr (form == OpForm::nothing) {
+  } else if constexpr (form == OpForm::u8) {
+    t.integer = std::to_integer<uint8_t>(*argument());
+  } else if constexpr (form == OpForm::u16) {
+    t.integer = load_le<uint16_t>(argument());
+  } else if constexpr (form == OpForm::u32) {
+    t.integer = load_le<uint32_t>(argument());
+  } else if constexpr (form == OpForm::i32) {
+    t.integer = load_le<int32_t>(argument());
+  } else if constexpr (form == OpForm::text1) {
+    take_text(t, 2, std::to_integer<uint8_t>(*argument()));
+  } else {
+    take_rare(t, form);
   }
   position_ = t.end;
+}
+
+template <class Fn>
+inline void TokenReader::visit(Token& t, Fn&& fn) {
+  if (position_ == size_) fail_short(0, 1);
+  t.op = static_cast<Op>(data_[position_]);
+  switch (t.op) {
+#define DCP_OPCODE(name, byte, form) \
+  case Op::name:                     \
+    take<OpForm::form>(t);           \
+    return fn.template operator()<Op::name>();
+#include "pickle/opcodes.def"
+#undef DCP_OPCODE
+  }
+  fail_opcode(OpForm::unknown);
+}
+
+template <class OnGet>
+inline void TokenReader::skip_plain(OnGet&& on_get) {
+  const std::byte* const data = data_;
+  // Below this every argument of fixed size is inside.
+  const uint64_t end = size_ < kLongestFixed ? 0 : size_ - kLongestFixed + 1;
+  uint64_t at = position_;
+  while (at < end) {
+    switch (static_cast<Op>(data[at])) {
+#define DCP_OPCODE(name, byte, form)                                                                      \
+  case Op::name:                                                                                          \
+    if (!is_plain(Op::name, OpForm::form)) break;                                                         \
+    if (Op::name == Op::BINGET && !on_get(std::to_integer<uint8_t>(data[at + 1]))) break;                 \
+    if (Op::name == Op::LONG_BINGET && !on_get(load_le<uint32_t>(data + at + 1))) break;                  \
+    at += fixed_bytes(OpForm::form);                                                                      \
+    continue;
+#include "pickle/opcodes.def"
+#undef DCP_OPCODE
+    }
+    break;
+  }
+  position_ = at;
 }
 
 }  // namespace dcp

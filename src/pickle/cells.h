@@ -1,0 +1,61 @@
+// A row of values that grows at its end and is cut there: the machine's stack and its arena.
+//
+// Where a place comes from a value (`[]`, `range`) it is compared with the size, in every build, and the process ends where it lies outside:
+// no value can lead out of the row. `back` and `pop` are not compared: the machine's need() goes before them.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "pickle/value.h"
+
+namespace dcp {
+
+class Cells {
+ public:
+  uint64_t size() const { return size_; }
+  uint64_t room() const { return room_; }
+  Value& operator[](uint64_t i) {
+    if (i >= size_) std::abort();
+    return data_[i];
+  }
+  const Value& operator[](uint64_t i) const {
+    if (i >= size_) std::abort();
+    return data_[i];
+  }
+  std::span<const Value> range(uint64_t first, uint64_t count) const {
+    if (first > size_ || count > size_ - first) std::abort();
+    return {data_.get() + first, count};
+  }
+  Value& back() { return data_[size_ - 1]; }
+  Value pop() { return data_[--size_]; }
+  void cut(uint64_t size) {  // to a size that it has or had
+    if (size > size_) std::abort();
+    size_ = size;
+  }
+  bool has_room(uint64_t count) const { return room_ - size_ >= count; }
+  void add(const Value& v) { data_[size_++] = v; }  // where has_room
+  void add(std::span<const Value> values) {
+    for (const Value& v : values) data_[size_++] = v;
+  }
+  void set_room(uint64_t room) {  // at least size()
+    void* grown = std::realloc(data_.get(), room * sizeof(Value));
+    if (grown == nullptr) throw std::bad_alloc();
+    static_cast<void>(data_.release());
+    data_.reset(static_cast<Value*>(grown));
+    room_ = room;
+  }
+
+ private:
+  struct Free {
+    void operator()(Value* p) const { std::free(p); }
+  };
+  std::unique_ptr<Value[], Free> data_;
+  uint64_t size_ = 0;
+  uint64_t room_ = 0;
+};
+
+}  // namespace dcp
