@@ -16,3 +16,18 @@ function(dcpctl_unit room)
   target_link_libraries(unit_${room} PRIVATE dcp_${room} ${UNIT_DEPS} Catch2::Catch2WithMain)
   catch_discover_tests(unit_${room} TEST_PREFIX "${room}: ")
 endfunction()
+
+# dcpctl_module(NAME SOURCES ... LINKS ... RPATH ...): libdcpctl_NAME.so, beside the program in the build and in ${libdir}/dcpctl installed.
+function(dcpctl_module name)
+  cmake_parse_arguments(MODULE "" "" "SOURCES;LINKS;RPATH" ${ARGN})
+  add_library(dcpctl_${name} MODULE ${MODULE_SOURCES})
+  target_include_directories(dcpctl_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(dcpctl_${name} PRIVATE -Wall -Wextra $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
+  target_link_libraries(dcpctl_${name} PRIVATE ${MODULE_LINKS})
+  # -z defs finds a missing library here and not in the user's dlopen. DT_RPATH, unlike RUNPATH, is also searched for LibTorch's own needs.
+  target_link_options(dcpctl_${name} PRIVATE LINKER:-z,defs LINKER:--disable-new-dtags)
+  set_target_properties(dcpctl_${name} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    BUILD_RPATH "${MODULE_RPATH}" INSTALL_RPATH "$ORIGIN;${MODULE_RPATH}")
+  install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dcpctl)
+endfunction()

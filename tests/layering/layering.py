@@ -17,6 +17,8 @@ MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging
 MAY_INCLUDE["modules"] = {"base", "modules"}
 for room in ["plan", "exec", "ranks"]:
     MAY_INCLUDE[room].add("kernels")
+for room in ["ranks", "staging", "cmd"]:
+    MAY_INCLUDE[room].add("modules")
 MAY_INCLUDE["cmd"] |= {"kernels", "staging"}
 
 # Kernels work on elements; the table of dtypes includes nothing itself.

@@ -1,0 +1,33 @@
+// What differs between the two modules: how bytes move between ranks once the store is there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace dcp::c10d_module {
+
+// A message under way. Throws std::exception.
+class Message {
+ public:
+  virtual ~Message() = default;
+  virtual void wait() = 0;
+  virtual void abort() = 0;  // from another thread: wait() fails
+};
+
+class Messages {
+ public:
+  virtual ~Messages() = default;
+  virtual std::unique_ptr<Message> send(int to, int tag, const void* buffer, uint64_t bytes) = 0;
+  virtual std::unique_ptr<Message> receive(int from, int tag, void* buffer, uint64_t bytes) = 0;
+  virtual void* allocate(uint64_t bytes) = 0;  // nullptr: ordinary memory will do
+  virtual void release(void* memory) = 0;
+};
+
+// gloo.cc or nccl.cc, whichever the module holds. Connects all ranks.
+std::unique_ptr<Messages> make_messages(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int world_size, std::chrono::milliseconds timeout);
+
+}  // namespace dcp::c10d_module

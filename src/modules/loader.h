@@ -1,0 +1,31 @@
+// Opens modules: shared libraries with what dcpctl itself must not link (LibTorch, CUDA). Nothing of them is loaded before a command asks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "modules/table.h"
+
+namespace dcp {
+
+// A kind of module. `T` is its table.
+template <class T>
+struct ModuleKind {
+  const char* name;    // of libdcpctl_NAME.so
+  const char* symbol;  // extern "C" function that returns const T*
+  uint32_t abi;
+  const char* needs;   // what a build must have for it, for the error: "LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
+};
+
+// The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
+// module_broken (the linker's reason), module_differs (of another build).
+const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi, uint32_t bytes, const char* needs);
+
+template <class T>
+const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T>& kind) {
+  static_assert(sizeof(T) >= sizeof(DcpctlModuleHeader));
+  return reinterpret_cast<const T&>(open_module(folders, kind.name, kind.symbol, kind.abi, sizeof(T), kind.needs));
+}
+
+}  // namespace dcp

@@ -1,0 +1,58 @@
+// The table of modules that connect ranks: libdcpctl_c10d.so (TCPStore and Gloo) and libdcpctl_c10d_nccl.so (TCPStore and NCCL).
+//
+// A *store* is a small table of keys that all ranks see, a *message* is bytes between two ranks. Both sides of a message name its size; it
+// moves only when both have asked for it, so nothing is buffered in between: who receives decides how much is under way.
+#pragma once
+
+#include "modules/table.h"
+
+extern "C" {
+
+enum { kDcpctlTransportAbi = 1 };
+
+struct DcpctlJoin {
+  const char* host;  // of the store
+  uint16_t port;
+  uint8_t serves;    // this rank runs the store; else it connects to it
+  uint32_t rank, world_size;
+  uint32_t timeout_ms;
+};
+
+// The store is served on two connections, so that a question that has to wait on one keeps nobody from the other.
+enum DcpctlLane { kDcpctlMain = 0, kDcpctlBeat = 1 };
+
+struct DcpctlTransport;
+struct DcpctlWork;
+
+struct DcpctlTransportTable {
+  DcpctlModuleHeader header;
+
+  // Connects to the store. Fails when nobody serves it within the timeout (up to three times that: the client tries again).
+  int (*join)(const DcpctlJoin* join, DcpctlTransport** out, DcpctlReason* why);
+
+  // --- the store. Keys and values are bytes; `capacity` is that of `value`, a longer value is a failure.
+  int (*set)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, DcpctlReason* why);
+  // Waits until the key is there.
+  int (*get)(DcpctlTransport*, DcpctlLane, const char* key, uint32_t timeout_ms, void* value, uint64_t capacity, uint64_t* bytes, DcpctlReason* why);
+  // Does not wait. *there: 1 or 0.
+  int (*look)(DcpctlTransport*, DcpctlLane, const char* key, int* there, DcpctlReason* why);
+  // To a number that begins with 0; *sum is what it is then.
+  int (*add)(DcpctlTransport*, DcpctlLane, const char* key, int64_t number, int64_t* sum, DcpctlReason* why);
+  // Sets the key where it is not there yet; gives what it is then.
+  int (*set_first)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t capacity, uint64_t* is_bytes, DcpctlReason* why);
+
+  // --- messages. connect() is called once by all ranks; the others after it.
+  int (*connect)(DcpctlTransport*, const char* name, DcpctlReason* why);
+  // Memory that messages move through fastest; nullptr if there is none.
+  void* (*allocate)(DcpctlTransport*, uint64_t bytes);
+  void (*release)(DcpctlTransport*, void* memory);
+  // Messages with one (sender, receiver, tag) arrive in order. The buffer stays as it is until wait(), which also ends *out.
+  int (*send)(DcpctlTransport*, uint32_t to, uint32_t tag, const void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason* why);
+  int (*receive)(DcpctlTransport*, uint32_t from, uint32_t tag, void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason* why);
+  // Without an end of its own: the other side may be slow. It fails when the other side is gone, and after abort().
+  int (*wait)(DcpctlTransport*, DcpctlWork*, DcpctlReason* why);
+  // Every wait() that is going on or comes later fails.
+  void (*abort)(DcpctlTransport*);
+};
+
+}  // extern "C"
