@@ -112,11 +112,13 @@ int report_error(const Context& context, const Problem& p) {
   return static_cast<int>(exit_of(p.id));
 }
 
-int report_error(const Context& context, const std::exception& error) {
-  if (const auto* e = dynamic_cast<const Error*>(&error)) return report_error(context, e->problem());
+Problem problem_of(const std::exception& error) {
+  if (const auto* e = dynamic_cast<const Error*>(&error)) return e->problem();
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return report_error(context, make_problem(memory ? ProblemId::memory_out : ProblemId::internal, {}, memory ? "" : error.what()));
+  return make_problem(memory ? ProblemId::memory_out : ProblemId::internal, {}, memory ? "" : error.what());
 }
+
+int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }
 
 void add_common(CLI::App& command, Context& context, bool writer) {
   CommonOptions& c = context.common;

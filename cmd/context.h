@@ -53,6 +53,7 @@ std::string styled(std::string_view text, Style style, bool color);
 // Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
 int report_error(const Context& context, const Problem& problem);
 int report_error(const Context& context, const std::exception& error);
+Problem problem_of(const std::exception& error);
 void error_json(JsonWriter& json, const Problem& problem);
 void finding_json(JsonWriter& json, const Problem& problem);
 

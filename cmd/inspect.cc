@@ -6,6 +6,7 @@
 #include "dtype_flags.h"
 #include "inspect_text.h"
 #include "source.h"
+#include "write_report.h"
 
 namespace dcp::cmd {
 namespace {
@@ -26,15 +27,43 @@ struct Options {
   bool keys = false, chunks = false, files = false, model_only = false;
   SelectionFlags selection;
   DtypeFlags dtypes;
+  std::string html;
 };
 
-int run(const Options& o, Context& context) {
+// Returns the JSON document if --report asks for it.
+std::string answer(const Options& o, Context& context) {
   Catalog catalog = open_source(o.source, context);
   find_structure_faults(catalog);
   const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
-  if (context.common.json) inspect_json(catalog, selection, context);
+  if (!o.html.empty()) save_text(context.io, o.html, inspect_html(catalog, selection));
+  if (context.common.json) inspect_json(catalog, selection, [&](std::string_view text) { context.out(text); });
   else inspect_text(catalog, selection, o.view, context);
-  return 0;
+  std::string document;
+  if (!context.common.report.empty()) inspect_json(catalog, selection, [&](std::string_view text) { document += text; });
+  return document;
+}
+
+std::string failure(const Options& o, const Problem& problem) {
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  json.begin_object().member("schema", "dcpctl.inspect/1").member("exit", static_cast<int>(exit_of(problem.id))).member("path", o.source.path).key("error");
+  error_json(json, problem);
+  json.end_object();
+  json.finish();
+  return document;
+}
+
+int run(const Options& o, Context& context) {
+  int exit = 0;
+  std::string document;
+  try {
+    document = answer(o, context);
+  } catch (const std::exception& error) {
+    exit = report_error(context, error);
+    document = failure(o, problem_of(error));
+  }
+  save_report(context, document);
+  return exit;
 }
 
 }  // namespace
@@ -47,10 +76,11 @@ void add_inspect(CLI::App& app, Context& context) {
   auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
   auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
+  command->add_option("--html", options->html, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")->option_text("FILE");
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
   add_selection(*command, options->selection);
   add_dtypes(*command, options->dtypes);
-  add_common(*command, context, false);
+  add_common(*command, context, true);
   command->callback([options, &context] {
     context.command = "inspect";
     options->view = options->keys ? InspectView::kKeys : options->chunks ? InspectView::kChunks : options->files ? InspectView::kFiles : InspectView::kTree;

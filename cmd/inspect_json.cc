@@ -105,10 +105,10 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
 
 }  // namespace
 
-void inspect_json(const Catalog& catalog, const Selection& selection, const Context& context) {
+void inspect_json(const Catalog& catalog, const Selection& selection, const std::function<void(std::string_view)>& write) {
   std::vector<Entry> entries = selection.entries;
   std::ranges::sort(entries, {}, [&](const Entry& e) { return source_key(catalog, e); });
-  JsonWriter json([&](std::string_view text) { context.out(text); });
+  JsonWriter json(write);
   json.begin_object();
   head_json(json, catalog, selection);
   json.key("tensors").begin_array();

@@ -57,17 +57,6 @@ class Table {
   std::vector<size_t> widths_;
 };
 
-std::string shape_text(Dims dims) {
-  std::string text = "[";
-  for (size_t d = 0; d < dims.size(); ++d) text += (d ? ", " : "") + std::to_string(dims[d]);
-  return text + "]";
-}
-
-std::string part_text(const PathPart& p) {
-  if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
-  return p.name.empty() ? "''" : escaped(p.name);
-}
-
 std::string plural(uint64_t n, const char* one) { return grouped(n) + " " + one + (n == 1 ? "" : "s"); }
 
 std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
@@ -92,29 +81,12 @@ struct StepHash {
   size_t operator()(const Step& s) const { return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u); }
 };
 
-// Keys under the components of their paths, a heading for each new component above the leaf. Writers list sharded tensors first and what
-// is shared by all ranks last, so what belongs together is brought together: in order of first appearance at each level.
 void print_tree(const Catalog& catalog, const Selection& selection, const Context& context) {
-  std::unordered_map<Step, size_t, StepHash> numbers;
-  std::vector<std::pair<std::vector<size_t>, Entry>> rows;
-  for (const Entry& e : selection.entries) {
-    std::vector<size_t> trail{0};
-    for (const PathPart& p : selection.path(e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
-    rows.emplace_back(std::move(trail), e);
-  }
-  std::ranges::stable_sort(rows, {}, &decltype(rows)::value_type::first);
   Table table({false, false, false, true, false});
-  std::vector<size_t> open;
-  for (const auto& [trail, e] : rows) {
-    const std::span<const PathPart> path = selection.path(e);
-    size_t level = 0;
-    while (level < open.size() && level + 1 < path.size() && open[level] == trail[level + 1]) ++level;
-    open.resize(level);
-    for (; level + 1 < path.size(); ++level) {
-      table.row({std::string(2 * level, ' ') + part_text(path[level])});
-      open.push_back(trail[level + 1]);
-    }
-    table.row(cells(catalog, e, std::string(2 * level, ' ') + part_text(path.back())));
+  for (TreeRow& row : tree_of(selection)) {
+    std::string name = std::string(2 * row.level, ' ') + row.label;
+    if (row.entry) table.row(cells(catalog, *row.entry, std::move(name)));
+    else table.row({std::move(name)});
   }
   table.print(context);
 }
@@ -166,7 +138,20 @@ std::string kind_text(CheckpointKind kind) {
   return "";
 }
 
-void print_summary(const Catalog& catalog, const Selection& selection, const Context& context) {
+}  // namespace
+
+std::string shape_text(Dims dims) {
+  std::string text = "[";
+  for (size_t d = 0; d < dims.size(); ++d) text += (d ? ", " : "") + std::to_string(dims[d]);
+  return text + "]";
+}
+
+std::string part_text(const PathPart& p) {
+  if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
+  return p.name.empty() ? "''" : escaped(p.name);
+}
+
+std::string summary_text(const Catalog& catalog, const Selection& selection) {
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
   std::string text = escaped(catalog.path) + ": " + kind_text(catalog.kind);
@@ -199,10 +184,33 @@ void print_summary(const Catalog& catalog, const Selection& selection, const Con
                          : "  full: " + plural(non_model, "key") + " of training state beside the model\n";
   if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
-  context.out(text);
+  return text;
 }
 
-}  // namespace
+std::vector<TreeRow> tree_of(const Selection& selection) {
+  std::unordered_map<Step, size_t, StepHash> numbers;
+  std::vector<std::pair<std::vector<size_t>, Entry>> sorted;
+  for (const Entry& e : selection.entries) {
+    std::vector<size_t> trail{0};
+    for (const PathPart& p : selection.path(e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
+    sorted.emplace_back(std::move(trail), e);
+  }
+  std::ranges::stable_sort(sorted, {}, &decltype(sorted)::value_type::first);
+  std::vector<TreeRow> rows;
+  std::vector<size_t> open;
+  for (const auto& [trail, e] : sorted) {
+    const std::span<const PathPart> path = selection.path(e);
+    size_t level = 0;
+    while (level < open.size() && level + 1 < path.size() && open[level] == trail[level + 1]) ++level;
+    open.resize(level);
+    for (; level + 1 < path.size(); ++level) {
+      rows.push_back({level, part_text(path[level]), std::nullopt});
+      open.push_back(trail[level + 1]);
+    }
+    rows.push_back({level, part_text(path.back()), e});
+  }
+  return rows;
+}
 
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
   InspectSummary s;
@@ -249,8 +257,7 @@ void inspect_text(const Catalog& catalog, const Selection& selection, InspectVie
     case InspectView::kChunks: return print_chunks(catalog, selection, context);
     case InspectView::kFiles: print_files(catalog, context); break;
     case InspectView::kTree:
-      print_summary(catalog, selection, context);
-      context.out("\n");
+      context.out(summary_text(catalog, selection) + "\n");
       print_tree(catalog, selection, context);
       break;
   }

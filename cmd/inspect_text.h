@@ -1,5 +1,11 @@
-// Rendering of `inspect`: text for people, the JSON document for programs.
+// Rendering of `inspect`: text for people, the JSON document for programs, a page with pictures.
 #pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "catalog/catalog.h"
 #include "catalog/select.h"
@@ -10,7 +16,25 @@ namespace dcp::cmd {
 enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
 
 void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context);
-void inspect_json(const Catalog& catalog, const Selection& selection, const Context& context);
+void inspect_json(const Catalog& catalog, const Selection& selection, const std::function<void(std::string_view)>& write);
+// A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
+std::string inspect_html(const Catalog& catalog, const Selection& selection);
+
+// The summary in lines, each ended; the first says what the checkpoint is.
+std::string summary_text(const Catalog& catalog, const Selection& selection);
+
+// Keys under the components of their paths, a heading for each new component above the leaf.
+struct TreeRow {
+  size_t level = 0;
+  std::string label;           // escaped
+  std::optional<Entry> entry;  // nullopt: a heading
+};
+// Writers list sharded tensors first and what is shared by all ranks last, so what belongs together is brought together: in order of first
+// appearance at each level.
+std::vector<TreeRow> tree_of(const Selection& selection);
+
+std::string shape_text(Dims dims);        // "[4, 8]"
+std::string part_text(const PathPart& p);  // escaped
 
 // Sums over a selection that text and JSON both show.
 struct InspectSummary {

@@ -150,8 +150,7 @@ int VerifyReport::around(const Context& context, const std::function<int()>& bod
     body();
   } catch (const std::exception& error) {
     exit_ = report_error(context, error);
-    const auto* known = dynamic_cast<const Error*>(&error);
-    error_ = known ? known->problem() : make_problem(ProblemId::internal, {}, error.what());
+    error_ = problem_of(error);
   }
   save_report(context, document());
   return exit_;

@@ -196,12 +196,15 @@ int WriteReport::damaged(const Context& context) {
   throw Error(executed.damage.front());
 }
 
-void save_report(const Context& context, const std::string& document) {
-  if (context.common.report.empty()) return;
-  FileSet file(context.io, context.common.report, {{"", document.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
-  file.write(0, 0, as_bytes(document));
+void save_text(Io& io, const std::string& path, const std::string& text) {
+  FileSet file(io, path, {{"", text.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
+  file.write(0, 0, as_bytes(text));
   file.finish();
   file.commit();
+}
+
+void save_report(const Context& context, const std::string& document) {
+  if (!context.common.report.empty()) save_text(context.io, context.common.report, document);
 }
 
 bool WriteReport::overflows() const {
@@ -225,8 +228,7 @@ int WriteReport::around(const Context& context, const std::function<int()>& body
     exit = body();
   } catch (const std::exception& error) {
     exit_ = exit = report_error(context, error);
-    const auto* known = dynamic_cast<const Error*>(&error);
-    error_ = known ? known->problem() : make_problem(ProblemId::internal, {}, error.what());
+    error_ = problem_of(error);
     plan = nullptr;  // it went with the body
     document_.clear();
     JsonWriter out([&](std::string_view text) { document_ += text; });

@@ -12,6 +12,8 @@
 
 namespace dcp::cmd {
 
+// A small file, whole or absent; one that is there is replaced.
+void save_text(Io& io, const std::string& path, const std::string& text);
 // Writes the JSON document to the file of --report, if one is asked for.
 void save_report(const Context& context, const std::string& document);
 

@@ -15,8 +15,8 @@ _dcpctl_options() {
       options='--version -h --help'
       valued='' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --dtype --dtype-scope --dtype-rule --color' ;;
+      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --html --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --html --include --exclude --key --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
       options='--step --pattern --prefer-rank --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --color --report --progress' ;;
@@ -53,8 +53,11 @@ _dcpctl_options() {
 # Sets `kind` or `list` for the value of an option, or for an argument by its number.
 _dcpctl_value() {
   case $1 in
+    'inspect --html') kind=file ;;
     'inspect --dtype-scope') list='model all' ;;
     'inspect --color') list='auto always never' ;;
+    'inspect --report') kind=file ;;
+    'inspect --progress') list='auto bar plain json none' ;;
     'inspect 0') kind=file ;;
     'verify --manifest') kind=file ;;
     'verify --against') kind=file ;;

@@ -49,6 +49,7 @@ complete -c dcpctl -n '__dcpctl_at inspect' -l follow-links -d 'Follow symbolic 
 complete -c dcpctl -n '__dcpctl_at inspect' -l keys -d 'Flat list of keys'
 complete -c dcpctl -n '__dcpctl_at inspect' -l chunks -d 'Each chunk with its box, file and byte range'
 complete -c dcpctl -n '__dcpctl_at inspect' -l files -d 'Each data file: bytes, items, unreferenced bytes'
+complete -c dcpctl -n '__dcpctl_at inspect' -l html -r -F -d 'Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut'
 complete -c dcpctl -n '__dcpctl_at inspect' -l model-only -d 'Show the model only, not optimizer and other state'
 complete -c dcpctl -n '__dcpctl_at inspect' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
 complete -c dcpctl -n '__dcpctl_at inspect' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
@@ -61,6 +62,8 @@ complete -c dcpctl -n '__dcpctl_at inspect' -l json -d 'Print one JSON document 
 complete -c dcpctl -n '__dcpctl_at inspect' -s q -l quiet -d 'Print errors only'
 complete -c dcpctl -n '__dcpctl_at inspect' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at inspect' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
+complete -c dcpctl -n '__dcpctl_at inspect' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
+complete -c dcpctl -n '__dcpctl_at inspect' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
 complete -c dcpctl -n '__dcpctl_at inspect' -s h -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at inspect' -F
 
