@@ -228,4 +228,18 @@ uint64_t peak_rss_bytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+std::string counted(uint64_t number, const char* one) { return grouped(number) + " " + one + (number == 1 ? "" : "s"); }
+
+std::string list_of(const std::vector<std::string>& names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i ? ", " : "") + escaped(names[i]);
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
+}
+
+void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
+  json.key(name).begin_array();
+  for (const std::string& text : list) json.value(text);
+  json.end_array();
+}
+
 }  // namespace dcp::cmd

@@ -81,6 +81,10 @@ uint64_t parse_size(const std::string& text);
 // "1.5 MiB", "312 B"; "1,234,567".
 std::string human_bytes(uint64_t bytes);
 std::string grouped(uint64_t number);
+std::string counted(uint64_t number, const char* one);  // "1 key", "2,000 keys"
+// The first of them, escaped: "a, b and 7 more".
+std::string list_of(const std::vector<std::string>& names, size_t most = 8);
+void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list);
 std::string rate(uint64_t bytes, uint64_t ns);     // "3.21 GB/s"
 std::string seconds(uint64_t ns);                  // "1.23 s"
 uint64_t peak_rss_bytes();

@@ -57,8 +57,6 @@ class Table {
   std::vector<size_t> widths_;
 };
 
-std::string plural(uint64_t n, const char* one) { return grouped(n) + " " + one + (n == 1 ? "" : "s"); }
-
 std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
   if (e.is_blob()) {
     const Item& item = c.items[c.item_of(e.blob())];
@@ -159,10 +157,10 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
   if (!p.loads_in.empty()) text += "; loads in torch " + p.loads_in;
   text += "\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
-  text += "  " + plural(s.tensors, "tensor") + ", " + plural(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
-  text += "; " + plural(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
-  text += "  " + plural(s.chunks, "chunk") + " in " + plural(catalog.files.size(), "file");
-  if (const uint32_t world = world_size_shown(catalog)) text += ", " + plural(world, "rank") + " as the chunks show";
+  text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
+  text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
+  text += "  " + counted(s.chunks, "chunk") + " in " + counted(catalog.files.size(), "file");
+  if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + " as the chunks show";
   text += "\n";
   std::map<std::string, std::pair<uint64_t, uint64_t>> dtypes, tops;
   uint64_t non_model = 0;
@@ -178,10 +176,10 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
     dtype.second += catalog.tensor_bytes(t);
     top.second += catalog.tensor_bytes(t);
   }
-  for (const auto& [name, of] : dtypes) text += "  " + name + ": " + plural(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
-  for (const auto& [name, of] : tops) text += "  " + name + ": " + plural(of.first, "key") + ", " + human_bytes(of.second) + "\n";
+  for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
+  for (const auto& [name, of] : tops) text += "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
   text += non_model == 0 ? "  model only: no optimizer or other training state\n"
-                         : "  full: " + plural(non_model, "key") + " of training state beside the model\n";
+                         : "  full: " + counted(non_model, "key") + " of training state beside the model\n";
   if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   return text;

@@ -22,7 +22,9 @@ ProgressDisplay::ProgressDisplay(const Context& context, const Progress& progres
 }
 
 ProgressDisplay::~ProgressDisplay() {
+  const bool ticked = ticker_ != nullptr;
   ticker_.reset();
+  if (ticked && form_ == ProgressForm::kJson) show();  // programs get the end, however short the run
   if (bar_shown_) std::fputs("\r\033[K", stderr);
 }
 

@@ -11,8 +11,6 @@
 namespace dcp::cmd {
 namespace {
 
-std::string counted(uint64_t n, const char* one) { return grouped(n) + " " + one + (n == 1 ? "" : "s"); }
-
 uint64_t count(const std::vector<Problem>& findings, Severity severity) {
   return static_cast<uint64_t>(std::ranges::count(findings, severity, &Problem::severity));
 }

@@ -5,27 +5,14 @@
 
 #include "dtype_flags.h"
 #include "exec/file_set.h"
+#include "selection_report.h"
 
 namespace dcp::cmd {
 namespace {
 
-std::string list_of(const std::vector<std::string>& names, size_t most = 8) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i ? ", " : "") + escaped(names[i]);
-  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
-}
-
-std::string counted(uint64_t n, const char* one) { return grouped(n) + " " + one + (n == 1 ? "" : "s"); }
-
 void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes) {
   out.key(name).begin_array();
   for (const KeyNote& n : notes) out.begin_object().member("key", n.key).member("why", n.text).end_object();
-  out.end_array();
-}
-
-void text_json(JsonWriter& out, std::string_view name, const std::vector<std::string>& list) {
-  out.key(name).begin_array();
-  for (const std::string& s : list) out.value(s);
   out.end_array();
 }
 
@@ -50,11 +37,10 @@ std::string from_to(const TensorLosses& t) { return std::string(facts_of(t.from)
 
 }  // namespace
 
-void WriteReport::note_source(const Catalog& catalog) {
-  for (const Problem& p : catalog.findings)
+void WriteReport::note_source(const Catalog& from) {
+  catalog = &from;
+  for (const Problem& p : from.findings)
     if (p.severity == Severity::kWarning) warnings_.push_back(p);
-  nested_ = catalog.has_planner_data;
-  mcore_shapes_ = catalog.mcore_shapes.size();
 }
 
 void WriteReport::describe_casts(const Context& context) const {
@@ -85,16 +71,12 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   constexpr size_t kMostWarnings = 8;
   for (size_t i = 0; i < warnings_.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(warnings_[i]));
   if (warnings_.size() > kMostWarnings) context.note("and " + counted(warnings_.size() - kMostWarnings, "more warning"));
-  if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
-  if (s.dropped_non_model > 0) context.note("left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
-  if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.stripped_root) + ": " + counted(s.dropped_outside_root, "key"));
-  if (!s.stripped_root.empty()) context.note("stripped the root '" + escaped(s.stripped_root) + "'");
-  if (s.renamed > 0) context.note("renamed " + counted(s.renamed, "key"));
-  if (s.wrapped > 0)
-    context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) + "'; --clean-fqns strips it");
+  describe_selection(context, s);
   if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
-  if (context.command == "consolidate" && !select.model_only && select.root.empty() && select.rules.empty()) context.note("everything is kept" + std::string(nested_ ? " in its nesting" : "") + "; --model-only gives what model.load_state_dict takes");
-  if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(mcore_shapes_, "tensor"));
+  const bool all = !select.model_only && select.root.empty() && select.rules.empty();
+  if (context.command == "consolidate" && all && is_more_than_model(*catalog, s))
+    context.note("everything is kept" + std::string(catalog->has_planner_data ? " in its nesting" : "") + "; --model-only gives what model.load_state_dict takes");
+  if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(catalog->mcore_shapes.size(), "tensor"));
   if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
   for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan->unsafe.empty()) {
@@ -105,7 +87,8 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
   describe_casts(context);
-  if (plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
+  const bool may_have_crcs = catalog->kind != CheckpointKind::kSafetensors && catalog->kind != CheckpointKind::kHf;
+  if (may_have_crcs && plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
 }
 
 void WriteReport::print_plan(const Context& context) const {
@@ -118,11 +101,22 @@ void WriteReport::print_plan(const Context& context) const {
   context.out(text);
 }
 
+void WriteReport::cast_keys_json(JsonWriter& out) const {
+  out.key("keys").begin_array();
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) continue;
+    const Tensor& t = catalog->tensors[e.tensor()];
+    if (t.dtype_known && t.dtype != e.dtype) out.begin_object().member("key", e.key).member("from", facts_of(t.dtype).name).member("to", facts_of(e.dtype).name).end_object();
+  }
+  out.end_array();
+}
+
 void WriteReport::cast_json(JsonWriter& out) const {
   const CastSummary& casts = selection.casts;
   out.key("cast").begin_object().member("tensors", casts.tensors).member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
   text_json(out, "idle_rules", casts.idle_rules);
+  if (catalog) cast_keys_json(out);
   out.member("fp8_overflow", fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
   out.key("losses").begin_array();
   for (const TensorLosses& t : executed.losses) {
@@ -158,16 +152,12 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     out.member("tensors", uint64_t{plan->tensors.size()}).member("elements", plan->elements).member("tensor_bytes", plan->tensor_bytes);
     out.member("largest_tensor_bytes", plan->largest_tensor).member("units", plan->units);
     out.member("planned_read_bytes", plan->bytes_to_read).member("planned_write_bytes", plan->bytes_to_write).member("planned_memory_bytes", planned_memory);
-    out.member("stripped_root", selection.stripped_root).member("renamed", selection.renamed).member("wrapped", selection.wrapped);
-    out.key("dropped").begin_object();
-    out.member("by_rules", selection.dropped_by_rules).member("non_model", selection.dropped_non_model);
-    out.member("outside_root", selection.dropped_outside_root).member("objects", selection.dropped_blobs + plan->left_out_blobs).end_object();
-    text_json(out, "dropped_top", selection.dropped_top);
+    selection_json(out, *catalog, selection, plan->left_out_blobs);
     notes_json(out, "left_out", plan->left_out);
     notes_json(out, "converted", plan->converted);
     notes_json(out, "unsafe", plan->unsafe);
     text_json(out, "unsafe_globals", plan->unsafe_globals);
-    out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? mcore_shapes_ : 0);
+    out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? uint64_t{catalog->mcore_shapes.size()} : 0);
   }
   if (selection.casts.asked) cast_json(out);
   out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
@@ -229,7 +219,8 @@ int WriteReport::around(const Context& context, const std::function<int()>& body
   } catch (const std::exception& error) {
     exit_ = exit = report_error(context, error);
     error_ = problem_of(error);
-    plan = nullptr;  // it went with the body
+    plan = nullptr;  // they went with the body
+    catalog = nullptr;
     document_.clear();
     JsonWriter out([&](std::string_view text) { document_ += text; });
     json(out, context);

@@ -23,7 +23,8 @@ class WriteReport {
 
   const std::string source, output;
   Selection selection;
-  const Plan* plan = nullptr;  // must outlive done() and damaged()
+  const Plan* plan = nullptr;        // both must outlive done() and damaged()
+  const Catalog* catalog = nullptr;  // by note_source()
   bool dry_run = false;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   uint64_t planned_memory = 0;  // bytes, peak
@@ -49,13 +50,12 @@ class WriteReport {
  private:
   void json(JsonWriter& out, const Context& context) const;
   void cast_json(JsonWriter& out) const;
+  void cast_keys_json(JsonWriter& out) const;
   void describe_casts(const Context& context) const;
   void describe_losses(const Context& context) const;
   void print_plan(const Context& context) const;
 
   std::vector<Problem> warnings_;   // of the source
-  bool nested_ = true;              // the source says how keys are nested
-  uint64_t mcore_shapes_ = 0;       // tensors with a shape of Megatron's
   std::string document_;
   int exit_ = 0;
   std::optional<Problem> error_;

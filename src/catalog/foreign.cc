@@ -28,14 +28,16 @@ constexpr Magic kMagics[] = {
 };
 
 struct Marker {
-  std::string_view file;
+  std::string_view file;  // its name, or how it begins
   Foreign is;
 };
 constexpr Marker kMarkers[] = {
     {".snapshot_metadata", {"a torchsnapshot snapshot", "read it with torchsnapshot and save it with torch.distributed.checkpoint"}},
     {"metadata.pkl", {"a checkpoint of torch_checkpointing", "read it with torch_checkpointing and save it with torch.distributed.checkpoint"}},
     {"zero_to_fp32.py", {"a DeepSpeed checkpoint", "its zero_to_fp32.py writes the model as a file that dcpctl reads"}},
-    {"mp_rank_00_model_states.pt", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"mp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"bf16_zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
     {"saved_model.pb", {"a TensorFlow SavedModel", ""}},
     {"_CHECKPOINT_METADATA", {"an Orbax checkpoint", ""}},
     {"manifest.ocdbt", {"an Orbax checkpoint", ""}},
@@ -59,7 +61,7 @@ bool is_archive(Bytes head) {
 
 Foreign foreign_folder(const std::vector<std::string>& names) {
   for (const Marker& m : kMarkers)
-    if (std::ranges::find(names, m.file) != names.end()) return m.is;
+    if (std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(m.file); })) return m.is;
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "catalog/open_safetensors.h"
 #include "catalog/open_torch.h"
 #include "catalog/rank_local.h"
+#include "catalog/run.h"
 #include "catalog/safetensors_files.h"
 #include "format/dcp_metadata.h"
 #include "format/lfs_pointer.h"
@@ -115,7 +116,7 @@ bool is_torch_name(std::string_view name) {
   const Foreign foreign = foreign_folder(names);
   if (!checkpoints.empty()) {
     p.got = "a folder of checkpoints";
-    p.hint = "give one of them, or --step: " + joined(checkpoints);
+    p.hint = (steps_of(io, path, "").empty() ? "give one of them: " : "give one of them, or --step: ") + joined(checkpoints);
   } else if (!foreign.what.empty()) {
     p.got = foreign.what;
     p.hint = foreign.hint;

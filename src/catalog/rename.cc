@@ -1,6 +1,7 @@
 #include "catalog/rename.h"
 
 #include <regex>
+#include <set>
 
 namespace dcp {
 namespace {
@@ -44,12 +45,11 @@ std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
   return out;
 }
 
-std::string renamed(std::string name, const std::vector<CompiledRule>& rules, const std::map<std::string, std::string>& map) {
+std::string renamed(std::string name, const std::vector<CompiledRule>& rules) {
   if (!rules.empty() && name.size() > kLongestForRegex)
     fail(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes", "at most " + std::to_string(kLongestForRegex) + " with --rename");
   for (const CompiledRule& r : rules) name = std::regex_replace(name, r.regex, r.format);
-  const auto it = map.find(name);
-  return it == map.end() ? name : it->second;
+  return name;
 }
 
 // Gives `e` the name: leading components that it keeps, then the rest as one.
@@ -84,7 +84,6 @@ void clean(Selection& s, Entry& e) {
   if (!changed) return s.parts.resize(first);
   e.first = first;
   e.key = s.texts.emplace_back(joined(s.path(e)));
-  ++s.renamed;
 }
 
 bool holds_wrapper(std::span<const PathPart> path) {
@@ -109,15 +108,22 @@ std::string without_wrappers(std::string_view component) {
 
 void rename_keys(const SelectOptions& options, Selection& s) {
   const std::vector<CompiledRule> rules = compiled(options.renames);
+  std::set<std::string_view> mapped;
   for (Entry& e : s.entries) {
+    const std::string_view before = e.key;
     if (options.clean_fqns) clean(s, e);
-    if (!rules.empty() || !options.rename_map.empty()) {
-      std::string name = renamed(std::string(e.key), rules, options.rename_map);
-      if (name != e.key) set_name(s, e, std::move(name)), ++s.renamed;
+    std::string name = renamed(std::string(e.key), rules);
+    if (const auto it = options.rename_map.find(name); it != options.rename_map.end()) {
+      name = it->second;
+      mapped.insert(it->first);
     }
+    if (name != e.key) set_name(s, e, std::move(name));
+    s.renamed += e.key != before;
     if (!holds_wrapper(s.path(e))) continue;
     if (s.wrapped++ == 0) s.wrapped_example = e.key;
   }
+  for (const auto& [name, to] : options.rename_map)
+    if (!mapped.contains(name)) s.unmapped.push_back(name);
 }
 
 }  // namespace dcp

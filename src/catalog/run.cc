@@ -30,6 +30,15 @@ std::regex compiled(const std::string& pattern) {
   fail(ProblemId::usage, {}, "--pattern '" + pattern + "'", "a regular expression with one group, for the step's number");
 }
 
+// For messages: all of them, or the newest.
+std::string numbers_of(const std::vector<Step>& steps) {
+  constexpr size_t kMost = 8;
+  if (steps.empty()) return "folders whose names hold a step's number";
+  std::string text = steps.size() > kMost ? "one of ..., " : "one of ";
+  for (size_t i = steps.size() - std::min(steps.size(), kMost); i < steps.size(); ++i) text += std::to_string(steps[i].number) + (i + 1 < steps.size() ? ", " : "");
+  return text;
+}
+
 bool looks_like_step(Io& io, const std::string& path) {
   for (const DirEntry& e : io.list(path))
     for (const std::string_view ending : {".metadata", ".metadata.tmp", ".distcp", ".safetensors", ".safetensors.index.json"})
@@ -74,6 +83,7 @@ std::string find_step(Io& io, const std::string& given, const std::string& wante
   while (run.size() > 1 && run.ends_with('/')) run.pop_back();
   if (!io.facts(run)) fail(ProblemId::no_such_path, {.path = run});
   std::vector<Step> steps = steps_of(io, run, pattern);
+  const std::string there = numbers_of(steps);
   const bool latest = wanted == "latest";
   const std::optional<uint64_t> number = latest ? std::nullopt : parsed(wanted);
   if (!latest && !number) fail(ProblemId::usage, {}, "--step " + wanted, "a number or 'latest'");
@@ -85,7 +95,9 @@ std::string find_step(Io& io, const std::string& given, const std::string& wante
     if (!s.broken) return s.path;
     broken.push_back(s);
   }
-  fail(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted);
+  Problem p = make_problem(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted, there);
+  if (io.facts(run + "/.metadata")) p.hint = "it is a checkpoint itself: leave --step out";
+  throw Error(std::move(p));
 }
 
 }  // namespace dcp

@@ -67,6 +67,16 @@ std::span<const PathPart> common_model_root(const Selection& s) {
   return common;
 }
 
+}  // namespace
+
+bool is_more_than_model(const Catalog& catalog, const Selection& s) {
+  if (s.entries.empty()) return false;
+  const auto is_other = [&](const Entry& e) { return is_non_model(s.path(e), catalog.has_planner_data); };
+  return std::ranges::any_of(s.entries, is_other) || !common_model_root(s).empty();
+}
+
+namespace {
+
 void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   std::vector<Entry> kept;
   for (Entry e : s.entries) {

@@ -75,6 +75,7 @@ struct Selection {
   uint64_t dropped_outside_root = 0;
   uint64_t dropped_blobs = 0;         // by tensors_only
   uint64_t renamed = 0;               // keys whose name a rename, the map or --clean-fqns changed
+  std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
   std::string wrapped_example;
   CastSummary casts;
@@ -84,6 +85,9 @@ struct Selection {
 
 // Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), keys_collide, usage (a bad regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
+
+// Whether --model-only would leave keys out or strip a root.
+bool is_more_than_model(const Catalog& catalog, const Selection& selection);
 
 std::string_view source_key(const Catalog& catalog, const Entry& entry);
 // The path that the key has in the source; the key itself where the metadata has no paths.

@@ -274,7 +274,7 @@ def a_save_that_did_not_finish(c):
 def a_folder_of_checkpoints(c):
     """
     dcpctl: .: is not a checkpoint (got a folder of checkpoints, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: give one of them, or --step: ./ckpt
+    hint: give one of them: ./ckpt
     """
 
 

@@ -350,7 +350,7 @@ def a_path_through_a_tensor(c):
 def two_keys_with_one_path(c):
     """
     dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'model.b', which is also the name of 'model.w')
-    hint: leave one of the keys out with --exclude
+    hint: leave one of the keys out with --exclude, or give it another name with --rename
     """
     c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w"), "step": ("step",)}
 

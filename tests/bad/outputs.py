@@ -192,7 +192,7 @@ def objects_only_for_safetensors(c):
 def two_keys_of_one_name_without_their_root(c):
     """
     dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'x.y', which is also the name of 'model.w')
-    hint: leave one of the keys out with --exclude
+    hint: leave one of the keys out with --exclude, or give it another name with --rename
     """
     c.paths.update({"model.w": ("a", "x.y"), "model.b": ("a", "x", "y")})
 

@@ -96,7 +96,7 @@ def one_rank_with_broken_metadata(c):
 @case("step_missing", "inspect . --step 7", "consolidate . out.pt --step 7")
 def a_step_that_is_not_there(c):
     """
-    dcpctl: .: the run has no such step (got 7)
+    dcpctl: .: the run has no such step (got 7, expected one of 6)
     """
     c.write()
     c.folder.rename(c.folder.parent / "step-6")
@@ -105,7 +105,7 @@ def a_step_that_is_not_there(c):
 @case("step_missing", "inspect . --step latest", "consolidate . out.pt --step latest")
 def no_step_is_complete(c):
     """
-    dcpctl: .: the run has no such step (got no complete step)
+    dcpctl: .: the run has no such step (got no complete step, expected one of 6)
     """
     c.write()
     (c.folder / ".metadata").unlink()

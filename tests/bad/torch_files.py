@@ -153,7 +153,6 @@ def a_damaged_pickle(c):
 @case("crc_mismatch", "consolidate m.pt out.pt")
 def a_damaged_storage(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
     dcpctl: m.pt @ 0x180: tensor 'w': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
     hint: the bytes were damaged after they were written
     """
@@ -165,7 +164,6 @@ def a_damaged_storage(c):
 @case("crc_mismatch", "consolidate m.pt out.pt")
 def a_damaged_storage_that_views_share(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
     dcpctl: m.pt @ 0x200: tensor 'v': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
     hint: the bytes were damaged after they were written
     """
@@ -177,7 +175,6 @@ def a_damaged_storage_that_views_share(c):
 @case("crc_mismatch", "consolidate m.pt out.pt")
 def a_damaged_storage_of_an_object(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
     dcpctl: m.pt @ 0x180: object 'o': the CRC of a record does not match its bytes (got CRC-32 2e3fa576 over 8 bytes, expected CRC-32 00000001)
     hint: the bytes were damaged after they were written
     """

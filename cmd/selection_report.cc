@@ -1,0 +1,55 @@
+#include "selection_report.h"
+
+#include "base/problem.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::string_view key_of(const Catalog& catalog, int64_t id) {
+  return id < 0 ? catalog.key(catalog.blobs[static_cast<size_t>(~id)]) : catalog.key(catalog.tensors[static_cast<size_t>(id)]);
+}
+
+// All of them: who trusts the document does not have to guess what the output lacks.
+void dropped_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
+  std::vector<bool> kept_tensors(catalog.tensors.size()), kept_blobs(catalog.blobs.size());
+  for (const Entry& e : selection.entries) (e.is_blob() ? kept_blobs[e.blob()] : kept_tensors[e.tensor()]) = true;
+  out.key("dropped_keys").begin_array();
+  for (const int64_t id : catalog.order)
+    if (id < 0 ? !kept_blobs[static_cast<size_t>(~id)] : !kept_tensors[static_cast<size_t>(id)]) out.value(key_of(catalog, id));
+  out.end_array();
+}
+
+void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
+  out.key("renamed_keys").begin_array();
+  for (const Entry& e : selection.entries) {
+    const std::string_view from = source_key(catalog, e);
+    if (from != e.key) out.begin_object().member("from", from).member("to", e.key).end_object();
+  }
+  out.end_array();
+}
+
+}  // namespace
+
+void describe_selection(const Context& context, const Selection& s) {
+  if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
+  if (s.dropped_non_model > 0) context.note("left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
+  if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.stripped_root) + ": " + counted(s.dropped_outside_root, "key"));
+  if (!s.stripped_root.empty()) context.note("stripped the root '" + escaped(s.stripped_root) + "'");
+  if (s.renamed > 0) context.note("renamed " + counted(s.renamed, "key"));
+  if (!s.unmapped.empty()) context.note("in --rename-map, but no key has the name: " + list_of(s.unmapped));
+  if (s.wrapped > 0)
+    context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) + "'; --clean-fqns strips it");
+}
+
+void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s, uint64_t left_out_objects) {
+  out.member("stripped_root", s.stripped_root).member("renamed", s.renamed).member("wrapped", s.wrapped);
+  text_json(out, "unmapped", s.unmapped);
+  out.key("dropped").begin_object();
+  out.member("by_rules", s.dropped_by_rules).member("non_model", s.dropped_non_model);
+  out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs + left_out_objects).end_object();
+  text_json(out, "dropped_top", s.dropped_top);
+  dropped_keys(out, catalog, s);
+  renamed_keys(out, catalog, s);
+}
+
+}  // namespace dcp::cmd
