@@ -27,7 +27,9 @@ function(dcpctl_module name)
   # -z defs finds a missing library here and not in the user's dlopen. DT_RPATH, unlike RUNPATH, is also searched for LibTorch's own needs.
   target_link_options(dcpctl_${name} PRIVATE LINKER:-z,defs LINKER:--disable-new-dtags)
   set_target_properties(dcpctl_${name} PROPERTIES
-    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
-    BUILD_RPATH "${MODULE_RPATH}" INSTALL_RPATH "$ORIGIN;${MODULE_RPATH}")
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  if(MODULE_RPATH)  # an empty entry would mean the folder that the user is in
+    set_target_properties(dcpctl_${name} PROPERTIES BUILD_RPATH "${MODULE_RPATH}" INSTALL_RPATH "$ORIGIN;${MODULE_RPATH}")
+  endif()
   install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dcpctl)
 endfunction()

@@ -11,6 +11,8 @@ constexpr std::pair<std::string_view, DType> kShortNames[] = {{"fp32", DType::fl
                                                               {"f8e4m3", DType::float8_e4m3fn},
                                                               {"f8e5m2", DType::float8_e5m2}};
 
+}  // namespace
+
 DType parse_dtype(const std::string& text) {
   for (const auto& [name, dtype] : kShortNames)
     if (text == name) return dtype;
@@ -22,6 +24,8 @@ DType parse_dtype(const std::string& text) {
   for (const auto& [name, ignored] : kShortNames) known += std::string(name) + (name == "f8e5m2" ? "" : name == "f8e4m3" ? " or " : ", ");
   fail(ProblemId::usage, {}, "dtype '" + text + "'", known);
 }
+
+namespace {
 
 DtypeRule parse_rule(const std::string& text) {
   const size_t at = text.rfind('=');

@@ -28,4 +28,7 @@ void add_casts(CLI::App& command, DtypeFlags& flags);
 // "cast 15 tensors: 33.2 KiB become 16.6 KiB".
 std::string cast_text(const CastSummary& casts);
 
+// A dtype that tensors may be cast to, by torch's name or a short one (bf16). Throws usage, which lists them.
+DType parse_dtype(const std::string& text);
+
 }  // namespace dcp::cmd

@@ -4,7 +4,7 @@
 _dcpctl_commands() {
   case $1 in
     '') echo 'inspect verify consolidate reshard cast convert bench help man completions' ;;
-    'bench') echo 'io' ;;
+    'bench') echo 'io staging' ;;
   esac
 }
 
@@ -36,8 +36,11 @@ _dcpctl_options() {
       options='-h --help'
       valued='' ;;
     'bench io')
-      options='--bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color -h --help'
-      valued='--bytes --world-size --layout --tensors --dtype --seed -j --threads --color' ;;
+      options='--in --generate-only --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color -h --help'
+      valued='--in --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --color' ;;
+    'bench staging')
+      options='--sizes --count --model --like --dtype --optimizer --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --no-numa --save --steps --save-every --step-time --modes --keep-latest-k --last-model-only --export-dtype --no-sync --html --force --json -q --quiet -v --color -h --help'
+      valued='--sizes --count --model --like --dtype --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --save --steps --save-every --step-time --modes --keep-latest-k --export-dtype --html --color' ;;
     'help')
       options='--json -h --help'
       valued='' ;;
@@ -104,9 +107,16 @@ _dcpctl_value() {
     'convert --progress') list='auto bar plain json none' ;;
     'convert 0') kind=file ;;
     'convert 1') kind=file ;;
+    'bench io --in') kind=folder ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
     'bench io --color') list='auto always never' ;;
     'bench io 0') kind=file ;;
+    'bench staging --model') list='tiny gpt2 llama-1b llama-8b llama-70b qwen-7b' ;;
+    'bench staging --like') kind=file ;;
+    'bench staging --device') list='auto cuda cpu' ;;
+    'bench staging --save') kind=folder ;;
+    'bench staging --html') kind=file ;;
+    'bench staging --color') list='auto always never' ;;
     'help '[0-9]*) kind=command ;;
     'man '[0-9]*) kind=command ;;
     'completions 0') list='bash zsh fish' ;;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/io.h"
 #include "base/workers.h"
 #include "format/dtype.h"
@@ -33,5 +34,9 @@ struct SyntheticReport {
 // data. Throws usage for a spec that gives empty tensors.
 SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace,
                                 const StopFlag& stop);
+
+// The elements of a tensor from global element `first` on, as write_synthetic() gives them: with noise() as splitmix64's step, the 8 bytes at
+// 8 * i of the tensor are noise(noise(seed ^ tensor << 32) + i), floats with their exponent set to that of 1.0.
+void synthetic_values(MutableBytes to, DType dtype, uint64_t seed, uint32_t tensor, uint64_t first);
 
 }  // namespace dcp

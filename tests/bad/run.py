@@ -38,6 +38,7 @@ NOBODY = 65534
 
 # Ids that no case and no unit test can name.
 EXCEPTIONS = {
+    "bench_run_failed": "takes a program that fails in the middle of a measurement",
     "internal": "is a bug wherever it appears",
     "chunks_too_complex": "takes more boxes that no straight cut divides than a quick test can have",
     "output_differs": "takes a disk that lies; a unit test has one",

@@ -64,7 +64,7 @@ class Bench:
     def generate(self, size, tensors, layout="shard0"):
         checkpoint = self.folder / "ckpt"
         shutil.rmtree(checkpoint, ignore_errors=True)
-        Run(self.dcpctl, "bench", "io", checkpoint, "--bytes", size, "--layout", layout, "--tensors", tensors)
+        Run(self.dcpctl, "bench", "io", checkpoint, "--generate-only", "--bytes", size, "--layout", layout, "--tensors", tensors)
         return checkpoint
 
     def output(self, name):

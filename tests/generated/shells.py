@@ -34,7 +34,7 @@ def questions(dcpctl):
     yield "dcpctl inspect --keys -v ste", {"step-1000"}
     yield "dcpctl inspect --include bench ste", {"step-1000"}
     yield "dcpctl help ", {c["name"] for c in document["command"]["commands"]}
-    yield "dcpctl man bench ", {"io"}
+    yield "dcpctl man bench ", {"io", "staging"}
     yield "dcpctl man inspect ", set()
 
 

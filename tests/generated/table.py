@@ -105,7 +105,7 @@ def main(dcpctl):
     check_command(document["command"], ["dcpctl"], wrong)
     check_help(dcpctl, document["command"], [], wrong)
     paths = [" ".join(p) for p in all_paths(document["command"], [])]
-    for expected in ["inspect", "consolidate", "bench io", "help", "man", "completions"]:
+    for expected in ["inspect", "consolidate", "bench io", "bench staging", "help", "man", "completions"]:
         if expected not in paths:
             wrong.append(f"no command {expected!r}")
     print("\n".join(wrong) or f"{len(paths)} commands")

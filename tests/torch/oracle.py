@@ -8,6 +8,7 @@
     oracle.py DCPCTL hf                  --max-shard-size with --assets: the folder as safetensors reads it
     oracle.py DCPCTL inputs              files that are no DCP checkpoints
     oracle.py DCPCTL synthetic LAYOUT    torch loads what the generator of `bench io` writes
+    oracle.py DCPCTL saved MODE          torch loads the checkpoints of `bench staging --save`, each of its own step
     oracle.py DCPCTL casts DTYPE         --dtype DTYPE of all floats equals Tensor.to
 """
 import json
@@ -24,6 +25,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 sys.path.insert(0, str(DATA))
 warnings.filterwarnings("ignore")
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 from safetensors import safe_open  # noqa: E402
@@ -312,7 +314,7 @@ def hf(case):
 def synthetic(case, layout):
     """Shapes, boxes and values: dcp.load of the generated checkpoint equals torch.load of its consolidation."""
     folder = case.out / "ckpt"
-    case.run("bench", "io", folder, "--bytes", "3MB", "--world-size", "4", "--layout", layout, "--tensors", "5",
+    case.run("bench", "io", folder, "--generate-only", "--bytes", "3MB", "--world-size", "4", "--layout", layout, "--tensors", "5",
              "--dtype", "bfloat16")  # fmt: skip
     case.checkpoint = folder
     metadata = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
@@ -452,6 +454,51 @@ def inputs(case):
     compare(torch.load(case.consolidate("dcp.pt")[0]), small, "safetensors items beside .metadata")
 
 
+def noise(x):
+    """splitmix64, as src/exec/synthetic.h has it."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def trained(number, step, shape, dtype):
+    """Tensor `number` of the training loop after `step` (src/staging/train.h)."""
+    keep, fixed = {torch.float32: (0x807FFFFF807FFFFF, 0x3F8000003F800000), torch.bfloat16: (0x807F807F807F807F, 0x3F803F803F803F80)}[dtype]
+    count = int(np.prod(shape)) * dtype.itemsize
+    with np.errstate(over="ignore"):
+        stream = noise(np.array([1 ^ (number << 32)], np.uint64))
+        words = (noise(stream + np.arange((count + 7) // 8, dtype=np.uint64)) & np.uint64(keep)) | np.uint64(fixed)
+    data = words.view(np.uint8)[:count].copy()
+    for at in range(0, count, 4096):
+        data[at : at + 64] = 0x30 + step % 16
+    return torch.from_numpy(data).view(dtype).reshape(shape)
+
+
+def saved(case, mode):
+    """Every checkpoint of a training loop holds its own step's bytes; the last one the model alone, in another dtype."""
+    folder = case.out / "run"
+    case.run("bench", "staging", "--device", "cpu", "--model", "tiny", "--optimizer", "--save", folder, "--modes", mode, "--steps", 7, "--save-every", 2,
+             "--step-time", 2, "--keep-latest-k", 3, "--last-model-only", "--export-dtype", "float16", "--no-sync")  # fmt: skip
+    same(sorted(p.name for p in (folder / mode).iterdir()), ["step-4", "step-6", "step-7"], "steps that are kept")
+    full = dcp.FileSystemReader(folder / mode / "step-6").read_metadata().state_dict_metadata
+    order = {key: number for number, key in enumerate(full)}  # the files hold tensors in the workload's order
+    for step in (4, 6, 7):
+        path = folder / mode / f"step-{step}"
+        same(sorted(p.name for p in path.iterdir()), [".metadata", "__0_0.distcp"], "files")
+        metadata = dcp.FileSystemReader(path).read_metadata()
+        state = {key: torch.empty(m.size, dtype=m.properties.dtype) for key, m in metadata.state_dict_metadata.items()}
+        planner = dcp.DefaultLoadPlanner(flatten_state_dict=False)
+        dcp.state_dict_loader._load_state_dict(state, storage_reader=dcp.FileSystemReader(path), planner=planner, no_dist=True)
+        same(set(state), {k for k in full if step < 7 or k.startswith("model.")}, f"keys of step {step}")
+        for key, tensor in state.items():
+            properties = full[key].properties
+            wanted = trained(order[key], step, tuple(full[key].size), properties.dtype)
+            if step == 7:
+                wanted = wanted.to(torch.float16)
+            same(describe.describe_tensor(tensor), describe.describe_tensor(wanted), f"step {step}: {key}")
+
+
 def compare(got, wanted, what, where=()):
     if isinstance(wanted, torch.Tensor):
         same(describe.describe_tensor(got), describe.describe_tensor(wanted), f"{what}: {where}")
@@ -485,6 +532,8 @@ def main():
         inputs(Case(dcpctl, "threads"))
     elif what == "synthetic":
         synthetic(Case(dcpctl, "threads"), *name)
+    elif what == "saved":
+        saved(Case(dcpctl, "threads"), *name)
     elif what == "casts":
         casts(Case(dcpctl, "threads"), *name)
     elif what == "probe":

@@ -1,0 +1,63 @@
+// Writes a DCP folder of tensors whose bytes the caller has: items with their frames and CRCs, `.metadata` last. For checkpoints that come
+// from no other checkpoint; those that do have a plan (plan/dcp_layout.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/workers.h"
+#include "exec/file_set.h"
+#include "format/dtype.h"
+
+namespace dcp {
+
+// The path of `model.layers.0.weight` in the state dict is ("model", "layers.0.weight"): parted at the first dot.
+struct FolderTensor {
+  std::string key;
+  DType dtype{};
+  std::vector<int64_t> dims;
+};
+
+// A box of a tensor, one item in rank R's file `__R_0.distcp`.
+struct FolderChunk {
+  uint32_t tensor = 0;
+  uint32_t rank = 0;
+  std::vector<int64_t> offsets, sizes;
+};
+
+class DcpFolder {
+ public:
+  // Chunks in the order of their tensors; a file's items follow each other in that order.
+  DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks);
+
+  uint64_t tensor_bytes() const { return tensor_bytes_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+  uint64_t items() const { return chunks_.size(); }
+
+  // Gives the row-major bytes of a chunk to `emit` from front to back, in blocks. Called from several threads.
+  using Emit = std::function<void(Bytes)>;
+  using Payload = std::function<void(size_t chunk, const Emit& emit)>;
+  // A new folder `out`, committed whole. Throws as FileSet does, what `payload` throws, and `interrupted`.
+  void write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop, const Payload& payload) const;
+
+ private:
+  struct Item {
+    std::string pickle;
+    uint64_t length = 0, payload_bytes = 0;
+  };
+  Item item_of(const FolderChunk& chunk) const;
+  std::string metadata() const;
+  void write_item(size_t chunk, Sink& sink, const Payload& payload) const;
+
+  std::vector<FolderTensor> tensors_;
+  std::vector<FolderChunk> chunks_;
+  std::vector<std::string> names_;         // of files, by rank
+  std::vector<uint64_t> rank_bytes_;
+  std::vector<uint64_t> offsets_;          // of items in their files
+  std::string metadata_;
+  uint64_t tensor_bytes_ = 0, file_bytes_ = 0;
+};
+
+}  // namespace dcp

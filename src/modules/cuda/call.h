@@ -1,0 +1,19 @@
+// A call of the CUDA runtime as the table wants it: 0, or CUDA's code with its text.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+
+#include "modules/table.h"
+
+namespace dcpctl_cuda {
+
+inline int told(cudaError_t code, const char* what, DcpctlReason* why) {
+  if (code == cudaSuccess) return 0;
+  cudaGetLastError();  // or it would be the next call's
+  std::snprintf(why->text, sizeof why->text, "%s: %s (%s)", what, cudaGetErrorString(code), cudaGetErrorName(code));
+  return static_cast<int>(code);
+}
+
+}  // namespace dcpctl_cuda

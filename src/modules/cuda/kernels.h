@@ -1,0 +1,21 @@
+// What runs on the GPU itself. Compiled by nvcc where there is one (kernels.cu), else absent (no_kernels.cc).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace dcpctl_cuda {
+
+struct Piece {
+  const void* from;
+  uint64_t at, bytes;
+};
+
+bool has_kernels();
+// Copies `count` pieces, whose list lies in device memory, into `to`.
+cudaError_t gather(cudaStream_t stream, const Piece* pieces, uint64_t count, void* to);
+// Keeps one multiprocessor busy that long.
+cudaError_t spin(cudaStream_t stream, uint64_t nanoseconds);
+
+}  // namespace dcpctl_cuda

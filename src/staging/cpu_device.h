@@ -1,0 +1,12 @@
+// A device that is none: host memory as the source of copies, threads as streams, mlock as pinning. It measures what host copies cost, and
+// runs everything of staging/ on a machine without a GPU.
+#pragma once
+
+#include "modules/device.h"
+
+namespace dcp {
+
+// One device; static.
+const DcpctlDeviceTable& cpu_device_table();
+
+}  // namespace dcp

@@ -1,0 +1,20 @@
+// Numbers of repeated measurements.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace dcp {
+
+struct Spread {
+  uint64_t least = 0, median = 0, most = 0;  // nanoseconds
+  // Half of the values lie within that part of the median around it: the distance of the quartiles by the median.
+  double quartiles = 0;
+};
+
+// Of at least one value; the median of an even number is the lower of the middle two, so that it is a value that was measured.
+Spread spread_of(std::vector<uint64_t> values);
+
+inline double bytes_per_second(uint64_t bytes, uint64_t ns) { return ns == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(ns); }
+
+}  // namespace dcp

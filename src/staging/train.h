@@ -1,0 +1,77 @@
+// The trainer's view of saving: a loop of steps on a device, with checkpoints written beside it as torch's trainers write them.
+//
+// A step is forward and backward, then the optimizer, which changes every tensor: in each 4096 bytes of a tensor the first 64 become the
+// byte stamp_of(step), the rest stays what synthetic_values(seed 1) gave. So a checkpoint shows whether it holds one step and no other.
+//
+//   disabled                 training stands still while the checkpoint is written from the device, block by block
+//   async                    training stands still while tensors are copied into ordinary memory, allocated for each save; a thread writes it
+//   async_with_pinned_mem    tensors are copied into pinned memory, allocated once, beside the next forward and backward; training waits
+//                            for the copy before the optimizer changes them; a thread writes it
+//
+// In the latter two one save is in flight: the next waits until the one before is durable. The save of the last step is always written as in
+// `disabled`. Every checkpoint is FOLDER/step-N with `__0_0.distcp` and `.metadata`, whole or absent.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/io.h"
+#include "base/workers.h"
+#include "staging/chart.h"
+#include "staging/device.h"
+#include "staging/workload.h"
+
+namespace dcp {
+
+enum class SaveMode : uint8_t { kDisabled, kAsync, kAsyncPinned };
+inline constexpr SaveMode kSaveModes[] = {SaveMode::kDisabled, SaveMode::kAsync, SaveMode::kAsyncPinned};
+std::string_view name_of(SaveMode mode);
+std::optional<SaveMode> save_mode_named(std::string_view name);
+
+struct TrainSpec {
+  uint32_t steps = 12, save_every = 4;  // and after the last step
+  uint64_t step_ns = 200'000'000;       // four fifths of it forward and backward
+  uint32_t keep_latest_k = 2;           // older step-N folders of this run are removed; 0: none
+  bool last_model_only = false;         // the last step's checkpoint holds the model alone,
+  std::optional<DType> export_dtype;    // its floats in this dtype
+  bool sync = true;
+};
+
+struct SaveFacts {
+  uint32_t step = 0;
+  bool last = false;
+  uint64_t bytes = 0;       // of files
+  // What training stood still for:
+  uint64_t waiting_ns = 0;  // the save before it to be durable
+  uint64_t staging_ns = 0;  // copying, or in `disabled` all of writing; with pinned memory the wait before the optimizer
+  uint64_t durable_ns = 0;  // from the save's begin to its commit
+  uint64_t stall_ns() const { return waiting_ns + staging_ns; }
+};
+
+struct TrainResult {
+  std::optional<SaveMode> mode;    // nullopt: no saves at all, for comparison
+  std::vector<SaveFacts> saves;
+  std::vector<uint64_t> step_ns;   // each with what it stood still for
+  uint64_t host_bytes = 0;         // buffers
+  std::vector<Span> spans;         // positions in kTrainLanes and kTrainKinds
+};
+inline constexpr const char* kTrainLanes[] = {"training", "staging", "writer"};
+inline constexpr const char* kTrainKinds[] = {"forward, backward", "optimizer", "staging", "waiting", "writing"};
+
+std::byte stamp_of(uint32_t step);
+
+// `folder` exists and is empty. Throws device_failed, what FileSet throws, nothing_selected (last_model_only without a model), `interrupted`.
+TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder, const TrainSpec& spec, const StopFlag& stop);
+
+// What a mode costs, beside the same loop without saves. Of the saves but that of the last step, if there are others.
+struct TrainSummary {
+  uint64_t stall_ns = 0, durable_ns = 0;  // medians
+  uint64_t step_ns = 0;                   // mean, the last step left out
+  double overhead = 0;                    // of the mean step over that of the loop without saves
+};
+TrainSummary summarize(const TrainResult& result, const TrainResult& without_saves);
+// In one sentence.
+std::string train_verdict(const std::vector<TrainResult>& modes, const TrainResult& without_saves);
+
+}  // namespace dcp
