@@ -46,13 +46,18 @@ using Choices = std::vector<std::pair<std::string, T>>;
 void Context::out(std::string_view text) const { write_fd(STDOUT_FILENO, text); }
 
 void Context::note(std::string_view text) const {
+  notes.emplace_back(text);
+  tell(text);
+}
+
+void Context::tell(std::string_view text) const {
   if (!common.quiet) complain(text);
 }
 
 void Context::complain(std::string_view text) const { write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n"); }
 
 void Context::detail(std::string_view text) const {
-  if (common.verbose > 0) note(text);
+  if (common.verbose > 0) tell(text);
 }
 
 bool Context::colored(int fd) const {
@@ -131,7 +136,9 @@ void add_common(CLI::App& command, Context& context, bool writer) {
       ->option_text("WHEN")
       ->group(group);
   if (!writer) return;
-  command.add_option("--report", c.report, "Write the JSON document to FILE in every outcome")->option_text("FILE")->group(group);
+  command.add_option_function<std::string>("--report", [&c](const std::string& file) { c.report = file, c.has_report = true; }, "Write the JSON document to FILE in every outcome")
+      ->option_text("FILE")
+      ->group(group);
   command.add_option("--progress", c.progress, "Progress on stderr: auto, bar, plain, json or none")
       ->transform(CLI::CheckedTransformer(Choices<ProgressForm>{{"auto", ProgressForm::kAuto},
                                                                  {"bar", ProgressForm::kBar},

@@ -29,6 +29,7 @@ struct CommonOptions {
   When color = When::kAuto;
   ProgressForm progress = ProgressForm::kAuto;
   std::string report;
+  bool has_report = false;  // --report was given
 };
 
 struct Context {
@@ -37,11 +38,13 @@ struct Context {
   CommonOptions common;
   std::string command;                     // "consolidate"
   std::function<int()> run;                // set by the command that was given
+  mutable std::vector<std::string> notes;  // what note() was given, for the report; from one thread
 
   void out(std::string_view text) const;   // stdout, the answer; throws io_write when it cannot be written
   void note(std::string_view text) const;  // stderr, one line, unless --quiet
   void detail(std::string_view text) const;  // stderr, with -v
   void complain(std::string_view text) const;  // stderr, one line, always
+  void tell(std::string_view text) const;      // stderr, one line, unless --quiet; not for the report
   bool colored(int fd) const;                // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
   void check_stop() const;                   // throws if a signal asked to stop
 };

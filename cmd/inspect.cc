@@ -1,6 +1,8 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
+#include "catalog/oddities.h"
 #include "catalog/open.h"
 #include "commands.h"
 #include "dtype_flags.h"
@@ -28,18 +30,23 @@ struct Options {
   SelectionFlags selection;
   DtypeFlags dtypes;
   std::string html;
+  bool has_html = false;
 };
 
 // Returns the JSON document if --report asks for it.
 std::string answer(const Options& o, Context& context) {
+  if (o.has_html)
+    if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
   Catalog catalog = open_source(o.source, context);
   find_structure_faults(catalog);
+  if (!catalog.single_file) std::ranges::move(find_folder_oddities(context.io, catalog), std::back_inserter(catalog.findings));
   const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
-  if (!o.html.empty()) save_text(context.io, o.html, inspect_html(catalog, selection));
+  if (!selection.idle.empty()) context.note("no key for " + list_of(selection.idle));
+  if (o.has_html) save_text(context.io, o.html, inspect_html(catalog, selection));
   if (context.common.json) inspect_json(catalog, selection, [&](std::string_view text) { context.out(text); });
   else inspect_text(catalog, selection, o.view, context);
   std::string document;
-  if (!context.common.report.empty()) inspect_json(catalog, selection, [&](std::string_view text) { document += text; });
+  if (context.common.has_report) inspect_json(catalog, selection, [&](std::string_view text) { document += text; });
   return document;
 }
 
@@ -54,6 +61,7 @@ std::string failure(const Options& o, const Problem& problem) {
 }
 
 int run(const Options& o, Context& context) {
+  if (const auto fault = report_fault(context, o.source.path, "")) return report_error(context, *fault);
   int exit = 0;
   std::string document;
   try {
@@ -76,7 +84,7 @@ void add_inspect(CLI::App& app, Context& context) {
   auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
   auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
-  command->add_option("--html", options->html, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")->option_text("FILE");
+  command->add_option_function<std::string>("--html", [options](const std::string& file) { options->html = file, options->has_html = true; }, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")->option_text("FILE");
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
   add_selection(*command, options->selection);
   add_dtypes(*command, options->dtypes);

@@ -66,7 +66,9 @@ std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string nam
   const Tensor& t = c.tensors[e.tensor()];
   std::string sharding = sharding_words(c, t);
   if (const auto shape = mcore_shape(c, e.tensor())) sharding += ", Megatron's shape " + shape_text(*shape);
-  return {std::move(name), std::string(c.strings[t.dtype_name]), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), std::move(sharding)};
+  std::string dtype(c.strings[t.dtype_name]);
+  if (t.dtype_known && e.dtype != t.dtype) dtype += " -> " + std::string(facts_of(e.dtype).name);
+  return {std::move(name), std::move(dtype), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), std::move(sharding)};
 }
 
 // A place in the tree of paths, numbered by first appearance.
@@ -91,7 +93,7 @@ void print_tree(const Catalog& catalog, const Selection& selection, const Contex
 
 void print_keys(const Catalog& catalog, const Selection& selection, const Context& context) {
   Table table({false, false, false, true, false});
-  for (const Entry& e : selection.entries) table.row(cells(catalog, e, escaped(source_key(catalog, e))));
+  for (const Entry& e : selection.entries) table.row(cells(catalog, e, part_text({.name = source_key(catalog, e)})));
   table.print(context);
 }
 
@@ -149,6 +151,15 @@ std::string part_text(const PathPart& p) {
   return p.name.empty() ? "''" : escaped(p.name);
 }
 
+// Of the whole checkpoint, whatever is shown of it.
+std::string state_text(const Catalog& catalog) {
+  uint64_t other = 0;
+  for (const int64_t id : catalog.order) other += is_non_model(source_path(catalog, {.id = id, .key = {}}), catalog.has_planner_data);
+  if (other == 0) return "model only: no optimizer or other training state";
+  if (other == catalog.order.size()) return "no model: " + counted(other, "key") + " of training state";
+  return "full: " + counted(other, "key") + " of training state beside the model";
+}
+
 std::string summary_text(const Catalog& catalog, const Selection& selection) {
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
@@ -163,10 +174,8 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
   if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + " as the chunks show";
   text += "\n";
   std::map<std::string, std::pair<uint64_t, uint64_t>> dtypes, tops;
-  uint64_t non_model = 0;
   for (const Entry& e : selection.entries) {
     const std::span<const PathPart> path = selection.path(e);
-    non_model += is_non_model(path, catalog.has_planner_data);
     auto& top = tops[path.size() > 1 ? part_text(path[0]) : "(top level)"];
     ++top.first;
     if (e.is_blob()) continue;
@@ -178,8 +187,7 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
   }
   for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
   for (const auto& [name, of] : tops) text += "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
-  text += non_model == 0 ? "  model only: no optimizer or other training state\n"
-                         : "  full: " + counted(non_model, "key") + " of training state beside the model\n";
+  text += "  " + state_text(catalog) + "\n";
   if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   return text;
@@ -262,7 +270,7 @@ void inspect_text(const Catalog& catalog, const Selection& selection, InspectVie
   const bool color = context.colored(STDOUT_FILENO);
   for (const Problem& p : catalog.findings) {
     const bool damage = p.severity == Severity::kDamage;
-    context.out(styled(damage ? "damage:" : "warning:", damage ? Style::kRed : Style::kYellow, color).append(" ").append(to_line(p)).append("\n"));
+    context.out(styled(damage ? "damage:" : p.severity == Severity::kNote ? "note:" : "warning:", damage ? Style::kRed : Style::kYellow, color).append(" ").append(to_line(p)).append("\n"));
   }
 }
 

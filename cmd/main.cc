@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "help.h"
 #include "usage.h"
+#include "write_report.h"
 
 namespace dcp::cmd {
 namespace {
@@ -60,7 +61,9 @@ int run(int argc, char** argv) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
     context.common.json = std::ranges::find(words, "--json") != words.end();
-    return report_error(context, usage_problem(app, words, error));
+    const Problem problem = usage_problem(app, words, error);
+    save_usage_report(context, words, problem);
+    return report_error(context, problem);
   }
   try {
     return context.run();

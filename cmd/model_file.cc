@@ -17,7 +17,10 @@ Plan make_plan(const WriterFlags& writer, const ModelFileFlags& flags, ModelFile
   layout.weights_only_safe = flags.weights_only_safe;
   layout.mcore_shapes = flags.mcore_shapes;
   if (form == ModelFileForm::kTorch) return plan_torch(catalog, resolved, selection, layout);
-  if (form == ModelFileForm::kShards) layout.max_shard_bytes = std::max<uint64_t>(parse_size(flags.max_shard_size), 1);
+  if (form == ModelFileForm::kShards) {
+    layout.max_shard_bytes = parse_size(flags.max_shard_size);
+    if (layout.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "more than no bytes");
+  }
   Plan plan = plan_safetensors(catalog, resolved, selection, layout);
   if (!flags.assets.empty()) copy_assets(flags.assets, context, plan);
   return plan;

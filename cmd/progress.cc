@@ -46,7 +46,7 @@ void ProgressDisplay::show() {
   std::snprintf(line, sizeof line, "%5.1f %%  %s of %s  %s  %.0f s left", percent, human_bytes(done).c_str(), human_bytes(total_).c_str(),
                 rate(done, ns).c_str(), left_s);
   if (form_ == ProgressForm::kPlain) {
-    context_.note(line);
+    context_.tell(line);
     return;
   }
   bar_shown_ = true;

@@ -144,6 +144,7 @@ int VerifyReport::done(const Context& context) {
 }
 
 int VerifyReport::around(const Context& context, const std::function<int()>& body) {
+  if (const auto fault = report_fault(context, source, manifest)) return report_error(context, *fault);
   try {
     body();
   } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "dtype_flags.h"
 #include "exec/file_set.h"
@@ -39,6 +40,7 @@ std::string from_to(const TensorLosses& t) { return std::string(facts_of(t.from)
 
 void WriteReport::note_source(const Catalog& from) {
   catalog = &from;
+  checkpoint_ = from.path;
   for (const Problem& p : from.findings)
     if (p.severity == Severity::kWarning) warnings_.push_back(p);
 }
@@ -49,7 +51,7 @@ void WriteReport::describe_casts(const Context& context) const {
   if (!dry_run) context.note(cast_text(casts));
   if (casts.kept_non_model > 0)
     context.note("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
-  if (casts.kept_scales > 0) context.note("not cast, scales of float8: " + counted(casts.kept_scales, "tensor"));
+  if (casts.kept_scales > 0) context.note("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
   for (const std::string& glob : casts.idle_rules) context.note("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
 }
 
@@ -131,6 +133,7 @@ void WriteReport::cast_json(JsonWriter& out) const {
 void WriteReport::json(JsonWriter& out, const Context& context) const {
   out.begin_object();
   out.member("schema", "dcpctl." + context.command + "/1").member("exit", exit_).member("path", source).member("output", output);
+  if (checkpoint_ != source && !checkpoint_.empty()) out.member("checkpoint", checkpoint_);
   out.member("dry_run", dry_run);
   if (error_) {
     out.key("error");
@@ -144,6 +147,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   out.key("warnings").begin_array();
   for (const Problem& p : warnings_) finding_json(out, p);
   out.end_array();
+  text_json(out, "notes", context.notes);
   expectation_json(out, expectation);
   if (plan) {
     out.key("files").begin_array();
@@ -193,8 +197,60 @@ void save_text(Io& io, const std::string& path, const std::string& text) {
   file.commit();
 }
 
+std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::string& source, const std::string& output) {
+  if (file.path.empty() || file.path == "-")
+    return make_problem(ProblemId::usage, {}, std::string(file.option) + " '" + file.path + "'", "the name of a file");
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(file.path), ignored);
+  for (const std::string& taken : {source, output}) {
+    if (taken.empty()) continue;
+    const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(taken), ignored);
+    if (std::mismatch(place.begin(), place.end(), path.begin(), path.end()).first == place.end())
+      return make_problem(ProblemId::usage, {.path = file.path}, std::string(file.option) + " inside '" + taken + "'", "a file apart from the checkpoint and the output");
+  }
+  const std::string parent = path.parent_path();
+  const auto folder = io.facts(parent);
+  if (!folder || folder->kind != FileKind::kDirectory) return make_problem(ProblemId::io_create, {.path = file.path}, "no folder '" + parent + "'");
+  const auto facts = io.facts(file.path);
+  if (!facts || (facts->kind == FileKind::kRegular && !facts->link && facts->bytes == 0)) return std::nullopt;
+  Problem exists = make_problem(ProblemId::output_exists, {.path = file.path}, facts->link ? "a link" : facts->kind == FileKind::kRegular ? "a file of another kind" : "no file");
+  exists.hint = "give another name";
+  if (facts->link || facts->kind != FileKind::kRegular) return exists;
+  const OpenFile there(io, io.open_read(file.path));
+  std::vector<std::byte> begin(std::min<uint64_t>(facts->bytes, file.begins.size()));
+  read_exact(io, there.get(), 0, begin);
+  return as_text(begin) == file.begins ? std::nullopt : std::optional(std::move(exists));
+}
+
+std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output) {
+  if (!context.common.has_report) return std::nullopt;
+  try {
+    return text_file_fault(context.io, {"--report", context.common.report, R"({"schema":"dcpctl.)"}, source, output);
+  } catch (const Error& e) {
+    return e.problem();
+  }
+}
+
 void save_report(const Context& context, const std::string& document) {
-  if (!context.common.report.empty()) save_text(context.io, context.common.report, document);
+  if (context.common.has_report) save_text(context.io, context.common.report, document);
+}
+
+void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem) {
+  constexpr std::string_view kOption = "--report";
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == kOption && i + 1 < words.size()) context.common.report = words[i + 1];
+    else if (words[i].starts_with(std::string(kOption) + "=")) context.common.report = words[i].substr(kOption.size() + 1);
+  }
+  if (context.common.report.empty()) return;
+  context.common.has_report = true;
+  if (report_fault(context, "", "")) return;
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  json.begin_object().member("schema", "dcpctl." + (words.empty() ? "" : words.front()) + "/1").member("exit", static_cast<int>(exit_of(problem.id))).key("error");
+  error_json(json, problem);
+  json.end_object();
+  json.finish();
+  save_report(context, document);
 }
 
 bool WriteReport::overflows() const {
@@ -213,12 +269,15 @@ int WriteReport::overflowed(const Context& context) {
 }
 
 int WriteReport::around(const Context& context, const std::function<int()>& body) {
+  if (const auto fault = report_fault(context, source, output)) return report_error(context, *fault);
+  const uint64_t begin = context.io.now_ns();
   int exit = 0;
   try {
     exit = body();
   } catch (const std::exception& error) {
     exit_ = exit = report_error(context, error);
     error_ = problem_of(error);
+    seconds_ns = context.io.now_ns() - begin;
     plan = nullptr;  // they went with the body
     catalog = nullptr;
     document_.clear();

@@ -14,8 +14,22 @@ namespace dcp::cmd {
 
 // A small file, whole or absent; one that is there is replaced.
 void save_text(Io& io, const std::string& path, const std::string& text);
+
+// A file that an option asks for beside the answer.
+struct TextFile {
+  std::string_view option;  // "--report"
+  std::string path;
+  std::string_view begins;  // how such a file begins: only one that does is replaced
+};
+// Why it cannot be written there: it would replace something else, or lie inside the source or the output. Asked before any work is done.
+std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::string& source, const std::string& output);
+std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output);
+
 // Writes the JSON document to the file of --report, if one is asked for.
 void save_report(const Context& context, const std::string& document);
+
+// After a command line that could not be understood, as far as --report can be made out in it.
+void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem);
 
 class WriteReport {
  public:
@@ -56,6 +70,7 @@ class WriteReport {
   void print_plan(const Context& context) const;
 
   std::vector<Problem> warnings_;   // of the source
+  std::string checkpoint_;          // what of the source was read: a step of a run
   std::string document_;
   int exit_ = 0;
   std::optional<Problem> error_;

@@ -20,12 +20,14 @@ namespace {
 
 void refuse_source(const std::string& path, const Catalog& catalog) {
   std::error_code ignored;
-  const auto out = std::filesystem::weakly_canonical(path, ignored);
+  const auto out = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
   const auto holds = [&](const std::string& name) {
     const auto source = std::filesystem::weakly_canonical(name, ignored);
     return std::mismatch(out.begin(), out.end(), source.begin(), source.end()).first == out.end();
   };
   bool taken = !catalog.single_file && holds(catalog.folder);
+  // The files of such a folder are what makes it up: one more would be a part of it.
+  if (catalog.kind == CheckpointKind::kHf) taken = taken || out.parent_path() == std::filesystem::weakly_canonical(catalog.folder, ignored);
   for (uint32_t f = 0; f < catalog.files.size() && !taken; ++f) taken = catalog.files[f].raw && holds(catalog.file_path(f));
   if (taken) fail(ProblemId::output_in_source, {.path = path});
 }
@@ -35,7 +37,7 @@ struct Parts {
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
 };
-Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
+Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form, bool shapes_proven) {
   Parts parts;
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(source_key(catalog, e));
@@ -51,6 +53,7 @@ Parts check_selected(const Catalog& catalog, const Selection& selection, const O
     check_whole(catalog, t);
     parts.tensors.push_back(e.tensor());
   }
+  if (!shapes_proven) check_shards(catalog);
   return parts;
 }
 
@@ -69,7 +72,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   refuse_source(flags.out, catalog);
   report.note_source(catalog);
   report.selection = select_keys(catalog, select);
-  const Parts parts = check_selected(catalog, report.selection, form);
+  const Parts parts = check_selected(catalog, report.selection, form, !flags.expect.reference.empty());
 
   DataFiles files(context.io, catalog, flags.source.links());
   const ResolveOptions reading{.workers = wanted_workers(flags.threads), .blobs = form.blob_use, .limits = {}, .memory_bytes = memory_left(cap)};

@@ -62,7 +62,7 @@ class Chooser {
     if (const DtypeRule* rule = rule_for(e)) return rule->dtype.value_or(t.dtype);
     if (!options_.dtype) return t.dtype;
     if (is_scale(e.key) || is_scale(catalog_.key(t))) {
-      ++summary_.kept_scales;
+      if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return t.dtype;
     }
     if (options_.scope == DtypeScope::kModel && is_non_model(source_path(catalog_, e), catalog_.has_planner_data)) {

@@ -91,9 +91,21 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
 constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
 
 bool is_checkpoint_folder(Io& io, const std::string& path) {
-  for (const char* file : {"/.metadata", "/model.safetensors.index.json", "/model.safetensors"})
-    if (io.facts(path + file)) return true;
-  return false;
+  return std::ranges::any_of(io.list(path), [](const DirEntry& e) {
+    return e.kind == FileKind::kRegular && (e.name.ends_with(".metadata") || e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(".safetensors.index.json"));
+  });
+}
+
+// Of the folder's own folders and of theirs: run folders often hold the model and the optimizer of each step in two.
+std::vector<std::string> checkpoints_in(Io& io, const std::string& path, unsigned levels = 2) {
+  std::vector<std::string> found;
+  for (const DirEntry& e : io.list(path)) {
+    if (e.kind != FileKind::kDirectory || e.link) continue;
+    const std::string child = path + "/" + e.name;
+    if (is_checkpoint_folder(io, child)) found.push_back(child);
+    else if (levels > 1) std::ranges::move(checkpoints_in(io, child, levels - 1), std::back_inserter(found));
+  }
+  return found;
 }
 
 // Endings that torch.save files have, in this order of likelihood to be the one that is meant.
@@ -101,11 +113,28 @@ bool is_torch_name(std::string_view name) {
   return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".bin") || name.ends_with(".ckpt");
 }
 
+// What other program wrote the folder, or those in it.
+Foreign foreign_of(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::vector<std::string>& names) {
+  Foreign foreign = foreign_folder(names);
+  for (const DirEntry& e : entries) {
+    if (!foreign.what.empty()) break;
+    if (e.kind != FileKind::kDirectory || e.link) continue;
+    std::vector<std::string> below;
+    for (DirEntry& inner : io.list(path + "/" + e.name)) below.push_back(std::move(inner.name));
+    foreign = foreign_folder(below);
+  }
+  return foreign;
+}
+
+bool has_distinct_steps(Io& io, const std::string& path) {
+  const std::vector<Step> steps = steps_of(io, path, "");
+  return !steps.empty() && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
+}
+
 [[noreturn]] void refuse_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries) {
-  std::vector<std::string> checkpoints, names, torch_files;
+  std::vector<std::string> names, torch_files;
   bool unfinished = false, shards = false;
   for (const DirEntry& e : entries) {
-    if (e.kind == FileKind::kDirectory && is_checkpoint_folder(io, path + "/" + e.name)) checkpoints.push_back(path + "/" + e.name);
     if (e.kind == FileKind::kRegular && is_torch_name(e.name)) torch_files.push_back(path + "/" + e.name);
     unfinished = unfinished || e.name == ".metadata.tmp";
     shards = shards || e.name.ends_with(".distcp");
@@ -113,10 +142,10 @@ bool is_torch_name(std::string_view name) {
   }
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
-  const Foreign foreign = foreign_folder(names);
-  if (!checkpoints.empty()) {
+  const Foreign foreign = foreign_of(io, path, entries, names);
+  if (const auto checkpoints = checkpoints_in(io, path); !checkpoints.empty()) {
     p.got = "a folder of checkpoints";
-    p.hint = (steps_of(io, path, "").empty() ? "give one of them: " : "give one of them, or --step: ") + joined(checkpoints);
+    p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step: " : "give one of them: ") + joined(checkpoints);
   } else if (!foreign.what.empty()) {
     p.got = foreign.what;
     p.hint = foreign.hint;
@@ -294,13 +323,23 @@ void find_structure_faults(Catalog& catalog) {
   }
 }
 
+namespace {
+
+[[noreturn]] void fail_with(Problem finding) {
+  finding.severity = Severity::kError;
+  throw Error(std::move(finding));
+}
+
+}  // namespace
+
 void check_opened(const Catalog& catalog, const std::function<bool(std::string_view key)>& is_left_out) {
   for (const Problem& p : catalog.findings)
-    if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) {
-      Problem error = p;
-      error.severity = Severity::kError;
-      throw Error(std::move(error));
-    }
+    if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) fail_with(p);
+}
+
+void check_shards(const Catalog& catalog) {
+  const auto missing = std::ranges::find(catalog.findings, ProblemId::shard_file_missing, &Problem::id);
+  if (missing != catalog.findings.end()) fail_with(*missing);
 }
 
 void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "catalog/build.h"
@@ -204,15 +205,19 @@ std::string padded(uint32_t number) {
 }
 
 // A number that no file has. Of MMMMM files each holds tensors, so one that is missing takes them along: damage. A rank may have had
-// nothing to write: a warning, and holes in tensors tell the rest.
+// nothing to write into a file (another saved its replicas), but nothing in the others shows it, nor how large a tensor is as a whole:
+// a warning here, and who writes an output asks for proof (check_shards).
 void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings) {
   std::map<std::pair<std::string, uint32_t>, std::set<uint32_t>> groups;
   std::set<uint32_t> ranks;
+  std::set<std::tuple<std::string, uint32_t, uint32_t>> shards;  // prefix, number, rank
   for (const std::string& name : names) {
     const std::optional<Numbered> n = numbered(name);
     if (!n) continue;
     groups[{n->prefix, n->of}].insert(n->number);
-    if (n->rank > 0) ranks.insert(n->rank);
+    if (n->rank == 0) continue;
+    ranks.insert(n->rank);
+    shards.insert({n->prefix, n->number, n->rank});
   }
   for (const auto& [group, numbers] : groups) {
     const auto& [prefix, of] = group;
@@ -221,11 +226,24 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
     if (next <= of)
       findings.push_back(finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, "no " + prefix + "-" + padded(next) + "-of-" + padded(of)));
   }
+  if (ranks.empty()) return;
   uint32_t next = 1;
   while (ranks.contains(next)) ++next;
-  if (!ranks.empty() && next < *ranks.rbegin())
+  if (next < *ranks.rbegin()) {
     findings.push_back(finding(ProblemId::shard_file_missing, Severity::kWarning, {.path = path},
                                "no shard-" + padded(next) + " beside shard-" + padded(*ranks.rbegin())));
+    return;
+  }
+  for (const auto& [group, numbers] : groups) {
+    const auto& [prefix, of] = group;
+    for (const uint32_t number : numbers)
+      for (const uint32_t rank : ranks)
+        if (!shards.contains({prefix, number, rank}) && shards.contains({prefix, number, rank == 1 ? *ranks.rbegin() : 1})) {
+          const std::string file = "-" + prefix + "-" + padded(number) + "-of-" + padded(of);
+          findings.push_back(finding(ProblemId::shard_file_missing, Severity::kWarning, {.path = path}, "no shard-" + padded(rank) + file + " beside other ranks' shards of it"));
+          return;
+        }
+  }
 }
 
 Catalog open_all(Io& io, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {

@@ -18,6 +18,7 @@ bool at_component(std::string_view text, size_t at) { return at == 0 || text[at 
 struct CompiledRule {
   std::regex regex;
   std::string format;  // in ECMAScript's form
+  bool used = false;   // it changed a name
 };
 
 // "\1" is what users of sed write; std::regex wants "$1", and "$$" for a dollar.
@@ -33,11 +34,21 @@ std::string format_of(const std::string& replacement) {
   return format;
 }
 
+void check_groups(const RenameRule& rule, size_t groups) {
+  for (size_t i = 0; i + 1 < rule.replacement.size(); ++i) {
+    if (rule.replacement[i] != '\\') continue;
+    const char next = rule.replacement[++i];
+    if (next >= '1' && next <= '9' && static_cast<size_t>(next - '0') > groups)
+      fail(ProblemId::usage, {}, "--rename '" + rule.regex + "=>" + rule.replacement + "'", "a replacement that names groups 1 to " + std::to_string(groups));
+  }
+}
+
 std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
   std::vector<CompiledRule> out;
   for (const RenameRule& r : rules) {
     try {
-      out.push_back({std::regex(r.regex), format_of(r.replacement)});
+      out.push_back({.regex = std::regex(r.regex), .format = format_of(r.replacement)});
+      check_groups(r, out.back().regex.mark_count());
     } catch (const std::regex_error&) {
       fail(ProblemId::usage, {}, "--rename '" + r.regex + "'", "a regular expression");
     }
@@ -45,10 +56,14 @@ std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
   return out;
 }
 
-std::string renamed(std::string name, const std::vector<CompiledRule>& rules) {
+std::string renamed(std::string name, std::vector<CompiledRule>& rules) {
   if (!rules.empty() && name.size() > kLongestForRegex)
     fail(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes", "at most " + std::to_string(kLongestForRegex) + " with --rename");
-  for (const CompiledRule& r : rules) name = std::regex_replace(name, r.regex, r.format);
+  for (CompiledRule& r : rules) {
+    std::string next = std::regex_replace(name, r.regex, r.format);
+    r.used = r.used || next != name;
+    name = std::move(next);
+  }
   return name;
 }
 
@@ -88,7 +103,7 @@ void clean(Selection& s, Entry& e) {
 
 bool holds_wrapper(std::span<const PathPart> path) {
   for (const PathPart& p : path)
-    if (p.position < 0 && (without_wrappers(p.name) != p.name || p.name.find(kFlatParameter) != std::string_view::npos)) return true;
+    if (p.position < 0 && without_wrappers(p.name) != p.name) return true;
   return false;
 }
 
@@ -107,7 +122,7 @@ std::string without_wrappers(std::string_view component) {
 }
 
 void rename_keys(const SelectOptions& options, Selection& s) {
-  const std::vector<CompiledRule> rules = compiled(options.renames);
+  std::vector<CompiledRule> rules = compiled(options.renames);
   std::set<std::string_view> mapped;
   for (Entry& e : s.entries) {
     const std::string_view before = e.key;
@@ -119,9 +134,12 @@ void rename_keys(const SelectOptions& options, Selection& s) {
     }
     if (name != e.key) set_name(s, e, std::move(name));
     s.renamed += e.key != before;
+    if (e.key.find(kFlatParameter) != std::string_view::npos && s.flat_parameters++ == 0) s.flat_example = e.key;
     if (!holds_wrapper(s.path(e))) continue;
     if (s.wrapped++ == 0) s.wrapped_example = e.key;
   }
+  for (size_t r = 0; r < rules.size(); ++r)
+    if (!rules[r].used) s.idle.push_back("--rename " + options.renames[r].regex + "=>" + options.renames[r].replacement);
   for (const auto& [name, to] : options.rename_map)
     if (!mapped.contains(name)) s.unmapped.push_back(name);
 }

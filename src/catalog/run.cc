@@ -39,10 +39,16 @@ std::string numbers_of(const std::vector<Step>& steps) {
   return text;
 }
 
+// The last step, and another of its number: accelerate's model and optimizer, say.
+void refuse_twins(const std::vector<Step>& steps, const std::string& run) {
+  if (steps.size() < 2 || steps[steps.size() - 2].number != steps.back().number) return;
+  fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
+}
+
 bool looks_like_step(Io& io, const std::string& path) {
   for (const DirEntry& e : io.list(path))
     for (const std::string_view ending : {".metadata", ".metadata.tmp", ".distcp", ".safetensors", ".safetensors.index.json"})
-      if (e.name.ends_with(ending)) return true;
+      if (e.kind == FileKind::kRegular && e.name.ends_with(ending)) return true;
   return false;
 }
 
@@ -89,10 +95,12 @@ std::string find_step(Io& io, const std::string& given, const std::string& wante
   if (!latest && !number) fail(ProblemId::usage, {}, "--step " + wanted, "a number or 'latest'");
   for (; !steps.empty(); steps.pop_back()) {
     Step& s = steps.back();
-    if (!latest && s.number == *number) return s.path;
-    if (!latest) continue;
-    s.broken = why_broken(io, s.path, options);
-    if (!s.broken) return s.path;
+    if (!latest && s.number != *number) continue;
+    if (latest) s.broken = why_broken(io, s.path, options);
+    if (!s.broken) {
+      refuse_twins(steps, run);
+      return s.path;
+    }
     broken.push_back(s);
   }
   Problem p = make_problem(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted, there);

@@ -27,7 +27,7 @@ std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pa
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options);
 
 // The path of step `wanted` (a number, or "latest": the newest complete one). `broken` gets the newer ones that were passed over.
-// Throws step_missing, usage.
+// Throws step_missing, step_ambiguous, usage.
 std::string find_step(Io& io, const std::string& run, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
                       std::vector<Step>& broken);
 

@@ -14,18 +14,42 @@ namespace {
 constexpr std::string_view kNonModel[] = {
     "optim", "optimizer", "optimizers", "optimizer_state", "lr_scheduler", "lr_schedulers", "scheduler", "schedulers", "scaler",
     "train_state", "dataloader", "dataloaders", "rng", "rng_state", "rng_states", "random_states", "ema_optimizer", "epoch", "step",
-    "global_step", "iteration", "rerun_state_machine_state", "loops", "callbacks", "hparams"};
-constexpr std::string_view kModelRoots[] = {"model", "state_dict", "module"};
+    "global_step", "iteration", "rerun_state_machine_state", "loops", "callbacks", "hparams",
+    // What the tutorials of torch and Lightning's .ckpt files call the same.
+    "optimizer_states", "optimizer_state_dict", "optim_state_dict", "scheduler_state_dict", "lr_scheduler_state_dict", "scaler_state_dict",
+    "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
+constexpr std::string_view kModelRoots[] = {"model", "state_dict", "module", "model_state_dict"};
+
+// Lightning numbers what it has several of: optimizer_0.
+bool names_other_state(std::string_view name) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits < name.size() && digits > 1 && name[digits - 1] == '_') name = name.substr(0, digits - 1);
+  return std::ranges::find(kNonModel, name) != std::end(kNonModel);
+}
+
+// The component that says that the path is no model's; path.size(): none does.
+size_t non_model_at(std::span<const PathPart> path) {
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (path[i].position >= 0) continue;
+    if (path[i].name == "model" || path[i].name == "model_state_dict") break;
+    if (names_other_state(path[i].name)) return i;
+  }
+  return path.size();
+}
 
 bool matches(const KeyRule& rule, const std::string& key) {
   if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
   return glob_matches(rule.text, key);
 }
 
-bool kept_by(const std::vector<KeyRule>& rules, const std::string& key) {
+// Sets used[r] for each rule that matches.
+bool kept_by(const std::vector<KeyRule>& rules, const std::string& key, std::vector<bool>& used) {
   bool keep = rules.empty() || rules.front().kind == KeyRule::Kind::kExclude;
-  for (const KeyRule& r : rules)
-    if (matches(r, key)) keep = r.kind != KeyRule::Kind::kExclude;
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (!matches(rules[r], key)) continue;
+    used[r] = true;
+    keep = rules[r].kind != KeyRule::Kind::kExclude;
+  }
   return keep;
 }
 
@@ -77,6 +101,15 @@ bool is_more_than_model(const Catalog& catalog, const Selection& s) {
 
 namespace {
 
+// Where some paths lie under a `model` and others do not, so that nothing can be stripped: one of the others.
+std::string beside_model(const Selection& s) {
+  const auto is_root = [](const PathPart& p) { return p.position < 0 && std::ranges::find(kModelRoots, p.name) != std::end(kModelRoots); };
+  const auto has_root = [&](const Entry& e) { return std::ranges::any_of(s.path(e).first(s.path(e).size() - 1), is_root); };
+  if (std::ranges::none_of(s.entries, has_root)) return {};
+  const auto other = std::ranges::find_if_not(s.entries, has_root);
+  return std::string(other == s.entries.end() ? s.entries.back().key : other->key);
+}
+
 void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   std::vector<Entry> kept;
   for (Entry e : s.entries) {
@@ -85,9 +118,9 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
     if (n > 0) kept.push_back(e);
   }
   if (kept.empty()) fail(ProblemId::root_missing, {.path = catalog.path}, root);
+  s.root = root;
   s.dropped_outside_root = s.entries.size() - kept.size();
   s.entries = std::move(kept);
-  s.stripped_root = root;
 }
 
 void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
@@ -96,14 +129,16 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   std::erase_if(s.entries, [&](const Entry& e) {
     const std::span<const PathPart> path = s.path(e);
     if (!is_non_model(path, catalog.has_planner_data)) return false;
-    tops.insert(catalog.has_planner_data ? joined(path.first(1)) : std::string(path[0].name.substr(0, path[0].name.find('.'))));
+    const size_t length = catalog.has_planner_data ? non_model_at(path) + 1 : 0;
+    tops.insert(catalog.has_planner_data ? joined(path.first(length)) : std::string(path[0].name.substr(0, path[0].name.find('.'))));
     return true;
   });
   s.dropped_non_model = before - s.entries.size();
   s.dropped_top.assign(tops.begin(), tops.end());
   if (s.entries.empty() || keep_root) return;
   const std::span<const PathPart> root = common_model_root(s);
-  s.stripped_root = joined(root);
+  if (root.empty()) s.unstripped = beside_model(s);
+  else s.stripped_root = joined(root);
   const auto components = static_cast<uint32_t>(root.size());
   for (Entry& e : s.entries) strip(s, e, components);
 }
@@ -133,19 +168,8 @@ void refuse_collisions(const Catalog& catalog, const Selection& s) {
 }  // namespace
 
 bool is_non_model(std::span<const PathPart> path, bool has_planner_data) {
-  // Lightning numbers what it has several of: optimizer_0.
-  const auto named = [](std::string_view name) {
-    const size_t digits = name.find_last_not_of("0123456789") + 1;
-    if (digits < name.size() && digits > 1 && name[digits - 1] == '_') name = name.substr(0, digits - 1);
-    return std::ranges::find(kNonModel, name) != std::end(kNonModel);
-  };
-  if (!has_planner_data) return named(path[0].name.substr(0, path[0].name.find('.')));
-  for (const PathPart& p : path) {
-    if (p.position >= 0) continue;
-    if (p.name == "model") return false;
-    if (named(p.name)) return true;
-  }
-  return false;
+  if (!has_planner_data) return names_other_state(path[0].name.substr(0, path[0].name.find('.')));
+  return non_model_at(path) < path.size();
 }
 
 bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }
@@ -180,9 +204,10 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   const auto is_key = [&](const std::string& text) { return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size(); };
   for (const KeyRule& r : options.rules)
     if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail(ProblemId::key_missing, {.path = catalog.path}, r.text);
+  std::vector<bool> used(options.rules.size());
   for (int64_t id : catalog.order) {
     Entry e{.id = id, .key = {}};
-    if (!kept_by(options.rules, std::string(source_key(catalog, e)))) {
+    if (!kept_by(options.rules, std::string(source_key(catalog, e)), used)) {
       ++s.dropped_by_rules;
     } else if (options.tensors_only && e.is_blob()) {
       ++s.dropped_blobs;
@@ -191,8 +216,11 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
       s.entries.push_back(e);
     }
   }
-  if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
+  for (size_t r = 0; r < used.size(); ++r)
+    if (!used[r]) s.idle.push_back((options.rules[r].kind == KeyRule::Kind::kExclude ? "--exclude " : "--include ") + options.rules[r].text);
+  // The root first: what --model-only strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
+  if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
   if (s.entries.empty() && !catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path});
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(options, s);

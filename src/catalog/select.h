@@ -68,16 +68,21 @@ struct Selection {
   std::vector<Entry> entries;         // in the metadata's order
   std::vector<PathPart> parts;
   std::deque<std::string> texts;      // names that are not the source's
-  std::string stripped_root;          // "app.model", or ""
+  std::string root;                   // SelectOptions::root
+  std::string stripped_root;          // by model_only or root: "app.model", or ""
+  std::string unstripped;             // with model_only: a key beside the model, for which no root was stripped
+  std::vector<std::string> idle;      // rules that match no key: "--exclude optim*"
   uint64_t dropped_by_rules = 0;      // keys
   uint64_t dropped_non_model = 0;     // keys
-  std::vector<std::string> dropped_top;  // their first components, distinct, sorted
+  std::vector<std::string> dropped_top;  // their paths up to the component that says so, distinct, sorted
   uint64_t dropped_outside_root = 0;
   uint64_t dropped_blobs = 0;         // by tensors_only
   uint64_t renamed = 0;               // keys whose name a rename, the map or --clean-fqns changed
   std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
   std::string wrapped_example;
+  uint64_t flat_parameters = 0;       // keys of FSDP1's _flat_param, which no prefix makes a model's own
+  std::string flat_example;
   CastSummary casts;
 
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "plan/assets.h"
 
 namespace dcp {
 namespace {
@@ -40,6 +41,13 @@ bool is_ours(const DirEntry& entry) {
 bool is_empty_folder(Io& io, const std::string& path) {
   const std::vector<DirEntry> entries = io.list(path);
   return std::all_of(entries.begin(), entries.end(), is_ours);
+}
+
+// With --force a folder goes with all that is in it: only what an output consists of may be there.
+bool may_be_replaced(const DirEntry& e) {
+  if (e.kind == FileKind::kDirectory) return false;
+  constexpr std::string_view kEndings[] = {".metadata", ".distcp", ".safetensors", ".safetensors.index.json", kPartial, kLock};
+  return is_asset(e.name) || std::ranges::any_of(kEndings, [&](std::string_view ending) { return e.name.ends_with(ending); });
 }
 
 // Links are removed themselves, never followed: an old checkpoint may hold links to files that are not part of it.
@@ -105,6 +113,7 @@ OpenFile lock_file(Io& io, const std::string& path) {
 
 void check_output_free(Io& io, const std::string& out_as_given, bool folder, Replace replace) {
   const std::string out = without_trailing_slashes(out_as_given);
+  check_parent(io, out);
   const std::optional<FileFacts> facts = io.facts(out);
   if (!facts) return;
   const std::string name = split(out).name;
@@ -115,6 +124,9 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
     if (!folder) fail_exists(out, "a folder", false);
     if (is_empty_folder(io, out)) return;
     if (replace == Replace::kNo || !movable) fail_exists(out, "a folder that is not empty", movable);
+    if (facts->link) fail_exists(out, "a link to a folder", false);
+    for (const DirEntry& e : io.list(out))
+      if (!may_be_replaced(e)) fail_exists(out, "a folder that holds '" + e.name + "', which is no part of a checkpoint", false);
   } else {
     if (folder) fail_exists(out, "a file", false);
     if (replace == Replace::kNo) fail_exists(out, "a file", true);
@@ -159,7 +171,6 @@ struct FileSet::State {
 
 void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& notes) {
   check_output_free(io, out, options.folder, options.replace);
-  check_parent(io, out);
   const bool in_place = options.folder && io.facts(out) && is_empty_folder(io, out);
   form = in_place ? Form::kInPlace : options.folder ? Form::kFolder : Form::kFile;
   partial = beside(out, kPartial);

@@ -87,6 +87,7 @@ def a_name_with_terminal_codes(c):
 def a_name_with_terminal_codes_in_a_finding(c):
     r"""
     damage: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a: a data file of the checkpoint is missing
+    warning: ckpt/__1_0.distcp: a data file that the metadata does not name (got rank 1, and the metadata names files of ranks up to 0)
     """
     named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
 
@@ -95,6 +96,7 @@ def a_name_with_terminal_codes_in_a_finding(c):
 def a_name_with_dots_in_a_finding(c):
     """
     damage: ckpt: a file name in the checkpoint leads outside its folder (got '../ckpt/__1_0.distcp')
+    warning: ckpt/__1_0.distcp: a data file that the metadata does not name (got rank 1, and the metadata names files of ranks up to 0)
     """
     named(c, "../ckpt/__1_0.distcp")
 
@@ -357,7 +359,7 @@ def a_flipped_payload_byte(c):
 @case("crc_mismatch", "consolidate ckpt out.safetensors --model-only")
 def a_flipped_payload_byte_on_the_way_to_safetensors(c):
     """
-    dcpctl: left out, not model: 1 key under step
+    dcpctl: kept, model: 2 keys; left out, not model: 1 key under step
     dcpctl: stripped the root 'model'
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
     hint: the bytes were damaged after they were written
@@ -368,7 +370,7 @@ def a_flipped_payload_byte_on_the_way_to_safetensors(c):
 @case("crc_mismatch", "consolidate ckpt out --max-shard-size 1MB --model-only")
 def a_flipped_payload_byte_on_the_way_to_a_folder(c):
     """
-    dcpctl: left out, not model: 1 key under step
+    dcpctl: kept, model: 2 keys; left out, not model: 1 key under step
     dcpctl: stripped the root 'model'
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
     hint: the bytes were damaged after they were written

@@ -82,7 +82,6 @@ def an_output_that_holds_the_checkpoint(c):
 @case("io_create", "consolidate ckpt no/such/out.pt", exit=4)
 def a_folder_that_is_not_there(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
     dcpctl: no/such/out.pt: cannot be created (got no folder 'no/such')
     """
 
@@ -90,7 +89,6 @@ def a_folder_that_is_not_there(c):
 @case("io_create", "consolidate ckpt ckpt/.metadata/out.pt", exit=4)
 def a_file_where_the_folder_should_be(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/.metadata/out.pt: cannot be created (got no folder but a file at 'ckpt/.metadata')
     """
 

@@ -1,5 +1,6 @@
 """Rank-local metadata (a `__R.metadata` for each rank), and run folders."""
 import pickle
+import shutil
 import struct
 
 from recipes import Op, Size, Tensor, case, chunk, small, tensor_item
@@ -100,6 +101,17 @@ def a_step_that_is_not_there(c):
     """
     c.write()
     c.folder.rename(c.folder.parent / "step-6")
+
+
+@case("step_ambiguous", "inspect . --step 6", "consolidate . out.pt --step latest", exit=2)
+def two_folders_of_one_step(c):
+    """
+    dcpctl: .: several folders of the run hold this step (got './model_6' and './optimizer_6')
+    hint: --pattern REGEX picks one kind of them, or give the folder itself
+    """
+    c.write()
+    shutil.copytree(c.folder, c.folder.parent / "model_6")
+    c.folder.rename(c.folder.parent / "optimizer_6")
 
 
 @case("step_missing", "inspect . --step latest", "consolidate . out.pt --step latest")

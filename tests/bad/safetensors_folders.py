@@ -221,7 +221,7 @@ def a_numbered_file_is_missing(c):
 def a_numbered_file_is_missing_to_a_writer(c):
     """
     dcpctl: ckpt: the files are numbered, and one is missing (got no model-00001-of-00002)
-    hint: bring all files of the save into one folder
+    hint: bring all files of the save into one folder; if that rank had nothing to write, --expect REF proves that nothing is lost
     """
     folder(c, {B: TWO[B]})
 
@@ -366,6 +366,29 @@ def the_shard_of_a_rank_is_missing(c):
     warning: ckpt: the files are numbered, and one is missing (got no shard-00002 beside shard-00003)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"v": ((2,), (0,))})})
+
+
+def shards_of_two_ranks(c):
+    """Each rank writes two files; rank 2's share of the first is not there, and nothing in rank 1's says that w had four rows."""
+    files = {(1, 1): {"w": ((2,), (0,))}, (1, 2): {"v": ((2,), (0,))}, (2, 2): {"v": ((2,), (2,))}}
+    folder(c, {f"shard-0000{rank}-model-0000{number}-of-00002.safetensors": shard(tensors) for (rank, number), tensors in files.items()})
+
+
+@case("shard_file_missing", "inspect ckpt", exit=0, says="findings")
+def one_file_of_a_rank_is_missing(c):
+    """
+    warning: ckpt: the files are numbered, and one is missing (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
+    """
+    shards_of_two_ranks(c)
+
+
+@case("shard_file_missing", "consolidate ckpt out.pt")
+def one_file_of_a_rank_is_missing_to_a_writer(c):
+    """
+    dcpctl: ckpt: the files are numbered, and one is missing (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
+    hint: bring all files of the save into one folder; if that rank had nothing to write, --expect REF proves that nothing is lost
+    """
+    shards_of_two_ranks(c)
 
 
 @case("shard_lost", "inspect ckpt", exit=0, says="findings")
