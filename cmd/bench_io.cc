@@ -100,10 +100,10 @@ std::vector<TimedRun> runs_of(const Options& o, const std::string& checkpoint, c
   std::vector<std::string> paths;
   for (const DirEntry& e : context.io.list(checkpoint))
     if (e.name.ends_with(".distcp")) paths.push_back(checkpoint + "/" + e.name);
-  const std::string threads = "-j" + std::to_string(workers), copy = scratch + "/copy", ranks = std::to_string(2 * o.world_size);
+  const std::string threads = "-j" + std::to_string(workers), copy = scratch + "/copy", report = scratch + "/report.json", ranks = std::to_string(2 * o.world_size);
   const auto writer = [&](std::string name, std::vector<std::string> words, const std::string& out) {
-    words.insert(words.begin() + 2, {checkpoint, out, "--no-sync", "--quiet", threads});
-    return TimedRun{.name = std::move(name), .command = std::move(words), .output = out, .beside = kBareCopy};
+    words.insert(words.begin() + 2, {checkpoint, out, "--no-sync", "--quiet", threads, "--report", report});
+    return TimedRun{.name = std::move(name), .command = std::move(words), .output = out, .report = report, .beside = kBareCopy};
   };
   return {{.name = "bare copy", .body = [=, &context] { bare_copy(context.io, paths, copy, workers, context.stop); }, .output = copy, .beside = kBareCopy},
           {.name = "cp -r", .command = {"cp", "-r", checkpoint, copy}, .output = copy, .beside = kBareCopy},
@@ -111,7 +111,7 @@ std::vector<TimedRun> runs_of(const Options& o, const std::string& checkpoint, c
           writer("consolidate to .safetensors", {"dcpctl", "consolidate"}, scratch + "/out.safetensors"),
           writer("reshard to " + ranks + " ranks", {"dcpctl", "reshard", "--world-size", ranks}, scratch + "/resharded"),
           {.name = "bare read", .body = [=, &context] { read_all(context.io, paths, workers, context.stop, [](size_t, uint64_t, Bytes) {}); }, .beside = kBareRead},
-          {.name = "verify", .command = {"dcpctl", "verify", checkpoint, threads, "--quiet"}, .beside = kBareRead}};
+          {.name = "verify", .command = {"dcpctl", "verify", checkpoint, threads, "--quiet", "--report", report}, .report = report, .beside = kBareRead}};
 }
 
 void print(const std::vector<TimedRun>& runs, uint64_t bytes, const Context& context) {

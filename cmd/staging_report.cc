@@ -23,6 +23,17 @@ std::string series_name(const StagingLine& l, bool nodes, bool devices) {
   return name;
 }
 
+// "NVIDIA H200: 0000:1b:00.0, PCIe Gen5 x16 at most, NVLink 4 x18, NUMA node 0, 138.9 GiB of 139.8 GiB free".
+std::string device_text(const DcpctlDeviceFacts& f) {
+  std::string text = escaped(f.name) + ": ";
+  if (f.bus_id[0] != '\0') text += escaped(f.bus_id) + ", ";
+  const std::string link = link_name({.generation = f.pcie_generation_max, .width = f.pcie_width_max});
+  if (!link.empty()) text += link + " at most, ";
+  if (f.nvlink_links > 0) text += "NVLink " + std::to_string(f.nvlink_version) + " x" + std::to_string(f.nvlink_links) + ", ";
+  if (f.numa_node >= 0) text += "NUMA node " + std::to_string(f.numa_node) + ", ";
+  return text + byte_count(f.free_bytes) + " of " + byte_count(f.memory_bytes) + " free";
+}
+
 Table table_of(const StagingReport& r) {
   const bool nodes = r.nodes.size() > 1, devices = r.devices.size() > 1;
   const double best = best_rate(r.lines), limit = link_limit(r.link);
@@ -135,6 +146,7 @@ std::vector<std::string> StagingReport::conclusions() const {
 
 void StagingReport::print_head(const Context& context) const {
   context.out(first_line() + "\n");
+  for (const DcpctlDeviceFacts& f : devices) context.out(device_text(f) + "\n");
   if (!curve)
     for (const Workload& w : workloads) context.out(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + byte_count(w.bytes()) + ", the largest " + byte_count(w.largest()) + "\n");
 }

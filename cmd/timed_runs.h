@@ -17,10 +17,11 @@ struct TimedRun {
   std::vector<std::string> command;   // the first word: "dcpctl" is this program, any other is looked up in PATH; empty: `body`
   std::function<void()> body;
   std::string output;                 // removed after each run; "": there is none
+  std::string report;                 // file that the command's --report writes, where its memory is read from; "": there is none
   size_t beside = 0;                  // position of the run that it is compared with
 
   std::vector<uint64_t> ns;           // by round
-  uint64_t peak_memory_bytes = 0;     // of a command
+  uint64_t peak_memory_bytes = 0;     // the most of any run; 0: not known
   uint64_t best_ns() const;
 };
 

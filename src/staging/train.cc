@@ -143,7 +143,7 @@ class Trainer {
       writer_.run([host, written_from] { written_from(host->data()); });
       return;
     }
-    copy_all(pinned_.get());  // beside the next forward and backward
+    s.staging_ns = timed(kTraining, kCopying, step, [&] { copy_all(pinned_.get()); });  // asks for the copies, which run beside the next forward and backward
     auto staged = std::make_shared<std::promise<void>>();
     staged_ = staged->get_future();
     writer_.run([this, staged, written_from, step] {

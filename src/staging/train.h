@@ -44,7 +44,7 @@ struct SaveFacts {
   uint64_t bytes = 0;       // of files
   // What training stood still for:
   uint64_t waiting_ns = 0;  // the save before it to be durable
-  uint64_t staging_ns = 0;  // copying, or in `disabled` all of writing; with pinned memory the wait before the optimizer
+  uint64_t staging_ns = 0;  // copying, or in `disabled` all of writing; with pinned memory asking for the copies and the wait before the optimizer
   uint64_t durable_ns = 0;  // from the save's begin to its commit
   uint64_t stall_ns() const { return waiting_ns + staging_ns; }
 };

@@ -70,7 +70,7 @@ def curve(build, out):
 
 def model(build):
     """the tensors of a model, by every method"""
-    found = document["model"] = staging(build, "--model", MODEL, "--repeats", 5, "--no-numa")
+    found = document["model"] = staging(build, "--model", MODEL, "--repeats", 5, "--chunks", "whole", "--no-numa")
     best = {}
     for line in found["lines"]:
         if "unavailable" not in line:
