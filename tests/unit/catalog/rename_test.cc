@@ -74,10 +74,25 @@ TEST_CASE("names that still hold a wrapper's prefix are counted") {
   for (const char* key : {"_orig_mod.w", "b", "x._flat_param"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
   const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
   const Selection s = select_keys(catalog, {});
-  CHECK(s.wrapped == 2);
+  CHECK(s.wrapped == 1);
   CHECK(s.wrapped_example == "_orig_mod.w");
   CHECK(s.renamed == 0);
   const Selection clean = select_keys(catalog, {.clean_fqns = true});
-  CHECK(clean.wrapped == 1);
+  CHECK(clean.wrapped == 0);
   CHECK(clean.renamed == 1);
+  CHECK(clean.flat_parameters == 1);  // no prefix that could be stripped
+  CHECK(clean.flat_example == "x._flat_param");
+}
+
+TEST_CASE("names and rules without effect are told, and a key counts once however often it is renamed") {
+  MadeCheckpoint made;
+  for (const char* key : {"_orig_mod.w", "b"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Selection s = select_keys(catalog, {.rules = {{KeyRule::Kind::kExclude, "nobody*"}}, .clean_fqns = true, .renames = {{"^w$", "x"}, {"q", "z"}}, .rename_map = {{"x", "y"}, {"none", "n"}}});
+  CHECK(s.renamed == 1);
+  CHECK(s.entries[0].key == "y");
+  CHECK(s.idle == Lines{"--exclude nobody*", "--rename q=>z"});
+  CHECK(s.unmapped == Lines{"none"});
+  CHECK(error_line([&] { select_keys(catalog, {.renames = {{"(w)", "\\2"}}}); }) ==
+        "the command line is wrong (got --rename '(w)=>\\2', expected a replacement that names groups 1 to 1)");
 }

@@ -154,7 +154,22 @@ TEST_CASE("a root at any depth is taken and stripped") {
   for (const char* root : {"ap", "app.model.layers", "app.model.layers.0.w", "model", ".app"}) CHECK(refusal(c, {.root = root}) == "ckpt: no key lies under this root (got " + std::string(root) + ")");
   const Selection s = select_keys(c, {.root = "app.model"});
   CHECK(s.dropped_outside_root == 2);
-  CHECK(s.stripped_root == "app.model");
+  CHECK(s.root == "app.model");
+  CHECK(s.stripped_root.empty());
+  CHECK(left(c, {.model_only = true, .root = "app"}) == Lines{"layers.0.w", "layers.1.w"});  // the root first
+}
+
+TEST_CASE("model only: why no root could be stripped") {
+  const auto beside = [](const std::vector<Key>& keys) { return select_keys(catalog_of(keys), {.model_only = true}).unstripped; };
+  CHECK(beside({{"model.w", "model/w"}, {"note", "note", true}}) == "note");
+  CHECK(beside({{"a.model.w", "a/model/w"}, {"b.model.w", "b/model/w"}}) == "b.model.w");
+  CHECK(beside({{"net.w", "net/w"}, {"other.w", "other/w"}}).empty());  // nothing says `model`
+  CHECK(beside({{"model.w", "model/w"}}).empty());
+  // The names of torch's tutorials, and of Lightning's .ckpt files.
+  const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true}); };
+  CHECK(model({{"model_state_dict.w", "model_state_dict/w"}, {"optimizer_state_dict.state.0.step", "optimizer_state_dict/state/0/step"}, {"epoch", "epoch", true}}) == Lines{"w"});
+  CHECK(model({{"state_dict.w", "state_dict/w"}, {"optimizer_states.0.state", "optimizer_states/#0/state"}, {"pytorch-lightning_version", "pytorch-lightning_version", true},
+               {"hyper_parameters.lr", "hyper_parameters/lr", true}}) == Lines{"w"});
 }
 
 TEST_CASE("source keys stay what they are") {
