@@ -80,11 +80,11 @@ TEST_CASE("a step by its number, whole or not") {
   CHECK(found(io, "1") == "run/step-1");
   CHECK(found(io, "3") == "run/step-3");
   CHECK(found(io, "0003") == "run/step-3");
-  CHECK(error_line([&] { found(io, "2"); }) == "run: the run has no such step (got 2)");
+  CHECK(error_line([&] { found(io, "2"); }) == "run: the run has no such step (got 2, expected one of 1, 3)");
   CHECK(error_line([&] { found(io, "newest"); }) == "the command line is wrong (got --step newest, expected a number or 'latest')");
   std::vector<Step> broken;
   CHECK(error_id([&] { find_step(io, "nowhere", "1", "", {}, broken); }) == "no_such_path");
   FakeIo none;
   none.put("run/step-3/__0_0.distcp", "x");
-  CHECK(error_line([&] { find_step(none, "run", "latest", "", {}, broken); }) == "run: the run has no such step (got no complete step)");
+  CHECK(error_line([&] { find_step(none, "run", "latest", "", {}, broken); }) == "run: the run has no such step (got no complete step, expected one of 3)");
 }
