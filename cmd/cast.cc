@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
+#include "dcp_output.h"
 #include "model_file.h"
-#include "plan/dcp_layout.h"
 #include "plan/layout.h"
 
 namespace dcp::cmd {
@@ -20,6 +20,7 @@ The last save of a training run, for use elsewhere:
 
 struct Options {
   WriterFlags writer;
+  DcpFlags dcp;
   ModelFileFlags file;  // only --weights-only-safe means something: the rest is a change of kind
 };
 
@@ -34,12 +35,14 @@ std::string_view name_of(CheckpointKind kind) {
 
 Plan same_layout(const Options& o, const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
   if (catalog.kind == CheckpointKind::kHf) {
+    refuse_dcp_flags(o.dcp, o.writer.out);
     LayoutOptions layout{.limits = {}, .units = {}, .shards_of_source = true};
     layout.units.verify = !o.writer.no_verify;
     return plan_safetensors(catalog, resolved, selection, layout);
   }
   DcpLayoutOptions layout{.limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
   layout.units.verify = !o.writer.no_verify;
+  layout.torch = o.dcp.target();
   return plan_dcp(catalog, resolved, selection, layout);
 }
 
@@ -57,8 +60,9 @@ void check_kind(const Options& o, const std::optional<ModelFileForm>& form, Chec
 int run(const Options& o, Context& context, WriteReport& report) {
   if (!o.writer.dtypes.options().any()) fail(ProblemId::usage, {.path = o.writer.out}, "neither --dtype nor --dtype-rule", "one of them");
   const std::optional<ModelFileForm> form = model_file_form(o.writer.out, o.file);
+  if (form) refuse_dcp_flags(o.dcp, o.writer.out);
   if (form) return write_model_file(o.writer, o.file, *form, context, report, [&](const Catalog& c) { check_kind(o, form, c.kind); });
-  return write_output(o.writer, context, report, {.folder = true, .blobs = true, .blob_use = BlobUse::kWhole},
+  return write_output(o.writer, context, report, o.dcp.form(),
                       [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
                         check_kind(o, form, catalog.kind);
                         return same_layout(o, catalog, resolved, selection);
@@ -73,6 +77,7 @@ void add_cast(CLI::App& app, Context& context) {
   command->footer(kText);
   add_writer_keys(*command, options->writer, "Output, of the same kind as CKPT");
   command->add_flag("--weights-only-safe", options->file.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")->group("Which keys");
+  add_dcp(*command, options->dcp);
   add_writer_writing(*command, options->writer);
   add_common(*command, context, true);
   command->callback([options, &context] {

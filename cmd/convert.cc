@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
+#include "dcp_output.h"
 #include "model_file.h"
-#include "plan/dcp_layout.h"
 
 namespace dcp::cmd {
 namespace {
@@ -26,22 +26,16 @@ For a DCP folder from a DCP folder, reshard has more to say about the layout.
 struct Options {
   WriterFlags writer;
   ModelFileFlags file;
+  DcpFlags dcp;
   uint32_t world_size = 1;
   CLI::Option* world_size_option = nullptr;
 };
 
-int write_dcp(const Options& o, Context& context, WriteReport& report) {
-  const auto make_plan = [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-    DcpLayoutOptions layout{.limits = {}, .units = {}, .world_size = o.world_size, .mesh = {}, .rules = {}};
-    layout.units.verify = !o.writer.no_verify;
-    return plan_dcp(catalog, resolved, selection, layout);
-  };
-  return write_output(o.writer, context, report, {.folder = true, .blobs = true, .blob_use = BlobUse::kWhole}, make_plan);
-}
-
 int run(const Options& o, Context& context, WriteReport& report) {
   const std::optional<ModelFileForm> form = model_file_form(o.writer.out, o.file);
-  if (!form) return write_dcp(o, context, report);
+  if (!form)
+    return write_dcp(o.writer, o.dcp, context, report, {.limits = {}, .units = {}, .world_size = o.world_size, .mesh = {}, .rules = {}});
+  refuse_dcp_flags(o.dcp, o.writer.out);
   if (o.world_size_option->count() > 0) fail(ProblemId::usage, {.path = o.writer.out}, "--world-size with a model file", "a folder name");
   return write_model_file(o.writer, o.file, *form, context, report);
 }
@@ -52,6 +46,7 @@ void add_flags(CLI::App& c, Options& o) {
                             ->option_text("N")
                             ->group("Layout")
                             ->check(CLI::Range(1, 65536));
+  add_dcp(c, o.dcp);
   add_model_file(c, o.file);
   add_writer_writing(c, o.writer);
 }

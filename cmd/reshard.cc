@@ -2,13 +2,14 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
-#include "plan/dcp_layout.h"
-#include "writer.h"
+#include "dcp_output.h"
+#include "layout_flags.h"
+#include "memory.h"
 
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Writes CKPT anew for N ranks, one file a rank, without starting any. What is sharded in CKPT is split on dim 0 as FSDP2 does; what it
+constexpr const char* kText = R"text(Writes CKPT anew for N ranks, one file a rank, without starting any. What is sharded in CKPT is split on dim 0 as FSDP2 does; what it
 stores whole beside that (buffers, replicated tensors) stays whole; a CKPT in which nothing is sharded is split throughout. Python
 objects are copied as they are.
 
@@ -16,26 +17,38 @@ Every CRC that the checkpoint holds is checked on the way, and every tensor gets
 
   dcpctl reshard step-1000 step-1000-on-8 --world-size 8
   dcpctl reshard step-1000 merged --world-size 1 --model-only
-  dcpctl reshard step-1000 on-64 --world-size 64 --dry-run)";
+  dcpctl reshard step-1000 on-64 --world-size 64 --dry-run
+  dcpctl reshard step-1000 as-before --like step-10
+
+Other layouts are placements on a device mesh, as DTensor has them. Ranks are numbered through the mesh, its last dim fastest. The placements
+of a tensor are applied from left to right: shard(D) splits what the rank still has of dim D as torch.chunk does, strided(D) is FSDP over a
+later shard(D) of the same dim (_StridedShard), replicate leaves it. With names, DIM:PLACEMENT, dims that are not named replicate.
+
+  dcpctl reshard step-1000 out --mesh 2x4 --mesh-dims dp,tp --placements '*.step=replicate,replicate' \
+    --placements '*.wo.weight=shard(0),shard(1)' --placements '*=strided(0),shard(0)'
+
+A --layout file is a JSON object of the same, each member optional, the order of globs kept:
+
+  {"world_size": 8, "mesh": [2, 4], "mesh_dims": ["dp", "tp"], "like": "CKPT2",
+   "placements": {"*.step": "replicate,replicate", "*.norm.*": ["dp:shard(0)"], "*": ["strided(0)", "shard(0)"]}}
+
+A tensor takes its boxes from the first of these that has some for it: placements, --like, the default.)text";
 
 struct Options {
   WriterFlags writer;
-  uint32_t world_size = 0;
+  LayoutFlags layout;
+  DcpFlags dcp;
 };
 
 int run(const Options& o, Context& context, WriteReport& report) {
-  const auto make_plan = [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-    DcpLayoutOptions layout{.limits = {}, .units = {}, .world_size = o.world_size, .mesh = {}, .rules = {}};
-    layout.units.verify = !o.writer.no_verify;
-    return plan_dcp(catalog, resolved, selection, layout);
-  };
-  return write_output(o.writer, context, report, {.folder = true, .blobs = true, .blob_use = BlobUse::kWhole}, make_plan);
+  const AskedLayout asked = asked_layout(o.layout, context, memory_left(parse_size(o.writer.max_memory)));
+  return write_dcp(o.writer, o.dcp, context, report, asked.options);
 }
 
 void add_flags(CLI::App& c, Options& o) {
-  const std::string layout = "Layout";
   add_writer_keys(c, o.writer, "DCP folder to write");
-  c.add_option("--world-size", o.world_size, "Ranks to write for")->option_text("N")->group(layout)->check(CLI::Range(1, 65536))->required();
+  add_layout(c, o.layout);
+  add_dcp(c, o.dcp);
   add_writer_writing(c, o.writer);
 }
 

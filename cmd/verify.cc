@@ -15,6 +15,7 @@
 #include "format/manifest.h"
 #include "key_flags.h"
 #include "memory.h"
+#include "open_files.h"
 #include "plan/verify_plan.h"
 #include "progress.h"
 #include "source.h"
@@ -163,7 +164,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   Selection selection;
   if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
 
-  DataFiles files(context.io, catalog, o.source.links());
+  DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
   const ResolveOptions reading{.workers = wanted_workers(o.threads), .faults = Faults::kCollect, .limits = {}, .memory_bytes = memory_left(cap)};
   Resolved resolved = resolve_all(files, catalog, reading, context.stop);
   add(report.findings, std::move(resolved.findings));

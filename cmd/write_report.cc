@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "dcp_output.h"
 #include "dtype_flags.h"
 #include "exec/file_set.h"
 #include "selection_report.h"
@@ -88,6 +89,7 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   }
   for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
+  if (plan->dcp) describe_dcp(context, *plan->dcp);
   describe_casts(context);
   const bool may_have_crcs = catalog->kind != CheckpointKind::kSafetensors && catalog->kind != CheckpointKind::kHf;
   if (may_have_crcs && plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
@@ -162,6 +164,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     notes_json(out, "unsafe", plan->unsafe);
     text_json(out, "unsafe_globals", plan->unsafe_globals);
     out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? uint64_t{catalog->mcore_shapes.size()} : 0);
+    if (plan->dcp) dcp_json(out, *plan->dcp);
   }
   if (selection.casts.asked) cast_json(out);
   out.member("records_checked", executed.records_checked).member("verified_after", verified_after);

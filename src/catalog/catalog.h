@@ -16,6 +16,7 @@
 
 #include "base/problem.h"
 #include "catalog/box.h"
+#include "format/dcp_metadata.h"
 #include "format/dtype.h"
 
 namespace dcp {
@@ -155,6 +156,7 @@ struct Provenance {
   std::string format_version;           // Metadata.version, or ""
   std::vector<std::string> packages;     // that Python must be able to import to unpickle it, beside torch
   std::vector<std::string> extra_attributes;
+  std::vector<ExtraAttribute> attributes;  // the same, with their values
   std::vector<std::string> unknown_globals;
 };
 

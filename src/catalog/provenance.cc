@@ -118,6 +118,7 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
   Provenance p;
   p.format_version = std::string(content.version);
   p.extra_attributes = content.extra_attributes;
+  p.attributes = content.attributes;
   p.unknown_globals = content.unknown_globals;
   p.written_by = writer_of(content);
   if (content.old_module_names) {

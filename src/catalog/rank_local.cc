@@ -121,9 +121,18 @@ class Merger {
       s.dims_at += base_;
       out_.mcore_shapes.push_back(s);
     }
+    for (const ExtraAttribute& a : r.attributes) add_attribute(a);
     for (const auto& [to, from] : {std::pair(&out_.extra_attributes, &r.extra_attributes), std::pair(&out_.unknown_globals, &r.unknown_globals)})
       for (const std::string& s : *from)
         if (std::ranges::find(*to, s) == to->end()) to->push_back(s);
+  }
+
+  // Of a dict that several ranks have, what each of them adds.
+  void add_attribute(const ExtraAttribute& a) {
+    const auto known = std::ranges::find(out_.attributes, a.name, &ExtraAttribute::name);
+    if (known == out_.attributes.end()) return out_.attributes.push_back(a);
+    for (const auto& entry : a.entries)
+      if (known->is_dict && std::ranges::find(known->entries, entry.first, [](const auto& e) { return e.first; }) == known->entries.end()) known->entries.push_back(entry);
   }
 
   const std::string& path_;

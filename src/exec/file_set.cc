@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/recent_files.h"
 #include "plan/assets.h"
 
 namespace dcp {
@@ -139,7 +140,6 @@ struct FileSet::State {
     std::string path;        // where it lies now
     std::string final_path;  // kInPlace and kFile: where commit renames it to
     uint64_t bytes;
-    OpenFile handle;
   };
 
   Io& io;
@@ -149,11 +149,12 @@ struct FileSet::State {
   std::string partial, old, lock_path;
   OpenFile lock;
   std::vector<File> files;
+  RecentFiles opened;
   bool made_folder = false;  // `partial` is a folder of ours
   bool committed = false;
 
   State(Io& the_io, std::string path, FileSetOptions the_options)
-      : io(the_io), out(without_trailing_slashes(std::move(path))), options(the_options) {}
+      : io(the_io), out(without_trailing_slashes(std::move(path))), options(the_options), opened(the_options.open_files) {}
   ~State() { clean_up(); }
 
   void prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& notes);
@@ -161,6 +162,9 @@ struct FileSet::State {
   void remove_leftovers(std::vector<std::string>& notes);
   void check_space(const std::vector<FileSpec>& specs) const;
   void create(const FileSpec& spec, std::vector<std::string>& notes);
+  std::shared_ptr<const OpenFile> handle(uint32_t file) {
+    return opened.open(file, [&] { return OpenFile(io, io.create(files.at(file).path, Create::kReuse)); });
+  }
   void swap_folders();
   void rename_in_place();
   void clean_up() noexcept;
@@ -232,9 +236,12 @@ void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& note
     final_path = out + "/" + spec.name;
     path = beside(final_path, kPartial);
   }
-  OpenFile handle(io, io.create(path, Create::kNew));
-  files.push_back({path, final_path, spec.bytes, std::move(handle)});
-  const bool reserved = io.allocate(files.back().handle.get(), spec.bytes);
+  const auto file = opened.open(static_cast<uint32_t>(files.size()), [&] {
+    OpenFile made(io, io.create(path, Create::kNew));
+    files.push_back({path, final_path, spec.bytes});  // ours from here on
+    return made;
+  });
+  const bool reserved = io.allocate(file->get(), spec.bytes);
   const std::string note = "'" + escaped(out) + "': the file system reserves no space, so it may run out later";
   if (!reserved && (notes.empty() || notes.back() != note)) notes.push_back(note);
 }
@@ -269,10 +276,9 @@ void FileSet::State::rename_in_place() {
 // Removes what this object created and nothing else; after a commit that is only the lock. The lock last: until then no other run may
 // take what lies here for its own. Its name goes before it is let go (lock_file says why).
 void FileSet::State::clean_up() noexcept {
-  for (File& file : files) {
-    file.handle = OpenFile();
+  opened.close_all();
+  for (const File& file : files)
     if (!committed) ignoring_errors([&] { io.remove_file(file.path); });
-  }
   files.clear();
   if (made_folder && !committed) ignoring_errors([&] { io.remove_folder(partial); });
   made_folder = false;
@@ -293,12 +299,12 @@ void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
     fail(ProblemId::internal, Place{.path = target.path, .offset = offset, .length = bytes.size()}, "a write past the planned end",
          std::to_string(target.bytes) + " bytes in all");
   }
-  write_all(state_->io, target.handle.get(), offset, bytes);
+  write_all(state_->io, state_->handle(file)->get(), offset, bytes);
 }
 
 void FileSet::finish() {
   if (!state_->options.sync) return;
-  for (const State::File& file : state_->files) state_->io.sync(file.handle.get());
+  for (uint32_t file = 0; file < state_->files.size(); ++file) state_->io.sync(state_->handle(file)->get());
   if (state_->form == State::Form::kFolder) state_->io.sync_folder(state_->partial);
 }
 
@@ -320,9 +326,9 @@ void FileSet::commit() {
   s.clean_up();
 }
 
-void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const { read_exact(state_->io, state_->files.at(file).handle.get(), offset, into); }
+void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const { read_exact(state_->io, state_->handle(file)->get(), offset, into); }
 
-void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->files.at(file).handle.get()); }
+void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }
 
 std::string FileSet::name_of(uint32_t file) const {
   const State& s = *state_;

@@ -27,6 +27,7 @@ struct FileSetOptions {
   bool folder = false;
   Replace replace = Replace::kNo;
   bool sync = true;
+  size_t open_files = 256;  // at once; others are opened again when they are written to
 };
 
 // The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a live twin holds the

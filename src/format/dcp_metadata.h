@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -21,6 +22,18 @@
 #include "format/dtype.h"
 
 namespace dcp {
+
+// An attribute of Metadata that torch does not know: Megatron-Core's mcore_data, a framework's notes.
+struct ExtraAttribute {
+  std::string name;
+  std::string type;       // "dict", "module.Class"
+  std::string not_plain;  // why its value is not here: what it holds beside None, numbers, text, lists, tuples, dicts and torch.Size
+  bool is_dict = false;   // with text for keys
+  std::vector<std::pair<std::string, std::string>> entries;  // of such a dict: key, and opcodes that push its value without a memo
+  std::string value;      // of anything else
+  // Plans of the save that made the checkpoint are of no use to another layout.
+  bool kept() const { return not_plain.empty() && name != "all_local_plans"; }
+};
 
 // All text is a view into the pickle's bytes, which must outlive this. `ints` holds every Size: a position in it is an *_at.
 struct MetadataContent {
@@ -95,6 +108,7 @@ struct MetadataContent {
   bool python313_path = false;            // pathlib._local: unreadable on Python <= 3.12
   std::string_view version;
   std::vector<std::string> extra_attributes;  // unknown attributes of Metadata: "name: module.Class" or "name: dict"
+  std::vector<ExtraAttribute> attributes;     // the same
   std::vector<std::string> unknown_globals;   // "module.name" of every global that is not DCP's own, sorted, distinct
 };
 

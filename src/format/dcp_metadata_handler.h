@@ -1,5 +1,5 @@
 // The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Internal to its .cc files: dcp_metadata
-// (calls, tensors), dcp_metadata_storage, dcp_metadata_root.
+// (calls, tensors), dcp_metadata_storage, dcp_metadata_root, dcp_metadata_attributes.
 //
 // Each object becomes a kTyped value as soon as it is built: numbers go to `content.ints`, chunks, tensors and index keys to their arrays
 // in the content itself, so that the machine's arena holds only dicts and lists that are still open.
@@ -115,6 +115,8 @@ class MetadataHandler {
   void read_state_dict(PickleMachine& m, const Value& dict);
   void read_storage(PickleMachine& m, const Value& dict);
   void read_planner_data(PickleMachine& m, const Value& dict);
+  class PlainWriter;
+  ExtraAttribute read_attribute(const PickleMachine& m, std::string_view name, const Value& v) const;
   void read_mcore_data(PickleMachine& m, const Value& dict);
   bool read_path(PickleMachine& m, const Value& key, const Value& path);
 

@@ -28,6 +28,7 @@ Value MetadataHandler::build_root(PickleMachine& m, const Value& state) {
       if (v.kind == Kind::kText) content_.version = m.text(v);
     } else {
       content_.extra_attributes.push_back(std::string(name) + ": " + type_of(m, v));
+      content_.attributes.push_back(read_attribute(m, name, v));
       if (name == "mcore_data") read_mcore_data(m, v);
     }
   });

@@ -12,6 +12,7 @@ namespace dcp {
 namespace {
 
 constexpr std::string_view kMetadataModule = "torch.distributed.checkpoint.metadata";
+constexpr std::string_view kOldPropertiesModule = "torch.distributed._shard.sharded_tensor.metadata";
 constexpr uint64_t kNoSlot = ~uint64_t{0};
 constexpr uint64_t kBatch = 1000;  // entries in one SETITEMS or APPENDS: CPython's _BATCHSIZE
 constexpr size_t kBlock = 64 * kKiB;
@@ -27,7 +28,11 @@ struct Shared {
 
 class DcpMetadataStream::Writer {
  public:
-  explicit Writer(Sink sink) : sink_(std::move(sink)), out_(text_, PickleProtocol::k4) {
+  Writer(Sink sink, unsigned for_torch) : sink_(std::move(sink)), out_(text_, PickleProtocol::k4) {
+    if (for_torch < 203) {  // every later release reads these names, too
+      properties_class_.module = kOldPropertiesModule;
+      memory_format_ = {kOldPropertiesModule, "MEM_FORMAT_ENCODING"};
+    }
     out_.begin();
     open(metadata_class_);
     out_.text("state_dict_metadata");
@@ -97,12 +102,13 @@ class DcpMetadataStream::Writer {
     write_record(item);
   }
 
-  void finish() {
+  void finish(std::span<const Attribute> attributes) {
     end(entries_, Op::SETITEMS);
     out_.text("storage_meta");
     out_.op(Op::NONE);
     out_.text("version");
     out_.text("1.0.0");
+    for (const Attribute& a : attributes) write_attribute(a);
     close();
     out_.end();
     sink_(text_);
@@ -238,6 +244,18 @@ class DcpMetadataStream::Writer {
     close();
   }
 
+  void write_attribute(const Attribute& a) {
+    out_.text(a.name);
+    if (!a.is_dict) return out_.raw(a.value);
+    begin(entries_, Op::EMPTY_DICT);
+    for (const auto& [key, value] : a.entries) {
+      next(entries_, Op::SETITEMS);
+      out_.text(key);
+      out_.raw(value);
+    }
+    end(entries_, Op::SETITEMS);
+  }
+
   Sink sink_;
   std::vector<uint64_t> key_slots_, file_slots_;  // by number
   std::unordered_map<std::string_view, uint64_t> dtypes_;
@@ -271,7 +289,7 @@ class DcpMetadataStream::Writer {
   Shared transform_descriptors_{"", "transform_descriptors"};
 };
 
-DcpMetadataStream::DcpMetadataStream(Sink sink) : writer_(std::make_unique<Writer>(std::move(sink))) {}
+DcpMetadataStream::DcpMetadataStream(Sink sink, unsigned for_torch) : writer_(std::make_unique<Writer>(std::move(sink), for_torch)) {}
 DcpMetadataStream::~DcpMetadataStream() = default;
 void DcpMetadataStream::tensor(std::string_view key, std::string_view dtype_name, bool requires_grad, std::span<const int64_t> dims) {
   writer_->tensor(key, dtype_name, requires_grad, dims);
@@ -284,7 +302,7 @@ void DcpMetadataStream::path(uint32_t number, std::string_view key, std::span<co
 }
 void DcpMetadataStream::storage() { writer_->storage(); }
 void DcpMetadataStream::item(const Item& item) { writer_->item(item); }
-void DcpMetadataStream::finish() { writer_->finish(); }
+void DcpMetadataStream::finish(std::span<const Attribute> attributes) { writer_->finish(attributes); }
 
 namespace {
 

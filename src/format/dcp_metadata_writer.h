@@ -1,6 +1,7 @@
-// Writer of `.metadata`: the form that every torch from 2.3 to 2.15 loads.
+// Writer of `.metadata`: the form that every torch from 2.3 to 2.15 loads, or with the module names of TensorProperties that torch 2.0 to
+// 2.15 knows.
 //
-// Form: protocol 4; module names of torch >= 2.3; TensorProperties of 5 fields (6 would need torch 2.15); the memory format by call;
+// Form: protocol 4; TensorProperties of 5 fields (6 would need torch 2.15); the memory format by call;
 // storage_meta None (an object needs torch 2.4 and would hold a path); version "1.0.0"; no transform_descriptors where there are none.
 // Repeated texts and classes go through the memo, numbers do not: about 100 bytes a 2-D chunk.
 #pragma once
@@ -11,6 +12,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "format/dcp_metadata.h"
 
@@ -23,8 +26,9 @@ namespace dcp {
 class DcpMetadataStream {
  public:
   using Sink = std::function<void(std::string_view)>;
-  // Hands the file to `sink` in blocks of about 64 KiB, valid during the call only.
-  explicit DcpMetadataStream(Sink sink);
+  // Hands the file to `sink` in blocks of about 64 KiB, valid during the call only. `for_torch`: the oldest release that is to load it,
+  // 200 (2.0) or later.
+  explicit DcpMetadataStream(Sink sink, unsigned for_torch = 203);
   ~DcpMetadataStream();
 
   // `dtype_name` must stay valid.
@@ -48,7 +52,15 @@ class DcpMetadataStream {
     std::span<const std::string_view> transforms{};
   };
   void item(const Item& item);
-  void finish();
+
+  // An attribute of Metadata that torch does not know. Values are opcodes that push one value and use no memo.
+  struct Attribute {
+    std::string_view name;
+    std::string_view value;                                               // unless is_dict
+    std::vector<std::pair<std::string_view, std::string_view>> entries{};  // of a dict: key and value
+    bool is_dict = false;
+  };
+  void finish(std::span<const Attribute> attributes = {});
 
  private:
   class Writer;

@@ -4,122 +4,42 @@
 #include <charconv>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/checked.h"
-#include "base/sums.h"
 #include "catalog/cover.h"
-#include "catalog/open.h"
-#include "format/dcp_metadata_writer.h"
 #include "format/torch_item_write.h"
+#include "plan/dcp_items.h"
+#include "plan/flat_entries.h"
+#include "plan/plan_metadata.h"
+#include "plan/rank_bound.h"
 
 namespace dcp {
 namespace {
 
-// Where an item lies in the output.
-struct Slice {
-  uint32_t file = 0;
-  uint64_t offset = 0, length = 0;  // bytes
+// The release that the output is written for.
+struct TorchNeeded {
+  unsigned version = 0;
+  std::vector<KeyNote> raised_by;
 };
 
-// What the metadata needs beside the plan: by entry of the selection, its PlanTensor, or the first of its slices.
-struct Keys {
-  const Catalog& catalog;
-  const Selection& selection;
-  std::vector<uint32_t> at;
-  std::vector<bool> copied;  // not a PlanTensor: a byte item, or a tensor whose items are copied
-  std::vector<Slice> slices;
+std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
-  const Tensor* tensor(size_t e) const { return selection.entries[e].is_blob() ? nullptr : &catalog.tensors[selection.entries[e].tensor()]; }
-};
-
-BoxView region_box(const Plan& plan, const Region& region, size_t rank) {
-  const int64_t* numbers = plan.numbers.data() + region.box_at;
-  return {{numbers, rank}, {numbers + rank, rank}};
-}
-
-// The regions of a tensor as torch lists its chunks: rank by rank, each rank's in the order in which it wrote them.
-std::vector<const Region*> by_place(const Plan& plan, const PlanTensor& p) {
-  std::vector<const Region*> regions;
-  for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) regions.push_back(&plan.regions[r]);
-  const auto place = [](const Region* r) { return std::pair(r->file, r->file_offset); };
-  if (!std::ranges::is_sorted(regions, {}, place)) std::ranges::sort(regions, {}, place);
-  return regions;
-}
-
-void write_entries(const Plan& plan, const Keys& keys, DcpMetadataStream& out) {
-  for (size_t e = 0; e < keys.at.size(); ++e) {
-    const std::string_view key = keys.selection.entries[e].key;
-    const Tensor* t = keys.tensor(e);
-    if (t == nullptr) {
-      out.blob(key);
-    } else if (keys.copied[e]) {
-      out.tensor(key, keys.catalog.strings[t->dtype_name], t->requires_grad, keys.catalog.dims(*t));
-      for (uint32_t c = 0; c < t->chunk_count; ++c) out.chunk(keys.catalog.box(*t, c).offsets, keys.catalog.box(*t, c).sizes);
-    } else {
-      const PlanTensor& p = plan.tensors[keys.at[e]];
-      out.tensor(key, facts_of(plan.regions[p.first_region].dtype).name, t->requires_grad, keys.catalog.dims(*t));
-      for (const Region* r : by_place(plan, p)) {
-        const BoxView box = region_box(plan, *r, t->rank);
-        out.chunk(box.offsets, box.sizes);
-      }
-    }
+TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const TorchTarget& target) {
+  TorchNeeded needed{.version = target.version, .raised_by = {}};
+  std::set<DType> met;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob() || !met.insert(e.dtype).second) continue;
+    const DTypeFacts& dtype = facts_of(e.dtype);
+    if (dtype.since_torch <= target.version) continue;
+    if (target.asked)
+      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(source_key(catalog, e))}, std::string(dtype.name), "torch " + spelled(dtype.since_torch) + " or later");
+    needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
+    needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + spelled(dtype.since_torch)});
   }
-}
-
-void write_paths(const Keys& keys, DcpMetadataStream& out) {
-  out.planner_data(keys.catalog.has_planner_data);
-  if (!keys.catalog.has_planner_data) return;
-  std::vector<MetadataContent::PathElement> path;
-  for (uint32_t e = 0; e < keys.at.size(); ++e) {
-    path.clear();
-    for (const PathPart& part : keys.selection.path(keys.selection.entries[e])) path.push_back({.name = part.name, .position = part.position});
-    out.path(e, keys.selection.entries[e].key, path);
-  }
-}
-
-void write_items(const Plan& plan, const Keys& keys, DcpMetadataStream& out) {
-  out.storage();
-  for (uint32_t e = 0; e < keys.at.size(); ++e) {
-    DcpMetadataStream::Item item{.key_number = e, .key = keys.selection.entries[e].key, .offsets = {}, .index = {}};
-    const Tensor* t = keys.tensor(e);
-    const auto at = [&](uint32_t file, uint64_t offset, uint64_t length) {
-      item.file_number = file;
-      item.file = plan.files[file].name;
-      item.offset = offset;
-      item.length = length;
-      out.item(item);
-    };
-    if (keys.copied[e]) {
-      for (uint32_t c = 0; c < (t ? t->chunk_count : 1); ++c) {
-        const Slice& slice = keys.slices[keys.at[e] + c];
-        if (t) {
-          item.offsets = keys.catalog.box(*t, c).offsets;
-          item.index = c;
-        }
-        at(slice.file, slice.offset, slice.length);
-      }
-      continue;
-    }
-    const PlanTensor& p = plan.tensors[keys.at[e]];
-    item.index = 0;
-    for (const Region* region : by_place(plan, p)) {
-      const Region& r = *region;
-      const BoxView box = region_box(plan, r, t->rank);
-      item.offsets = box.offsets;
-      at(r.file, r.file_offset - r.head, r.head + volume(box.sizes) * bytes_of(r.dtype) + r.tail);
-      ++*item.index;
-    }
-  }
-}
-
-void write_metadata(const Plan& plan, const Keys& keys, const DcpMetadataStream::Sink& sink) {
-  DcpMetadataStream out(sink);
-  write_entries(plan, keys, out);
-  write_paths(keys, out);
-  write_items(plan, keys, out);
-  out.finish();
+  return needed;
 }
 
 class DcpLayout {
@@ -130,10 +50,15 @@ class DcpLayout {
         selection_(selection),
         options_(options),
         plan_(plan),
-        keys_(std::make_shared<Keys>(Keys{catalog, selection, {}, {}, {}})),
+        torch_(torch_for(catalog, selection, options.torch)),
+        keys_(std::make_shared<PlanKeys>(PlanKeys{
+            catalog, selection, torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(catalog, selection, options.limits) : flat_leaves(selection), {}, {}, {}})),
+        entries_(keys_->flat.entries),
+        items_(catalog, resolved, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
         file_bytes_(options.world_size, 0) {
-    keys_->at.resize(selection.entries.size());
-    keys_->copied.resize(selection.entries.size());
+    keys_->at.resize(entries_.size());
+    keys_->copied.resize(entries_.size());
+    rule_used_.resize(options.rules.size());
     source_is_sharded_ = std::ranges::any_of(catalog.tensors, [&](const Tensor& t) { return is_sharded(t); });
     if (options.like)
       for (TensorId t = 0; t < options.like->tensors.size(); ++t) like_.emplace(options.like->key(options.like->tensors[t]), t);
@@ -141,24 +66,37 @@ class DcpLayout {
 
   void run() {
     plan_.folder = true;
+    notes();
     check_names();
     reserve();
-    const std::vector<Entry>& entries = selection_.entries;
-    for (size_t e = 0; e < entries.size(); ++e)
-      if (entries[e].is_blob()) copy_item(e, catalog_.item_of(entries[e].blob()), 0);
-    for (size_t e = 0; e < entries.size(); ++e)
-      if (!entries[e].is_blob()) tensor(e, catalog_.tensors[entries[e].tensor()]);
+    for (size_t e = 0; e < entries_.size(); ++e)
+      if (entries_[e].is_blob()) byte_item(e);
+    for (size_t e = 0; e < entries_.size(); ++e)
+      if (!entries_[e].is_blob()) tensor(e, catalog_.tensors[entries_[e].tensor()]);
     for (uint32_t r = 0; r < options_.world_size; ++r) {
       plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r]});
       plan_.bytes_to_write += file_bytes_[r];
     }
+    for (size_t r = 0; r < options_.rules.size(); ++r)
+      if (!rule_used_[r]) plan_.dcp->idle_placements.push_back(options_.rules[r].glob);
     metadata();
   }
 
  private:
+  void notes() {
+    DcpNotes& notes = plan_.dcp.emplace();
+    notes.world_size = options_.world_size;
+    notes.for_torch = torch_.version;
+    notes.raised_by = torch_.raised_by;
+    notes.containers = keys_->flat.terminal.size();
+    notes.rank_bound = rank_bound_entries(selection_);
+    for (const ExtraAttribute& a : catalog_.provenance.attributes)
+      if (!a.kept()) notes.attributes_left_out.push_back({a.name, a.not_plain.empty() ? "it describes the save that made the source" : a.not_plain});
+  }
+
   void check_names() const {
     std::unordered_set<std::string_view> names;
-    for (const Entry& e : selection_.entries)
+    for (const Entry& e : entries_)
       if (!names.insert(e.key).second)
         fail(ProblemId::keys_collide, {.path = catalog_.path, .tensor = std::string(source_key(catalog_, e))}, std::string(e.key));
   }
@@ -166,7 +104,7 @@ class DcpLayout {
   // Vectors that grow by doubling would be there twice: 2.5 million regions are 160 MB.
   void reserve() {
     uint64_t regions = 0, numbers = 0;
-    for (const Entry& e : selection_.entries) {
+    for (const Entry& e : entries_) {
       if (e.is_blob()) continue;
       const Tensor& t = catalog_.tensors[e.tensor()];
       const bool few = options_.rules.empty() && !options_.like && !options_.source_boxes;  // the default: one row a region at least
@@ -192,20 +130,27 @@ class DcpLayout {
 
   uint32_t least_filled() const { return static_cast<uint32_t>(std::ranges::min_element(file_bytes_) - file_bytes_.begin()); }
 
+  void byte_item(size_t e) {
+    const auto container = keys_->flat.terminal.find(narrow<uint32_t>(e));
+    if (container == keys_->flat.terminal.end()) return copy_item(e, catalog_.item_of(entries_[e].blob()), 0);
+    place_item(e, 0, [&](DcpItems::At at) { return items_.container(keys_->flat, container->second, at); });
+  }
+
   void tensor(size_t e, const Tensor& t) {
     if (is_copied(t)) {
-      if (t.chunk_count > 1)
-        plan_.kept_as_is.push_back({std::string(selection_.entries[e].key), "not a plain tensor: its " + std::to_string(t.chunk_count) + " chunks are kept"});
+      if (!options_.source_boxes && (t.chunk_count > 1 || options_.world_size > 1))
+        plan_.dcp->kept_as_is.push_back(
+            {std::string(entries_[e].key), "not a plain tensor (quantized, or of a subclass): it keeps its " + (t.chunk_count == 1 ? "one chunk" : std::to_string(t.chunk_count) + " chunks")});
       for (uint32_t c = 0; c < t.chunk_count; ++c) copy_item(e, catalog_.item_of(t, c), least_filled());
       plan_.tensor_bytes += catalog_.tensor_bytes(t);
       return;
     }
-    out_ = selection_.entries[e].dtype;
+    out_ = entries_[e].dtype;
     const uint64_t bytes = catalog_.elements(t) * bytes_of(out_);
     plan_.tensor_bytes += bytes;
     plan_.largest_tensor = std::max(plan_.largest_tensor, bytes);
     keys_->at[e] = narrow<uint32_t>(plan_.tensors.size());
-    plan_.tensors.push_back({.id = selection_.entries[e].tensor(), .first_region = narrow<uint32_t>(plan_.regions.size())});
+    plan_.tensors.push_back({.id = entries_[e].tensor(), .first_region = narrow<uint32_t>(plan_.regions.size())});
     boxes_.clear();
     if (options_.source_boxes) by_source(t);
     else if (!by_rule(e, t) && !by_like(e, t)) by_default(t);
@@ -213,10 +158,11 @@ class DcpLayout {
   }
 
   bool by_rule(size_t e, const Tensor& t) {
-    const auto rule = std::ranges::find_if(options_.rules, [&](const PlacementRule& r) { return glob_matches(r.glob, selection_.entries[e].key); });
+    const auto rule = std::ranges::find_if(options_.rules, [&](const PlacementRule& r) { return glob_matches(r.glob, entries_[e].key); });
     if (rule == options_.rules.end()) return false;
+    rule_used_[static_cast<size_t>(rule - options_.rules.begin())] = true;
     if (!place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_))
-      fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(selection_.entries[e].key)}, "a tensor of " + std::to_string(t.rank) + " dims");
+      fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(entries_[e].key)}, "a tensor of " + std::to_string(t.rank) + " dims");
     deal(t);
     return true;
   }
@@ -224,13 +170,13 @@ class DcpLayout {
   bool by_like(size_t e, const Tensor& t) {
     if (!options_.like) return false;
     const Catalog& like = *options_.like;
-    const std::string_view key = selection_.entries[e].key;
+    const std::string_view key = entries_[e].key;
     const auto found = like_.find(key);
     std::string why;
     if (found == like_.end()) why = "the other checkpoint has no such tensor";
     else if (!std::ranges::equal(like.dims(like.tensors[found->second]), catalog_.dims(t))) why = "the other checkpoint has it in another shape";
     if (!why.empty()) {
-      plan_.default_layout.push_back({std::string(key), why});
+      plan_.dcp->default_layout.push_back({std::string(key), why});
       return false;
     }
     const Tensor& other = like.tensors[found->second];
@@ -322,63 +268,21 @@ class DcpLayout {
     file_bytes_[rank] += frame.head().size() + volume(sizes) * bytes_of(out_) + frame.tail_bytes();
   }
 
-  void copy_item(size_t e, ItemId id, uint32_t rank) {
+  void copy_item(size_t e, ItemId id, uint32_t rank) { place_item(e, rank, [&](DcpItems::At at) { return items_.copy(id, entries_[e].key, at); }); }
+
+  template <class LayOut>
+  void place_item(size_t e, uint32_t rank, LayOut lay_out) {
     if (!keys_->copied[e]) keys_->at[e] = narrow<uint32_t>(keys_->slices.size());
     keys_->copied[e] = true;
-    const uint64_t length = catalog_.torch ? encode(id, rank) : copy_whole(e, id, rank);
+    const uint64_t length = lay_out(DcpItems::At{rank, file_bytes_[rank]});
     keys_->slices.push_back({rank, file_bytes_[rank], length});
     file_bytes_[rank] += length;
   }
 
-  // An item as it is; of a transformed one what it decodes to, which needs no torch that knows the transform.
-  uint64_t copy_whole(size_t e, ItemId id, uint32_t rank) {
-    const Item& item = catalog_.items[id];
-    const auto found = resolved_.blobs.find(id);
-    const bool decoded = item.transforms != 0;
-    if (found == resolved_.blobs.end()) {  // a chunk without elements
-      check_item(catalog_, id, selection_.entries[e].key, "item");
-      if (decoded) fail(ProblemId::transform_unknown, catalog_.place_of(id, selection_.entries[e].key), "an empty chunk of a tensor that is not plain");
-    }
-    CopyRange range{.item = id, .from_decoded = decoded, .source_offset = decoded ? 0 : item.offset, .bytes = item.length, .file = rank,
-                    .file_offset = file_bytes_[rank]};
-    if (decoded) range.bytes = found->second.decoded.size();
-    plan_.copies.push_back(range);
-    if (found == resolved_.blobs.end() || !options_.units.verify) return range.bytes;
-    for (const BlobItem::Storage& s : found->second.item.storages)
-      if (s.has_crc && s.bytes > 0) add_check(plan_, {.at = s.payload - range.source_offset, .bytes = s.bytes, .crc = s.crc});
-    return range.bytes;
-  }
-
-  // What lies in a torch.save file with others gets an archive of its own. A storage whose writer computed no CRC keeps having none: its
-  // bytes are not seen here.
-  uint64_t encode(ItemId id, uint32_t rank) {
-    const BlobItem& blob = resolved_.blobs.at(id).item;
-    const uint64_t base = file_bytes_[rank];
-    TorchArchiveLayout archive;
-    std::vector<uint32_t> crcs;
-    const auto literal = [&](std::string_view name, std::string bytes) {
-      crcs.push_back(crc32(as_bytes(bytes)));
-      const uint64_t at = base + archive.add(name, bytes.size());
-      plan_.literals.push_back({.file = rank, .file_offset = at, .bytes = std::move(bytes)});
-    };
-    literal("data.pkl", std::string(as_text(blob.pickle)));
-    literal("byteorder", blob.big_endian ? "big" : std::string(kByteorderLittle));
-    for (const BlobItem::Storage& s : blob.storages) {
-      crcs.push_back(s.has_crc ? s.crc : 0);
-      plan_.copies.push_back({.item = id, .source_offset = s.payload, .bytes = s.bytes, .file = rank, .file_offset = base + archive.add("data/" + s.key, s.bytes)});
-      add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.units.verify && s.has_crc});
-    }
-    literal("version", std::string(kArchiveVersion));
-    archive.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
-      plan_.literals.push_back({.file = rank, .file_offset = base + offset, .bytes = std::string(as_text(bytes))});
-    });
-    return archive.total_bytes();
-  }
-
   void metadata() {
     const auto keys = keys_;
-    OutputFile file{.name = ".metadata", .bytes = 0, .generator = [keys](const Plan& plan, const auto& sink) { write_metadata(plan, *keys, sink); }};
-    write_metadata(plan_, *keys, [&](std::string_view block) { file.bytes += block.size(); });
+    OutputFile file{.name = ".metadata", .bytes = 0, .generator = [keys](const Plan& plan, const auto& sink) { write_plan_metadata(plan, *keys, sink); }};
+    write_plan_metadata(plan_, *keys, [&](std::string_view block) { file.bytes += block.size(); });
     plan_.bytes_to_write += file.bytes;
     plan_.files.push_back(std::move(file));
   }
@@ -388,10 +292,14 @@ class DcpLayout {
   const Selection& selection_;
   const DcpLayoutOptions& options_;
   Plan& plan_;
-  std::shared_ptr<Keys> keys_;
+  const TorchNeeded torch_;
+  std::shared_ptr<PlanKeys> keys_;
+  const std::vector<Entry>& entries_;
+  DcpItems items_;
   std::vector<uint64_t> file_bytes_;  // by rank
   std::unordered_map<std::string_view, TensorId> like_;
   bool source_is_sharded_ = false;
+  std::vector<bool> rule_used_;  // by rule
   RankBoxes boxes_;
   DType out_{};  // of the tensor being laid out
   TensorItemFrames frames_;

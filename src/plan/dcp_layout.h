@@ -20,6 +20,13 @@ struct PlacementRule {
   std::vector<Placement> placements;  // one a mesh dim
 };
 
+// The oldest torch that is to load the output: class names in the metadata, and how dicts without tensors are flattened (flat_entries.h).
+struct TorchTarget {
+  static constexpr unsigned kDefault = 204, kFlattensPlainDicts = 204;
+  unsigned version = kDefault;  // major * 100 + minor
+  bool asked = false;           // then a dtype that it lacks is an error; else the version rises to one that has it
+};
+
 // Which boxes each rank gets. The first of these that says something about a tensor holds:
 //   rules    the first whose glob matches
 //   like     the boxes that a tensor of this name has in another checkpoint, on the ranks whose files hold them there
@@ -29,13 +36,15 @@ struct DcpLayoutOptions {
   Limits limits;
   UnitOptions units;
   uint32_t world_size = 1;
-  Mesh mesh;  // for rules; its ranks are world_size
-  std::vector<PlacementRule> rules;
+  Mesh mesh;                         // for rules; its ranks are world_size
+  std::vector<PlacementRule> rules;  // placements on `mesh`
   const Catalog* like = nullptr;
+  TorchTarget torch;
   bool source_boxes = false;  // every tensor keeps its boxes, on the ranks whose files hold them; the rest is not asked
 };
 
-// `selection` and `catalog` must outlive the plan. Throws placement_no_dim, like_not_whole, keys_collide.
+// `selection` and `catalog` must outlive the plan. Throws placement_no_dim, like_not_whole, keys_collide,
+// dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
 Plan plan_dcp(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options);
 
 // The rank in a data file's name, `__R_N.distcp`; nullopt: another name.

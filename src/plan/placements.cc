@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "base/problem.h"
@@ -71,18 +72,51 @@ void append_boxes(const std::vector<Runs>& runs, uint32_t rank, RankBoxes& boxes
   }
 }
 
+std::vector<std::string_view> comma_separated(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const size_t comma = text.find(',');
+    std::string_view one = text.substr(0, comma);
+    while (one.starts_with(' ')) one.remove_prefix(1);
+    while (one.ends_with(' ')) one.remove_suffix(1);
+    parts.push_back(one);
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  return error == std::errc{} && end == text.data() + text.size() && !text.empty() ? std::optional(n) : std::nullopt;
+}
+
 Placement parse_one(std::string_view text) {
   if (text == "replicate") return {};
   const size_t open = text.find('(');
   const std::string_view name = text.substr(0, open);
-  if (open != std::string_view::npos && text.ends_with(')') && (name == "shard" || name == "strided")) {
-    const std::string_view number = text.substr(open + 1, text.size() - open - 2);
-    int64_t dim = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), dim);
-    if (error == std::errc{} && end == number.data() + number.size() && !number.empty())
-      return {.kind = name == "shard" ? Placement::Kind::kShard : Placement::Kind::kStrided, .dim = dim};
-  }
+  if (open != std::string_view::npos && text.ends_with(')') && (name == "shard" || name == "strided"))
+    if (const auto dim = number_of<int64_t>(text.substr(open + 1, text.size() - open - 2)))
+      return {.kind = name == "shard" ? Placement::Kind::kShard : Placement::Kind::kStrided, .dim = *dim};
   fail(ProblemId::usage, {}, "placement '" + std::string(text) + "'", "shard(DIM), strided(DIM) or replicate");
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& n : names) text += (text.empty() ? "" : ", ") + n;
+  return text;
+}
+
+// "tp:shard(0)": the mesh dim and the placement on it.
+std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) fail(ProblemId::usage, {}, "placement '" + std::string(text) + "' among ones with names", "DIM:PLACEMENT");
+  const std::string name(text.substr(0, colon));
+  const auto found = std::ranges::find(mesh.names, name);
+  if (found == mesh.names.end())
+    fail(ProblemId::usage, {}, "mesh dim '" + name + "'", mesh.names.empty() ? "names given with --mesh-dims" : "one of " + listed(mesh.names));
+  return {static_cast<size_t>(found - mesh.names.begin()), parse_one(text.substr(colon + 1))};
 }
 
 }  // namespace
@@ -98,17 +132,47 @@ void RankBoxes::clear() {
   rank_of.clear();
 }
 
-std::vector<Placement> parse_placements(std::string_view text) {
-  std::vector<Placement> placements;
-  for (;;) {
-    const size_t comma = text.find(',');
-    std::string_view one = text.substr(0, comma);
-    while (one.starts_with(' ')) one.remove_prefix(1);
-    while (one.ends_with(' ')) one.remove_suffix(1);
-    placements.push_back(parse_one(one));
-    if (comma == std::string_view::npos) return placements;
-    text.remove_prefix(comma + 1);
+Mesh parse_mesh(std::string_view sizes, std::string_view names) {
+  const std::string whole(sizes);
+  Mesh mesh;
+  for (uint64_t ranks = 1;;) {
+    const size_t x = sizes.find('x');
+    const auto size = number_of<uint32_t>(sizes.substr(0, x));
+    if (!size || *size == 0 || *size > kMostRanks || (ranks *= *size) > kMostRanks)
+      fail(ProblemId::usage, {}, "mesh '" + whole + "'", "sizes with x between, such as 2x4, of at most " + std::to_string(kMostRanks) + " ranks");
+    mesh.sizes.push_back(*size);
+    if (x == std::string_view::npos) break;
+    sizes.remove_prefix(x + 1);
   }
+  if (names.empty()) return mesh;
+  for (const std::string_view name : comma_separated(names)) {
+    if (name.empty() || std::ranges::find(mesh.names, name) != mesh.names.end())
+      fail(ProblemId::usage, {}, "mesh dims '" + std::string(names) + "'", "distinct names with commas between");
+    mesh.names.emplace_back(name);
+  }
+  if (mesh.names.size() != mesh.sizes.size())
+    fail(ProblemId::usage, {}, std::to_string(mesh.names.size()) + " names '" + std::string(names) + "' for mesh " + whole, std::to_string(mesh.sizes.size()));
+  return mesh;
+}
+
+std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh) {
+  const std::vector<std::string_view> parts = comma_separated(text);
+  std::vector<Placement> placements;
+  if (text.find(':') == std::string_view::npos) {
+    for (const std::string_view part : parts) placements.push_back(parse_one(part));
+    if (placements.size() != mesh.sizes.size())
+      fail(ProblemId::usage, {}, std::to_string(placements.size()) + " placements '" + std::string(text) + "'", std::to_string(mesh.sizes.size()) + ", one a mesh dim");
+    return placements;
+  }
+  placements.resize(mesh.sizes.size());
+  std::vector<bool> named(mesh.sizes.size());
+  for (const std::string_view part : parts) {
+    const auto [dim, placement] = parse_named(part, mesh);
+    if (named[dim]) fail(ProblemId::usage, {}, "two placements on mesh dim '" + mesh.names[dim] + "'", "one");
+    named[dim] = true;
+    placements[dim] = placement;
+  }
+  return placements;
 }
 
 bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes) {

@@ -27,11 +27,17 @@ struct Placement {
 
 struct Mesh {
   std::vector<uint32_t> sizes;
+  std::vector<std::string> names;  // one a size, distinct; or none
   uint64_t ranks() const;
 };
+inline constexpr uint64_t kMostRanks = 65536;
 
-// "shard(0)", "strided(-1)", "replicate", with commas between. Throws usage.
-std::vector<Placement> parse_placements(std::string_view text);
+// "2x4" with the names "dp,tp", or with "". Throws usage.
+Mesh parse_mesh(std::string_view sizes, std::string_view names);
+
+// "shard(0)", "strided(-1)", "replicate", with commas between: one a mesh dim; or with names, "tp:shard(0)", where dims that are not named
+// replicate. Throws usage.
+std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh);
 
 // Boxes by rank, one after the other: rank offsets, then rank sizes, for each. A rank may have several where strided() leaves it rows that
 // are not neighbours, so `rank_of` names each box's.

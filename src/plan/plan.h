@@ -115,6 +115,26 @@ struct KeyNote {
   std::string text;
 };
 
+// Python objects that each rank wrote under a name of its own, such as dataloader.dp_rank_3 (rank_bound.h).
+struct RankBound {
+  std::string stem;             // the keys up to the number: "dataloader.dp_rank_"
+  std::string exclude;          // a glob of those and what stands beside them: "dataloader.*"
+  std::vector<uint64_t> ranks;  // ascending
+};
+
+// What a DCP folder's reader should know beside its bytes.
+struct DcpNotes {
+  uint32_t world_size = 0;
+  unsigned for_torch = 0;                    // the oldest release that it is written for: major * 100 + minor
+  std::vector<KeyNote> raised_by;            // tensors whose dtype needs it, where the default is older: one a dtype
+  uint64_t containers = 0;                   // dicts and lists of plain values written as one object each, for torch before 2.4
+  std::vector<KeyNote> attributes_left_out;  // attributes of the source's metadata
+  std::vector<KeyNote> default_layout;       // tensors that the checkpoint to be like has not: they get the default layout
+  std::vector<KeyNote> kept_as_is;           // tensors that are not plain: their chunks are copied, whatever layout was asked for
+  std::vector<std::string> idle_placements;  // globs that no tensor took
+  std::vector<RankBound> rank_bound;
+};
+
 struct Plan {
   bool mcore_shapes = false;           // tensors have the shapes of Megatron's mcore_data
   bool folder = false;                 // the output is a folder of `files`, committed by the last of them
@@ -143,8 +163,7 @@ struct Plan {
   std::vector<KeyNote> converted;           // stored dtype differs from the metadata's
   std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
   uint64_t left_out_blobs = 0;
-  std::vector<KeyNote> default_layout;      // tensors that the checkpoint to be like has not: they get the default layout
-  std::vector<KeyNote> kept_as_is;          // tensors that are not plain: their chunks are copied, whatever layout was asked for
+  std::optional<DcpNotes> dcp;              // of a DCP folder
 
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.

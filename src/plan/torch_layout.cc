@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -7,13 +6,10 @@
 #include "format/torch_item_write.h"
 #include "pickle/splice.h"
 #include "plan/layout.h"
-#include "plan/tree.h"
+#include "plan/tree_pickle.h"
 
 namespace dcp {
 namespace {
-
-// SETITEMS and APPENDS in batches, as Python's pickler writes them: the reader's stack stays small.
-constexpr size_t kBatch = 1000;
 
 class TorchLayout {
  public:
@@ -26,7 +22,7 @@ class TorchLayout {
     if (entries_.empty() && !catalog_.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
     const Tree tree(catalog_, selection, entries_, options_.limits);
     writer_.begin();
-    walk(tree);
+    write_container(tree, 0, writer_, [&](uint32_t entry) { leaf(entries_[entry]); });
     writer_.end();
     archive();
     plan_.unsafe_globals.assign(unsafe_.begin(), unsafe_.end());
@@ -70,52 +66,6 @@ class TorchLayout {
       if (!weights_only_allows(g)) text += (text.empty() ? "" : ", ") + g;
     if (text.empty() && !result.weights_only_opcodes) text = "opcodes of a newer pickle protocol";
     return text;
-  }
-
-  // Depth-first over the tree with a stack of its own: paths can be deep.
-  void walk(const Tree& tree) {
-    struct Level {
-      uint32_t node;
-      size_t child = 0;
-      size_t written = 0;  // elements of a list, holes included
-    };
-    std::vector<Level> stack;
-    const auto open = [&](uint32_t node) {
-      writer_.op(tree.node(node).kind == Tree::Node::Kind::kList ? Op::EMPTY_LIST : Op::EMPTY_DICT);
-      stack.push_back({node});
-    };
-    open(0);
-    while (!stack.empty()) {
-      Level& level = stack.back();
-      const Tree::Node& n = tree.node(level.node);
-      const bool list = n.kind == Tree::Node::Kind::kList;
-      const size_t done = list ? level.written : level.child;
-      if (level.child == n.children.size()) {
-        if (done > 0) writer_.op(list ? Op::APPENDS : Op::SETITEMS);
-        stack.pop_back();
-        continue;
-      }
-      if (done % kBatch == 0) {
-        if (done > 0) writer_.op(list ? Op::APPENDS : Op::SETITEMS);
-        writer_.op(Op::MARK);
-      }
-      if (list && static_cast<int64_t>(level.written) < n.children[level.child].first.position) {
-        writer_.op(Op::NONE);
-        ++level.written;
-        continue;
-      }
-      const auto& [part, child] = n.children[level.child++];
-      ++level.written;
-      if (!list) key(part);
-      if (tree.node(child).kind == Tree::Node::Kind::kLeaf) leaf(entries_[tree.node(child).entry]);
-      else open(child);
-    }
-  }
-
-  void key(const PathPart& part) {
-    int64_t number = 0;
-    if (part.is_integer && std::from_chars(part.name.data(), part.name.data() + part.name.size(), number).ec == std::errc{}) writer_.integer(number);
-    else writer_.text(part.name);
   }
 
   void leaf(const Entry& e) {

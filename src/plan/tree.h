@@ -21,7 +21,8 @@ class Tree {
 
   // `entries` are some of the selection's. Throws keys_collide, path_conflict, over_limit, naming the key and `path`.
   Tree(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries, const Limits& limits);
-  const Node& node(uint32_t n) const { return nodes_[n]; }  // 0 is the root, a dict
+  const Node& node(uint32_t n) const { return nodes_[n]; }  // 0 is the root, a dict; what lies below has higher numbers
+  size_t size() const { return nodes_.size(); }
 
  private:
   struct Step {

@@ -113,6 +113,191 @@ def two_views_at_once(c):
     """
 
 
+RESHARD = "reshard ckpt out "
+
+
+@wrong("usage", RESHARD)
+def no_number_of_ranks(c):
+    """
+    dcpctl: --world-size is missing
+    hint: --mesh, --layout and --like say the number of ranks, too
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2y4", RESHARD + "--mesh 2y4 --placements '*=shard(0),shard(0)'")
+def a_mesh_that_is_none(c):
+    """
+    dcpctl: the command line is wrong (got mesh '2y4', expected sizes with x between, such as 2x4, of at most 65536 ranks)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 512x512")
+def a_mesh_that_is_too_large(c):
+    """
+    dcpctl: the command line is wrong (got mesh '512x512', expected sizes with x between, such as 2x4, of at most 65536 ranks)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --world-size 6")
+def a_mesh_of_another_number_of_ranks(c):
+    """
+    dcpctl: the command line is wrong (got mesh 2x4 of 8 ranks with a world size of 6, expected as many)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp")
+def fewer_names_than_mesh_dims(c):
+    """
+    dcpctl: the command line is wrong (got 1 names 'dp' for mesh 2x4, expected 2)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp,dp")
+def two_mesh_dims_of_one_name(c):
+    """
+    dcpctl: the command line is wrong (got mesh dims 'dp,dp', expected distinct names with commas between)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp,tp --placements *=cp:shard(0)")
+def an_unknown_mesh_dim(c):
+    """
+    dcpctl: the command line is wrong (got mesh dim 'cp', expected one of dp, tp)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --placements *=tp:shard(0)")
+def a_mesh_dim_without_names(c):
+    """
+    dcpctl: the command line is wrong (got mesh dim 'tp', expected names given with --mesh-dims)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --mesh-dims dp,tp --placements *=tp:shard(0),tp:shard(1)")
+def a_mesh_dim_placed_twice(c):
+    """
+    dcpctl: the command line is wrong (got two placements on mesh dim 'tp', expected one)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh 2x4 --placements *=shard(0)")
+def fewer_placements_than_mesh_dims(c):
+    """
+    dcpctl: the command line is wrong (got 1 placements 'shard(0)', expected 2, one a mesh dim)
+    """
+
+
+@wrong("usage", RESHARD + "--world-size 2 --placements *=partial")
+def an_unknown_placement(c):
+    """
+    dcpctl: the command line is wrong (got placement 'partial', expected shard(DIM), strided(DIM) or replicate)
+    """
+
+
+@wrong("usage", RESHARD + "--world-size 2 --placements shard(0)")
+def a_placement_for_no_name(c):
+    """
+    dcpctl: the command line is wrong (got --placements 'shard(0)', expected GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate')
+    """
+
+
+@wrong("usage", RESHARD + "--placements *=shard(0)")
+def placements_without_a_mesh(c):
+    """
+    dcpctl: the command line is wrong (got placements without a mesh, expected --mesh, such as 2x4, or --world-size N for one of one dim)
+    """
+
+
+@wrong("usage", RESHARD + "--mesh-dims dp")
+def names_without_a_mesh(c):
+    """
+    dcpctl: the command line is wrong (got --mesh-dims without --mesh, expected --mesh, such as 2x4)
+    """
+
+
+@wrong("usage", RESHARD + "--layout l.json --world-size 2")
+def a_layout_file_and_more(c):
+    """
+    dcpctl: --world-size excludes --layout
+    hint: see 'dcpctl reshard --help'
+    """
+
+
+def layout(c, text):
+    (c.folder.parent / "l.json").write_text(text)
+
+
+@wrong("usage", RESHARD + "--layout l.json")
+def a_layout_file_that_is_no_json(c):
+    """
+    dcpctl: l.json: the command line is wrong (got a file that is not a JSON object, expected a layout: see 'dcpctl reshard --help')
+    """
+    layout(c, "{'mesh': 2}")
+
+
+@wrong("usage", RESHARD + "--layout l.json")
+def a_layout_file_with_an_unknown_member(c):
+    """
+    dcpctl: l.json: the command line is wrong (got member 'world-size', expected world_size, mesh, mesh_dims, placements or like)
+    """
+    layout(c, '{"world-size": 2}')
+
+
+@wrong("usage", RESHARD + "--layout l.json")
+def a_layout_file_whose_mesh_is_an_object(c):
+    """
+    dcpctl: l.json: the command line is wrong (got member 'mesh': {"dp":2}, expected a text, or an array of texts or numbers)
+    """
+    layout(c, '{"mesh": {"dp": 2}}')
+
+
+@wrong("usage", RESHARD + "--layout l.json")
+def a_layout_file_with_a_wrong_placement(c):
+    """
+    dcpctl: l.json: the command line is wrong (got placement 'split(1)', expected shard(DIM), strided(DIM) or replicate)
+    """
+    layout(c, '{"mesh": [2, 2], "placements": {"*": ["shard(0)", "split(1)"]}}')
+
+
+@wrong("usage", RESHARD + "--layout l.json")
+def a_layout_file_without_a_number_of_ranks(c):
+    """
+    dcpctl: l.json: neither world_size, mesh nor like
+    hint: --mesh, --layout and --like say the number of ranks, too
+    """
+    layout(c, "{}")
+
+
+@wrong("usage", RESHARD + "--layout l.json")
+def a_layout_file_of_no_ranks(c):
+    """
+    dcpctl: l.json: the command line is wrong (got world_size 0, expected 1 to 65536)
+    """
+    layout(c, '{"world_size": 0}')
+
+
+@wrong("placement_no_dim", RESHARD + "--world-size 2 --placements *=shard(7)")
+def a_placement_on_a_dim_that_is_not_there(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': the placement splits a dim that the tensor does not have (got a tensor of 2 dims)
+    hint: give this key a --placements of its own before it: the first match wins
+    """
+
+
+@wrong("usage", RESHARD + "--world-size 2 --for-torch 2", RESHARD + "--world-size 2 --for-torch 2", "convert ckpt out --for-torch 2")
+def a_release_that_is_none(c):
+    """
+    dcpctl: the command line is wrong (got --for-torch '2', expected X.Y, 2.0 or later)
+    """
+
+
+@wrong("usage", "convert ckpt out.pt --for-torch 2.4")
+def a_release_for_a_model_file(c):
+    """
+    dcpctl: out.pt: the command line is wrong (got --for-torch with an output that is no DCP folder, expected a folder name)
+    """
+
+
 @wrong("key_missing", "consolidate ckpt out.pt --key model.q", "inspect ckpt --key model.q")
 def a_key_that_is_not_there(c):
     """

@@ -72,3 +72,13 @@ def values_that_float8_has_no_room_for(c):
     """
     one_tensor(c, [464, 465, -1e30, float("inf"), float("nan"), 1e-30])
     c.item("model.b").data = tensor_item([500, 8], (2,))
+
+
+@case("dtype_needs_torch", "reshard ckpt out --world-size 2 --for-torch 2.1", "cast ckpt out --dtype bf16 --dtype-scope all --dtype-rule model.w=keep --for-torch 2.1")
+def a_dtype_that_the_release_lacks(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': the torch that --for-torch names has no such dtype (got float8_e4m3fn, expected torch 2.2 or later)
+    hint: name a later release, cast the tensor with --dtype-rule, or leave it out with --exclude
+    """
+    one_tensor(c, [1] * 6)
+    c.tensors["model.w"].dtype = "torch.float8_e4m3fn"

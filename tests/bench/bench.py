@@ -61,11 +61,17 @@ class Bench:
         self.build, self.folder = build, folder
         self.dcpctl, self.bare_copy = build / "dcpctl", build / "bench_bare_copy"
 
-    def generate(self, size, tensors, layout="shard0"):
+    def generate(self, size, tensors, layout="shard0", ranks=4, dtype="float32"):
         checkpoint = self.folder / "ckpt"
         shutil.rmtree(checkpoint, ignore_errors=True)
-        Run(self.dcpctl, "bench", "io", checkpoint, "--generate-only", "--bytes", size, "--layout", layout, "--tensors", tensors)
+        Run(self.dcpctl, "bench", "io", checkpoint, "--generate-only", "--bytes", size, "--layout", layout, "--tensors", tensors, "--world-size", ranks, "--dtype", dtype)
         return checkpoint
+
+    def resharded(self, checkpoint, *options):
+        """The run, and the folder that it made."""
+        out = self.folder / "resharded"
+        shutil.rmtree(out, ignore_errors=True)
+        return Run(self.dcpctl, "reshard", checkpoint, out, "-j2", "--no-sync", "--quiet", *options), out
 
     def output(self, name):
         path = self.folder / name
@@ -123,6 +129,45 @@ class Bench:
             ratio = best(ours) / best(copies)
             row(f"float32 to bfloat16, 4 GiB, .{kind} / bare copy of the source", f"{ratio:.2f}", "<= 1.2", f"{spread(ours)} / {spread(copies)}", ratio <= 1.2)
 
+    def reshard(self):
+        """4 GiB of 32 float32 tensors: 4 to 8 ranks, 4 to 1, rows to columns over 8, to 64 ranks, beside a bare copy of the source"""
+        kinds = [("4 to 8 ranks", 4, ["--world-size", 8]), ("4 ranks to 1", 4, ["--world-size", 1]), ("4 to 64 ranks", 4, ["--world-size", 64]),
+                 ("rows to columns over 8 ranks", 8, ["--world-size", 8, "--placements", "*=shard(1)"])]  # fmt: skip
+        made = None
+        for name, ranks, options in kinds:
+            if made != ranks:
+                checkpoint = self.generate("4GiB", 32, ranks=ranks)
+                made = ranks
+                data = sorted(checkpoint.glob("*.distcp"))
+                Run(self.bare_copy, self.output("copy"), *data)  # brings the source into the page cache
+            copies, ours = [], []
+            for _ in range(PAIRS):
+                copies.append(Run(self.bare_copy, self.output("copy"), *data))
+                self.output("copy")
+                run, out = self.resharded(checkpoint, "--max-memory", "256MiB", *options)
+                ours.append(run)
+                shutil.rmtree(out)
+            ratio = best(ours) / best(copies)
+            row(f"reshard 4 GiB, {name} / bare copy", f"{ratio:.2f}", "<= 1.8", f"{spread(ours)} / {spread(copies)}", ratio <= 1.8)
+            row(f"reshard 4 GiB, {name}: peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 256 MiB", "", peak(ours) <= 256 * MIB)
+
+    def items(self):
+        """10,000 tensors for 256 ranks, 2.6 million items, from 4 ranks and to 8; twice as many tensors"""
+        seconds = {}
+        for size, tensors in [("656MB", 10_000), ("1312MB", 20_000)]:
+            checkpoint = self.generate(size, tensors, dtype="int8")  # of 256 rows each
+            runs = [self.resharded(checkpoint, "--world-size", 256, "--max-memory", "2GiB") for _ in range(3)]
+            many = self.folder / "many"
+            shutil.rmtree(many, ignore_errors=True)
+            runs[-1][1].rename(many)
+            back = [self.resharded(many, "--world-size", 8, "--max-memory", "2GiB")[0] for _ in range(3)]
+            for name, of in (("to 256 ranks", [r for r, _ in runs]), ("from 256 ranks to 8", back)):
+                seconds.setdefault(name, []).append(best(of))
+                few = tensors == 10_000
+                row(f"{tensors:,} tensors {name}", f"{best(of):.1f} s", "<= 30 s" if few else "", f"{spread(of)}, {peak(of) / MIB:.0f} MiB", best(of) <= 30 if few else None)
+        for name, (once, twice) in seconds.items():
+            row(f"twice the chunks, {name}", f"{twice / once:.2f} x", "<= 2.2", "", twice / once <= 2.2)
+
     def casts(self):
         """the casts alone, one thread, beside memcpy, by instruction set"""
         subprocess.run([self.build / "bench_casts"], check=True)
@@ -179,7 +224,7 @@ class Bench:
         row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
 
 
-NAMES = ["shard0", "shard1", "cast", "casts", "memory", "small", "verify", "inspect", "million"]
+NAMES = ["shard0", "shard1", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million"]
 
 
 def table():

@@ -58,6 +58,7 @@ struct Case {
   }
   void run(FakeIo& io, Replace replace) const {
     FileSetOptions with = options;
+    with.open_files = 1;  // each write opens its file anew
     with.replace = replace;
     FileSet set(io, "dir/out", with.folder ? kThree : std::vector<FileSpec>{{"", 3}}, with);
     fill(set, with.folder);

@@ -116,7 +116,7 @@ TEST_CASE("there and back: the boxes of the source, and its bytes") {
     DcpLayoutOptions like{.limits = {}, .units = {.unit_bytes = 40}, .world_size = std::max(1u, ranks_shown(run.opened->catalog)), .mesh = {}, .rules = {}};
     like.like = &run.opened->catalog;
     const Plan back = plan_dcp(eight.catalog, eight.resolved, eight.selection, like);
-    CHECK(back.default_layout.empty());
+    CHECK(back.dcp->default_layout.empty());
     MemorySink second(back);
     run_plan(back, eight, second, 2);
     put(run.fake, "back", back, second);
@@ -145,7 +145,8 @@ TEST_CASE("byte items and tensors that are not plain are copied byte by byte, an
     REQUIRE(report.damage.empty());
     CHECK(sink.each_byte_once());
     CHECK(report.records_checked > 10);
-    CHECK(plan.kept_as_is.empty());
+    REQUIRE(plan.dcp->kept_as_is.size() == 1);
+    CHECK(plan.dcp->kept_as_is[0].key == "q");
     put(io, "out", plan, sink);
     Opened again(io, "out");
     CHECK(again.resolved.blobs.at(again.catalog.item_of(0u)).item.storages.size() == 3);
@@ -172,6 +173,41 @@ TEST_CASE("byte items and tensors that are not plain are copied byte by byte, an
       }
     }
     io.put("ckpt/__0_0.distcp", whole);
+  }
+}
+
+TEST_CASE("dicts of plain values become one object for torch before 2.4, storages and all") {
+  Rng rng(6);
+  for (const bool zstd : {false, true}) {
+    CAPTURE(zstd);
+    MadeCheckpoint made;
+    made.blobs = {nested_blob(rng, "s.a", {5, 300}), number_blob("s.b.c", 3), nested_blob(rng, "s.b.d", {70}), number_blob("m.note", 4)};
+    made.blobs[0].path = {"s", "a"};
+    made.blobs[1].path = {"s", "b", "c"};
+    made.blobs[2].path = {"s", "b", "d"};
+    made.blobs[3].path = {"m", "note"};
+    for (MadeBlob& b : made.blobs) b.zstd = zstd;
+    made.tensors = {{"m.w", DType::int16, {3}, {whole_chunk({3})}, {"m", "w"}}};
+    FakeIo io;
+    made.put(io, "ckpt");
+    Opened opened(io, "ckpt");
+    DcpLayoutOptions options{.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}};
+    options.torch = {.version = 203, .asked = true};
+    const Plan plan = plan_dcp(opened.catalog, opened.resolved, opened.selection, options);
+    CHECK(plan.dcp->containers == 1);
+    MemorySink sink(plan);
+    REQUIRE(run_plan(plan, opened, sink, 2).damage.empty());
+    CHECK(sink.each_byte_once());
+    put(io, "out", plan, sink);
+    Opened again(io, "out");
+    REQUIRE(again.catalog.blobs.size() == 2);
+    CHECK(again.catalog.key(again.catalog.blobs[0]) == "s");
+    CHECK(again.catalog.key(again.catalog.blobs[1]) == "m.note");
+    const BlobItem& s_item = again.resolved.blobs.at(again.catalog.item_of(0u)).item;
+    REQUIRE(s_item.storages.size() == 3);
+    CHECK(s_item.storages[2].key == "2");
+    const std::string file = io.text_of("out/__0_0.distcp");
+    CHECK(crc32(as_bytes(std::string_view(file).substr(s_item.storages[1].payload, s_item.storages[1].bytes))) == s_item.storages[1].crc);
   }
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("what shows who wrote it") {
   const std::string meta = "torch.distributed.checkpoint.metadata";
   const std::string path = call(global("pathlib._local", "PosixPath"), short_text("ckpt"));
   const std::string with_modules = object(global(meta, "StorageMeta"), field("checkpoint_id", path) + field("modules", kList));
-  const std::string pickle = MetadataText{.extra = field("storage_meta", with_modules) + field("mcore_data", kDict) +
+  const std::string pickle = MetadataText{.extra = field("storage_meta", with_modules) + field("mcore_data", kDict) + field("notes", short_text("x")) +
                                                    field("other", call(global("acme", "Thing"), num(1)))}
                                  .pickle;
   const MetadataContent c = read(pickle);
@@ -144,7 +144,11 @@ TEST_CASE("what shows who wrote it") {
   CHECK(c.has_storage_meta_modules);
   CHECK(c.python313_path);
   CHECK_FALSE(c.has_version);
-  CHECK(c.extra_attributes == Strings{"mcore_data: dict", "other: acme.Thing"});
+  CHECK(c.extra_attributes == Strings{"mcore_data: dict", "notes: str", "other: acme.Thing"});
+  REQUIRE(c.attributes.size() == 3);
+  CHECK((c.attributes[0].kept() && c.attributes[0].is_dict));
+  CHECK((c.attributes[1].kept() && c.attributes[1].value == std::string("\x8c\x01x", 3)));
+  CHECK((!c.attributes[2].kept() && c.attributes[2].not_plain == "acme.Thing"));
   CHECK(c.unknown_globals == Strings{"acme.Thing"});
 }
 

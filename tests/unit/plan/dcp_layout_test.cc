@@ -79,12 +79,15 @@ TEST_CASE("an empty chunk in the source means that the tensor is sharded") {
 }
 
 TEST_CASE("rules by final names, the first match wins; one copy of what is replicated, dealt out evenly") {
-  const DcpLayoutOptions options = placed({{2, 2}}, {{"w*", parse_placements("shard(0),shard(1)")}, {"*", parse_placements("replicate,shard(0)")}});
+  const Mesh mesh = parse_mesh("2x2", "");
+  const DcpLayoutOptions options = placed(mesh, {{"w*", parse_placements("shard(0),shard(1)", mesh)}, {"nothing", parse_placements("shard(0),replicate", mesh)}, {"*", parse_placements("replicate,shard(0)", mesh)}});
   const Laid laid({whole("w1", {4, 4}), whole("x", {400, 1}), whole("y", {400, 1})}, options);
   CHECK(laid.boxes(0) == "0: 0,0+2,2 | 1: 0,2+2,2 | 2: 2,0+2,2 | 3: 2,2+2,2");
   CHECK(laid.boxes(1) == "0: 0,0+200,1 | 1: 200,0+200,1");
   CHECK(laid.boxes(2) == "2: 0,0+200,1 | 3: 200,0+200,1");
-  const auto wrong = [&] { Laid({whole("bias", {4})}, placed({{2}}, {{"*", parse_placements("shard(1)")}})); };
+  CHECK(laid.plan.dcp->idle_placements == std::vector<std::string>{"nothing"});
+  const Mesh two = parse_mesh("2", "");
+  const auto wrong = [&] { Laid({whole("bias", {4})}, placed(two, {{"*", parse_placements("shard(1)", two)}})); };
   CHECK(error_id(wrong) == "placement_no_dim");
 }
 
@@ -102,9 +105,9 @@ TEST_CASE("boxes and ranks of another checkpoint") {
   const Laid laid({whole("w", {4, 4}), whole("shape", {4}), whole("more", {2})}, options);
   CHECK(laid.boxes(0) == "1: 0,0+1,4 | 0: 1,0+3,4");
   CHECK(laid.boxes(1) == "0: 0+2 | 1: 2+2");
-  REQUIRE(laid.plan.default_layout.size() == 2);
-  CHECK(laid.plan.default_layout[0].key == "shape");
-  CHECK(laid.plan.default_layout[1].text == "the other checkpoint has no such tensor");
+  REQUIRE(laid.plan.dcp->default_layout.size() == 2);
+  CHECK(laid.plan.dcp->default_layout[0].key == "shape");
+  CHECK(laid.plan.dcp->default_layout[1].text == "the other checkpoint has no such tensor");
   CHECK(error_id([&] { Laid({whole("hole", {4})}, options); }) == "like_not_whole");
 }
 

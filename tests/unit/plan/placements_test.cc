@@ -11,9 +11,15 @@ using namespace dcp::test;
 
 namespace {
 
+Mesh mesh_of(std::vector<uint32_t> sizes) {
+  Mesh mesh;
+  mesh.sizes = std::move(sizes);
+  return mesh;
+}
+
 RankBoxes boxes_of(const Mesh& mesh, std::string_view placements, const Ints& dims) {
   RankBoxes boxes;
-  REQUIRE(place_ranks(mesh, parse_placements(placements), dims, boxes));
+  REQUIRE(place_ranks(mesh, parse_placements(placements, mesh), dims, boxes));
   return boxes;
 }
 
@@ -33,35 +39,55 @@ Rows rows_of(const Mesh& mesh, std::string_view placements, int64_t rows) {
 
 TEST_CASE("placements are parsed") {
   using Kind = Placement::Kind;
-  CHECK(parse_placements("shard(0)") == std::vector<Placement>{{Kind::kShard, 0}});
-  CHECK(parse_placements("strided(0), shard(-1) ,replicate") == std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
-  for (const char* wrong : {"", "shard", "shard()", "shard(x)", "shard(0", "Shard(0)", "shard(0),", "partial", "replicate(0)", "shard(0x)"}) {
+  const Mesh one = parse_mesh("4", ""), three = parse_mesh("2x1x4", "pp,dp,tp");
+  CHECK(parse_placements("shard(0)", one) == std::vector<Placement>{{Kind::kShard, 0}});
+  CHECK(parse_placements("strided(0), shard(-1) ,replicate", three) == std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
+  CHECK(parse_placements("tp:shard(1), pp:strided(0)", three) == std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kReplicate, 0}, {Kind::kShard, 1}});
+  for (const char* wrong : {"", "shard", "shard()", "shard(x)", "shard(0", "Shard(0)", "shard(0),", "partial", "replicate(0)", "shard(0x)", "shard(0),shard(0)", "tp:shard(0)"}) {
     CAPTURE(wrong);
-    CHECK(error_id([&] { parse_placements(wrong); }) == "usage");
+    CHECK(error_id([&] { parse_placements(wrong, one); }) == "usage");
+  }
+  for (const char* wrong : {"cp:shard(0)", "tp:shard(0),replicate", "tp:shard(0),tp:shard(1)", "tp:", "shard(0)"}) {
+    CAPTURE(wrong);
+    CHECK(error_id([&] { parse_placements(wrong, three); }) == "usage");
+  }
+}
+
+TEST_CASE("meshes are parsed") {
+  CHECK(parse_mesh("2x1x4", "").sizes == std::vector<uint32_t>{2, 1, 4});
+  CHECK(parse_mesh("256x256", "").ranks() == kMostRanks);
+  CHECK(parse_mesh("2x4", "dp, tp").names == std::vector<std::string>{"dp", "tp"});
+  for (const char* wrong : {"", "0", "2x", "x2", "2x0", "2*4", "-2", "256x257", "65536x65536x65536x65536x2", "4294967297"}) {
+    CAPTURE(wrong);
+    CHECK(error_id([&] { parse_mesh(wrong, ""); }) == "usage");
+  }
+  for (const char* wrong : {"dp", "dp,dp", "dp,", ",", "dp,tp,pp"}) {
+    CAPTURE(wrong);
+    CHECK(error_id([&] { parse_mesh("2x4", wrong); }) == "usage");
   }
 }
 
 TEST_CASE("rows as torch deals them") {
-  CHECK(rows_of({{4}}, "shard(0)", 10) == Rows{{0, 3}, {3, 3}, {6, 3}, {9, 1}});
-  CHECK(rows_of({{4}}, "shard(0)", 5) == Rows{{0, 2}, {2, 2}, {4, 1}, {5, 0}});
-  CHECK(rows_of({{3}}, "shard(0)", 2) == Rows{{0, 1}, {1, 1}, {2, 0}});
-  CHECK(rows_of({{3}}, "shard(0)", 0) == Rows{{0, 0}, {0, 0}, {0, 0}});
-  CHECK(rows_of({{2, 2}}, "shard(0),shard(0)", 9) == Rows{{0, 3}, {3, 2}, {5, 2}, {7, 2}});
-  CHECK(rows_of({{2, 2}}, "strided(0),shard(0)", 10) == Rows{{0, 3}, {5, 3}, {3, 2}, {8, 2}});
-  CHECK(rows_of({{2, 2}}, "replicate,shard(0)", 3) == Rows{{0, 2}, {2, 1}, {0, 2}, {2, 1}});
-  CHECK(rows_of({{2, 2}}, "shard(0),replicate", 3) == Rows{{0, 2}, {0, 2}, {2, 1}, {2, 1}});
-  CHECK(rows_of({{2}}, "strided(0)", 3) == Rows{{0, 2}, {2, 1}});
+  CHECK(rows_of(mesh_of({4}), "shard(0)", 10) == Rows{{0, 3}, {3, 3}, {6, 3}, {9, 1}});
+  CHECK(rows_of(mesh_of({4}), "shard(0)", 5) == Rows{{0, 2}, {2, 2}, {4, 1}, {5, 0}});
+  CHECK(rows_of(mesh_of({3}), "shard(0)", 2) == Rows{{0, 1}, {1, 1}, {2, 0}});
+  CHECK(rows_of(mesh_of({3}), "shard(0)", 0) == Rows{{0, 0}, {0, 0}, {0, 0}});
+  CHECK(rows_of(mesh_of({2, 2}), "shard(0),shard(0)", 9) == Rows{{0, 3}, {3, 2}, {5, 2}, {7, 2}});
+  CHECK(rows_of(mesh_of({2, 2}), "strided(0),shard(0)", 10) == Rows{{0, 3}, {5, 3}, {3, 2}, {8, 2}});
+  CHECK(rows_of(mesh_of({2, 2}), "replicate,shard(0)", 3) == Rows{{0, 2}, {2, 1}, {0, 2}, {2, 1}});
+  CHECK(rows_of(mesh_of({2, 2}), "shard(0),replicate", 3) == Rows{{0, 2}, {0, 2}, {2, 1}, {2, 1}});
+  CHECK(rows_of(mesh_of({2}), "strided(0)", 3) == Rows{{0, 2}, {2, 1}});
 }
 
 TEST_CASE("two dims, and a corner where nothing is left") {
-  const RankBoxes boxes = boxes_of({{2, 2}}, "shard(0),shard(1)", {1, 1});
+  const RankBoxes boxes = boxes_of(mesh_of({2, 2}), "shard(0),shard(1)", {1, 1});
   CHECK(boxes.numbers == Ints{0, 0, 1, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0});
   RankBoxes none;
-  CHECK_FALSE(place_ranks({{2}}, parse_placements("shard(2)"), Ints{4, 4}, none));
-  CHECK_FALSE(place_ranks({{2}}, parse_placements("shard(-3)"), Ints{4, 4}, none));
-  CHECK_FALSE(place_ranks({{2}}, parse_placements("shard(0)"), Ints{}, none));
+  CHECK_FALSE(place_ranks(mesh_of({2}), parse_placements("shard(2)", mesh_of({2})), Ints{4, 4}, none));
+  CHECK_FALSE(place_ranks(mesh_of({2}), parse_placements("shard(-3)", mesh_of({2})), Ints{4, 4}, none));
+  CHECK_FALSE(place_ranks(mesh_of({2}), parse_placements("shard(0)", mesh_of({2})), Ints{}, none));
   CHECK(none.rank_of.empty());
-  CHECK(boxes_of({{2}}, "replicate", {}).rank_of == std::vector<uint32_t>{0, 1});
+  CHECK(boxes_of(mesh_of({2}), "replicate", {}).rank_of == std::vector<uint32_t>{0, 1});
 }
 
 TEST_CASE("every element lies in the boxes of as many ranks as replicate says") {

@@ -1,0 +1,106 @@
+#include "dcp_output.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+
+namespace dcp::cmd {
+namespace {
+
+std::string counted(uint64_t n, const char* one, const char* more) { return grouped(n) + " " + (n == 1 ? one : more); }
+std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
+
+// "dp_rank_0 to dp_rank_3".
+std::string ranks_text(const RankBound& group) {
+  const std::string last = group.stem.substr(group.stem.rfind('.') + 1);
+  const std::string first = group.stem + std::to_string(group.ranks.front());
+  return group.ranks.size() == 1 ? first : first + " to " + last + std::to_string(group.ranks.back());
+}
+
+void describe_rank_bound(const Context& context, const RankBound& group, uint32_t world_size) {
+  const uint64_t next = group.ranks.back() + 1;
+  const std::string missing = group.stem + std::to_string(next);
+  const bool more = world_size > next;
+  context.note("'" + escaped(ranks_text(group)) + "' belong to ranks of the trainer that saved them and stay as they are: a trainer of more data-parallel ranks fails at load, missing '" +
+               escaped(missing) + "'" + (more ? " and on (of " + std::to_string(world_size) + " such ranks: " + counted(world_size - next, "key", "keys") + ")" : " and on") +
+               "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
+}
+
+void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes) {
+  out.key(name).begin_array();
+  for (const KeyNote& n : notes) out.begin_object().member("key", n.key).member("why", n.text).end_object();
+  out.end_array();
+}
+
+}  // namespace
+
+TorchTarget DcpFlags::target() const {
+  if (for_torch.empty()) return {};
+  unsigned major = 0, minor = 0;
+  const char* const last = for_torch.data() + for_torch.size();
+  const auto [dot, error] = std::from_chars(for_torch.data(), last, major);
+  const auto [end, minor_error] = dot != last && *dot == '.' ? std::from_chars(dot + 1, last, minor) : std::from_chars_result{dot, std::errc::invalid_argument};
+  const bool patch = end != last && *end == '.' && end + 1 != last && std::all_of(end + 1, last, [](char c) { return c >= '0' && c <= '9'; });
+  if (error != std::errc{} || minor_error != std::errc{} || (end != last && !patch) || major != 2 || minor > 99)
+    fail(ProblemId::usage, {}, "--for-torch '" + for_torch + "'", "X.Y, 2.0 or later");
+  return {.version = major * 100 + minor, .asked = true};
+}
+
+// What torch before 2.4 takes as one object is put together from several: their pickles are needed.
+OutputForm DcpFlags::form() const {
+  return {.folder = true, .blobs = true, .blob_use = target().version < TorchTarget::kFlattensPlainDicts ? BlobUse::kPickles : BlobUse::kWhole};
+}
+
+void add_dcp(CLI::App& c, DcpFlags& f) {
+  c.add_option("--for-torch", f.for_torch, "Oldest torch that is to load OUT, 2.0 or later (default 2.4, or what the dtypes need)")->option_text("X.Y")->group("Layout");
+}
+
+void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
+  if (!flags.for_torch.empty()) fail(ProblemId::usage, {.path = out}, "--for-torch with an output that is no DCP folder", "a folder name");
+}
+
+int write_dcp(const WriterFlags& writer, const DcpFlags& flags, Context& context, WriteReport& report, DcpLayoutOptions layout) {
+  layout.units.verify = !writer.no_verify;
+  layout.torch = flags.target();
+  return write_output(writer, context, report, flags.form(),
+                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) { return plan_dcp(catalog, resolved, selection, layout); });
+}
+
+void describe_dcp(const Context& context, const DcpNotes& notes) {
+  for (const KeyNote& n : notes.raised_by) context.note("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
+  if (notes.containers > 0) context.note("one object for torch before 2.4: " + counted(notes.containers, "dict or list", "dicts or lists") + " of plain values");
+  for (const KeyNote& n : notes.attributes_left_out) context.note("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
+  for (const KeyNote& n : notes.kept_as_is) context.note("warning: '" + escaped(n.key) + "': " + escaped(n.text));
+  for (const std::string& glob : notes.idle_placements) context.note("no tensor for --placements '" + escaped(glob) + "'");
+  if (!notes.default_layout.empty())
+    context.note("default layout for " + counted(notes.default_layout.size(), "tensor", "tensors") + " that --like does not place:");
+  constexpr size_t kMostLines = 20;
+  for (size_t i = 0; i < notes.default_layout.size(); ++i) {
+    const std::string line = "  " + escaped(notes.default_layout[i].key) + ": " + escaped(notes.default_layout[i].text);
+    if (i < kMostLines) context.note(line);
+    else context.detail(line);
+  }
+  if (notes.default_layout.size() > kMostLines) context.note("  and " + grouped(notes.default_layout.size() - kMostLines) + " more, which -v and --report list");
+  for (const RankBound& group : notes.rank_bound) describe_rank_bound(context, group, notes.world_size);
+}
+
+void dcp_json(JsonWriter& out, const DcpNotes& notes) {
+  out.member("world_size", notes.world_size).member("for_torch", spelled(notes.for_torch)).member("containers", notes.containers);
+  notes_json(out, "for_torch_raised_by", notes.raised_by);
+  notes_json(out, "attributes_left_out", notes.attributes_left_out);
+  notes_json(out, "kept_as_is", notes.kept_as_is);
+  notes_json(out, "default_layout", notes.default_layout);
+  out.key("idle_placements").begin_array();
+  for (const std::string& glob : notes.idle_placements) out.value(glob);
+  out.end_array();
+  out.key("rank_bound").begin_array();
+  for (const RankBound& group : notes.rank_bound) {
+    out.begin_object().member("stem", group.stem).member("exclude", group.exclude);
+    out.key("ranks").begin_array();
+    for (const uint64_t rank : group.ranks) out.value(rank);
+    out.end_array().end_object();
+  }
+  out.end_array();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,30 @@
+// What the commands that write a DCP folder share.
+#pragma once
+
+#include <string>
+
+#include "plan/dcp_layout.h"
+#include "writer.h"
+
+namespace dcp::cmd {
+
+struct DcpFlags {
+  std::string for_torch;
+
+  // Throws usage.
+  TorchTarget target() const;
+  OutputForm form() const;
+};
+// --for-torch.
+void add_dcp(CLI::App& command, DcpFlags& flags);
+// Throws usage if one of them was given with an output that is no DCP folder.
+void refuse_dcp_flags(const DcpFlags& flags, const std::string& out);
+
+// In this layout. Returns the exit code.
+int write_dcp(const WriterFlags& writer, const DcpFlags& flags, Context& context, WriteReport& report, DcpLayoutOptions layout);
+
+// One line for each thing that the folder's reader should know.
+void describe_dcp(const Context& context, const DcpNotes& notes);
+void dcp_json(JsonWriter& out, const DcpNotes& notes);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,125 @@
+#include "layout_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "catalog/open.h"
+
+namespace dcp::cmd {
+namespace {
+
+using Json = nlohmann::ordered_json;  // the first glob that matches wins, so their order counts
+
+[[noreturn]] void fail_file(const std::string& path, const std::string& got, const std::string& expected) {
+  fail(ProblemId::usage, {.path = path}, got, expected);
+}
+
+// A text, or an array whose elements are joined: ["dp", "tp"] is "dp,tp", [2, 4] is "2x4".
+std::string text_of(const Json& value, char between, const std::string& path, const std::string& name) {
+  const auto one = [&](const Json& v) -> std::string {
+    if (v.is_string()) return v.get<std::string>();
+    if (v.is_number_unsigned()) return v.dump();
+    fail_file(path, "member '" + name + "': " + v.dump(), "a text, or an array of texts or numbers");
+  };
+  if (!value.is_array()) return one(value);
+  std::string text;
+  for (const Json& v : value) text += (text.empty() ? "" : std::string(1, between)) + one(v);
+  return text;
+}
+
+// What the file says in the words of the command line.
+LayoutFlags read_layout(Io& io, const std::string& path) {
+  const std::vector<std::byte> bytes = read_file(io, path, Limits{}.json_bytes);
+  const Json json = Json::parse(as_text(bytes), nullptr, false);
+  if (!json.is_object()) fail_file(path, "a file that is not a JSON object", "a layout: see 'dcpctl reshard --help'");
+  LayoutFlags flags;
+  flags.file = path;
+  for (const auto& [name, value] : json.items()) {
+    if (name == "world_size") {
+      if (!value.is_number_unsigned() || value > kMostRanks || value < 1) fail_file(path, "world_size " + value.dump(), "1 to " + std::to_string(kMostRanks));
+      flags.world_size = value.get<uint32_t>();
+    } else if (name == "mesh") {
+      flags.mesh = text_of(value, 'x', path, name);
+    } else if (name == "mesh_dims") {
+      flags.mesh_dims = text_of(value, ',', path, name);
+    } else if (name == "like") {
+      flags.like = text_of(value, ',', path, name);
+    } else if (name == "placements") {
+      if (!value.is_object()) fail_file(path, "placements " + value.dump(), "an object: {\"GLOB\": [\"shard(0)\", ...], ...}");
+      for (const auto& [glob, placements] : value.items()) flags.placements.push_back(glob + "=" + text_of(placements, ',', path, glob));
+    } else {
+      fail_file(path, "member '" + name + "'", "world_size, mesh, mesh_dims, placements or like");
+    }
+  }
+  return flags;
+}
+
+Mesh mesh_of(const LayoutFlags& flags) {
+  if (!flags.mesh.empty()) return parse_mesh(flags.mesh, flags.mesh_dims);
+  if (flags.world_size > 0) return parse_mesh(std::to_string(flags.world_size), flags.mesh_dims);
+  if (!flags.mesh_dims.empty()) fail(ProblemId::usage, {}, "--mesh-dims without --mesh", "--mesh, such as 2x4");
+  if (!flags.placements.empty()) fail(ProblemId::usage, {}, "placements without a mesh", "--mesh, such as 2x4, or --world-size N for one of one dim");
+  return {};
+}
+
+PlacementRule parse_rule(const std::string& text, const Mesh& mesh) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0) fail(ProblemId::usage, {}, "--placements '" + text + "'", "GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate'");
+  return {text.substr(0, at), parse_placements(std::string_view(text).substr(at + 1), mesh)};
+}
+
+// The placements and sizes that were given, checked against each other.
+DcpLayoutOptions options_of(const LayoutFlags& flags) {
+  DcpLayoutOptions o{.limits = {}, .units = {}, .world_size = flags.world_size, .mesh = mesh_of(flags), .rules = {}};
+  for (const std::string& text : flags.placements) o.rules.push_back(parse_rule(text, o.mesh));
+  if (o.mesh.sizes.empty()) return o;
+  const auto ranks = static_cast<uint32_t>(o.mesh.ranks());
+  if (o.world_size > 0 && o.world_size != ranks)
+    fail(ProblemId::usage, {}, "mesh " + flags.mesh + " of " + std::to_string(ranks) + " ranks with a world size of " + std::to_string(o.world_size), "as many");
+  o.world_size = ranks;
+  return o;
+}
+
+}  // namespace
+
+AskedLayout asked_layout(const LayoutFlags& given, const Context& context, uint64_t memory_bytes) {
+  const LayoutFlags flags = given.file.empty() ? given : read_layout(context.io, given.file);
+  AskedLayout asked;
+  try {
+    asked.options = options_of(flags);
+  } catch (const Error& e) {  // what is wrong with a file's text is wrong with the file
+    Problem p = e.problem();
+    p.place.path = flags.file;
+    throw Error(std::move(p));
+  }
+  if (!flags.like.empty()) {
+    asked.like = std::make_unique<const Catalog>(open_checkpoint(context.io, flags.like, {.limits = {.memory_bytes = memory_bytes}}));
+    asked.options.like = asked.like.get();
+    if (asked.options.world_size == 0) asked.options.world_size = std::max<uint32_t>(ranks_shown(*asked.like), 1);
+  }
+  if (asked.options.world_size == 0) {
+    Problem p = make_problem(ProblemId::usage, {.path = flags.file});
+    p.what = flags.file.empty() ? "--world-size is missing" : "neither world_size, mesh nor like";
+    p.hint = "--mesh, --layout and --like say the number of ranks, too";
+    throw Error(std::move(p));
+  }
+  return asked;
+}
+
+void add_layout(CLI::App& c, LayoutFlags& f) {
+  const std::string group = "Layout";
+  auto* world = c.add_option("--world-size", f.world_size, "Ranks to write for")->option_text("N")->group(group)->check(CLI::Range(uint64_t{1}, kMostRanks));
+  auto* mesh = c.add_option("--mesh", f.mesh, "Device mesh of the ranks, such as 2x4, for --placements")->option_text("SIZES")->group(group);
+  auto* dims = c.add_option("--mesh-dims", f.mesh_dims, "Names of its dims, such as dp,tp")->option_text("NAMES")->group(group);
+  auto* placements = c.add_option("--placements", f.placements,
+                                  "Tensors whose name in the output matches GLOB are placed so, one placement a mesh dim from left to right: shard(D), strided(D) or replicate; repeatable, the first match wins")
+                         ->option_text("GLOB=PLACEMENTS")
+                         ->group(group)
+                         ->expected(1)
+                         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  auto* like = c.add_option("--like", f.like, "The boxes and ranks that a tensor of the same name and shape has in CKPT2")->option_text("CKPT2")->group(group);
+  auto* file = c.add_option("--layout", f.file, "All of that from a JSON file")->option_text("FILE")->group(group);
+  for (auto* other : {world, mesh, dims, placements, like}) file->excludes(other);
+}
+
+}  // namespace dcp::cmd

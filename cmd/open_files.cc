@@ -1,0 +1,27 @@
+#include "open_files.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "catalog/data_files.h"
+#include "plan/placements.h"
+
+namespace dcp::cmd {
+
+OpenFileShares open_file_shares() {
+  constexpr rlim_t kOthers = 48;  // standard streams, locks, folders, and what workers hold past its eviction
+  constexpr rlim_t kLeast = 16, kMost = DataFiles::kMost + kMostRanks + kOthers;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {.inputs = kLeast, .outputs = kLeast};
+  if (limit.rlim_cur < kMost && limit.rlim_cur < limit.rlim_max) {
+    rlimit raised = limit;
+    raised.rlim_cur = std::min(limit.rlim_max, kMost);
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  const rlim_t ours = std::min(limit.rlim_cur, kMost) - std::min(limit.rlim_cur, kOthers);
+  const rlim_t inputs = std::clamp<rlim_t>(ours / 2, kLeast, DataFiles::kMost);
+  return {.inputs = inputs, .outputs = std::max(ours - std::min(ours, inputs), kLeast)};
+}
+
+}  // namespace dcp::cmd

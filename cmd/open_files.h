@@ -1,0 +1,13 @@
+// How many files may be open at once: the process's limit, which is first raised as far as it may be.
+#pragma once
+
+#include <cstddef>
+
+namespace dcp::cmd {
+
+struct OpenFileShares {
+  size_t inputs = 0, outputs = 0;
+};
+OpenFileShares open_file_shares();
+
+}  // namespace dcp::cmd
