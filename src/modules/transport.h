@@ -1,4 +1,4 @@
-// The table of modules that connect ranks: libdcpctl_c10d.so (TCPStore and Gloo) and libdcpctl_c10d_nccl.so (TCPStore and NCCL).
+// The table of modules that connect ranks: libdcpctl_c10d.so (TCPStore and Gloo); one with NCCL would fill it as well.
 //
 // A *store* is a small table of keys that all ranks see, a *message* is bytes between two ranks. Both sides of a message name its size; it
 // moves only when both have asked for it, so nothing is buffered in between: who receives decides how much is under way.
@@ -15,6 +15,7 @@ struct DcpctlJoin {
   uint16_t port;
   uint8_t serves;    // this rank runs the store; else it connects to it
   uint32_t rank, world_size;
+  uint32_t local_rank;  // on its host: which GPU is its own
   uint32_t timeout_ms;
 };
 
@@ -43,9 +44,6 @@ struct DcpctlTransportTable {
 
   // --- messages. connect() is called once by all ranks; the others after it.
   int (*connect)(DcpctlTransport*, const char* name, DcpctlReason* why);
-  // Memory that messages move through fastest; nullptr if there is none.
-  void* (*allocate)(DcpctlTransport*, uint64_t bytes);
-  void (*release)(DcpctlTransport*, void* memory);
   // Messages with one (sender, receiver, tag) arrive in order. The buffer stays as it is until wait(), which also ends *out.
   int (*send)(DcpctlTransport*, uint32_t to, uint32_t tag, const void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason* why);
   int (*receive)(DcpctlTransport*, uint32_t from, uint32_t tag, void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason* why);

@@ -87,6 +87,11 @@ std::optional<Launch> find_launch(const Variables& variables) {
   if (number_of_port == 0 || number_of_port > 65535) refuse("MASTER_PORT=" + *port, "1 to 65535");
   launch.port = static_cast<uint16_t>(number_of_port);
   launch.serves_store = launch.rank == 0 && variables("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True";
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"})
+    if (const auto local = variables(name)) {
+      launch.local_rank = number(name, *local);
+      break;
+    }
   launch.attempt = variables("TORCHELASTIC_RESTART_COUNT").value_or("0");
   return launch;
 }

@@ -13,6 +13,7 @@ struct Launch {
   std::string by;            // "torchrun", "Open MPI", "MPICH or PMI", "Slurm", "the environment"
   uint32_t rank = 0;
   uint32_t world_size = 1;
+  uint32_t local_rank = 0;   // on its host
   std::string host;          // of the store
   uint16_t port = 0;
   bool serves_store = false; // rank 0 runs the store, unless torchrun's agent does

@@ -38,8 +38,6 @@ class GlooMessages : public Messages {
     const std::lock_guard lock(mutex_);
     return std::make_unique<GlooMessage>(backend_->recv(tensors, from, tag));
   }
-  void* allocate(uint64_t) override { return nullptr; }
-  void release(void*) override {}
 
  private:
   static at::Tensor tensor(void* buffer, uint64_t bytes) { return at::from_blob(buffer, {static_cast<int64_t>(bytes)}, at::kByte); }
@@ -49,10 +47,10 @@ class GlooMessages : public Messages {
 
 }  // namespace
 
-std::unique_ptr<Messages> make_messages(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int world_size, std::chrono::milliseconds timeout) {
+std::unique_ptr<Messages> make_gloo_messages(const Connecting& how) {
   // create_default honours GLOO_SOCKET_IFNAME.
-  const auto options = ::c10d::ProcessGroupGloo::Options::create_default(timeout);
-  return std::make_unique<GlooMessages>(c10::make_intrusive<::c10d::ProcessGroupGloo>(store, rank, world_size, options));
+  const auto options = ::c10d::ProcessGroupGloo::Options::create_default(how.timeout);
+  return std::make_unique<GlooMessages>(c10::make_intrusive<::c10d::ProcessGroupGloo>(how.store, how.rank, how.world_size, options));
 }
 
 }  // namespace dcp::c10d_module

@@ -23,11 +23,15 @@ class Messages {
   virtual ~Messages() = default;
   virtual std::unique_ptr<Message> send(int to, int tag, const void* buffer, uint64_t bytes) = 0;
   virtual std::unique_ptr<Message> receive(int from, int tag, void* buffer, uint64_t bytes) = 0;
-  virtual void* allocate(uint64_t bytes) = 0;  // nullptr: ordinary memory will do
-  virtual void release(void* memory) = 0;
 };
 
-// gloo.cc or nccl.cc, whichever the module holds. Connects all ranks.
-std::unique_ptr<Messages> make_messages(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int world_size, std::chrono::milliseconds timeout);
+struct Connecting {
+  c10::intrusive_ptr<::c10d::Store> store;
+  int rank, world_size, local_rank;
+  std::chrono::milliseconds timeout;
+};
+// Of gloo_only.cc or nccl.cc, whichever the module holds. Connects all ranks.
+std::unique_ptr<Messages> make_messages(const Connecting& how);
+std::unique_ptr<Messages> make_gloo_messages(const Connecting& how);
 
 }  // namespace dcp::c10d_module

@@ -103,12 +103,9 @@ int connect(DcpctlTransport* t, const char* name, DcpctlReason* why) {
   return guarded(why, [&] {
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, t->lanes[kDcpctlMain]);
     store->setTimeout(ms(t->join.timeout_ms));
-    t->messages = dcp::c10d_module::make_messages(store, static_cast<int>(t->join.rank), static_cast<int>(t->join.world_size), ms(t->join.timeout_ms));
+    t->messages = dcp::c10d_module::make_messages({store, static_cast<int>(t->join.rank), static_cast<int>(t->join.world_size), static_cast<int>(t->join.local_rank), ms(t->join.timeout_ms)});
   });
 }
-
-void* allocate(DcpctlTransport* t, uint64_t bytes) { return t->messages->allocate(bytes); }
-void release(DcpctlTransport* t, void* memory) { t->messages->release(memory); }
 
 template <class Start>
 int start(DcpctlTransport* t, DcpctlWork** out, DcpctlReason* why, const Start& make) {
@@ -157,7 +154,7 @@ void abort(DcpctlTransport* t) {
 const DcpctlTransportTable kTable{
     .header = {.bytes = sizeof(DcpctlTransportTable), .abi = kDcpctlTransportAbi, .built_with = "torch " TORCH_VERSION},
     .join = join, .set = set, .get = get, .look = look, .add = add, .set_first = set_first,
-    .connect = connect, .allocate = allocate, .release = release, .send = send, .receive = receive, .wait = wait, .abort = abort};
+    .connect = connect, .send = send, .receive = receive, .wait = wait, .abort = abort};
 
 }  // namespace
 

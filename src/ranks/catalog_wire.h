@@ -1,0 +1,20 @@
+// A catalog and what resolve found of it, as bytes: rank 0 reads the metadata, every rank gets the catalog. 90 bytes a chunk and the keys, where
+// `.metadata` takes 150, and nobody parses twice. What a rank must see for itself (sizes of files, faults) is not in it.
+#pragma once
+
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/resolve.h"
+
+namespace dcp {
+
+// Not of a torch.save file (Catalog::torch), which is one file that a rank opens or does not.
+std::vector<std::byte> catalog_to_wire(const Catalog& catalog);
+Catalog catalog_from_wire(Bytes bytes);
+
+// Only what was resolved. merge_resolved adds what another rank has resolved; an item of both is taken once.
+std::vector<std::byte> resolved_to_wire(const Resolved& resolved);
+void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes);
+
+}  // namespace dcp

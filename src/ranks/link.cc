@@ -1,0 +1,109 @@
+#include "ranks/link.h"
+
+#include <memory>
+
+namespace dcp {
+namespace {
+
+constexpr size_t kMostValue = 64 << 10;
+
+std::string rank_text(uint32_t rank) { return "rank " + std::to_string(rank); }
+
+[[noreturn]] void lost(const std::string& who, const DcpctlReason& why) { fail(ProblemId::rank_lost, {.path = who}, why.text); }
+
+}  // namespace
+
+Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms) : table_(table) {
+  const DcpctlJoin join{.host = launch.host.c_str(), .port = launch.port, .serves = launch.serves_store, .rank = launch.rank, .world_size = launch.world_size, .local_rank = launch.local_rank, .timeout_ms = timeout_ms};
+  DcpctlReason why{};
+  if (table_.join(&join, &transport_, &why) == 0) return;
+  const std::string where = launch.host + ":" + std::to_string(launch.port);
+  if (launch.serves_store) fail(ProblemId::io_create, {.path = where}, why.text);
+  lost("rank 0 at " + where, why);
+}
+
+// The store lives where rank 0 does, or in torchrun's agent there.
+void Link::set(DcpctlLane lane, const std::string& key, std::string_view value) {
+  DcpctlReason why{};
+  if (table_.set(transport_, lane, key.c_str(), value.data(), value.size(), &why) != 0) lost(rank_text(0), why);
+}
+
+bool Link::look(DcpctlLane lane, const std::string& key) {
+  DcpctlReason why{};
+  int there = 0;
+  if (table_.look(transport_, lane, key.c_str(), &there, &why) != 0) lost(rank_text(0), why);
+  return there != 0;
+}
+
+std::string Link::get(DcpctlLane lane, const std::string& key) {
+  constexpr uint32_t kAtOnce = 10000;
+  DcpctlReason why{};
+  std::string value(kMostValue, '\0');
+  uint64_t bytes = 0;
+  if (table_.get(transport_, lane, key.c_str(), kAtOnce, value.data(), value.size(), &bytes, &why) != 0) lost(rank_text(0), why);
+  value.resize(bytes);
+  return value;
+}
+
+int64_t Link::add(DcpctlLane lane, const std::string& key, int64_t number) {
+  DcpctlReason why{};
+  int64_t sum = 0;
+  if (table_.add(transport_, lane, key.c_str(), number, &sum, &why) != 0) lost(rank_text(0), why);
+  return sum;
+}
+
+std::string Link::set_first(DcpctlLane lane, const std::string& key, std::string_view value) {
+  DcpctlReason why{};
+  std::string is(kMostValue, '\0');
+  uint64_t bytes = 0;
+  if (table_.set_first(transport_, lane, key.c_str(), value.data(), value.size(), is.data(), is.size(), &bytes, &why) != 0) lost(rank_text(0), why);
+  is.resize(bytes);
+  return is;
+}
+
+void Link::connect(const std::string& name) {
+  DcpctlReason why{};
+  if (table_.connect(transport_, name.c_str(), &why) != 0) lost("the ranks", why);
+}
+
+Link::Message::~Message() {
+  DcpctlReason ignored{};
+  if (!work_) return;
+  link_->abort();
+  link_->table_.wait(link_->transport_, work_, &ignored);
+}
+
+void Link::Message::wait() {
+  DcpctlReason why{};
+  DcpctlWork* const work = std::exchange(work_, nullptr);
+  if (work && link_->table_.wait(link_->transport_, work, &why) != 0) lost(rank_text(peer_), why);
+}
+
+Link::Message Link::send(uint32_t to, uint32_t tag, Bytes bytes) {
+  DcpctlReason why{};
+  DcpctlWork* work = nullptr;
+  if (table_.send(transport_, to, tag, bytes.data(), bytes.size(), &work, &why) != 0) lost(rank_text(to), why);
+  return {*this, to, work};
+}
+
+Link::Message Link::receive(uint32_t from, uint32_t tag, MutableBytes into) {
+  DcpctlReason why{};
+  DcpctlWork* work = nullptr;
+  if (table_.receive(transport_, from, tag, into.data(), into.size(), &work, &why) != 0) lost(rank_text(from), why);
+  return {*this, from, work};
+}
+
+std::vector<std::byte> Link::receive_all(uint32_t from, uint32_t tag, uint64_t bytes) {
+  auto buffer = std::make_unique<std::vector<std::byte>>(bytes);
+  try {
+    receive(from, tag, *buffer).wait();
+  } catch (...) {
+    static_cast<void>(buffer.release());  // see Message
+    throw;
+  }
+  return std::move(*buffer);
+}
+
+void Link::abort() { table_.abort(transport_); }
+
+}  // namespace dcp

@@ -1,0 +1,63 @@
+// A transport module as C++: the store and messages, failures as Error rank_lost that names the other rank.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "modules/transport.h"
+#include "ranks/launcher.h"
+
+namespace dcp {
+
+// Any function from any thread.
+class Link {
+ public:
+  // Connects to the store, which rank 0's process or torchrun's agent serves.
+  Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // --- the store
+  void set(DcpctlLane lane, const std::string& key, std::string_view value);
+  bool look(DcpctlLane lane, const std::string& key);
+  std::string get(DcpctlLane lane, const std::string& key);  // that is there: look() has said so
+  int64_t add(DcpctlLane lane, const std::string& key, int64_t number);
+  std::string set_first(DcpctlLane lane, const std::string& key, std::string_view value);
+
+  // --- messages
+  void connect(const std::string& name);
+  // The buffer must outlive it, and, of a receive() that has failed, the process: what is under way may still arrive. One that goes without having been waited for means that an error unwinds: then all waiting is ended first.
+  class Message {
+   public:
+    Message() = default;
+    Message(Link& link, uint32_t peer, DcpctlWork* work) : link_(&link), peer_(peer), work_(work) {}
+    Message(Message&& other) noexcept : link_(other.link_), peer_(other.peer_), work_(std::exchange(other.work_, nullptr)) {}
+    Message& operator=(Message&& other) noexcept {
+      std::swap(link_, other.link_), std::swap(peer_, other.peer_), std::swap(work_, other.work_);
+      return *this;
+    }
+    ~Message();
+    void wait();
+
+   private:
+    Link* link_ = nullptr;
+    uint32_t peer_ = 0;
+    DcpctlWork* work_ = nullptr;
+  };
+  Message send(uint32_t to, uint32_t tag, Bytes bytes);
+  Message receive(uint32_t from, uint32_t tag, MutableBytes into);
+  // Waits for `bytes` bytes.
+  std::vector<std::byte> receive_all(uint32_t from, uint32_t tag, uint64_t bytes);
+  // Ends all waiting, now and later.
+  void abort();
+
+ private:
+  const DcpctlTransportTable& table_;
+  DcpctlTransport* transport_ = nullptr;  // lives until the process ends: threads of the module's libraries may still use it
+};
+
+}  // namespace dcp

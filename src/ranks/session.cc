@@ -1,0 +1,201 @@
+#include "ranks/session.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kMostBeatMs = 500;
+constexpr uint64_t kGraceMs = 1500;   // a rank that ends closes its connections first: its reason may be on the way
+constexpr uint64_t kGiveUpMs = 3000;  // for removing what is half-written
+
+void pause(uint64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+uint64_t beat_ms(uint32_t timeout_ms) { return std::clamp<uint64_t>(timeout_ms / 10, 20, kMostBeatMs); }
+
+std::string packed(const RankFailure& f) {
+  WireWriter out;
+  out.number(f.rank);
+  out.number(f.code);
+  out.text(f.host);
+  out.problem(f.problem);
+  return std::string(as_text(out.take()));
+}
+
+RankFailure unpacked(std::string_view text) {
+  WireReader in(as_bytes(text));
+  RankFailure f{.rank = in.number<uint32_t>(), .code = in.number<int>(), .host = in.text(), .problem = {}};
+  f.problem = in.problem();
+  return f;
+}
+
+std::string seconds_text(uint32_t ms) { return std::to_string(ms / 1000) + (ms % 1000 ? "." + std::to_string(ms % 1000 / 100) : "") + " s"; }
+
+RankFailure lost_rank(uint32_t rank, std::string why) {
+  return {.rank = rank, .code = static_cast<int>(Exit::kRank), .host = {}, .problem = make_problem(ProblemId::rank_lost, {.path = "rank " + std::to_string(rank)}, std::move(why))};
+}
+
+}  // namespace
+
+std::string rank_words(const RankFailure& f) { return "rank " + std::to_string(f.rank) + (f.host.empty() ? "" : " on " + f.host); }
+
+Problem problem_of(const RankFailure& f) {
+  if (f.problem.id == ProblemId::rank_lost || f.problem.id == ProblemId::ranks_differ) return f.problem;
+  Problem p = make_problem(ProblemId::rank_failed, {.path = rank_words(f)}, to_line(f.problem));
+  p.hint = f.problem.hint;
+  return p;
+}
+
+Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop, GiveUp give_up)
+    : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop), give_up_(std::move(give_up)) {
+  link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms);
+  // A script may run several commands under one launcher, and torchrun's store outlives them: the n-th command of each rank meets the n-th
+  // of the others.
+  const std::string base = "dcpctl/" + launch_.attempt + "/";
+  prefix_ = base + std::to_string(link_->add(kDcpctlMain, base + "runs/" + std::to_string(launch_.rank), 1)) + "/";
+  beaten_ns_ = io_.now_ns();
+  beat_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { beat(); });
+  guard_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { guard(); });
+  try {
+    join();
+  } catch (const Error& error) {
+    const RankFailure first = fail_with(error.problem(), static_cast<int>(error.exit()));
+    closing_ = true;
+    throw Error(problem_of(first));
+  }
+}
+
+Session::~Session() {
+  closing_ = true;
+  beat_.reset();
+  guard_.reset();
+}
+
+void Session::join() {
+  const std::string mine = std::to_string(launch_.world_size) + " ranks, " + options_.identity;
+  const std::string theirs = link_->set_first(kDcpctlMain, key("who"), mine);
+  if (theirs != mine) fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(launch_.rank)}, mine, theirs + ", as another rank says");
+  link_->set(kDcpctlMain, key("here/" + std::to_string(launch_.rank)), options_.host);
+  if (link_->add(kDcpctlMain, key("here"), 1) == launch_.world_size) link_->set(kDcpctlMain, key("all"), "1");
+  wait_for_all();
+  complete_ = true;
+  link_->connect(key("messages"));
+  connected_ = true;
+  check();
+}
+
+void Session::wait_for_all() {
+  const uint64_t begin = io_.now_ns();
+  for (uint64_t pause_ms = 5; !link_->look(kDcpctlMain, key("all")); pause_ms = std::min<uint64_t>(pause_ms * 2, 250)) {
+    check();
+    if (stop_ != 0) fail(ProblemId::terminated, {});
+    if (io_.now_ns() - begin > options_.timeout_ms * kMs) fail_missing();
+    pause(pause_ms);
+  }
+}
+
+void Session::fail_missing() {
+  for (uint32_t r = 0; r < launch_.world_size; ++r)
+    if (!link_->look(kDcpctlMain, key("here/" + std::to_string(r))))
+      fail(ProblemId::rank_lost, {.path = "rank " + std::to_string(r)}, "not started within " + seconds_text(options_.timeout_ms));
+  fail(ProblemId::rank_lost, {.path = "the ranks"}, "not complete within " + seconds_text(options_.timeout_ms));
+}
+
+void Session::beat() {
+  if (closing_) return;
+  try {
+    link_->add(kDcpctlBeat, key("beat/" + std::to_string(launch_.rank)), 1);
+    if (link_->look(kDcpctlBeat, key("failed"))) note(unpacked(link_->get(kDcpctlBeat, key("failed"))));
+    if (complete_) watch_before();
+    beaten_ns_ = io_.now_ns();
+    refused_ns_ = 0;
+  } catch (const std::exception& e) {
+    uint64_t never = 0;
+    refused_ns_.compare_exchange_strong(never, io_.now_ns());
+  }
+}
+
+void Session::watch_before() {
+  const uint32_t before = (launch_.rank + launch_.world_size - 1) % launch_.world_size;
+  const int64_t count = link_->add(kDcpctlBeat, key("beat/" + std::to_string(before)), 0);
+  const uint64_t now = io_.now_ns();
+  if (count != watch_.count) watch_ = {.count = count, .since_ns = now};
+  else if (now - watch_.since_ns > options_.timeout_ms * kMs && !closing_)
+    first_failure(lost_rank(before, "no sign of life for " + seconds_text(options_.timeout_ms)), true);
+}
+
+// By the clock alone: nothing here can wait for another rank.
+void Session::guard() {
+  const uint64_t now = io_.now_ns();
+  if (const uint64_t failed = failed_ns_; failed != 0) {
+    if (now - failed > kGiveUpMs * kMs) give_up_(*failure());
+    return;
+  }
+  if (const uint64_t done = done_ns_; done != 0 && now - done > options_.timeout_ms * kMs) link_->abort();
+  if (closing_) return;
+  const uint64_t refused = refused_ns_;
+  if (refused != 0 && now - refused > kGraceMs * kMs) first_failure(lost_rank(0, "the store has closed its connection"), false);
+  else if (now - std::min<uint64_t>(beaten_ns_, now) > options_.timeout_ms * kMs)
+    first_failure(lost_rank(0, "the store has not answered for " + seconds_text(options_.timeout_ms)), false);
+}
+
+void Session::first_failure(RankFailure failure, bool tell) {
+  if (tell) failure = unpacked(link_->set_first(kDcpctlBeat, key("failed"), packed(failure)));
+  note(std::move(failure));
+}
+
+void Session::note(RankFailure failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ || closing_) return;
+    failure_ = std::move(failure);
+  }
+  failed_ns_ = io_.now_ns();
+  int running = 0;
+  stop_.compare_exchange_strong(running, kStopped);
+  if (connected_) link_->abort();
+}
+
+std::optional<RankFailure> Session::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Session::done() {
+  done_ns_ = io_.now_ns();
+  closing_ = true;
+}
+
+void Session::check() const {
+  if (const auto f = failure()) throw Error(problem_of(*f));
+}
+
+RankFailure Session::fail_with(const Problem& problem, int code) {
+  RankFailure mine{.rank = launch_.rank, .code = code, .host = options_.host, .problem = problem};
+  const bool lost = problem.id == ProblemId::rank_lost;
+  if (lost) {
+    // Whoever is gone may have said why, or somebody else knows better which rank it was.
+    for (const uint64_t begin = io_.now_ns(); !failure() && io_.now_ns() - begin < kGraceMs * kMs;) pause(20);
+    mine.host.clear();
+    if (problem.place.path.starts_with("rank ")) mine.rank = static_cast<uint32_t>(std::strtoul(problem.place.path.c_str() + 5, nullptr, 10));
+  }
+  if (!failure()) tell(mine);
+  // The store goes with this process: the others get the time to read in it why.
+  if (launch_.serves_store) pause(3 * beat_ms(options_.timeout_ms));
+  return failure().value_or(mine);
+}
+
+void Session::tell(RankFailure mine) {
+  try {
+    mine = unpacked(link_->set_first(kDcpctlMain, key("failed"), packed(mine)));
+  } catch (const Error&) {  // the store is gone, too
+  }
+  note(std::move(mine));
+}
+
+}  // namespace dcp

@@ -1,0 +1,100 @@
+#include "ranks/sight.h"
+
+#include <bit>
+
+#include "catalog/open.h"
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+constexpr int64_t kUnseen = -1;
+
+// Of one file, or what several ranks know of it together.
+struct Seen {
+  int64_t bytes = kUnseen;
+  bool differs = false;
+};
+
+}  // namespace
+
+uint32_t Sight::reader(uint32_t file, uint32_t for_rank) const {
+  if (sees(for_rank, file)) return for_rank;
+  uint32_t count = 0;
+  for (uint64_t w = 0; w < words_; ++w) count += static_cast<uint32_t>(std::popcount(bits_[file * words_ + w]));
+  if (count == 0) return for_rank;
+  uint32_t wanted = file % count;
+  for (uint32_t r = 0; r < world_; ++r)
+    if (sees(r, file) && wanted-- == 0) return r;
+  return for_rank;
+}
+
+uint64_t Sight::files_seen(uint32_t rank) const {
+  uint64_t count = 0;
+  for (uint32_t f = 0; f < files(); ++f) count += sees(rank, f);
+  return count;
+}
+
+Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links) {
+  for (DataFile& f : catalog.files) f.bytes.reset(), f.fault.reset();
+  look_at_files(io, catalog, links);
+  Sight sight;
+  sight.world_ = session.world_size();
+  sight.words_ = (session.world_size() + 63) / 64;
+  sight.bits_.assign(catalog.files.size() * sight.words_, 0);
+  std::vector<Seen> seen(catalog.files.size());
+  std::vector<std::shared_ptr<const Problem>> faults(catalog.files.size());
+  for (uint32_t f = 0; f < seen.size(); ++f) {
+    faults[f] = catalog.files[f].fault;
+    if (!catalog.files[f].bytes) continue;
+    seen[f].bytes = static_cast<int64_t>(*catalog.files[f].bytes);
+    sight.bits_[f * sight.words_ + session.rank() / 64] |= uint64_t{1} << (session.rank() % 64);
+  }
+  const auto take = [&] {
+    WireWriter out;
+    out.array(seen);
+    out.array(sight.bits_);
+    for (const auto& fault : faults) {
+      out.number<bool>(fault != nullptr);
+      if (fault) out.problem(*fault);
+    }
+    return out.take();
+  };
+  const auto read_faults = [&](WireReader& in) {
+    for (auto& fault : faults) {
+      if (!in.number<bool>()) continue;
+      auto theirs = std::make_shared<const Problem>(in.problem());
+      if (!fault) fault = std::move(theirs);
+    }
+  };
+  tree.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        const std::vector<Seen> theirs = in.array<Seen>();
+        const std::vector<uint64_t> bits = in.array<uint64_t>();
+        for (size_t f = 0; f < seen.size(); ++f) {
+          if (theirs[f].differs || (theirs[f].bytes != kUnseen && seen[f].bytes != kUnseen && theirs[f].bytes != seen[f].bytes)) seen[f].differs = true;
+          if (seen[f].bytes == kUnseen) seen[f].bytes = theirs[f].bytes;
+        }
+        for (size_t i = 0; i < bits.size(); ++i) sight.bits_[i] |= bits[i];
+        read_faults(in);
+      },
+      take);
+  const std::vector<std::byte> all = tree.broadcast(session.rank() == 0 ? take() : std::vector<std::byte>());
+  WireReader in(all);
+  seen = in.array<Seen>();
+  sight.bits_ = in.array<uint64_t>();
+  faults.assign(faults.size(), nullptr);
+  read_faults(in);
+  for (uint32_t f = 0; f < seen.size(); ++f) {
+    DataFile& file = catalog.files[f];
+    const Place place{.path = catalog.file_path(f)};
+    if (seen[f].differs) fail(ProblemId::file_seen_twice, place);
+    file.bytes.reset(), file.fault.reset();
+    if (seen[f].bytes != kUnseen) file.bytes = static_cast<uint64_t>(seen[f].bytes);
+    else file.fault = faults[f] ? faults[f] : std::make_shared<const Problem>(make_problem(ProblemId::file_unseen, place));
+  }
+  return sight;
+}
+
+}  // namespace dcp

@@ -1,0 +1,30 @@
+// Which rank sees which data file: found by looking, not by a rule, since shards lie on the nodes' own disks, on a shared file system, or both.
+#pragma once
+
+#include <vector>
+
+#include "catalog/data_files.h"
+#include "ranks/tree.h"
+
+namespace dcp {
+
+class Sight {
+ public:
+  bool sees(uint32_t rank, uint32_t file) const { return (bits_[file * words_ + rank / 64] >> (rank % 64) & 1) != 0; }
+  // Who reads a file for a rank: itself if it can, else one of those that can, other files others.
+  uint32_t reader(uint32_t file, uint32_t for_rank) const;
+  uint64_t files_seen(uint32_t rank) const;
+  uint64_t files() const { return words_ == 0 ? 0 : bits_.size() / words_; }
+
+ private:
+  friend Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links);
+  uint32_t world_ = 1;
+  uint64_t words_ = 0;
+  std::vector<uint64_t> bits_;  // by file, a bit for each rank
+};
+
+// Called by all ranks with the same catalog. Its files get the sizes that any rank sees; one that nobody can read gets the fault file_unseen, or
+// why it cannot be read. Throws file_seen_twice where ranks see different sizes.
+Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links);
+
+}  // namespace dcp

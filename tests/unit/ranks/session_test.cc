@@ -1,0 +1,125 @@
+#include "ranks/session.h"
+
+#include <bit>
+#include <catch2/catch_test_macros.hpp>
+#include <thread>
+
+#include "base/error_line.h"
+#include "fake_transport.h"
+#include "ranks/tree.h"
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+// Runs `body` as each of `size` ranks, each a thread; returns what each of them said when it failed.
+template <class Body>
+std::vector<std::string> as_ranks(test::World& world, uint32_t size, uint32_t timeout_ms, const Body& body, const std::function<std::string(uint32_t)>& identity = {}) {
+  test::g_world = &world;
+  std::vector<std::string> said(size);
+  const auto io = make_posix_io();
+  {
+    std::vector<std::jthread> threads;
+    for (uint32_t r = 0; r < size; ++r)
+      threads.emplace_back([&, r] {
+        StopFlag stop{0};
+        said[r] = test::error_line([&] {
+          Session session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = size}, {.timeout_ms = timeout_ms, .identity = identity ? identity(r) : "one build", .host = "h" + std::to_string(r)}, *io, stop,
+                          [](const RankFailure&) {});
+          body(session, stop);
+          session.done();
+        });
+      });
+  }
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("Trees reach every rank once, and nobody talks to more than log2 of them") {
+  for (const uint32_t size : {1u, 2u, 3u, 7u, 8u, 33u, 64u}) {
+    INFO(size);
+    test::World world(size);
+    const std::vector<std::byte> bytes(1000, std::byte{7});
+    std::vector<int> same(size);  // checked by this thread only: Catch's own state is not for several
+    uint64_t heard = 0;
+    const auto said = as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
+      Tree tree(session);
+      same[session.rank()] = tree.broadcast(session.rank() == 0 ? bytes : std::vector<std::byte>()) == bytes;
+      uint64_t ranks = uint64_t{1} << session.rank() % 64;
+      tree.gather([&](Bytes b) { ranks += WireReader(b).number<uint64_t>(); },
+                  [&] {
+                    WireWriter out;
+                    out.number(ranks);
+                    return out.take();
+                  });
+      if (session.rank() == 0) heard = ranks;
+    });
+    for (const std::string& s : said) CHECK(s == "no error");
+    CHECK(same == std::vector<int>(size, 1));
+    CHECK(heard == ~uint64_t{0} >> (64 - size));
+    for (const uint64_t sent : world.bytes_sent) CHECK(sent <= static_cast<uint64_t>(std::bit_width(size)) * (1000 + 8 + 16 + 8));
+  }
+}
+
+TEST_CASE("A failing rank is the reason that all others name") {
+  test::World world(4);
+  std::vector<RankFailure> failures(4);
+  std::vector<int> stopped(4);
+  const auto said = as_ranks(world, 4, 60000, [&](Session& session, StopFlag& stop) {
+    if (session.rank() == 2) {
+      session.fail_with(make_problem(ProblemId::short_file, {.path = "shard"}), 3);
+      return;
+    }
+    std::byte never{};
+    try {
+      session.link().receive(2, 9, {&never, 1}).wait();
+    } catch (const Error& e) {
+      failures[session.rank()] = session.fail_with(e.problem(), 6);
+    }
+    stopped[session.rank()] = stop;
+    throw Error(problem_of(failures[session.rank()]));
+  });
+  for (const uint32_t r : {0u, 1u, 3u}) {
+    CHECK(failures[r].rank == 2);
+    CHECK(failures[r].code == 3);
+    CHECK(failures[r].host == "h2");
+    CHECK(stopped[r] == Session::kStopped);
+  }
+  for (const uint32_t r : {0u, 1u, 3u}) CHECK(said[r] == "rank 2 on h2: another rank failed (got shard: the file ends before the bytes that belong there)");
+}
+
+TEST_CASE("Ranks of two builds do not begin") {
+  test::World world(3);
+  const auto said = as_ranks(world, 3, 60000, [](Session&, StopFlag&) {}, [](uint32_t r) { return r == 1 ? "another build" : "one build"; });
+  for (const std::string& s : said) CHECK(s.find("the ranks do not belong together") != std::string::npos);
+}
+
+TEST_CASE("A rank that never starts is named") {
+  test::World world(3);
+  std::vector<std::string> said(3);
+  test::g_world = &world;
+  const auto io = make_posix_io();
+  {
+    std::vector<std::jthread> threads;
+    for (const uint32_t r : {0u, 2u})
+      threads.emplace_back([&, r] {
+        StopFlag stop{0};
+        said[r] = test::error_line([&] { Session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = 3}, {.timeout_ms = 300, .identity = "one", .host = "h"}, *io, stop, [](const RankFailure&) {}); });
+      });
+  }
+  for (const uint32_t r : {0u, 2u}) CHECK(said[r] == "rank 1: a rank is gone or cannot be reached (got not started within 0.3 s)");
+}
+
+TEST_CASE("Store operations of joining do not grow with the number of ranks") {
+  uint64_t most[2] = {};
+  for (const uint32_t size : {4u, 64u}) {
+    test::World world(size);
+    // What grows with time and not with ranks: beats, and looking whether all have come.
+    as_ranks(world, size, 600000, [](Session&, StopFlag&) {});
+    for (const uint64_t n : world.store_operations) most[size == 64] = std::max(most[size == 64], n);
+  }
+  CHECK(most[1] < most[0] + 64);
+}
+
+}  // namespace dcp

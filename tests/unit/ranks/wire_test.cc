@@ -1,0 +1,63 @@
+#include "ranks/wire.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+
+#include "base/error_line.h"
+#include "base/io.h"
+#include "catalog/open.h"
+#include "ranks/catalog_wire.h"
+
+namespace dcp {
+
+TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
+  WireWriter out;
+  out.number<int>(-7);
+  out.array(std::vector<uint16_t>{1, 2, 3});
+  out.text(std::string_view("a\0b", 3));
+  const Problem problem = make_problem(ProblemId::short_file, {.path = "p", .member = "m", .tensor = "t", .object = true, .offset = 5, .length = {}}, "got", "expected");
+  out.problem(problem);
+  const std::vector<std::byte> bytes = out.take();
+  WireReader in(bytes);
+  CHECK(in.number<int>() == -7);
+  CHECK(in.array<uint16_t>() == std::vector<uint16_t>{1, 2, 3});
+  CHECK(in.text() == std::string("a\0b", 3));
+  const Problem back = in.problem();
+  CHECK(to_line(back) == to_line(problem));
+  CHECK(back.hint == problem.hint);
+  CHECK(back.place.offset == 5u);
+  CHECK_FALSE(back.place.length);
+  CHECK(test::error_id([&] { in.number<char>(); }) == "internal");
+}
+
+TEST_CASE("Every cut of a message is noticed") {
+  WireWriter out;
+  out.text("some text");
+  out.array(std::vector<uint64_t>{1, 2});
+  const std::vector<std::byte> bytes = out.take();
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    WireReader in(Bytes(bytes).first(n));
+    CHECK(test::error_id([&] { in.text(), in.array<uint64_t>(); }) == "internal");
+  }
+}
+
+TEST_CASE("A catalog is the same after its way to another rank") {
+  const auto io = make_posix_io();
+  for (const char* name : {"fsdp2_ws4", "titan_like", "zstd", "torch113", "quantized", "megatron_like"}) {
+    INFO(name);
+    const Catalog there = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/" + name + "/ckpt", {});
+    const std::vector<std::byte> bytes = catalog_to_wire(there);
+    const Catalog here = catalog_from_wire(bytes);
+    CHECK(catalog_to_wire(here) == bytes);
+    REQUIRE(here.tensors.size() == there.tensors.size());
+    for (size_t t = 0; t < here.tensors.size(); ++t) {
+      CHECK(here.key(here.tensors[t]) == there.key(there.tensors[t]));
+      CHECK(std::ranges::equal(here.dims(here.tensors[t]), there.dims(there.tensors[t])));
+    }
+    CHECK(here.items == there.items);
+    CHECK(here.strings.find(here.key(here.tensors[0])) == there.strings.find(there.key(there.tensors[0])));
+  }
+}
+
+}  // namespace dcp
