@@ -8,10 +8,20 @@ target_compile_options(dcpctl_options INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow> $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>
   $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
 
-# Hardening: this program is pointed at strangers' files.
+# Hardening: this program is pointed at strangers' files. tests/safety/hardening.py looks for each of these in the finished program.
 target_compile_options(dcpctl_options INTERFACE -fstack-protector-strong -D_GLIBCXX_ASSERTIONS)
-if(NOT DCPCTL_SANITIZE)  # the sanitizers have checks of their own in these places
-  target_compile_options(dcpctl_options INTERFACE $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
+set(is_release OFF)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(is_release ON)
+endif()
+option(DCPCTL_HARDEN "Everything the compiler has against exploits; for programs that are given away" ${is_release})
+if(DCPCTL_HARDEN AND NOT DCPCTL_SANITIZE)  # the sanitizers have checks of their own in these places
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-fcf-protection=full DCPCTL_HAVE_CET)  # indirect calls land on marked places only (x86)
+  target_compile_options(dcpctl_options INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-clash-protection
+    $<$<BOOL:${DCPCTL_HAVE_CET}>:-fcf-protection=full>)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)  # so that CMAKE_POSITION_INDEPENDENT_CODE links programs with -pie
 endif()
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 

@@ -1,6 +1,7 @@
 #include "assets.h"
 
 #include "base/limits.h"
+#include "catalog/data_files.h"
 #include "plan/assets.h"
 
 namespace dcp::cmd {
@@ -12,7 +13,7 @@ void copy_assets(const std::string& dir, const Context& context, Plan& plan) {
   std::vector<Asset> assets;
   for (const DirEntry& e : context.io.list(dir)) {
     if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
-    const std::vector<std::byte> bytes = read_file(context.io, dir + "/" + e.name, Limits{}.asset_bytes);
+    const std::vector<std::byte> bytes = read_file_beneath(context.io, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
     assets.push_back({e.name, std::string(as_text(bytes))});
     context.detail("copies " + escaped(e.name));
   }

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
+#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
@@ -135,6 +136,7 @@ void add_common(CLI::App& command, Context& context, bool writer) {
       ->transform(CLI::CheckedTransformer(Choices<When>{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}}))
       ->option_text("WHEN")
       ->group(group);
+  if (command.get_option_no_throw("--follow-links") != nullptr) add_sandbox(command, context);  // it opens a checkpoint
   if (!writer) return;
   command.add_option_function<std::string>("--report", [&c](const std::string& file) { c.report = file, c.has_report = true; }, "Write the JSON document to FILE in every outcome")
       ->option_text("FILE")

@@ -28,6 +28,7 @@ struct CommonOptions {
   int verbose = 0;
   When color = When::kAuto;
   ProgressForm progress = ProgressForm::kAuto;
+  When sandbox = When::kAuto;
   std::string report;
   bool has_report = false;  // --report was given
 };

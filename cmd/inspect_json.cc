@@ -5,6 +5,7 @@
 #include "catalog/mcore.h"
 #include "catalog/sharding.h"
 #include "inspect_text.h"
+#include "source.h"
 
 namespace dcp::cmd {
 namespace {
@@ -54,17 +55,6 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
     json.end_object();
   }
   json.end_array().end_object();
-}
-
-std::string_view kind_name(CheckpointKind kind) {
-  switch (kind) {
-    case CheckpointKind::kDcp: return "dcp";
-    case CheckpointKind::kDcpRankLocal: return "dcp-rank-local";
-    case CheckpointKind::kTorch: return "torch";
-    case CheckpointKind::kSafetensors: return "safetensors";
-    case CheckpointKind::kHf: return "hf";
-  }
-  return "";
 }
 
 void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {

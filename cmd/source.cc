@@ -14,11 +14,29 @@ void add_source(CLI::App& command, SourceFlags& flags) {
       ->option_text("REGEX")
       ->group(group);
   command.add_option("--prefer-rank", flags.prefer_rank, "Where ranks wrote different values for one key, use rank R's")->option_text("R")->group(group);
+  command.add_option("--max-pickle", flags.max_pickle, "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")->option_text("SIZE")->group(group);
   command.add_flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint")->group(group);
 }
 
+Limits SourceFlags::limits(uint64_t memory_bytes) const {
+  Limits limits{.memory_bytes = memory_bytes};
+  if (!max_pickle.empty()) limits.blob_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = parse_size(max_pickle);
+  return limits;
+}
+
+std::string_view kind_name(CheckpointKind kind) {
+  switch (kind) {
+    case CheckpointKind::kDcp: return "dcp";
+    case CheckpointKind::kDcpRankLocal: return "dcp-rank-local";
+    case CheckpointKind::kTorch: return "torch";
+    case CheckpointKind::kSafetensors: return "safetensors";
+    case CheckpointKind::kHf: return "hf";
+  }
+  return "";
+}
+
 Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
-  const OpenOptions options{.limits = {.memory_bytes = memory_bytes}, .links = flags.links(), .prefer_rank = flags.prefer_rank};
+  const OpenOptions options{.limits = flags.limits(memory_bytes), .links = flags.links(), .prefer_rank = flags.prefer_rank};
   std::string path = flags.path;
   if (!flags.step.empty()) {
     std::vector<Step> broken;

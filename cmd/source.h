@@ -14,10 +14,16 @@ struct SourceFlags {
   std::string pattern;  // which folders of a run are steps
   std::optional<uint32_t> prefer_rank;
   bool follow_links = false;
+  std::string max_pickle;  // "": the defaults of Limits
 
+  // `memory_bytes`: that reading the metadata may take.
+  Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;
   FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
 };
 void add_source(CLI::App& command, SourceFlags& flags);
+
+// As --json names it: "dcp".
+std::string_view kind_name(CheckpointKind kind);
 
 // The catalog, with the sizes of its data files. Steps that `latest` passed over are named on stderr.
 // `memory_bytes`: that reading the metadata may take.

@@ -132,7 +132,8 @@ void compare_with(Manifest expected, const Manifest& found, const VerifyPlan& pl
   for (const Entry& e : plan.digests)
     if (!found.tensors.contains(std::string(e.key)) && !found.objects.contains(std::string(e.key))) drop(e);
   const bool holds_objects = catalog.kind == CheckpointKind::kDcp || catalog.kind == CheckpointKind::kDcpRankLocal;
-  ManifestComparison compared = compare_manifests(expected, found, {.path = catalog.path}, o.subset ? Subset::kYes : Subset::kNo, holds_objects ? Objects::kHeld : Objects::kNotHeld);
+  ManifestComparison compared = compare_manifests(expected, found, {.path = catalog.path}, o.subset ? Subset::kYes : Subset::kNo, holds_objects ? Objects::kHeld : Objects::kNotHeld,
+                                                  catalog.single_file ? FilesAre::kItself : FilesAre::kBelow);
   add(report.findings, std::move(compared.findings));
   report.compared_keys = compared.keys;
   report.compared_files = compared.files;
@@ -141,6 +142,7 @@ void compare_with(Manifest expected, const Manifest& found, const VerifyPlan& pl
 void save_manifest(const Options& o, const Manifest& manifest, Context& context) {
   const std::string text = write_manifest(manifest, {.path = o.source.path});
   FileSet file(context.io, o.manifest, {{"", text.size()}}, {.folder = false, .replace = o.force ? Replace::kYes : Replace::kNo});
+  for (const std::string& n : file.found()) context.note(n);
   file.write(0, 0, as_bytes(text));
   file.finish();
   file.commit();
@@ -165,7 +167,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
 
   DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
-  const ResolveOptions reading{.workers = wanted_workers(o.threads), .faults = Faults::kCollect, .limits = {}, .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(o.threads), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
   Resolved resolved = resolve_all(files, catalog, reading, context.stop);
   add(report.findings, std::move(resolved.findings));
   if (!o.source.prefer_rank) add(report.findings, find_differing_duplicates(files, catalog, resolved, reading));

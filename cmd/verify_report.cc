@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "source.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
@@ -34,8 +35,7 @@ void sort_findings(std::vector<Problem>& findings) {
 }  // namespace
 
 void VerifyReport::describe(const Catalog& catalog) {
-  constexpr std::string_view kKinds[] = {"dcp", "dcp-rank-local"};
-  kind = kKinds[static_cast<size_t>(catalog.kind)];
+  kind = kind_name(catalog.kind);
   tensors = catalog.tensors.size();
   objects = catalog.blobs.size();
   chunks = catalog.chunk_total;
@@ -56,7 +56,9 @@ void VerifyReport::add(const Catalog& catalog, const Resolved& resolved, const V
   left_out_bytes = plan.left_out_bytes;
   if (records_without_crc == 0) return;
   Problem p = make_problem(ProblemId::crc_absent, {.path = catalog.path}, counted(records_without_crc, "record"));
-  p.severity = Severity::kWarning;
+  // torch writes archives with CRCs unless it is told not to; safetensors files have no place for one.
+  const bool never_has_one = catalog.kind == CheckpointKind::kSafetensors || catalog.kind == CheckpointKind::kHf;
+  p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
   findings.push_back(std::move(p));
 }
 

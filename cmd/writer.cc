@@ -77,7 +77,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
 
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
-  const ResolveOptions reading{.workers = wanted_workers(flags.threads), .blobs = form.blob_use, .limits = {}, .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(flags.threads), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap)};
   const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
   if (!flags.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
   const Plan plan = make_plan(catalog, resolved, report.selection);
@@ -90,6 +90,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   std::vector<FileSpec> specs;
   for (const OutputFile& f : plan.files) specs.push_back({f.name, f.bytes});
   FileSet output(context.io, flags.out, specs, {.folder = plan.folder, .replace = flags.replace(), .sync = !flags.no_sync, .open_files = open_files.outputs});
+  for (const std::string& n : output.found()) context.note(n);
   for (const std::string& n : output.notes()) context.detail(n);
   SummedFiles summed(output, specs);
   Sink& sink = flags.verify_after ? static_cast<Sink&>(summed) : output;

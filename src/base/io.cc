@@ -28,15 +28,19 @@ void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes) {
   }
 }
 
-std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap) {
-  const OpenFile file(io, io.open_read(path));
-  const uint64_t size = io.facts(file.get()).bytes;
+std::vector<std::byte> read_file(Io& io, Handle file, uint64_t cap) {
+  const uint64_t size = io.facts(file).bytes;
   if (size > cap) {
-    fail(ProblemId::over_limit, Place{.path = path}, std::to_string(size) + " bytes", "at most " + std::to_string(cap) + " bytes");
+    fail(ProblemId::over_limit, Place{.path = io.name_of(file)}, std::to_string(size) + " bytes", "at most " + std::to_string(cap) + " bytes");
   }
   std::vector<std::byte> bytes(size);
-  read_exact(io, file.get(), 0, bytes);
+  read_exact(io, file, 0, bytes);
   return bytes;
+}
+
+std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap) {
+  const OpenFile file(io, io.open_read(path));
+  return read_file(io, file.get(), cap);
 }
 
 }  // namespace dcp

@@ -107,6 +107,7 @@ class OpenFile {
 void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer);
 void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes);
 // A whole file of at most `cap` bytes (else over_limit).
+std::vector<std::byte> read_file(Io& io, Handle file, uint64_t cap);
 std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap);
 
 }  // namespace dcp

@@ -14,7 +14,7 @@ struct Limits {
   uint64_t metadata_bytes = 8 * kGiB;      // a `.metadata` file: 143 bytes a chunk, so 6e7 chunks
   uint64_t pickle_depth = 1000;            // nested containers; CPython's own pickler stops at its recursion limit of 1000
   uint64_t pickle_memo_slots = 1u << 30;   // highest memo index + 1 that may be claimed
-  uint64_t blob_bytes = 1 * kGiB;          // one byte item's pickle
+  uint64_t blob_bytes = 1 * kGiB;          // one byte item's pickle (--max-pickle, as the two below)
   uint64_t item_pickle_bytes = 16 * kMiB;  // data.pkl of a tensor item: 150 bytes in practice
   uint64_t archive_pickle_bytes = 256 * kMiB;  // data.pkl of a torch.save file: 250 bytes a tensor
   uint64_t state_dict_bytes = 1 * kGiB;        // keys and paths of a flattened state dict

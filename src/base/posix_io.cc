@@ -145,8 +145,11 @@ class PosixIo final : public Io {
   }
 
   std::vector<DirEntry> list(const std::string& folder) override {
-    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), ::closedir);
+    Fd fd(retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!fd) io_fail(ProblemId::io_list, folder, errno);
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
     if (!dir) io_fail(ProblemId::io_list, folder, errno);
+    fd.release();  // it is the stream's
     std::vector<DirEntry> entries;
     for (;;) {
       errno = 0;  // the only way to tell the end from an error
@@ -168,7 +171,11 @@ class PosixIo final : public Io {
     if (!fd && error == EEXIST) fail(ProblemId::output_exists, Place{.path = path});
     if (!fd) io_fail(ProblemId::io_create, path, error);
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_create, path, errno);
+    if (::fstat(fd.get(), &status) != 0) {
+      const int reason = errno;
+      if (mode == Create::kNew) ::unlink(path.c_str());  // nobody else knows that it is there
+      io_fail(ProblemId::io_create, path, reason);
+    }
     if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
     return keep(std::move(fd), path);
   }

@@ -238,7 +238,7 @@ class Builder {
       else out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
     }
     std::ranges::sort(out_.named_twice);
-    out_.named_twice.erase(std::ranges::unique(out_.named_twice).begin(), out_.named_twice.end());
+    out_.named_twice.erase(std::unique(out_.named_twice.begin(), out_.named_twice.end()), out_.named_twice.end());  // not ranges: clang 14
   }
 
   const MetadataContent& in_;

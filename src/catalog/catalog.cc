@@ -1,5 +1,7 @@
 #include "catalog/catalog.h"
 
+#include "catalog/open_torch.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -39,7 +41,7 @@ std::optional<StringId> Strings::find(std::string_view text) const {
 uint64_t Catalog::memory_bytes() const {
   return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
          tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(int64_t) +
-         items.capacity() * sizeof(Item) + files.capacity() * sizeof(DataFile);
+         items.capacity() * sizeof(Item) + files.capacity() * sizeof(DataFile) + (torch ? torch->memory_bytes() : 0);
 }
 
 // Tensors hold their chunks in the tensors' order.

@@ -2,6 +2,13 @@
 
 namespace dcp {
 
+std::vector<std::byte> read_file_beneath(Io& io, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap) {
+  const std::optional<Handle> handle = io.open_beneath(root, name, links);
+  if (!handle) fail(ProblemId::file_missing, {.path = root + "/" + name});
+  const OpenFile file(io, *handle);
+  return read_file(io, file.get(), cap);
+}
+
 std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t file, FollowLinks links) {
   if (catalog.single_file) return io.open_read(catalog.path);
   return io.open_beneath(catalog.folder, catalog.file_name(file), links);

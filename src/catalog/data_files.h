@@ -9,6 +9,10 @@
 
 namespace dcp {
 
+// A whole file of at most `cap` bytes that was found in the folder `root`: opened as any name inside a checkpoint, so no link leads out of it.
+// Throws file_missing, over_limit, and what open_beneath throws.
+std::vector<std::byte> read_file_beneath(Io& io, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap);
+
 // Opens data file `file` of a catalog; nullopt: there is none.
 std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t file, FollowLinks links);
 

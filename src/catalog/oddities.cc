@@ -39,8 +39,12 @@ class Folder {
   }
 
   std::vector<Problem> run() {
+    if (catalog_.single_file) {  // the other files of the folder are none of its own
+      beside(catalog_.path);
+      return std::move(found_);
+    }
     for (const DirEntry& e : io_.list(catalog_.folder)) entry(e.name);
-    beside();
+    beside(catalog_.folder);
     ages();
     return std::move(found_);
   }
@@ -61,13 +65,12 @@ class Folder {
     return "rank " + std::to_string(*rank) + ", and the metadata names files of ranks up to " + std::to_string(*highest_rank_);
   }
 
-  // A partial output of the checkpoint itself lies beside its folder.
-  void beside() {
-    std::filesystem::path folder = catalog_.folder;
+  // A partial output of the checkpoint itself lies beside it.
+  void beside(std::filesystem::path checkpoint) {
     std::error_code ignored;
-    if (folder.filename() == "." || folder.filename() == "..") folder = std::filesystem::canonical(folder, ignored);
+    if (checkpoint.filename() == "." || checkpoint.filename() == "..") checkpoint = std::filesystem::canonical(checkpoint, ignored);
     for (const char* ending : {".dcpctl-partial", ".dcpctl-old"}) {
-      const std::string path = folder.parent_path() / ("." + folder.filename().string() + ending);
+      const std::string path = checkpoint.parent_path() / ("." + checkpoint.filename().string() + ending);
       if (io_.facts(path)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
     }
   }

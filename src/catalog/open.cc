@@ -6,6 +6,7 @@
 
 #include "catalog/build.h"
 #include "catalog/cover.h"
+#include "catalog/data_files.h"
 #include "catalog/foreign.h"
 #include "catalog/open_safetensors.h"
 #include "catalog/open_torch.h"
@@ -34,7 +35,9 @@ void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& 
 
 Catalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder, const OpenOptions& options) {
   if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, options.limits);
-  const std::vector<std::byte> bytes = read_file(io, file, options.limits.metadata_bytes);
+  // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
+  const std::vector<std::byte> bytes = path == file ? read_file(io, file, options.limits.metadata_bytes)
+                                                    : read_file_beneath(io, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
   const MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
   check_catalog_fits(content, file, options.limits);
@@ -76,8 +79,8 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
   std::vector<std::vector<std::byte>> pickles;  // outlive their contents, which view them
   std::vector<MetadataContent> contents;
   for (uint32_t r : ranks) {
-    const std::string file = path + "/__" + std::to_string(r) + std::string(kMetadata);
-    pickles.push_back(read_file(io, file, options.limits.metadata_bytes));
+    const std::string name = "__" + std::to_string(r) + std::string(kMetadata), file = path + "/" + name;
+    pickles.push_back(read_file_beneath(io, path, name, options.links, options.limits.metadata_bytes));
     if (is_lfs_pointer(pickles.back())) fail(ProblemId::lfs_pointer, {.path = file});
     contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
   }

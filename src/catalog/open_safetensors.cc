@@ -59,12 +59,13 @@ class Tally {
 class IndexedFolder {
  public:
   IndexedFolder(Io& io, const std::string& path, const std::string& index, const OpenOptions& options)
-      : io_(io), path_(path), options_(options), index_place_{.path = path + "/" + index} {
+      : io_(io), path_(path), options_(options), left_(options.limits), index_place_{.path = path + "/" + index} {
     const std::optional<Handle> handle = io.open_beneath(path, index, options.links);
     if (!handle) fail(ProblemId::file_missing, index_place_);
     const OpenFile file(io, *handle);
     const uint64_t bytes = io.facts(*handle).bytes;
     if (bytes > options.limits.json_bytes) fail(ProblemId::over_limit, index_place_, std::to_string(bytes) + " bytes", std::to_string(options.limits.json_bytes));
+    take_json_memory(bytes, index_place_, left_);
     std::vector<std::byte> json(bytes);
     read_exact(io, *handle, 0, json);
     index_ = read_hf_index(as_text(json), index_place_, options.limits);
@@ -94,7 +95,7 @@ class IndexedFolder {
         continue;
       }
       const OpenFile file(io_, *handle);
-      files_.push_back(read_safetensors_file(io_, *handle, std::string(name), place, options_.limits));
+      files_.push_back(read_safetensors_file(io_, *handle, std::string(name), place, left_));
     }
   }
 
@@ -151,6 +152,7 @@ class IndexedFolder {
   Io& io_;
   const std::string& path_;
   const OpenOptions& options_;
+  Limits left_;  // of memory
   const Place index_place_;
   HfIndex index_;
   std::unordered_map<std::string_view, std::string_view> said_;
@@ -247,13 +249,14 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
 }
 
 Catalog open_all(Io& io, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
+  Limits left = options.limits;
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names) {
     const Place place{.path = path + "/" + name};
     const std::optional<Handle> handle = io.open_beneath(path, name, options.links);
     if (!handle) fail(ProblemId::file_missing, place);
     const OpenFile file(io, *handle);
-    files.push_back(read_safetensors_file(io, *handle, name, place, options.limits));
+    files.push_back(read_safetensors_file(io, *handle, name, place, left));
   }
   Catalog catalog = catalog_of(files, path, path, CheckpointKind::kHf);
   find_gaps(names, path, catalog.findings);
@@ -306,7 +309,8 @@ Catalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions
   const std::filesystem::path name(path);
   const OpenFile file(io, io.open_read(path));
   std::vector<SafetensorsFile> files;
-  files.push_back(read_safetensors_file(io, file.get(), name.filename(), {.path = path}, options.limits));
+  Limits left = options.limits;
+  files.push_back(read_safetensors_file(io, file.get(), name.filename(), {.path = path}, left));
   Catalog catalog = catalog_of(files, path, name.parent_path().empty() ? "." : name.parent_path().string(), CheckpointKind::kSafetensors);
   catalog.single_file = true;
   return catalog;
@@ -348,6 +352,7 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
         suspects.insert(i.file);
     }
   }
+  Limits left = options.limits;
   for (const uint32_t file : suspects) {
     const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.file_name(file), options.links);
     if (!handle) continue;  // look_at_files tells
@@ -356,7 +361,7 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
     std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
     read_exact(io, *handle, 0, head);
     if (!begins_like_safetensors(head, bytes)) continue;
-    set_items(catalog, file, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, options.limits), owner);
+    set_items(catalog, file, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left), owner);
   }
 }
 

@@ -35,10 +35,28 @@ void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
   throw Error(std::move(p));
 }
 
+// The window that data.pkl is read through, and its copy.
+uint64_t pickle_memory(uint64_t pickle_bytes) { return 2 * pickle_bytes; }
+
+// Of one leaf of the state dict while it is read and listed, its key and path apart. Measured: 920 for tensors that share one storage.
+constexpr uint64_t kLeafBytes = 1000;
+
+[[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
+  Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB", std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
+  p.hint = "give --max-memory " + std::to_string(2 * (needed / kMiB) + 64) + "MiB";
+  throw Error(std::move(p));
+}
+
+void check_fits(const ZipDirectory& directory, const Place& place, const Limits& limits) {
+  const uint64_t bytes = directory.find("data.pkl")->size;
+  if (pickle_memory(bytes) > limits.memory_bytes) fail_memory(place, limits.memory_bytes, pickle_memory(bytes), "the pickle of its state dict");
+}
+
 BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limits) {
   try {
     const ZipDirectory directory = read_zip_directory(source, place, limits);
     refuse_other_archives(directory, place);
+    check_fits(directory, place, limits);
   } catch (const Error& e) {
     if (e.problem().id != ProblemId::zip_no_end) throw;
     Problem p = e.problem();
@@ -73,7 +91,10 @@ class TorchReader {
     out.has_planner_data = true;
     file_.strides.push_back(0);
     const TensorReader reader(file_.graph->machine(), state.names(), limits_, place_);
+    uint64_t held = pickle_memory(file_.archive.pickle.size()) + file_.graph->memory_bytes();
     state.flatten([&](const StateDict::Leaf& leaf) {
+      held += kLeafBytes + 2 * leaf.key.size();
+      if (held > limits_.memory_bytes) fail_memory({.path = place_.path}, limits_.memory_bytes, held, "its state dict");
       out.paths.push_back({.key = leaf.key, .first = out.path_elements.size(), .count = narrow<uint32_t>(leaf.path.size())});
       out.path_elements.insert(out.path_elements.end(), leaf.path.begin(), leaf.path.end());
       if (leaf.tensor.kind == Means::kOther) blob(out, leaf);
@@ -179,6 +200,13 @@ class TorchReader {
 
 }  // namespace
 
+uint64_t TorchFile::memory_bytes() const {
+  uint64_t bytes = archive.pickle.capacity() + archive.storages.capacity() * sizeof(BlobItem::Storage) + graph->memory_bytes() +
+                   values.capacity() * sizeof(Value) + infos.capacity() * sizeof(ItemInfo) + strides.capacity() * sizeof(int64_t);
+  for (const BlobItem::Storage& s : archive.storages) bytes += s.key.capacity();
+  return bytes;
+}
+
 Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options) {
   const std::filesystem::path full(path);
   const Place place{.path = path};
@@ -188,7 +216,9 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
   source.go_to(0, bytes, bytes);
   auto file = std::make_shared<TorchFile>();
   file->archive = read_archive(source, place, options.limits);
-  file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, options.limits);
+  Limits left = options.limits;
+  left.memory_bytes -= pickle_memory(file->archive.pickle.size());
+  file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
   StateDict state(*file->graph, file->archive.pickle_place, options.limits);
   const std::string name = full.filename();
   const MetadataContent content = TorchReader(*file, name, options.limits).read(state);

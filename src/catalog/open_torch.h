@@ -20,6 +20,8 @@ struct TorchFile {
   std::vector<ItemInfo> infos;         // by ItemId; of tensors
   std::vector<int64_t> strides;        // as in Resolved
   uint64_t unreferenced_bytes = 0;     // of storages that nothing in data.pkl names
+
+  uint64_t memory_bytes() const;
 };
 
 // Item of a tensor: the record of its storage, which several may share. Of a byte item: data.pkl. Throws what the format and pickle rooms

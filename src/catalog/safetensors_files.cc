@@ -24,13 +24,24 @@ bool begins_like_safetensors(Bytes head, uint64_t file_bytes) {
   return json >= 2 && json <= file_bytes - 8 && std::to_integer<char>(head[8]) == '{';
 }
 
-SafetensorsFile read_safetensors_file(Io& io, Handle file, std::string name, Place place, const Limits& limits) {
+void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
+  constexpr uint64_t kEach = 8;
+  if (bytes > limits.memory_bytes / kEach) {
+    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(limits.memory_bytes / kMiB) + " MiB left", std::to_string(bytes * kEach / kMiB + 1) + " MiB for its JSON");
+    p.hint = "give a larger --max-memory";
+    throw Error(std::move(p));
+  }
+  limits.memory_bytes -= bytes * kEach;
+}
+
+SafetensorsFile read_safetensors_file(Io& io, Handle file, std::string name, Place place, Limits& limits) {
   const uint64_t bytes = io.facts(file).bytes;
   // One read for the length and, of most shards, the whole header.
   std::vector<std::byte> head(std::min<uint64_t>(bytes, 16 * kKiB));
   read_exact(io, file, 0, head);
   if (is_lfs_pointer(head)) fail(ProblemId::lfs_pointer, std::move(place));
   const uint64_t header_bytes = safetensors_header_bytes(head, bytes, place, limits);
+  take_json_memory(header_bytes, place, limits);
   if (header_bytes > head.size()) {
     const uint64_t have = head.size();
     head.resize(header_bytes);

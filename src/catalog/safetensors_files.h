@@ -25,8 +25,12 @@ struct SafetensorsFile {
 bool begins_like_safetensors(Bytes head, uint64_t file_bytes);
 inline constexpr uint64_t kSafetensorsBeginBytes = 9;
 
-// Reads the header. Throws safetensors_*, sharding_info_bad; not_checkpoint for a Git LFS pointer.
-SafetensorsFile read_safetensors_file(Io& io, Handle file, std::string name, Place place, const Limits& limits);
+// Takes what a JSON text of `bytes` becomes, in the catalog too, off the memory that is left. Throws memory_cap. Measured: 8 bytes for each
+// of a header's own, less for an index.
+void take_json_memory(uint64_t bytes, const Place& place, Limits& limits);
+
+// Reads the header, which takes of limits.memory_bytes. Throws memory_cap, safetensors_*, sharding_info_bad; not_checkpoint for a Git LFS pointer.
+SafetensorsFile read_safetensors_file(Io& io, Handle file, std::string name, Place place, Limits& limits);
 
 // Several files become one content: tensors in order of first appearance, a chunk for each shard. The size of a tensor is as far as its
 // shards reach: no header holds it. Views `files` and this object.

@@ -97,8 +97,8 @@ OpenFile lock_file(Io& io, const std::string& path) {
   // the name now is tried. Three rounds: each needs another run to end at that very moment.
   for (int round = 0; round < 3; ++round) {
     const bool was_there = io.facts(path).has_value();
-    OpenFile file(io, io.create(path, Create::kReuse));
     try {
+      OpenFile file(io, io.create(path, Create::kReuse));
       if (!io.try_lock(file.get())) return {};
       const std::optional<FileFacts> named = io.facts(path);
       if (named && named->id == io.facts(file.get()).id) return file;
@@ -157,9 +157,9 @@ struct FileSet::State {
       : io(the_io), out(without_trailing_slashes(std::move(path))), options(the_options), opened(the_options.open_files) {}
   ~State() { clean_up(); }
 
-  void prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& notes);
+  void prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes);
   void take_lock();
-  void remove_leftovers(std::vector<std::string>& notes);
+  void remove_leftovers(std::vector<std::string>& found);
   void check_space(const std::vector<FileSpec>& specs) const;
   void create(const FileSpec& spec, std::vector<std::string>& notes);
   std::shared_ptr<const OpenFile> handle(uint32_t file) {
@@ -173,7 +173,7 @@ struct FileSet::State {
   }
 };
 
-void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& notes) {
+void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes) {
   check_output_free(io, out, options.folder, options.replace);
   const bool in_place = options.folder && io.facts(out) && is_empty_folder(io, out);
   form = in_place ? Form::kInPlace : options.folder ? Form::kFolder : Form::kFile;
@@ -182,7 +182,7 @@ void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std
   lock_path = in_place ? out + "/" + std::string(kLock) : beside(out, kLock);
 
   take_lock();
-  remove_leftovers(notes);
+  remove_leftovers(found);
   // Again, now that nobody else writes: a twin may have finished in between, or an old output may have come back.
   check_output_free(io, out, options.folder, options.replace);
   check_space(specs);
@@ -199,10 +199,10 @@ void FileSet::State::take_lock() {
   if (!lock) fail(ProblemId::output_busy, Place{.path = out});
 }
 
-void FileSet::State::remove_leftovers(std::vector<std::string>& notes) {
+void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   const auto remove = [&](const std::string& path, const FileFacts& facts, const std::string& what) {
     remove_any(io, path, facts);
-    notes.push_back("removed '" + escaped(path) + "', " + what);
+    found.push_back("removed '" + escaped(path) + "', " + what);
   };
   const std::string interrupted = "left by an interrupted run";
   if (form == Form::kInPlace) {
@@ -217,7 +217,7 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& notes) {
   // An interrupted run came as far as moving the old folder aside. Without a new one in its place it is still the output.
   if (io.facts(out)) return remove(old, *replaced, "replaced by an interrupted run");
   io.rename(old, out, Replace::kNo);
-  notes.push_back("put '" + escaped(out) + "' back, moved aside by an interrupted run");
+  found.push_back("put '" + escaped(out) + "' back, moved aside by an interrupted run");
 }
 
 void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
@@ -288,7 +288,7 @@ void FileSet::State::clean_up() noexcept {
 
 FileSet::FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options)
     : state_(std::make_unique<State>(io, std::move(out), options)) {
-  state_->prepare(files, notes_);
+  state_->prepare(files, found_, notes_);
 }
 
 FileSet::~FileSet() = default;

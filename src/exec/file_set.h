@@ -31,7 +31,7 @@ struct FileSetOptions {
 };
 
 // The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a live twin holds the
-// lock; io_no_space if the space is not there. What an interrupted run left is removed and named in notes().
+// lock; io_no_space if the space is not there. What an interrupted run left is removed and named in found().
 // An error of commit() means that nothing has changed, with two exceptions: io_sync of the folder around it (the new output is in place,
 // but a power loss may still undo it; a replaced folder is kept aside for that) and io_remove (it is in place, and of the replaced
 // folder something is left). The next run with this output removes what lies aside.
@@ -47,11 +47,12 @@ class FileSet : public Sink {
   void read(uint32_t file, uint64_t offset, MutableBytes into) const;
   void drop_cache(uint32_t file) const;               // so that read() asks the medium; after finish()
   std::string name_of(uint32_t file) const;           // where it will be, for messages
-  const std::vector<std::string>& notes() const { return notes_; }  // for -v: leftovers removed, no space reservation
+  const std::vector<std::string>& found() const { return found_; }  // what an interrupted run left, and what became of it
+  const std::vector<std::string>& notes() const { return notes_; }  // for -v: no space reservation
 
  private:
   struct State;
-  std::vector<std::string> notes_;
+  std::vector<std::string> found_, notes_;
   std::unique_ptr<State> state_;
 };
 

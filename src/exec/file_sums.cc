@@ -48,7 +48,7 @@ std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowL
   std::vector<File> all;
   for (uint32_t f = 0; f < catalog.files.size(); ++f)
     if (catalog.files[f].bytes) all.push_back({.sum = {.name = std::string(catalog.file_name(f)), .xxh3_128 = {}}, .open = nullptr, .number = f});
-  for (const DirEntry& e : files.io().list(catalog.folder)) {
+  for (const DirEntry& e : catalog.single_file ? std::vector<DirEntry>() : files.io().list(catalog.folder)) {
     if (!is_metadata(e.name)) continue;
     const std::optional<Handle> handle = files.io().open_beneath(catalog.folder, e.name, links);
     if (handle) all.push_back({.sum = {.name = e.name, .xxh3_128 = {}}, .open = std::make_shared<const OpenFile>(files.io(), *handle)});

@@ -83,8 +83,11 @@ ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uin
   const uint64_t at = payload_of(item, directory, record, place);
   ItemPickle pickle{.bytes = {}, .place = at_offset(place, at)};
   pickle.place.member = record.name;
-  if (record.size > cap)
-    fail(ProblemId::over_limit, pickle.place, std::to_string(record.size) + " bytes", "at most " + std::to_string(cap));
+  if (record.size > cap) {
+    Problem p = make_problem(ProblemId::over_limit, pickle.place, std::to_string(record.size) + " bytes", "at most " + std::to_string(cap));
+    p.hint = "give --max-pickle " + std::to_string(record.size / kMiB + 1) + "MiB if you trust where the file comes from";
+    throw Error(std::move(p));
+  }
   const Bytes bytes = item.at(at, record.size);
   if (has_crc(record) && crc32(bytes) != record.crc) {
     pickle.place.length = record.size;

@@ -158,7 +158,7 @@ class Reader {
 
 class Comparer {
  public:
-  Comparer(const Manifest& expected, const Manifest& found, const Place& place, Subset subset) : expected_(expected), found_(found), place_(place), subset_(subset) {}
+  Comparer(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, FilesAre files) : expected_(expected), found_(found), place_(place), subset_(subset), files_(files) {}
 
   ManifestComparison run(Objects objects) {
     compare(expected_.tensors, found_.tensors);
@@ -223,7 +223,7 @@ class Comparer {
       ++out_.files;
       const Manifest::File& f = found_.files.at(name);
       Place place = place_;
-      place.path += "/" + name;
+      if (files_ == FilesAre::kBelow) place.path += "/" + name;
       if (!(f == e)) add(ProblemId::manifest_file_differs, Severity::kDamage, std::move(place), "XXH3-128 " + f.xxh3_128, e.xxh3_128);
     }
   }
@@ -232,6 +232,7 @@ class Comparer {
   const Manifest& found_;
   const Place& place_;
   Subset subset_;
+  FilesAre files_;
   ManifestComparison out_;
   uint64_t lacking_ = 0;
   std::string lacking_names_;
@@ -261,8 +262,8 @@ std::string write_manifest(const Manifest& manifest, const Place& place) {
 
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits) { return Reader(place, limits).read(json); }
 
-ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects) {
-  return Comparer(expected, found, place, subset).run(objects);
+ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects, FilesAre files) {
+  return Comparer(expected, found, place, subset, files).run(objects);
 }
 
 }  // namespace dcp

@@ -50,6 +50,7 @@ std::string write_manifest(const Manifest& manifest, const Place& place);
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits);
 
 enum class Subset : uint8_t { kNo, kYes };         // kYes: what is not there is not missed
+enum class FilesAre : uint8_t { kBelow, kItself };  // in the folder at `place`, or `place` is the one file
 enum class Objects : uint8_t { kHeld, kNotHeld };  // kNotHeld: the form of what was found has no objects of its own
 
 // What `found` has otherwise than `expected`: damage, or a note for keys that may be missing. Files are compared where they have the names
@@ -59,6 +60,6 @@ struct ManifestComparison {
   uint64_t keys = 0;   // compared
   uint64_t files = 0;  // compared
 };
-ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects);
+ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects, FilesAre files = FilesAre::kBelow);
 
 }  // namespace dcp

@@ -33,6 +33,7 @@ class PickleGraph {
   PickleGraph(Bytes pickle, const Place& place, const Limits& limits);
 
   const Value& root() const { return root_; }
+  uint64_t memory_bytes() const { return machine_.arena_cells() * sizeof(Value) + globals_.capacity() * sizeof(globals_[0]); }
   const PickleMachine& machine() const { return machine_; }  // text(), items(), element(), callable_of(), arguments_of(), state_of()
 
   // Module and name of a kGlobal; empty otherwise, and for what stands for a persistent id.

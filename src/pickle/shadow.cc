@@ -153,7 +153,13 @@ void ShadowStack::step(const Token& t) {
     case Op::FRAME:
       return;
     case Op::STOP:
-      return need(t, 1);
+      need(t, 1);
+      // Readers of pickles drop what is left. Inside another pickle it would become part of what is around it.
+      if (stack_.size() > 1 || !marks_.empty()) {
+        fail(ProblemId::pickle_leftover, at_offset(*place_, t.offset), std::to_string(stack_.size()) + " values and " + std::to_string(marks_.size()) + " marks",
+             "one value");
+      }
+      return;
     case Op::MARK:
       if (marks_.size() >= limits_->pickle_depth) {
         fail(ProblemId::over_limit, at_offset(*place_, t.offset), "containers nested " + std::to_string(marks_.size() + 1) + " deep",

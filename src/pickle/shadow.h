@@ -28,7 +28,7 @@ class ShadowStack {
     Literal key;
   };
 
-  // Runs one opcode. Throws pickle_underflow, pickle_no_mark, pickle_memo_unset, pickle_storage_id, over_limit.
+  // Runs one opcode. Throws pickle_underflow, pickle_leftover, pickle_no_mark, pickle_memo_unset, pickle_storage_id, over_limit.
   void step(const Token& t);
 
   // About the last opcode:

@@ -242,6 +242,28 @@ def a_device_for_the_metadata(c):
     (c.folder.parent / "dev/.metadata").symlink_to("/dev/zero")
 
 
+@case("link_refused", "inspect ckpt", "verify ckpt", "consolidate ckpt out.pt")
+def a_link_out_of_the_checkpoint_for_the_metadata(c):
+    """
+    dcpctl: ckpt/.metadata: is a symbolic link
+    hint: give --follow-links if you trust where it points
+    """
+    c.write()
+    (c.folder / ".metadata").rename(c.folder.parent / "elsewhere")
+    (c.folder / ".metadata").symlink_to("../elsewhere")
+
+
+@case("link_refused", "consolidate ckpt out --max-shard-size 1MB --assets base")
+def a_link_out_of_the_folder_for_an_asset(c):
+    """
+    dcpctl: base/tokenizer.json: is a symbolic link
+    hint: give --follow-links if you trust where it points
+    """
+    (c.folder.parent / "secret").write_text("not to be copied")
+    (c.folder.parent / "base").mkdir()
+    (c.folder.parent / "base/tokenizer.json").symlink_to("../secret")
+
+
 # ---- what is not there
 
 

@@ -98,6 +98,7 @@ def an_unknown_byte_order(c):
 def a_pickle_of_20_mebibytes(c):
     """
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a number in the file is over the limit (got 20971520 bytes, expected at most 16777216)
+    hint: give --max-pickle 21MiB if you trust where the file comes from
     """
     c.item("model.w").data["data.pkl"].data = bytes(20 << 20)
 
@@ -169,6 +170,23 @@ def the_conjugate_of_real_numbers(c):
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got conj of float32)
     """
     tensor(c, tensor_item(SIX, (2, 3), rest=(False, None, {"conj": True})))
+
+
+@case("over_limit", "consolidate ckpt out.pt --max-pickle 5")
+def a_pickle_over_the_cap_that_was_given(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a number in the file is over the limit (got 151 bytes, expected at most 5)
+    hint: give --max-pickle 1MiB if you trust where the file comes from
+    """
+
+
+@case("pickle_leftover")
+def an_object_that_leaves_a_key_and_a_value_for_the_dict_around_it(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x600: object 'step': more on the pickle's stack than its value when it ends (got 4 values and 0 marks, expected one value)
+    hint: no pickler writes this: do not trust where the file comes from
+    """
+    c.item("step").data = archive(dump(Op(op("model.w") + op(0) + op("model.x") + op(17)), 2))
 
 
 @case("item_bad_storage")

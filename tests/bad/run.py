@@ -41,6 +41,8 @@ EXCEPTIONS = {
     "bench_run_failed": "takes a program that fails in the middle of a measurement",
     "internal": "is a bug wherever it appears",
     "chunks_too_complex": "takes more boxes that no straight cut divides than a quick test can have",
+    "sandbox_failed": "takes a kernel that has Landlock and refuses",
+    "sandbox_lacking": "takes a kernel without Landlock",
     "output_differs": "takes a disk that lies; a unit test has one",
 }
 

@@ -1,7 +1,7 @@
 """What `verify` finds: everything in one run, sorted, whatever else is wrong."""
 import os
 
-from recipes import Tensor, archive, case, dump, rebuild, small, storage, tensor_item
+from recipes import Tensor, archive, case, dump, rebuild, small, storage, struct, tensor_item
 
 COMMANDS = ["verify ckpt", "verify ckpt -j1", "verify ckpt -j7"]
 QUICK = [*COMMANDS, "verify ckpt --quick"]
@@ -27,6 +27,46 @@ def find(c, name, what, nth=0):
     for _ in range(nth + 1):
         at = data.index(what, at + 1)
     return at
+
+
+# ---- kinds of files
+
+
+def alone(c, name, data):
+    """A file that is a checkpoint, among leftovers that are none of its business."""
+    c.written = True
+    folder = c.folder.parent
+    (folder / name).write_bytes(data)
+    for other in (".metadata.tmp", "__7_0.distcp", ".other.pt.dcpctl-partial"):
+        (folder / other).write_bytes(b"")
+
+
+@case(None, "verify m.pt --strict", exit=0, says="findings")
+def two_tensors_in_one_storage_of_a_torch_file(c):
+    """
+    """
+    stored = storage(count=4)
+    state = {"whole": rebuild(stored, (4,)), "half": rebuild(stored, (2,), offset=2)}
+    alone(c, "m.pt", archive(dump(state, 2), struct.pack("<4f", 1, 2, 3, 4)).bytes())
+
+
+@case("crc_mismatch", "verify m.pt", **FINDINGS)
+def a_bit_in_a_storage_of_a_torch_file(c):
+    """
+    damage: m.pt @ 0x180: tensor 'w': the CRC of a record does not match its bytes (got CRC-32 e295a5e8 over 8 bytes, expected CRC-32 2e3fa576)
+    """
+    data = bytearray(archive(dump({"w": rebuild(storage(count=2), (2,))}, 2), struct.pack("<2f", 1, 2)).bytes())
+    data[data.index(struct.pack("<2f", 1, 2))] ^= 1
+    alone(c, "m.pt", bytes(data))
+
+
+@case("crc_absent", "verify m.safetensors", "verify m.safetensors --strict", says="findings", exit=0)
+def a_file_that_has_no_place_for_crcs(c):
+    """
+    note: m.safetensors: records without a CRC: their writer computed none, so that damage of their bytes cannot be seen (got 1 record)
+    """
+    header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
+    alone(c, "m.safetensors", struct.pack("<Q", len(header)) + header + bytes(8))
 
 
 # ---- records

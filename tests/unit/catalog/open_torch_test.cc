@@ -123,3 +123,19 @@ TEST_CASE("storages that are not as the pickle says") {
   CHECK(refused(io).find("> data/0") != std::string::npos);
   CHECK(refused(io).ends_with("tensor 'w': the storage's record is shorter than the storage (got 8 bytes, expected 12)"));
 }
+
+TEST_CASE("the memory of a torch.save file is counted, and its state dict read under the cap") {
+  Made m;
+  m.dict();
+  for (int i = 0; i < 5000; ++i) m.key("k" + std::to_string(i)).number(i);
+  m.end_dict();
+  const std::string pickle = m.done();
+  FakeIo io;
+  put(io, pickle);
+  CHECK(open_checkpoint(io, "m.pt", {}).memory_bytes() > pickle.size());
+  const auto with = [&](uint64_t bytes) { return error_id([&] { open_checkpoint(io, "m.pt", {.limits = {.memory_bytes = bytes}}); }); };
+  CHECK(with(pickle.size()) == "memory_cap");      // the pickle alone
+  CHECK(with(4 * pickle.size()) == "memory_cap");  // its values
+  CHECK(with(2'000'000) == "memory_cap");          // its leaves
+  CHECK(with(10'000'000).empty());
+}

@@ -260,7 +260,7 @@ TEST_CASE("of two live writers one is refused and harms nothing") {
     first.finish();
     first.commit();
     CHECK(world_of(io) == c.after);
-    CHECK(first.notes().empty());
+    CHECK(first.found().empty());
   }
 }
 
@@ -290,13 +290,13 @@ TEST_CASE("leftovers are removed and named") {
   io.put("dir/.out.dcpctl-lock", "");
   {
     const FileSet set(io, "dir/out", {{"", 3}}, {});  // whatever kind the interrupted run's output was
-    CHECK(set.notes() == std::vector<std::string>{"removed 'dir/.out.dcpctl-partial', left by an interrupted run"});
+    CHECK(set.found() == std::vector<std::string>{"removed 'dir/.out.dcpctl-partial', left by an interrupted run"});
   }
   CHECK(world_of(io).empty());
   io.put("dir/in/.a.dcpctl-partial", "half");
   io.put("dir/in/.dcpctl-lock", "");
   const FileSet set(io, "dir/in", kThree, {.folder = true});
-  CHECK(set.notes() == std::vector<std::string>{"removed 'dir/in/.a.dcpctl-partial', left by an interrupted run"});
+  CHECK(set.found() == std::vector<std::string>{"removed 'dir/in/.a.dcpctl-partial', left by an interrupted run"});
 }
 
 TEST_CASE("a folder moved aside by an interrupted run comes back") {
@@ -308,7 +308,7 @@ TEST_CASE("a folder moved aside by an interrupted run comes back") {
 
   io.put("dir/.out.dcpctl-old/b", "oldest");
   const FileSet set(io, "dir/out", kThree, {.folder = true, .replace = Replace::kYes});
-  CHECK(set.notes() == std::vector<std::string>{"removed 'dir/.out.dcpctl-old', replaced by an interrupted run"});
+  CHECK(set.found() == std::vector<std::string>{"removed 'dir/.out.dcpctl-old', replaced by an interrupted run"});
   CHECK(io.text_of("dir/out/a") == "older");
 }
 
@@ -434,7 +434,7 @@ TEST_CASE("on a disk: a file, its leftover and its replacement") {
     write_text(set, 0, text);
     set.finish();
     set.commit();
-    return set.notes().size();
+    return set.found().size();
   };
   CHECK(write("new", Replace::kNo) == 1);
   CHECK(dir.text_of("out") == "new");

@@ -141,6 +141,9 @@ TEST_CASE("damaged pickles") {
   CHECK(error_id([] { splice(kNone); }) == "pickle_no_stop");
   CHECK(error_id([] { splice(kStop); }) == "pickle_underflow");
   CHECK(error_id([] { splice(kAppends + kStop); }) == "pickle_no_mark");
+  // Readers drop what lies below the value. Here it would become part of what is around the spliced value.
+  CHECK(error_id([] { splice(num(1) + num(2) + kStop); }) == "pickle_leftover");
+  CHECK(error_id([] { splice(kMark + num(2) + kStop); }) == "pickle_leftover");
   CHECK(error_id([] { splice(get(0) + kStop); }) == "pickle_memo_unset");
   CHECK(error_id([] { splice(num(1) + num(1) + op(Op::STACK_GLOBAL) + kStop); }) == "pickle_operand");
   CHECK(error_id([] { splice(proto(9) + kNone + kStop); }) == "pickle_protocol");

@@ -1,0 +1,93 @@
+// The command line as a whole: every command is named here once.
+#include "program.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+
+#include "commands.h"
+#include "help.h"
+#include "sandbox.h"
+#include "usage.h"
+#include "write_report.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kAbout = R"(Works on the folders that torch.distributed.checkpoint writes, without Python, without the trainer's code and without executing
+what is in them. The answer goes to standard output, everything else to standard error. An output appears whole or not at all.
+
+  dcpctl inspect step-1000
+  dcpctl verify step-1000
+  dcpctl consolidate step-1000 model.safetensors --model-only
+  dcpctl help consolidate)";
+
+StopFlag g_stop{0};  // the one global: a signal handler can reach nothing else
+
+// The first signal lets workers finish their unit and clean up; a second one ends the program at once.
+extern "C" void on_signal(int number) {
+  if (g_stop.exchange(number) != 0) std::_Exit(128 + number);
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error from write(2)
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file over the limit of ulimit -f: what is half-written gets removed
+}
+
+int run_commands(Io& io, int argc, char** argv) {
+  Context context{.io = io, .stop = g_stop};
+  CLI::App app{"Toolkit for PyTorch Distributed Checkpoints: inspects, verifies and consolidates them, without Python", "dcpctl"};
+  app.set_version_flag("--version", "dcpctl " DCPCTL_VERSION, "Print the version");
+  app.require_subcommand(1);
+  app.footer(kAbout);
+  app.formatter_fn([](const CLI::App* command, const std::string&, CLI::AppFormatMode) { return help_text(command_tree(*command)); });
+  add_inspect(app, context);
+  add_verify(app, context);
+  add_consolidate(app, context);
+  add_reshard(app, context);
+  add_cast(app, context);
+  add_convert(app, context);
+  add_bench(app, context);
+  add_help(app, context);
+  add_man(app, context);
+  add_completions(app, context);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {  // --help, --version
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    context.common.json = std::ranges::find(words, "--json") != words.end();
+    const Problem problem = usage_problem(app, words, error);
+    save_usage_report(context, words, problem);
+    return report_error(context, problem);
+  }
+  try {
+    enter_sandbox_of(app, context);
+    return context.run();
+  } catch (const std::exception& error) {
+    return report_error(context, error);
+  }
+}
+
+}  // namespace
+
+int run_program(Io& io, int argc, char** argv) {
+  catch_signals();
+  try {
+    return run_commands(io, argc, argv);
+  } catch (const std::exception&) {  // not even memory for the message
+    constexpr char kText[] = "dcpctl: out of memory\n";
+    (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+    return static_cast<int>(Exit::kMachine);
+  }
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""The program as users run it, its system calls made to fail by strace: what the faults of Io are checked against.
+
+    strace.py DCPCTL    each call of each writing command once with an error, once interrupted, once killed
+
+Exits 77, which ctest shows as skipped, where strace is missing or may not trace.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+COMMANDS = {
+    "a .pt file": ["consolidate", "ckpt", "out.pt"],
+    "a .safetensors file": ["consolidate", "ckpt", "out.safetensors", "--verify-after"],
+    "a folder of shards": ["consolidate", "ckpt", "out", "--max-shard-size", "600"],
+    "a DCP folder": ["reshard", "ckpt", "out", "--world-size", "2"],
+    "a DCP folder, cast": ["cast", "ckpt", "out", "--dtype", "bf16"],
+    "a file to a DCP folder": ["convert", "model.pt", "out"],
+}
+# What fails in which way. Calls that only make room for memory or threads are not among them: memory that runs out is another test's.
+ERRORS = {
+    "openat": "EIO", "openat2": "EIO", "pread64": "EIO", "pwrite64": "ENOSPC", "ftruncate": "EIO", "fallocate": "ENOSPC", "fsync": "EIO",
+    "rename": "EIO", "renameat2": "EIO", "mkdir": "ENOSPC", "unlink": "EIO", "rmdir": "EIO", "flock": "EIO", "newfstatat": "EIO", "getdents64": "EIO",
+}
+RESTARTED = ["openat", "openat2", "pread64", "pwrite64", "ftruncate", "fallocate", "fsync", "flock"]
+AFTER_COMMIT = {"fsync", "unlink", "rmdir", "openat", "newfstatat", "getdents64"}  # may fail when the output is in place
+
+
+def files_below(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+class World:
+    def __init__(self, dcpctl, scratch, arguments):
+        self.dcpctl, self.folder, self.arguments = dcpctl, scratch / "world", arguments
+        self.source = scratch / "source"
+        shutil.rmtree(self.source, ignore_errors=True)
+        shutil.copytree(DATA / "torch21" / "ckpt", self.source / "ckpt")
+        if "model.pt" in arguments:
+            subprocess.run([dcpctl, "consolidate", "ckpt", "model.pt", "-q"], cwd=self.source, check=True, stdout=subprocess.DEVNULL)
+            shutil.rmtree(self.source / "ckpt")
+        self.untouched = files_below(self.source)
+        trace = scratch / "trace"
+        self.run(["-o", str(trace)])
+        self.complete = files_below(self.folder)
+        self.counts, self.before_main = {}, {}
+        for line in trace.read_text().splitlines():
+            if "rt_sigaction(SIGTERM" in line and not self.before_main:
+                self.before_main = dict(self.counts)  # the loader's calls, which start nothing again
+            if call := re.match(r"\d+\s+(\w+)\(", line):
+                self.counts[call[1]] = self.counts.get(call[1], 0) + 1
+
+    def run(self, options, force=False):
+        if not force:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.copytree(self.source, self.folder)
+        command = [self.dcpctl, *self.arguments, "-j", "1", "--progress", "none"] + (["--force"] if force else [])
+        tracer = ["strace", "-f", "-qq", *options] if options else []
+        return subprocess.run(tracer + command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+    def fault(self, call, k, what):
+        how = "signal=SIGKILL" if what == "kill" else f"error={what}"
+        ran = self.run(["-o", "/dev/null", "-e", f"inject={call}:{how}:when={k}"])
+        now = files_below(self.folder)
+        source = {n: b for n, b in now.items() if n in self.untouched}
+        if source != self.untouched:
+            return "the source has changed"
+        ours = {n for n in now if ".dcpctl-" in n}
+        seen = {n: b for n, b in now.items() if n not in ours}
+        if seen != self.untouched and seen != self.complete:
+            return f"exit {ran.returncode}: neither nothing nor all: {sorted(seen.keys() ^ self.complete.keys()) or 'other bytes'}: {ran.stderr}"
+        if what == "EINTR" and ran.returncode != 0:
+            return f"interrupted it fails: {ran.stderr}"
+        if what != "kill":
+            if ran.returncode == 0 and seen != self.complete:
+                return "exit 0 without the output"
+            if ran.returncode != 0 and seen == self.complete and call not in AFTER_COMMIT:
+                return f"exit {ran.returncode} with the output: {ran.stderr}"
+            if ours and seen != self.complete and call not in ("unlink", "rmdir"):
+                return f"left behind: {sorted(ours)}"
+        again = self.run([], force=True)
+        if again.returncode != 0 or files_below(self.folder) != self.complete:
+            return f"the next run fails: {again.stderr}"
+        if any(not n.endswith("-lock") for n in ours) and "interrupted run" not in again.stderr:
+            return "the next run does not say what it found"
+        return None
+
+
+def may_trace():
+    try:
+        return subprocess.run(["strace", "-qq", "-o", "/dev/null", "-e", "inject=getppid:error=EIO:when=1", "true"], stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+def main():
+    if not may_trace():
+        print("strace is missing, or may not trace here")
+        sys.exit(77)
+    dcpctl = os.path.abspath(sys.argv[1])
+    done = bad = 0
+    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=shared) as scratch:
+        for name, arguments in COMMANDS.items():
+            world = World(dcpctl, Path(scratch), arguments)
+            faults = [(call, k, what) for call in ERRORS for k in range(1, world.counts.get(call, 0) + 1)
+                      for what in (ERRORS[call], "kill", *(["EINTR"] if call in RESTARTED and k > world.before_main.get(call, 0) else []))]
+            for call, k, what in faults:
+                done += 1
+                if fault := world.fault(call, k, what):
+                    bad += 1
+                    print(f"{name}, {call} {k} {what}: {fault}", flush=True)
+    print(f"{done} system calls made to fail, {bad} times something did not hold")
+    sys.exit(1 if bad or not done else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Seeds of the fuzz targets, from small checkpoints that torch wrote (tests/data) and from what the malformed ones are made of (tests/bad).
+
+    seeds.py        writes corpus/TARGET/seed-*; what else lies there (finds, under telling names) stays
+"""
+import io
+import pickle
+import struct
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DATA = HERE.parent / "data"
+sys.path.insert(0, str(HERE.parent / "bad"))
+import recipes  # noqa: E402
+
+SMALL = ["torch113", "torch21", "torch23", "torch26", "quantized", "zstd", "nocrc", "noflatten", "big_endian", "float_meta_differs", "threads", "megatron_like"]
+MOST = 24000  # bytes of a seed
+NAMES = [".metadata", "__0_0.distcp", "__1_0.distcp", "__0.metadata", "__1.metadata", "model.safetensors.index.json",
+         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors", "__2_0.distcp"]  # as in open_folder.cc
+
+
+def write(target, name, data):
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    if len(data) <= MOST:
+        (folder / f"seed-{name}").write_bytes(data)
+
+
+def archives(data):
+    """The archives that lie back to back in a data file."""
+    begin = 0
+    while (end := data.find(b"PK\5\6", begin)) >= 0:
+        yield data[begin:end + 22]
+        begin = end + 22
+
+
+def folder_bytes(files):
+    return b"".join(bytes([NAMES.index(name)]) + struct.pack("<I", len(data)) + data for name, data in files.items() if name in NAMES)
+
+
+def pickles():
+    """Pickles of items, each form once."""
+    seen = set()
+    for case in SMALL:
+        for path in sorted((DATA / case / "ckpt").rglob("*.distcp")):
+            for archive in archives(path.read_bytes()):
+                try:
+                    with zipfile.ZipFile(io.BytesIO(archive)) as z:
+                        data = z.read(next(n for n in z.namelist() if n.endswith("data.pkl")))
+                except (zipfile.BadZipFile, StopIteration):
+                    continue
+                if len(data) // 40 not in seen:
+                    seen.add(len(data) // 40)
+                    yield f"{case}-{len(data)}", data
+    nested = {"a": [1, 2.5, None, True, "text", b"bytes", 1 << 70], "b": ({1, 2}, frozenset([3]), (), (1, 2, 3, 4)), "c": {}}
+    shared = [nested, nested]
+    shared.append(shared)
+    for protocol in range(2, 6):
+        yield f"values-{protocol}", pickle.dumps(shared, protocol)
+    yield "tensor", recipes.dump(recipes.rebuild(recipes.storage(count=16), (4, 4)), 2)
+    yield "strides", recipes.dump(recipes.rebuild(recipes.storage(count=16), (2, 3), (8, 2), 1), 2)
+    untyped = recipes.storage("torch.storage.UntypedStorage", count=64)
+    yield "untyped", recipes.dump(recipes.rebuild(untyped, (4,), rest=(False, recipes.call("collections.OrderedDict"), recipes.glob("torch.float32")),
+                                                  function="torch._utils._rebuild_tensor_v3"), 2)
+    tensor = recipes.rebuild(recipes.storage(count=16), (16,))
+    yield "parameter", recipes.dump(recipes.call("torch._utils._rebuild_parameter", tensor, True, recipes.call("collections.OrderedDict")), 2)
+    yield "state-dict", recipes.dump({"model": {"w": tensor, "b": [tensor, 1]}, "step": 3}, 2)
+
+
+def safetensors(tensors, metadata=None):
+    """Tensors are (dtype, shape, bytes) by name."""
+    import json
+
+    header, at = ({"__metadata__": metadata} if metadata else {}), 0
+    for name, (dtype, shape, size) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + bytes(range(256)) * (at // 256) + bytes(at % 256)
+
+
+def main():
+    for case in SMALL:
+        folder = DATA / case / "ckpt"
+        write("metadata", case, (folder / ".metadata").read_bytes())
+        files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+        write("open_folder", case, folder_bytes(files))
+        for n, archive in zip(range(2), archives(next(d for f, d in files.items() if f.endswith(".distcp")))):
+            write("zip_slice", f"{case}-{n}", archive)
+    with tempfile.TemporaryDirectory() as scratch:
+        checkpoint = recipes.small(Path(scratch, "ckpt"))
+        checkpoint.write()
+        made = {p.name: p.read_bytes() for p in checkpoint.folder.iterdir()}
+    write("metadata", "made", made[".metadata"])
+    write("open_folder", "made", folder_bytes(made))
+    write("open_folder", "rank-local", folder_bytes({**{n: d for n, d in made.items() if n != ".metadata"}, "__0.metadata": made[".metadata"]}))
+    for name, data in pickles():
+        for target in ("pickle_tokens", "pickle_graph", "pickle_splice", "pickle_reduce"):
+            write(target, name, data)
+        for n, root in enumerate(("archive", "model")):
+            a = recipes.archive(data, bytes(range(64)), bytes(24))
+            a.root = root
+            if n == 0 or name == "tensor":
+                write("torch_archive", f"{name}-{root}", a.bytes())
+    zip64 = recipes.archive(recipes.dump(7, 2), bytes(8))
+    zip64.end64 = {}
+    write("zip_slice", "zip64", zip64.bytes())
+    write("zip_slice", "made", recipes.tensor_item(range(4), (4,)).bytes())
+    whole = safetensors({"a": ("F32", [2, 3], 24), "b": ("BF16", [4], 8), "c": ("F8_E4M3", [], 1), "d": ("I64", [0], 0)}, {"format": "pt"})
+    shards = [safetensors({"w": ("F32", [2, 2], 16)}, {"DCP_SHARDING_INFO": '{"w":{"saved_offsets":[%d,0]}}' % at, "DCP_VERSION": "1.0"}) for at in (0, 2)]
+    index = b'{\n  "metadata": {"total_size": 33},\n  "weight_map": {"a": "model.safetensors", "b": "model.safetensors", "c": "model.safetensors", "d": "model.safetensors"}\n}\n'
+    write("safetensors_header", "whole", whole)
+    write("safetensors_header", "shard", shards[0])
+    write("safetensors_header", "empty", safetensors({}))
+    write("hf_index", "one", index)
+    write("hf_index", "escapes", b'{"weight_map":{"a\\u00e9\\ud83d\\ude00\\n":"x.safetensors"},"metadata":{"total_size":0,"more":[1,{"a":null}]}}')
+    write("open_folder", "safetensors", folder_bytes({"model.safetensors": whole, "model.safetensors.index.json": index}))
+    write("open_folder", "shards", folder_bytes({NAMES[6]: shards[0], NAMES[7]: shards[1]}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+#include "whole.h"
+
+#include <stdexcept>
+
+#include "catalog/select.h"
+#include "fuzz.h"
+#include "plan/layout.h"
+#include "unit/exec/verified.h"
+
+namespace dcp::fuzz {
+namespace {
+
+constexpr uint64_t kMostBytes = 4 * kMiB;  // a tensor of stride 0 may have any size: how long to read it is the caller's choice
+
+// Each byte inside the planned file.
+class BoundsSink : public Sink {
+ public:
+  explicit BoundsSink(const Plan& plan) : plan_(plan) {}
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override {
+    const uint64_t size = plan_.files.at(file).bytes;
+    must(offset <= size && bytes.size() <= size - offset, "a write lies in its file");
+  }
+  void finish() override {}
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  const Plan& plan_;
+};
+
+void plan_and_run(Io& io, const std::string& path) {
+  Catalog catalog = open_checkpoint(io, path, {.limits = kLimits});
+  look_at_files(io, catalog, FollowLinks::kCacheOnly);
+  const Selection selection = select_keys(catalog, {});
+  std::vector<TensorId> tensors;
+  std::vector<BlobId> blobs;
+  uint64_t bytes = 0;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) {
+      check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "");
+      blobs.push_back(e.blob());
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    check_whole(catalog, t);
+    tensors.push_back(e.tensor());
+    if (catalog.tensor_bytes(t) > kMostBytes - std::min(bytes, kMostBytes)) return;
+    bytes += catalog.tensor_bytes(t);
+  }
+  const StopFlag stop{0};
+  DataFiles files(io, catalog, FollowLinks::kCacheOnly);
+  const Resolved resolved = resolve(files, catalog, tensors, blobs, {.limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
+  const Plan plan = plan_torch(catalog, resolved, selection, {});
+  BoundsSink sink(plan);
+  Progress progress;
+  execute(plan, catalog, resolved, files, sink, {.workers = 1}, progress, stop);
+}
+
+}  // namespace
+
+void run_whole(test::FakeIo& io, const std::string& path) {
+  try {
+    const test::Verified verified(io, {}, path);
+  } catch (const Error&) {
+  }
+  plan_and_run(io, path);
+}
+
+}  // namespace dcp::fuzz
