@@ -15,23 +15,23 @@ _dcpctl_options() {
       options='--version -h --help'
       valued='' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --follow-links --keys --chunks --files --html --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --html --include --exclude --key --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --keys --chunks --files --html --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --html --include --exclude --key --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --color --sandbox --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --color --sandbox --report --progress' ;;
     'reshard')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --color --sandbox --report --progress' ;;
     'cast')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --color --sandbox --report --progress' ;;
     'convert')
-      options='--step --pattern --prefer-rank --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --color --sandbox --report --progress' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -59,6 +59,7 @@ _dcpctl_value() {
     'inspect --html') kind=file ;;
     'inspect --dtype-scope') list='model all' ;;
     'inspect --color') list='auto always never' ;;
+    'inspect --sandbox') list='auto on off' ;;
     'inspect --report') kind=file ;;
     'inspect --progress') list='auto bar plain json none' ;;
     'inspect 0') kind=file ;;
@@ -66,6 +67,7 @@ _dcpctl_value() {
     'verify --against') kind=file ;;
     'verify --rename-map') kind=file ;;
     'verify --color') list='auto always never' ;;
+    'verify --sandbox') list='auto on off' ;;
     'verify --report') kind=file ;;
     'verify --progress') list='auto bar plain json none' ;;
     'verify 0') kind=file ;;
@@ -75,6 +77,7 @@ _dcpctl_value() {
     'consolidate --fp8-overflow') list='saturate nan' ;;
     'consolidate --assets') kind=folder ;;
     'consolidate --color') list='auto always never' ;;
+    'consolidate --sandbox') list='auto on off' ;;
     'consolidate --report') kind=file ;;
     'consolidate --progress') list='auto bar plain json none' ;;
     'consolidate 0') kind=file ;;
@@ -86,6 +89,7 @@ _dcpctl_value() {
     'reshard --like') kind=file ;;
     'reshard --layout') kind=file ;;
     'reshard --color') list='auto always never' ;;
+    'reshard --sandbox') list='auto on off' ;;
     'reshard --report') kind=file ;;
     'reshard --progress') list='auto bar plain json none' ;;
     'reshard 0') kind=file ;;
@@ -95,6 +99,7 @@ _dcpctl_value() {
     'cast --dtype-scope') list='model all' ;;
     'cast --fp8-overflow') list='saturate nan' ;;
     'cast --color') list='auto always never' ;;
+    'cast --sandbox') list='auto on off' ;;
     'cast --report') kind=file ;;
     'cast --progress') list='auto bar plain json none' ;;
     'cast 0') kind=file ;;
@@ -105,6 +110,7 @@ _dcpctl_value() {
     'convert --fp8-overflow') list='saturate nan' ;;
     'convert --assets') kind=folder ;;
     'convert --color') list='auto always never' ;;
+    'convert --sandbox') list='auto on off' ;;
     'convert --report') kind=file ;;
     'convert --progress') list='auto bar plain json none' ;;
     'convert 0') kind=file ;;
