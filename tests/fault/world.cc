@@ -46,7 +46,7 @@ const std::vector<Case>& all_cases() {
       {.name = "a folder of shards", .arguments = {"consolidate", "ckpt", "out", "--max-shard-size", "600"}, .outputs = {"out"}},
       {.name = "an empty folder filled", .arguments = {"reshard", "ckpt", "out", "--world-size", "3"}, .outputs = {"out"}, .before = {{"out/", ""}}},
       {.name = "a folder replaced", .arguments = {"cast", "ckpt", "out", "--dtype", "bf16", "--force"}, .outputs = {"out"},
-       .before = {{"out/", ""}, {"out/.metadata", "older"}, {"out/sub/", ""}, {"out/sub/old", "older"}}},
+       .before = {{"out/", ""}, {"out/.metadata", "older"}, {"out/old.distcp", "older"}}},
       {.name = "a .pt file to a DCP folder", .arguments = {"convert", "model.pt", "out", "--world-size", "2"}, .outputs = {"out"}},
       {.name = "a manifest", .arguments = {"verify", "ckpt", "--manifest", "m.json"}, .outputs = {"m.json"}},
   };

@@ -34,7 +34,7 @@ World without_ours(World world) {
   return world;
 }
 
-const std::vector<FileSpec> kThree = {{"a", 5}, {"b", 0}, {".metadata", 3}};
+const std::vector<FileSpec> kThree = {{"a.distcp", 5}, {"b.distcp", 0}, {".metadata", 3}};
 
 void write_text(FileSet& set, uint32_t file, std::string_view text) { set.write(file, 0, as_bytes(text)); }
 
@@ -70,13 +70,13 @@ struct Case {
 
 const World kBeside = {{"dir/other", "x"}};
 const World kNewFile = {{"dir/other", "x"}, {"dir/out", "new"}};
-const World kNewFolder = {{"dir/other", "x"}, {"dir/out/.metadata", "met"}, {"dir/out/a", "abcde"}, {"dir/out/b", ""}};
+const World kNewFolder = {{"dir/other", "x"}, {"dir/out/.metadata", "met"}, {"dir/out/a.distcp", "abcde"}, {"dir/out/b.distcp", ""}};
 
 const std::array<Case, 5> kCases = {{
     {"a new file", {}, kBeside, kNewFile},
     {"a file replaced", {.replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out", "older"}}, kNewFile},
     {"a new folder", {.folder = true}, kBeside, kNewFolder},
-    {"a folder replaced", {.folder = true, .replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out/sub/old", "older"}}, kNewFolder},
+    {"a folder replaced", {.folder = true, .replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out/old.distcp", "older"}}, kNewFolder},
     {"an empty folder filled", {.folder = true}, kBeside, kNewFolder, true},
 }};
 
@@ -187,9 +187,9 @@ TEST_CASE("a power loss finds files synced before their names, and the last file
   FakeIo in_place;
   kCases[4].set_up(in_place);
   kCases[4].run(in_place);
-  const auto first = std::find(in_place.log.begin(), in_place.log.end(), "rename dir/out/.a.dcpctl-partial -> dir/out/a");
+  const auto first = std::find(in_place.log.begin(), in_place.log.end(), "rename dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp");
   CHECK(std::vector<std::string>(first, in_place.log.end()) ==
-        std::vector<std::string>{"rename dir/out/.a.dcpctl-partial -> dir/out/a", "rename dir/out/.b.dcpctl-partial -> dir/out/b",
+        std::vector<std::string>{"rename dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "rename dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp",
                                  "sync_folder dir/out", "rename dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
                                  "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
   CHECK(in_place.calls(Op::kSync) == 3);
@@ -293,23 +293,23 @@ TEST_CASE("leftovers are removed and named") {
     CHECK(set.found() == std::vector<std::string>{"removed 'dir/.out.dcpctl-partial', left by an interrupted run"});
   }
   CHECK(world_of(io).empty());
-  io.put("dir/in/.a.dcpctl-partial", "half");
+  io.put("dir/in/.a.distcp.dcpctl-partial", "half");
   io.put("dir/in/.dcpctl-lock", "");
   const FileSet set(io, "dir/in", kThree, {.folder = true});
-  CHECK(set.found() == std::vector<std::string>{"removed 'dir/in/.a.dcpctl-partial', left by an interrupted run"});
+  CHECK(set.found() == std::vector<std::string>{"removed 'dir/in/.a.distcp.dcpctl-partial', left by an interrupted run"});
 }
 
 TEST_CASE("a folder moved aside by an interrupted run comes back") {
   FakeIo io;
-  io.put("dir/.out.dcpctl-old/a", "older");
+  io.put("dir/.out.dcpctl-old/a.distcp", "older");
   CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
         "dir/out: the output exists (got a folder that is not empty)");
-  CHECK(world_of(io) == World{{"dir/out/a", "older"}});
+  CHECK(world_of(io) == World{{"dir/out/a.distcp", "older"}});
 
-  io.put("dir/.out.dcpctl-old/b", "oldest");
+  io.put("dir/.out.dcpctl-old/b.distcp", "oldest");
   const FileSet set(io, "dir/out", kThree, {.folder = true, .replace = Replace::kYes});
   CHECK(set.found() == std::vector<std::string>{"removed 'dir/.out.dcpctl-old', replaced by an interrupted run"});
-  CHECK(io.text_of("dir/out/a") == "older");
+  CHECK(io.text_of("dir/out/a.distcp") == "older");
 }
 
 TEST_CASE("what cannot be put in place puts the old folder back") {
@@ -376,7 +376,7 @@ TEST_CASE("on a disk: many threads write a new folder") {
   const TempDir dir;
   const auto io = make_posix_io();
   constexpr uint64_t kParts = 64, kPartBytes = 1000;
-  FileSet set(*io, dir / "out/", {{"a", kParts * kPartBytes}, {".metadata", 1}}, {.folder = true});
+  FileSet set(*io, dir / "out/", {{"a.distcp", kParts * kPartBytes}, {".metadata", 1}}, {.folder = true});
   StopFlag stop{0};
   parallel_for(4, kParts, stop, [&](unsigned, uint64_t part) {
     set.write(0, part * kPartBytes, as_bytes(std::string(kPartBytes, static_cast<char>('0' + part))));
@@ -387,7 +387,7 @@ TEST_CASE("on a disk: many threads write a new folder") {
   set.commit();
   std::string expected;
   for (uint64_t part = 0; part < kParts; ++part) expected.append(kPartBytes, static_cast<char>('0' + part));
-  CHECK(dir.text_of("out/a") == expected);
+  CHECK(dir.text_of("out/a.distcp") == expected);
   CHECK(dir.text_of("out/.metadata") == "m");
   CHECK(io->list(dir.path()).size() == 1);
 }
@@ -405,22 +405,30 @@ TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are 
   };
   fs::create_directory(dir / "out");
   run(Replace::kNo);
-  CHECK(dir.text_of("out/a") == "abcde");
+  CHECK(dir.text_of("out/a.distcp") == "abcde");
   CHECK(io->list(dir / "out").size() == 3);
   CHECK(error_id([&] { run(Replace::kNo); }) == "output_exists");
 
   dir.put("elsewhere/kept", "kept");
-  fs::create_directory_symlink(dir / "elsewhere", dir / "out/link");
-  dir.put("out/sub/old", "older");
+  fs::create_symlink(dir / "elsewhere/kept", dir / "out/link.safetensors");
+  dir.put("out/old.distcp", "older");
   run(Replace::kYes);
   CHECK(io->list(dir / "out").size() == 3);
   CHECK(dir.text_of("elsewhere/kept") == "kept");
 
-  // The output itself as a link: the link is replaced.
+  // What is no part of an output is never replaced with it.
+  dir.put("out/sub/thesis.tex", "years");
+  CHECK(error_line([&] { run(Replace::kYes); }).find("holds 'sub', which is no part of a checkpoint") != std::string::npos);
+  fs::remove_all(dir / "out/sub");
+  dir.put("out/notes.txt", "mine");
+  CHECK(error_id([&] { run(Replace::kYes); }) == "output_exists");
+  CHECK(dir.text_of("out/notes.txt") == "mine");
+
+  // Nor is a link to a folder.
   fs::remove_all(dir / "out");
   fs::create_directory_symlink(dir / "elsewhere", dir / "out");
-  run(Replace::kYes);
-  CHECK_FALSE(fs::is_symlink(dir / "out"));
+  CHECK(error_id([&] { run(Replace::kYes); }) == "output_exists");
+  CHECK(fs::is_symlink(dir / "out"));
   CHECK(dir.text_of("elsewhere/kept") == "kept");
   CHECK(io->list(dir.path()).size() == 2);
 }
