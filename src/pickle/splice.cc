@@ -88,6 +88,9 @@ Survey survey(Bytes pickle, const Place& place, const Limits& limits, const Rena
     shadow.step(t);
     s.result.weights_only_opcodes = s.result.weights_only_opcodes && weights_only_reads(t.op);
     if (is_put(t.op)) s.slots = std::max(s.slots, shadow.slot() + 1);
+    // Each slot takes an opcode: a number above the count of bytes is made up, and all that are spliced after it would inherit it.
+    if (s.slots > pickle.size())
+      fail(ProblemId::over_limit, at_offset(place, t.offset), "memo slot " + std::to_string(s.slots - 1), "below " + std::to_string(pickle.size()));
     if (t.op == Op::GLOBAL || t.op == Op::STACK_GLOBAL) {
       std::string name = std::string(shadow.module()) + "." + std::string(shadow.name());
       if (seen_globals.insert(name).second) s.result.globals.push_back(std::move(name));

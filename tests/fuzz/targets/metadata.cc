@@ -20,6 +20,13 @@ void check_catalog(const Catalog& catalog) {
   for (const Item& item : catalog.items) must(item.file == kNone || item.file < catalog.files.size(), "an item's file is there");
 }
 
+// Of tensors: a pickle may hold chunks that no list has.
+uint64_t chunks_of(const MetadataContent& content) {
+  uint64_t count = 0;
+  for (const MetadataContent::Tensor& t : content.tensors) count += t.chunk_count;
+  return count;
+}
+
 }  // namespace
 
 void run(Bytes input) {
@@ -39,7 +46,7 @@ void run(Bytes input) {
     Limits limits = kLimits;
     limits.metadata_bytes = limits.memory_bytes = kGiB;
     const MetadataContent again = read_dcp_metadata(as_bytes(written), place, limits);
-    must(again.tensors.size() == content.tensors.size() && again.chunks.size() == content.chunks.size() && again.blobs == content.blobs, "as much as before");
+    must(again.tensors.size() == content.tensors.size() && chunks_of(again) == chunks_of(content) && again.blobs == content.blobs, "as much as before");
     must(write_dcp_metadata(again) == written, "written twice it is the same");
     return 0;
   });

@@ -5,7 +5,11 @@
 #include <thread>
 
 #include "base/error_line.h"
+#include "base/fake_io.h"
+#include "catalog/build.h"
+#include "catalog/made_checkpoint.h"
 #include "fake_transport.h"
+#include "ranks/sight.h"
 #include "ranks/tree.h"
 #include "ranks/wire.h"
 
@@ -120,6 +124,49 @@ TEST_CASE("Store operations of joining do not grow with the number of ranks") {
     for (const uint64_t n : world.store_operations) most[size == 64] = std::max(most[size == 64], n);
   }
   CHECK(most[1] < most[0] + 64);
+}
+
+TEST_CASE("Who sees which file is found by looking") {
+  // Each rank has the catalog, and a folder of its own.
+  const auto look = [](const std::vector<std::map<std::string, std::string>>& disks, std::vector<Sight>& sights, std::vector<std::string>& faults) {
+    const auto size = static_cast<uint32_t>(disks.size());
+    test::World world(size);
+    sights.resize(size);
+    faults.resize(size);
+    return as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
+      test::MadeCheckpoint made;
+      for (unsigned f = 0; f < 3; ++f) {
+        test::MadeChunk chunk = test::whole_chunk({2});
+        chunk.file = f;
+        made.tensors.push_back({.key = "t" + std::to_string(f), .dtype = DType::float32, .dims = {2}, .chunks = {chunk}});
+      }
+      Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+      test::FakeIo io;
+      for (const auto& [name, text] : disks[session.rank()]) io.put("ckpt/" + name, text);
+      Tree tree(session);
+      sights[session.rank()] = look_together(tree, session, io, catalog, FollowLinks::kCacheOnly);
+      for (const DataFile& f : catalog.files)
+        if (f.fault) faults[session.rank()] += to_line(*f.fault);
+    });
+  };
+  std::vector<Sight> sights;
+  std::vector<std::string> faults;
+  const auto said = look({{{"__0_0.distcp", "abc"}}, {{"__0_0.distcp", "abc"}, {"__1_0.distcp", "x"}}, {}}, sights, faults);
+  for (uint32_t r = 0; r < 3; ++r) {
+    INFO(r);
+    CHECK(said[r] == "no error");
+    CHECK(faults[r] == to_line(make_problem(ProblemId::file_unseen, {.path = "ckpt/__2_0.distcp"})));
+    CHECK(sights[r].files() == 3);
+    CHECK((sights[r].sees(0, 0) && sights[r].sees(1, 0) && sights[r].sees(1, 1)));
+    CHECK_FALSE((sights[r].sees(2, 0) || sights[r].sees(0, 1) || sights[r].sees(0, 2)));
+    CHECK(sights[r].reader(0, 1) == 1);  // itself
+    CHECK(sights[r].reader(0, 2) == 0);
+    CHECK(sights[r].reader(1, 2) == 1);
+    CHECK(sights[r].files_seen(1) == 2);
+  }
+  const std::string twice = to_line(make_problem(ProblemId::file_seen_twice, {.path = "ckpt/__0_0.distcp"}));
+  const auto differ = look({{{"__0_0.distcp", "abc"}}, {{"__0_0.distcp", "abcd"}}}, sights, faults);
+  CHECK(std::ranges::find(differ, twice) != differ.end());
 }
 
 }  // namespace dcp
