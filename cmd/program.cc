@@ -6,6 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
 
 #include "commands.h"
 #include "help.h"
@@ -39,6 +43,25 @@ void catch_signals() {
   sigaction(SIGHUP, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error from write(2)
   std::signal(SIGXFSZ, SIG_IGN);  // and so is a file over the limit of ulimit -f: what is half-written gets removed
+}
+
+// Not even memory for the message.
+int say_out_of_memory() {
+  constexpr char kText[] = "dcpctl: out of memory\n";
+  (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
+  return static_cast<int>(Exit::kMachine);
+}
+
+// CLI11 allocates in functions that it has marked noexcept. Options are read before anything is begun, so there is nothing to clean up.
+[[noreturn]] void on_terminate() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    std::_Exit(say_out_of_memory());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dcpctl: %s\n", error.what());
+  }
+  std::abort();
 }
 
 int run_commands(Io& io, int argc, char** argv) {
@@ -81,12 +104,11 @@ int run_commands(Io& io, int argc, char** argv) {
 
 int run_program(Io& io, int argc, char** argv) {
   catch_signals();
+  std::set_terminate(on_terminate);
   try {
     return run_commands(io, argc, argv);
-  } catch (const std::exception&) {  // not even memory for the message
-    constexpr char kText[] = "dcpctl: out of memory\n";
-    (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
-    return static_cast<int>(Exit::kMachine);
+  } catch (const std::exception&) {
+    return say_out_of_memory();
   }
 }
 

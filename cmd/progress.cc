@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 
 namespace dcp::cmd {
 namespace {
@@ -28,7 +29,14 @@ ProgressDisplay::~ProgressDisplay() {
   if (bar_shown_) std::fputs("\r\033[K", stderr);
 }
 
-void ProgressDisplay::show() {
+void ProgressDisplay::show() noexcept {
+  try {
+    draw();
+  } catch (const std::bad_alloc&) {  // the work goes on without this line
+  }
+}
+
+void ProgressDisplay::draw() {
   const uint64_t done = std::min(done_.load(), total_);
   const uint64_t ns = std::max<uint64_t>(context_.io.now_ns() - begin_ns_, 1);
   const double percent = total_ == 0 ? 100.0 : 100.0 * static_cast<double>(done) / static_cast<double>(total_);

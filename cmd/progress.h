@@ -16,7 +16,8 @@ class ProgressDisplay {
   ~ProgressDisplay();
 
  private:
-  void show();
+  void show() noexcept;
+  void draw();
   const Context& context_;
   const Progress& progress_;
   const std::atomic<uint64_t>& done_;

@@ -170,14 +170,15 @@ class PosixIo final : public Io {
     const int error = errno;
     if (!fd && error == EEXIST) fail(ProblemId::output_exists, Place{.path = path});
     if (!fd) io_fail(ProblemId::io_create, path, error);
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) {
-      const int reason = errno;
+    try {
+      struct stat status {};
+      if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_create, path, errno);
+      if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
+      return keep(std::move(fd), path);
+    } catch (...) {
       if (mode == Create::kNew) ::unlink(path.c_str());  // nobody else knows that it is there
-      io_fail(ProblemId::io_create, path, reason);
+      throw;
     }
-    if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
-    return keep(std::move(fd), path);
   }
 
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {

@@ -137,7 +137,7 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
 struct FileSet::State {
   enum class Form : uint8_t { kFile, kFolder, kInPlace };
   struct File {
-    std::string path;        // where it lies now
+    std::string path;        // until it is renamed
     std::string final_path;  // kInPlace and kFile: where commit renames it to
     uint64_t bytes;
   };
@@ -149,6 +149,7 @@ struct FileSet::State {
   std::string partial, old, lock_path;
   OpenFile lock;
   std::vector<File> files;
+  size_t renamed = 0;  // kInPlace: so many of them have their final name
   RecentFiles opened;
   bool made_folder = false;  // `partial` is a folder of ours
   bool committed = false;
@@ -230,25 +231,30 @@ void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
 }
 
 void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& notes) {
-  std::string path = partial, final_path = out;
-  if (form == Form::kFolder) path = partial + "/" + spec.name;
+  File made{.path = partial, .final_path = out, .bytes = spec.bytes};
+  if (form == Form::kFolder) made.path = partial + "/" + spec.name;
   if (form == Form::kInPlace) {
-    final_path = out + "/" + spec.name;
-    path = beside(final_path, kPartial);
+    made.final_path = out + "/" + spec.name;
+    made.path = beside(made.final_path, kPartial);
   }
   const auto file = opened.open(static_cast<uint32_t>(files.size()), [&] {
-    OpenFile made(io, io.create(path, Create::kNew));
-    files.push_back({path, final_path, spec.bytes});  // ours from here on
-    return made;
+    OpenFile open(io, io.create(made.path, Create::kNew));
+    files.push_back(std::move(made));  // ours from here on; there is room, so nothing can come between
+    return open;
   });
   const bool reserved = io.allocate(file->get(), spec.bytes);
   const std::string note = "'" + escaped(out) + "': the file system reserves no space, so it may run out later";
   if (!reserved && (notes.empty() || notes.back() != note)) notes.push_back(note);
 }
 
-// The moment without any output is as short as it can be without an exchange; a crash in it is repaired by remove_leftovers.
+// The moment without any output is as short as it can be without an exchange; a crash in it is repaired by remove_leftovers. What memory
+// it takes is taken before: afterwards there is no way back. (The old folder holds files only, check_output_free has seen to that.)
 void FileSet::State::swap_folders() {
   const bool replacing = options.replace == Replace::kYes && io.facts(out).has_value();
+  const std::string around = split(out).folder();
+  std::vector<std::string> replaced;
+  if (replacing)
+    for (const DirEntry& e : io.list(out)) replaced.push_back(old + "/" + e.name);
   if (replacing) io.rename(out, old, Replace::kNo);
   try {
     io.rename(partial, out, Replace::kNo);
@@ -257,9 +263,10 @@ void FileSet::State::swap_folders() {
     throw;
   }
   committed = true;
-  sync_folder(split(out).folder());
+  sync_folder(around);
   if (!replacing) return;
-  if (const auto facts = io.facts(old)) remove_any(io, old, *facts);
+  for (const std::string& path : replaced) io.remove_file(path);
+  io.remove_folder(old);
 }
 
 // The last file says that the others are there, so it must not reach the disk before them.
@@ -267,7 +274,7 @@ void FileSet::State::rename_in_place() {
   for (size_t i = 0; i < files.size(); ++i) {
     if (i > 0 && i + 1 == files.size()) sync_folder(out);
     io.rename(files[i].path, files[i].final_path, Replace::kNo);
-    files[i].path = files[i].final_path;
+    renamed = i + 1;
   }
   committed = true;
   sync_folder(out);
@@ -277,8 +284,8 @@ void FileSet::State::rename_in_place() {
 // take what lies here for its own. Its name goes before it is let go (lock_file says why).
 void FileSet::State::clean_up() noexcept {
   opened.close_all();
-  for (const File& file : files)
-    if (!committed) ignoring_errors([&] { io.remove_file(file.path); });
+  for (size_t i = 0; i < files.size() && !committed; ++i)
+    ignoring_errors([&] { io.remove_file(i < renamed ? files[i].final_path : files[i].path); });
   files.clear();
   if (made_folder && !committed) ignoring_errors([&] { io.remove_folder(partial); });
   made_folder = false;
@@ -311,11 +318,13 @@ void FileSet::finish() {
 void FileSet::commit() {
   State& s = *state_;
   switch (s.form) {
-    case State::Form::kFile:
+    case State::Form::kFile: {
+      const std::string around = split(s.out).folder();
       s.io.rename(s.partial, s.out, s.options.replace);
       s.committed = true;
-      s.sync_folder(split(s.out).folder());
+      s.sync_folder(around);
       break;
+    }
     case State::Form::kFolder:
       s.swap_folders();
       break;

@@ -177,23 +177,33 @@ void short_calls(World& world, const Setup&) {
   }
 }
 
-void memory(World& world, const Setup& s) {
-  world.reset();
+// How many allocations an undisturbed run makes.
+uint64_t allocations_of(World& world, int threads) {
   const fs::path log = world.folder().string() + ".count";
+  world.reset();
   world.run({.before = [](FaultIo&) { count_allocations(); },
-             .after = [&](FaultIo&) {
-               const uint64_t n = allocations();
-               save(log, &n, sizeof n);
-             }});
-  const uint64_t count = load<uint64_t>(log).at(0);
-  check(world.command(), "counted", count > 100 ? "" : "no allocations are seen");
-  for (uint64_t n = 0; n < count; n += stride(s, count, 120)) {
-    world.reset();
-    const Outcome o = world.run({.before = [&](FaultIo&) { fail_allocation(n); }});
-    const std::string where = "allocation " + std::to_string(n) + " fails";
-    check(world.command(), where, world.settled(o, true));
-    if (o.exit != 0) check(world.command(), where, o.exit == 4 ? "" : "exit " + std::to_string(o.exit) + ": " + o.said);
-    check(world.command(), where, world.whole_or_absent(World::Left::kNothing));
+             .after =
+                 [&](FaultIo&) {
+                   const uint64_t n = allocations();
+                   save(log, &n, sizeof n);
+                 },
+             .threads = threads});
+  return load<uint64_t>(log).at(0);
+}
+
+void memory(World& world, const Setup& s) {
+  for (const int threads : {1, 3}) {
+    const uint64_t count = allocations_of(world, threads);
+    check(world.command(), "counted", count > 100 ? "" : "no allocations are seen");
+    const uint64_t step = stride(s, count, 150);
+    for (uint64_t n = static_cast<uint64_t>(threads) % step; n < count; n += step) {
+      world.reset();
+      const Outcome o = world.run({.before = [&](FaultIo&) { fail_allocation(n); }, .threads = threads});
+      const std::string where = "allocation " + std::to_string(n) + " fails, threads: " + std::to_string(threads);
+      check(world.command(), where, world.settled(o, true));
+      if (o.exit != 0) check(world.command(), where, o.exit == 4 && o.said.find("out of memory") != std::string::npos ? "" : "exit " + std::to_string(o.exit) + ": " + o.said);
+      check(world.command(), where, world.whole_or_absent(World::Left::kNothing));
+    }
   }
 }
 

@@ -67,13 +67,13 @@ class FaultIo final : public Io {
   Handle create(const std::string& path, Create mode) override {
     enter(Call::kCreate, path);
     const Handle file = io_.create(path, mode);
-    record({.call = Call::kCreate, .path = path});
+    record([&] { return Change{.call = Call::kCreate, .path = path}; });
     return file;
   }
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {
     enter(Call::kWrite, io_.name_of(file));
     const size_t n = io_.write(file, offset, bytes.first(std::min(bytes.size(), most)));
-    record({.call = Call::kWrite, .path = io_.name_of(file), .offset = offset, .bytes = std::string(as_text(bytes.first(n)))});
+    record([&] { return Change{.call = Call::kWrite, .path = io_.name_of(file), .offset = offset, .bytes = std::string(as_text(bytes.first(n)))}; });
     return n;
   }
   bool allocate(Handle file, uint64_t bytes) override {
@@ -83,39 +83,39 @@ class FaultIo final : public Io {
       return false;
     }
     const bool reserved = io_.allocate(file, bytes);
-    record({.call = Call::kAllocate, .path = io_.name_of(file), .offset = bytes});
+    record([&] { return Change{.call = Call::kAllocate, .path = io_.name_of(file), .offset = bytes}; });
     return reserved;
   }
   void sync(Handle file) override {
     enter(Call::kSync, io_.name_of(file));
     io_.sync(file);
-    record({.call = Call::kSync, .path = io_.name_of(file)});
+    record([&] { return Change{.call = Call::kSync, .path = io_.name_of(file)}; });
   }
   void sync_folder(const std::string& folder) override {
     enter(Call::kSyncFolder, folder);
     io_.sync_folder(folder);
-    record({.call = Call::kSyncFolder, .path = folder});
+    record([&] { return Change{.call = Call::kSyncFolder, .path = folder}; });
   }
   void drop_cache(Handle file) override { io_.drop_cache(file); }
   void make_folder(const std::string& path) override {
     enter(Call::kMakeFolder, path);
     io_.make_folder(path);
-    record({.call = Call::kMakeFolder, .path = path});
+    record([&] { return Change{.call = Call::kMakeFolder, .path = path}; });
   }
   void rename(const std::string& from, const std::string& to, Replace replace) override {
     enter(Call::kRename, from);
     io_.rename(from, to, replace);
-    record({.call = Call::kRename, .path = from, .to = to});
+    record([&] { return Change{.call = Call::kRename, .path = from, .to = to}; });
   }
   void remove_file(const std::string& path) override {
     enter(Call::kRemove, path);
     io_.remove_file(path);
-    record({.call = Call::kRemove, .path = path});
+    record([&] { return Change{.call = Call::kRemove, .path = path}; });
   }
   void remove_folder(const std::string& path) override {
     enter(Call::kRemove, path);
     io_.remove_folder(path);
-    record({.call = Call::kRemove, .path = path, .folder = true});
+    record([&] { return Change{.call = Call::kRemove, .path = path, .folder = true}; });
   }
   bool try_lock(Handle file) override {
     enter(Call::kLock, io_.name_of(file));
@@ -138,10 +138,12 @@ class FaultIo final : public Io {
     }
     if (before) before(index, call, path);
   }
-  void record(Change change) {
+  // Takes no memory of its own when nothing is recorded: a failing allocation would look like a call that failed after it was done.
+  template <class Make>
+  void record(Make make) {
     if (!recording) return;
     const std::lock_guard lock(mutex_);
-    changes.push_back(std::move(change));
+    changes.push_back(make());
   }
 
   Io& io_;

@@ -48,7 +48,7 @@ const std::vector<Case>& all_cases() {
       {.name = "a folder replaced", .arguments = {"cast", "ckpt", "out", "--dtype", "bf16", "--force"}, .outputs = {"out"},
        .before = {{"out/", ""}, {"out/.metadata", "older"}, {"out/old.distcp", "older"}}},
       {.name = "a .pt file to a DCP folder", .arguments = {"convert", "model.pt", "out", "--world-size", "2"}, .outputs = {"out"}},
-      {.name = "a manifest", .arguments = {"verify", "ckpt", "--manifest", "m.json"}, .outputs = {"m.json"}},
+      {.name = "a manifest", .arguments = {"verify", "ckpt", "--manifest", "m.json", "--progress", "json"}, .outputs = {"m.json"}},
   };
   return cases;
 }
@@ -111,7 +111,7 @@ void World::put(const Files& files) {
 pid_t World::start(const Run& run) const {
   std::vector<std::string> words{"dcpctl"};
   words.insert(words.end(), case_.arguments.begin(), case_.arguments.end());
-  words.insert(words.end(), {"-j", "1", "--sandbox", "off"});  // it would keep the tests from their own files
+  words.insert(words.end(), {"-j", std::to_string(run.threads), "--sandbox", "off"});  // it would keep the tests from their own files
   if (run.force && std::ranges::find(words, "--force") == words.end()) words.push_back("--force");
   std::fflush(nullptr);
   const pid_t child = ::fork();

@@ -36,6 +36,7 @@ struct Run {
   Script before{};     // the command
   Script after{};      // it has ended: what is to be known of it goes to a file
   bool force = false;  // --force, if the command has it not
+  int threads = 1;
 };
 
 class World {
