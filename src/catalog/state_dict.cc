@@ -1,11 +1,19 @@
 #include "catalog/state_dict.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 
 namespace dcp {
 namespace {
 
 using Means = TorchGlobal::Kind;
+
+// A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked wherever they are met; and each leaf of a
+// dict in a dict in a dict has a long path. So both are held against what the pickle itself has: without sharing there is no more to visit
+// than its values, and paths of real state dicts have less than a dozen steps.
+constexpr uint64_t kSharedVisits = 1 << 15;
+constexpr uint64_t kPathBytes = 16 * kMiB, kPathBytesPerValue = 64;
 
 }  // namespace
 
@@ -86,10 +94,11 @@ PickleMachine::Items StateDict::mapping_items(const Value& v) const {
 
 bool StateDict::is_terminal(const Value& list, uint64_t depth) {
   if (depth > limits_.pickle_depth) fail(ProblemId::over_limit, place_, "lists nested " + std::to_string(depth) + " deep", "at most " + std::to_string(limits_.pickle_depth));
+  Value v;
+  if (auto it = m_.items(list); !it.next(v)) return true;  // and takes no entry in the map
   // A list inside itself counts as terminal while it is looked at.
   const auto [known, fresh] = terminal_.try_emplace(list.payload, true);
   if (!fresh) return known->second;
-  Value v;
   for (auto it = m_.items(list); it.next(v);) {
     if (is_mapping(v) || is_any_tensor(v) || (v.kind == Kind::kList && !is_terminal(v, depth + 1))) {
       terminal_[list.payload] = false;
@@ -136,11 +145,11 @@ void StateDict::open(const Value& v, bool is_list) {
 void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn) {
   if (is_mapping(v)) return open(v, false);
   if (v.kind == Kind::kList && !is_terminal(v, 0)) return open(v, true);
-  // Containers that the memo shares are walked wherever they are met: a few kilobytes may stand for 2^1000 leaves.
   std::string key = path_text();
-  bytes_ += key.size() + path_.size() * sizeof(PathElement) + 128;
-  if (bytes_ > limits_.state_dict_bytes)
-    fail(ProblemId::over_limit, place_, "a state dict whose keys take " + std::to_string(bytes_) + " bytes", "at most " + std::to_string(limits_.state_dict_bytes));
+  path_bytes_ += key.size() + path_.size() * sizeof(PathElement);
+  const uint64_t most = std::min(limits_.state_dict_bytes, kPathBytes + m_.arena_cells() * kPathBytesPerValue);
+  if (path_bytes_ > most)
+    fail(ProblemId::over_limit, place_, "a state dict whose keys and paths take " + std::to_string(path_bytes_) + " bytes", "at most " + std::to_string(most));
   const std::string_view kept = texts_.emplace_back(std::move(key));
   Place place = place_;
   place.tensor = kept;
@@ -164,8 +173,8 @@ void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
     }
     if (top.is_list) path_.push_back({.name = {}, .position = top.position++});
     else path_.push_back(key_of(key));
-    bytes_ += 16;  // empty containers take time too
-    if (bytes_ > limits_.state_dict_bytes) fail(ProblemId::over_limit, place_, "a state dict of too many containers");
+    const uint64_t most = m_.arena_cells() + kSharedVisits;
+    if (++visits_ > most) fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(most));
     enter(value, fn);
   }
 }

@@ -88,7 +88,8 @@ class StateDict {
   std::vector<PathElement> path_;
   std::unordered_set<std::string_view> keys_;
   std::deque<std::string> texts_;
-  uint64_t bytes_ = 0;  // of keys and paths so far
+  uint64_t path_bytes_ = 0;  // of keys and paths so far
+  uint64_t visits_ = 0;      // values of containers that are walked, so far
 };
 
 }  // namespace dcp

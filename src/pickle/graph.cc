@@ -4,7 +4,6 @@
 #include <bit>
 #include <charconv>
 #include <optional>
-#include <unordered_set>
 
 namespace dcp {
 namespace {
@@ -59,13 +58,14 @@ bool PickleGraph::is_persistent(const Value& v) const {
 }
 
 void PickleGraph::visit(const std::function<void(const Value&)>& fn) const {
-  std::unordered_set<uint64_t> seen;
+  std::vector<bool> seen(machine_.arena_cells());  // by the first cell
   std::vector<Value> todo{root_};
   while (!todo.empty()) {
     const Value v = todo.back();
     todo.pop_back();
     const bool has_cells = v.in_arena() && !(v.kind == Kind::kTuple && v.n == 0);
-    if (has_cells && !seen.insert(v.payload).second) continue;
+    if (has_cells && seen[v.payload]) continue;
+    if (has_cells) seen[v.payload] = true;
     fn(v);
     if (!has_cells) continue;
     // Pushed in order, then turned around, so that they come off in order.

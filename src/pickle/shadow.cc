@@ -35,11 +35,10 @@ void ShadowStack::push_literal(const Token& t) {
 }
 
 void ShadowStack::push_tuple(const Token& t, uint64_t first) {
-  Shadow tuple{.push = t.offset, .fresh_tuple = true};
-  if (stack_.size() - first > 2) {
-    tuple.id_kind = stack_[first].text;
-    tuple.id_key = stack_[first + 2].text;
-    tuple.id_key_push = stack_[first + 2].push;
+  Shadow tuple{.push = t.offset, .tuple = kOtherTuple};
+  if (stack_.size() - first > 2 && stack_[first].text && stack_[first + 2].text && text(stack_[first].text) == "storage") {
+    tuple.tuple = static_cast<uint32_t>(ids_.size());
+    ids_.push_back({.key = stack_[first + 2].text, .key_push = stack_[first + 2].push});
   }
   stack_.resize(first);
   stack_.push_back(tuple);
@@ -49,11 +48,11 @@ void ShadowStack::take_persistent_id(const Token& t) {
   need(t, 1);
   const Shadow id = stack_.back();
   // A tuple that the memo holds could be data as well, and then its text must not change.
-  if (!id.fresh_tuple || shared_tuples_.contains(id.push) || !id.id_kind || !id.id_key || text(id.id_kind) != "storage") {
+  if (id.tuple >= ids_.size() || shared_tuples_.contains(id.push)) {
     fail(ProblemId::pickle_storage_id, at_offset(*place_, t.offset), "another value", "('storage', class, key, location, count)");
   }
   id_tuples_.insert(id.push);
-  key_use_ = KeyUse{.push = id.id_key_push, .key = id.id_key};
+  key_use_ = KeyUse{.push = ids_[id.tuple].key_push, .key = ids_[id.tuple].key};
   replace(t, 1);
 }
 
@@ -83,7 +82,7 @@ void ShadowStack::take_get(const Token& t) {
 void ShadowStack::take_put(const Token& t, bool explicit_slot) {
   need(t, 1);
   const Shadow& top = stack_.back();
-  Value kept{.kind = top.fresh_tuple ? Kind::kTuple : Kind::kOpaque, .payload = top.push};
+  Value kept{.kind = top.tuple != kNoTuple ? Kind::kTuple : Kind::kOpaque, .payload = top.push};
   if (top.text) kept = {.kind = Kind::kText, .tag = top.text.header, .n = top.text.bytes, .payload = top.text.offset};
   slot_ = explicit_slot ? static_cast<uint64_t>(t.integer) : memo_.size();
   if (explicit_slot)

@@ -42,13 +42,15 @@ class ShadowStack {
   std::string_view text(const Literal& l) const { return opcode(l).substr(l.header); }
 
  private:
-  struct Shadow {
+  static constexpr uint32_t kNoTuple = ~uint32_t{0}, kOtherTuple = kNoTuple - 1;
+  struct Shadow {  // small: a byte of pickle may be a value
     uint64_t push = 0;
-    Literal text = {};     // of a text
-    Literal id_kind = {};  // of a tuple: its first and third element, if texts
-    Literal id_key = {};
-    uint64_t id_key_push = 0;
-    bool fresh_tuple = false;  // a tuple, made here, not taken from the memo; `push` is where
+    Literal text = {};          // of a text
+    uint32_t tuple = kNoTuple;  // a tuple, made here, not taken from the memo; `push` is where. An index of ids_ if it may be a persistent id
+  };
+  struct Id {
+    Literal key;
+    uint64_t key_push = 0;
   };
   uint64_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   void need(const Token& t, uint64_t count) const;
@@ -67,6 +69,7 @@ class ShadowStack {
   const Limits* limits_;
   Memo memo_;
   std::vector<Shadow> stack_;
+  std::vector<Id> ids_;
   std::vector<uint64_t> marks_;
   std::unordered_set<uint64_t> id_tuples_;      // by the opcode that made them
   std::unordered_set<uint64_t> shared_tuples_;  // read from the memo

@@ -345,6 +345,12 @@ struct Mode {
 };
 constexpr Mode kModes[] = {{"calls", calls}, {"kills", kills}, {"signals", signals}, {"full", full}, {"short", short_calls}, {"memory", memory}, {"power", power}, {"twins", twins}};
 
+int usage() {
+  std::fprintf(stderr, "fault DATA [--long] [NAME...], where NAME is one of:\n");
+  for (const Mode& mode : kModes) std::fprintf(stderr, "%s\n", mode.name);
+  return 2;
+}
+
 int run_modes(Setup s, const std::vector<std::string>& names) {
   for (const Mode& mode : kModes) {
     if (!names.empty() && std::ranges::find(names, mode.name) == names.end()) continue;
@@ -367,12 +373,12 @@ int run_modes(Setup s, const std::vector<std::string>& names) {
 
 int main(int argc, char** argv) {
   using namespace dcp::fault;
-  if (argc < 2) return 2;
+  if (argc < 2 || !std::filesystem::is_directory(argv[1])) return usage();
   Setup setup{.data = std::filesystem::absolute(argv[1]), .scratch = {}};
   std::vector<std::string> names;
   for (int i = 2; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--long") setup.all = true;
-    else names.push_back(argv[i]);
+    else if (names.push_back(argv[i]); std::ranges::find(kModes, names.back(), &Mode::name) == std::end(kModes)) return usage();
   }
   // In memory where possible: what a sync costs is not asked here.
   std::string scratch = std::filesystem::exists("/dev/shm") && ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/dcpctl-fault-XXXXXX" : "/tmp/dcpctl-fault-XXXXXX";
