@@ -8,6 +8,7 @@ namespace dcp::cmd {
 void add_inspect(CLI::App& app, Context& context);
 void add_verify(CLI::App& app, Context& context);
 void add_consolidate(CLI::App& app, Context& context);
+void add_ranks_command(CLI::App& app, Context& context);
 void add_reshard(CLI::App& app, Context& context);
 void add_convert(CLI::App& app, Context& context);
 void add_cast(CLI::App& app, Context& context);

@@ -44,7 +44,9 @@ using Choices = std::vector<std::pair<std::string, T>>;
 
 }  // namespace
 
-void Context::out(std::string_view text) const { write_fd(STDOUT_FILENO, text); }
+void Context::out(std::string_view text) const {
+  if (speaks) write_fd(STDOUT_FILENO, text);
+}
 
 void Context::note(std::string_view text) const {
   notes.emplace_back(text);
@@ -55,7 +57,9 @@ void Context::tell(std::string_view text) const {
   if (!common.quiet) complain(text);
 }
 
-void Context::complain(std::string_view text) const { write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n"); }
+void Context::complain(std::string_view text) const {
+  if (speaks) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
+}
 
 void Context::detail(std::string_view text) const {
   if (common.verbose > 0) tell(text);
@@ -114,7 +118,7 @@ int report_error(const Context& context, const Problem& p) {
     json.end_object();
     json.finish();
   }
-  write_fd(STDERR_FILENO, text);
+  if (context.speaks) write_fd(STDERR_FILENO, text);
   return static_cast<int>(exit_of(p.id));
 }
 

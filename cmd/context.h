@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ class Option;
 }  // namespace CLI
 
 namespace dcp::cmd {
+
+class Together;
 
 enum class When : uint8_t { kAuto, kAlways, kNever };
 enum class ProgressForm : uint8_t { kAuto, kBar, kPlain, kJson, kNone };
@@ -40,6 +43,9 @@ struct Context {
   std::string command;                     // "consolidate"
   std::function<int()> run;                // set by the command that was given
   mutable std::vector<std::string> notes;  // what note() was given, for the report; from one thread
+  std::shared_ptr<Together> together;      // where a launcher started several ranks (together.h)
+  bool speaks = true;                      // of several ranks only rank 0 does
+  bool joined = false;                     // a module is loaded: the process ends without running its threads' ends
 
   void out(std::string_view text) const;   // stdout, the answer; throws io_write when it cannot be written
   void note(std::string_view text) const;  // stderr, one line, unless --quiet

@@ -77,6 +77,7 @@ int run_commands(Io& io, int argc, char** argv) {
   add_reshard(app, context);
   add_cast(app, context);
   add_convert(app, context);
+  add_ranks_command(app, context);
   add_bench(app, context);
   add_help(app, context);
   add_man(app, context);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "catalog/run.h"
+#include "together.h"
 
 namespace dcp::cmd {
 
@@ -35,18 +36,33 @@ std::string_view kind_name(CheckpointKind kind) {
   return "";
 }
 
-Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
+namespace {
+
+Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
   const OpenOptions options{.limits = flags.limits(memory_bytes), .links = flags.links(), .prefer_rank = flags.prefer_rank};
   std::string path = flags.path;
   if (!flags.step.empty()) {
     std::vector<Step> broken;
-    path = find_step(context.io, flags.path, flags.step, flags.pattern, options, broken);
+    path = find_step(io, flags.path, flags.step, flags.pattern, options, broken);
     for (const Step& s : broken) context.note("passed over: " + to_line(*s.broken));
     context.note("step: " + escaped(path));
   }
-  Catalog catalog = open_checkpoint(context.io, path, options);
-  look_at_files(context.io, catalog, options.links);
+  Catalog catalog = open_checkpoint(io, path, options);
+  look_at_files(io, catalog, options.links);
   return catalog;
+}
+
+}  // namespace
+
+Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) { return open_from(context.io, flags, context, memory_bytes); }
+
+Catalog open_together(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
+  if (!context.together) return open_source(flags, context, memory_bytes);
+  Crew& crew = context.together->crew;
+  const std::unique_ptr<Io> more = flags.step.empty() ? crew.metadata_of_all(context.io, flags.path) : nullptr;
+  Catalog mine;
+  if (crew.leads()) mine = open_from(more ? *more : context.io, flags, context, memory_bytes);
+  return crew.share(std::move(mine), context.io, flags.links());
 }
 
 }  // namespace dcp::cmd

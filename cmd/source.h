@@ -28,5 +28,7 @@ std::string_view kind_name(CheckpointKind kind);
 // The catalog, with the sizes of its data files. Steps that `latest` passed over are named on stderr.
 // `memory_bytes`: that reading the metadata may take.
 Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes = Limits{}.memory_bytes);
+// The same on several ranks: rank 0 opens it, all get it, and all look for its files (Crew::share).
+Catalog open_together(const SourceFlags& flags, const Context& context, uint64_t memory_bytes = Limits{}.memory_bytes);
 
 }  // namespace dcp::cmd

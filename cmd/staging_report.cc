@@ -124,9 +124,9 @@ std::string StagingReport::first_line() const {
 std::vector<std::string> StagingReport::conclusions() const {
   std::vector<std::string> said;
   if (devices.size() > 1) {
-    Together most;
+    Combined most;
     for (const auto& lines_of_case : cases_of(lines, devices.size()))
-      if (const Together t = together(lines_of_case); t.sum > most.sum) most = t;
+      if (const Combined t = combined(lines_of_case); t.sum > most.sum) most = t;
     said.push_back("All " + std::to_string(devices.size()) + " devices at once: " + gigabytes(most.sum) + " GB/s together; the slowest, device " + std::to_string(most.slowest_device) + ", " +
                    gigabytes(most.slowest) + " GB/s.");
   }
@@ -186,7 +186,7 @@ void StagingReport::json(JsonWriter& out) const {
   if (devices.size() > 1) {
     out.key("together").begin_array();
     for (const auto& lines_of_case : cases_of(lines, devices.size())) {
-      const Together t = together(lines_of_case);
+      const Combined t = combined(lines_of_case);
       out.begin_object().member("workload", uint64_t{lines_of_case.front().workload}).member("method", name_of(lines_of_case.front().how.method));
       out.member("streams", lines_of_case.front().how.streams).member("chunk_bytes", lines_of_case.front().how.chunk_bytes);
       out.member("rate", t.sum).member("slowest_rate", t.slowest).member("slowest_device", t.slowest_device).end_object();

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "catalog/oddities.h"
-#include "catalog/rank_local.h"
+#include "catalog/duplicates.h"
 #include "commands.h"
 #include "exec/digest.h"
 #include "exec/file_set.h"
@@ -17,8 +17,10 @@
 #include "memory.h"
 #include "open_files.h"
 #include "plan/verify_plan.h"
+#include "ranks/exchange.h"
 #include "progress.h"
 #include "source.h"
+#include "together.h"
 #include "verify_report.h"
 
 namespace dcp::cmd {
@@ -47,6 +49,7 @@ struct Options {
   bool quick = false, strict = false, subset = false, no_files = false, force = false;
   std::string sample, manifest, against, max_memory = "1GiB";
   unsigned threads = 0;
+  RanksFlags ranks;
 
   bool digests() const { return !manifest.empty() || !against.empty(); }
 };
@@ -89,12 +92,13 @@ uint64_t file_bytes(const Catalog& catalog) {
   return bytes;
 }
 
-Resolved resolve_all(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, const StopFlag& stop) {
+Resolved resolve_all(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, Context& context) {
   std::vector<TensorId> tensors(catalog.tensors.size());
   std::vector<BlobId> blobs(catalog.blobs.size());
   std::iota(tensors.begin(), tensors.end(), 0u);
   std::iota(blobs.begin(), blobs.end(), 0u);
-  return resolve(files, catalog, tensors, blobs, options, stop);
+  if (context.together) return context.together->crew.resolve(files, catalog, tensors, blobs, options, context.stop);
+  return resolve(files, catalog, tensors, blobs, options, context.stop);
 }
 
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
@@ -148,19 +152,50 @@ void save_manifest(const Options& o, const Manifest& manifest, Context& context)
   file.commit();
 }
 
+// With several ranks each does the units whose bytes it sees; digests and findings come together at rank 0.
+ExecuteReport run_units(const VerifyPlan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink, unsigned workers, Progress& progress, Context& context) {
+  ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
+  Together* const ranks = context.together.get();
+  if (!ranks) return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
+  Session& session = ranks->session;
+  ranks->crew.agree(plan.plan);
+  Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files, deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll);
+  options.supply = &exchange;
+  ExecuteReport executed;
+  parallel_for(2, 2, context.stop, [&](unsigned, uint64_t part) {
+    try {
+      if (part == 0) executed = execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
+      else exchange.serve(workers, progress, context.stop);
+    } catch (const std::exception& error) {  // told at once: the other part waits for ranks that wait for this one
+      settle(context, error);
+      throw;
+    }
+  });
+  ranks->crew.gather_digests(sink);
+  executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
+  ranks->work = ranks->crew.gather_work({.bytes_read = progress.bytes_read, .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
+  executed.bytes_read = 0;
+  for (const RankWork& w : ranks->work) executed.bytes_read += w.bytes_read - w.bytes_sent;
+  return executed;
+}
+
 int run(const Options& o, Context& context, VerifyReport& report) {
   const uint64_t begin = context.io.now_ns();
+  join_ranks(o.ranks, context);
+  Together* const ranks = context.together.get();
+  const bool leads = !ranks || ranks->crew.leads();
   report.source = o.source.path;
   report.strict = o.strict;
   report.against = o.against;
   VerifyOptions what{.data = !o.quick};
   if (!o.sample.empty()) what.sample_percent = percent_of(o.sample);
-  const uint64_t cap = parse_size(o.max_memory);
+  const uint64_t cap = parse_size(o.max_memory) + (ranks ? ranks->module_bytes : 0);  // a module's own memory comes on top
   std::optional<Manifest> expected;
-  if (!o.against.empty()) expected = read_expected(o.against, context.io);
-  if (!o.manifest.empty()) check_output_free(context.io, o.manifest, false, o.force ? Replace::kYes : Replace::kNo);
+  if (leads && !o.against.empty()) expected = read_expected(o.against, context.io);
+  if (leads && !o.manifest.empty()) check_output_free(context.io, o.manifest, false, o.force ? Replace::kYes : Replace::kNo);
 
-  Catalog catalog = open_source(o.source, context, memory_left(cap));
+  Catalog catalog = open_together(o.source, context, memory_left(cap));
+  check_transport(o.ranks, context, catalog);
   report.describe(catalog);
   report.findings = look_around(catalog, context);
   Selection selection;
@@ -168,24 +203,28 @@ int run(const Options& o, Context& context, VerifyReport& report) {
 
   DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
   const ResolveOptions reading{.workers = wanted_workers(o.threads), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
-  Resolved resolved = resolve_all(files, catalog, reading, context.stop);
+  Resolved resolved = resolve_all(files, catalog, reading, context);
   add(report.findings, std::move(resolved.findings));
-  if (!o.source.prefer_rank) add(report.findings, find_differing_duplicates(files, catalog, resolved, reading));
+  if (!o.source.prefer_rank) {
+    const ContentOf contents = ranks ? ranks->crew.gather_contents(files, catalog, resolved, reading.limits) : contents_of(files, catalog, reading.limits);
+    if (leads) add(report.findings, find_differing_duplicates(catalog, resolved, contents));
+  }
 
   VerifyPlan plan = plan_verify(catalog, resolved, what);
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
   add(report.findings, std::move(plan.findings));
-  const unsigned workers = fit_workers(plan.plan, o.source.path, cap, {.wanted = reading.workers}, report.planned_memory);
-  const bool sum = o.digests() && !o.no_files;
+  const unsigned workers = fit_workers(plan.plan, o.source.path, cap, {.wanted = reading.workers, .least_bytes = ranks ? plan.plan.worker_bytes + Exchange::batch_bytes(plan.plan) : kMiB}, report.planned_memory);
+  const bool sum = o.digests() && !o.no_files && !ranks;  // the sum of a whole file cannot be joined, and files are dealt by units
   DigestSink sink(plan.plan);
   Progress progress;
   ExecuteReport executed;
   std::vector<FileSum> sums;
   {
     const ProgressDisplay display(context, progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
-    executed = execute(plan.plan, catalog, resolved, files, sink, {.workers = workers, .faults = Faults::kCollect}, progress, context.stop);
+    executed = run_units(plan, catalog, resolved, files, sink, workers, progress, context);
     if (sum) collect(report.findings, [&] { sums = sum_files(files, catalog, o.source.links(), workers, progress, context.stop); });
   }
+  if (!leads) return report.follow(end_ranks(context, 0));
   report.add(catalog, resolved, plan, std::move(executed));
   if (o.digests()) {
     const Manifest found = manifest_of(catalog, plan, sink, sums);
@@ -198,7 +237,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
     }
   }
   report.seconds_ns = context.io.now_ns() - begin;
-  return report.done(context);
+  return end_ranks(context, report.done(context));
 }
 
 // Options that say which keys a manifest holds mean nothing without one.
@@ -232,6 +271,7 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_flag("--no-files", o.no_files, "Leave whole files out, which take a second reading")->group(manifest);
   command->add_flag("--force", o.force, "Replace the file of --manifest")->group(manifest)->needs(write);
   add_key_flags(*command, o.keys);
+  add_ranks(*command, o.ranks, Gathers::kNo);
   add_common(*command, context, true);
   command->callback([options, command, &context] {
     context.command = "verify";

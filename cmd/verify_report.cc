@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "source.h"
+#include "together.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
@@ -145,15 +146,15 @@ int VerifyReport::done(const Context& context) {
   return exit_;
 }
 
-int VerifyReport::around(const Context& context, const std::function<int()>& body) {
+int VerifyReport::around(Context& context, const std::function<int()>& body) {
   if (const auto fault = report_fault(context, source, manifest)) return report_error(context, *fault);
   try {
     body();
   } catch (const std::exception& error) {
-    exit_ = report_error(context, error);
-    error_ = problem_of(error);
+    error_ = settle(context, error);
+    exit_ = report_error(context, *error_);
   }
-  save_report(context, document());
+  if (context.speaks) save_report(context, document());
   return exit_;
 }
 

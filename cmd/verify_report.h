@@ -36,8 +36,10 @@ class VerifyReport {
   bool is_damaged() const;
   // Sorts the findings, prints the answer, returns the exit code.
   int done(const Context& context);
+  // Another rank than 0, which prints nothing: exits with what rank 0 has found.
+  int follow(int exit) { return exit_ = exit; }
   // Runs `body`; renders its failure; writes --report whatever happened. Returns the exit code.
-  int around(const Context& context, const std::function<int()>& body);
+  int around(Context& context, const std::function<int()>& body);
 
  private:
   void json(JsonWriter& out) const;

@@ -8,6 +8,7 @@
 #include "dtype_flags.h"
 #include "exec/file_set.h"
 #include "selection_report.h"
+#include "together.h"
 
 namespace dcp::cmd {
 namespace {
@@ -168,8 +169,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   }
   if (selection.casts.asked) cast_json(out);
   out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
-  out.key("ranks").begin_array().begin_object().member("rank", 0).member("bytes_read", executed.bytes_read);
-  out.member("bytes_written", executed.bytes_written).member("seconds", static_cast<double>(seconds_ns) / 1e9).end_object().end_array();
+  ranks_json(out, context, {.bytes_read = executed.bytes_read, .bytes_written = executed.bytes_written, .nanoseconds = seconds_ns, .peak_bytes = peak_rss_bytes()});
   out.member("peak_memory_bytes", peak_rss_bytes());
   out.end_object();
 }
@@ -271,15 +271,15 @@ int WriteReport::overflowed(const Context& context) {
   throw Error(std::move(*first));
 }
 
-int WriteReport::around(const Context& context, const std::function<int()>& body) {
+int WriteReport::around(Context& context, const std::function<int()>& body) {
   if (const auto fault = report_fault(context, source, output)) return report_error(context, *fault);
   const uint64_t begin = context.io.now_ns();
   int exit = 0;
   try {
     exit = body();
   } catch (const std::exception& error) {
-    exit_ = exit = report_error(context, error);
-    error_ = problem_of(error);
+    error_ = settle(context, error);
+    exit_ = exit = report_error(context, *error_);
     seconds_ns = context.io.now_ns() - begin;
     plan = nullptr;  // they went with the body
     catalog = nullptr;
@@ -288,7 +288,7 @@ int WriteReport::around(const Context& context, const std::function<int()>& body
     json(out, context);
     out.finish();
   }
-  save_report(context, document_);
+  if (context.speaks) save_report(context, document_);
   return exit;
 }
 

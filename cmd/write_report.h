@@ -59,7 +59,7 @@ class WriteReport {
   bool overflows() const;
   int overflowed(const Context& context);
   // Runs `body`; renders its failure; writes --report whatever happened. Returns the exit code.
-  int around(const Context& context, const std::function<int()>& body);
+  int around(Context& context, const std::function<int()>& body);
 
  private:
   void json(JsonWriter& out, const Context& context) const;

@@ -7,11 +7,12 @@
 
 #include "catalog/data_files.h"
 #include "catalog/open.h"
-#include "catalog/rank_local.h"
+#include "catalog/duplicates.h"
 #include "catalog/resolve.h"
+#include "carry_out.h"
 #include "exec/execute.h"
 #include "exec/file_set.h"
-#include "exec/read_back.h"
+#include "ranks/exchange.h"
 #include "memory.h"
 #include "open_files.h"
 #include "progress.h"
@@ -62,14 +63,18 @@ Parts check_selected(const Catalog& catalog, const Selection& selection, const O
 
 int write_output(const WriterFlags& flags, Context& context, WriteReport& report, const OutputForm& form, const MakePlan& make_plan) {
   const uint64_t begin = context.io.now_ns();
-  const uint64_t cap = parse_size(flags.max_memory);
+  join_ranks(flags.ranks, context);
+  Together* const ranks = context.together.get();
+  const bool leads = !ranks || ranks->crew.leads();
+  const uint64_t cap = parse_size(flags.max_memory) + (ranks ? ranks->module_bytes : 0);  // a module's own memory comes on top
   SelectOptions select = flags.select_options(context);
   select.dtypes = flags.dtypes.options();
   report.dry_run = flags.dry_run;
   report.fp8_overflow = flags.dtypes.overflow();
-  check_output_free(context.io, flags.out, form.folder, flags.replace());
+  if (leads) check_output_free(context.io, flags.out, form.folder, flags.replace());
 
-  const Catalog catalog = open_source(flags.source, context, memory_left(cap));
+  const Catalog catalog = open_together(flags.source, context, memory_left(cap));
+  check_transport(flags.ranks, context, catalog);
   refuse_source(flags.out, catalog);
   report.note_source(catalog);
   report.selection = select_keys(catalog, select);
@@ -78,43 +83,20 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
   const ResolveOptions reading{.workers = wanted_workers(flags.threads), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap)};
-  const Resolved resolved = resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
-  if (!flags.source.prefer_rank) prove_duplicates(files, catalog, resolved, reading);
+  const Resolved resolved = ranks ? ranks->crew.resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop)
+                                  : resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
+  if (!flags.source.prefer_rank) {
+    const ContentOf contents = ranks ? ranks->crew.gather_contents(files, catalog, resolved, reading.limits) : contents_of(files, catalog, reading.limits);
+    if (leads) prove_duplicates(catalog, resolved, contents);
+  }
   const Plan plan = make_plan(catalog, resolved, report.selection);
+  if (ranks) ranks->crew.agree(plan);
   check_expected(flags.expect, signatures_of(catalog, report.selection, plan), context, report.expectation);
   report.plan = &plan;
-  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = wanted_workers(flags.threads), .least_bytes = flags.verify_after ? kPassBytes : kMiB}, report.planned_memory);
+  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = wanted_workers(flags.threads), .least_bytes = flags.verify_after ? kPassBytes : ranks ? plan.worker_bytes + Exchange::batch_bytes(plan) : kMiB}, report.planned_memory);
   report.describe(context, select);
-  if (flags.dry_run) return report.done(context, 0);
-
-  std::vector<FileSpec> specs;
-  for (const OutputFile& f : plan.files) specs.push_back({f.name, f.bytes});
-  FileSet output(context.io, flags.out, specs, {.folder = plan.folder, .replace = flags.replace(), .sync = !flags.no_sync, .open_files = open_files.outputs});
-  for (const std::string& n : output.found()) context.note(n);
-  for (const std::string& n : output.notes()) context.detail(n);
-  SummedFiles summed(output, specs);
-  Sink& sink = flags.verify_after ? static_cast<Sink&>(summed) : output;
-  Progress progress;
-  {
-    const ProgressDisplay display(context, progress, progress.bytes_written, plan.bytes_to_write);
-    report.executed = execute(plan, catalog, resolved, files, sink, {.workers = workers, .fp8_overflow = flags.dtypes.overflow()}, progress, context.stop);
-  }
-  report.executed.bytes_read += resolved.bytes_read;
-  if (!report.executed.damage.empty()) {
-    sink.abort();
-    return report.damaged(context);
-  }
-  if (flags.dtypes.strict && report.overflows()) {
-    sink.abort();
-    return report.overflowed(context);
-  }
-  sink.finish();
-  if (flags.verify_after) summed.read_back(workers, context.stop);
-  report.verified_after = flags.verify_after;
-  context.check_stop();  // the last moment at which nothing has appeared
-  sink.commit();
-  report.seconds_ns = context.io.now_ns() - begin;
-  return report.done(context, 0);
+  if (flags.dry_run) return end_ranks(context, report.done(context, 0));
+  return carry_out({.flags = flags, .context = context, .report = report, .catalog = catalog, .resolved = resolved, .plan = plan, .files = files, .open_outputs = open_files.outputs, .workers = workers, .begin_ns = begin});
 }
 
 void add_writer_keys(CLI::App& c, WriterFlags& f, const std::string& out_help) {
@@ -134,6 +116,7 @@ void add_writer_writing(CLI::App& c, WriterFlags& f) {
   c.add_flag("--no-verify", f.no_verify, "Do not check the CRC of what is read")->group(writing);
   c.add_flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written")->group(writing);
   c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears")->group(writing);
+  add_ranks(c, f.ranks, Gathers::kYes);
 }
 
 }  // namespace dcp::cmd

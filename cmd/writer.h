@@ -12,6 +12,7 @@
 #include "expect.h"
 #include "key_flags.h"
 #include "source.h"
+#include "together.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
@@ -21,6 +22,7 @@ struct WriterFlags : KeyFlags {
   std::string out, max_memory = "1GiB";
   DtypeFlags dtypes;
   ExpectFlags expect;
+  RanksFlags ranks;
   bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;
 

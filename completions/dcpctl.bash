@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert bench help man completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert ranks bench help man completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -18,20 +18,23 @@ _dcpctl_options() {
       options='--step --pattern --prefer-rank --max-pickle --follow-links --keys --chunks --files --html --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --html --include --exclude --key --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --sandbox --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
     'reshard')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
     'cast')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
     'convert')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
+    'ranks')
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --transport --timeout --alone --json -q --quiet -v --color --sandbox -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --transport --timeout --color --sandbox' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -66,6 +69,7 @@ _dcpctl_value() {
     'verify --manifest') kind=file ;;
     'verify --against') kind=file ;;
     'verify --rename-map') kind=file ;;
+    'verify --transport') list='auto file gloo nccl' ;;
     'verify --color') list='auto always never' ;;
     'verify --sandbox') list='auto on off' ;;
     'verify --report') kind=file ;;
@@ -76,6 +80,8 @@ _dcpctl_value() {
     'consolidate --dtype-scope') list='model all' ;;
     'consolidate --fp8-overflow') list='saturate nan' ;;
     'consolidate --assets') kind=folder ;;
+    'consolidate --gather') list='rank0 none' ;;
+    'consolidate --transport') list='auto file gloo nccl' ;;
     'consolidate --color') list='auto always never' ;;
     'consolidate --sandbox') list='auto on off' ;;
     'consolidate --report') kind=file ;;
@@ -88,6 +94,8 @@ _dcpctl_value() {
     'reshard --fp8-overflow') list='saturate nan' ;;
     'reshard --like') kind=file ;;
     'reshard --layout') kind=file ;;
+    'reshard --gather') list='rank0 none' ;;
+    'reshard --transport') list='auto file gloo nccl' ;;
     'reshard --color') list='auto always never' ;;
     'reshard --sandbox') list='auto on off' ;;
     'reshard --report') kind=file ;;
@@ -98,6 +106,8 @@ _dcpctl_value() {
     'cast --expect') kind=file ;;
     'cast --dtype-scope') list='model all' ;;
     'cast --fp8-overflow') list='saturate nan' ;;
+    'cast --gather') list='rank0 none' ;;
+    'cast --transport') list='auto file gloo nccl' ;;
     'cast --color') list='auto always never' ;;
     'cast --sandbox') list='auto on off' ;;
     'cast --report') kind=file ;;
@@ -109,12 +119,18 @@ _dcpctl_value() {
     'convert --dtype-scope') list='model all' ;;
     'convert --fp8-overflow') list='saturate nan' ;;
     'convert --assets') kind=folder ;;
+    'convert --gather') list='rank0 none' ;;
+    'convert --transport') list='auto file gloo nccl' ;;
     'convert --color') list='auto always never' ;;
     'convert --sandbox') list='auto on off' ;;
     'convert --report') kind=file ;;
     'convert --progress') list='auto bar plain json none' ;;
     'convert 0') kind=file ;;
     'convert 1') kind=file ;;
+    'ranks --transport') list='auto file gloo nccl' ;;
+    'ranks --color') list='auto always never' ;;
+    'ranks --sandbox') list='auto on off' ;;
+    'ranks 0') kind=file ;;
     'bench io --in') kind=folder ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
     'bench io --color') list='auto always never' ;;

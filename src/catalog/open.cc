@@ -273,7 +273,11 @@ Problem hole_or_overlap(const Catalog& catalog, const Tensor& t, const CoverProb
 // nullopt: the slice lies inside its file.
 std::optional<Problem> slice_fault(const Catalog& catalog, const Item& i, const Place& place, const std::string& what) {
   const std::optional<uint64_t> bytes = catalog.files[i.file].bytes;
-  if (catalog.files[i.file].fault) return *catalog.files[i.file].fault;
+  if (const auto& fault = catalog.files[i.file].fault) {
+    Problem p = *fault;
+    if (p.id == ProblemId::file_unseen) p.place.tensor = place.tensor, p.place.object = place.object;
+    return p;
+  }
   if (!bytes) return make_problem(ProblemId::file_missing, place, what);
   if (i.offset > *bytes || i.length > *bytes - i.offset)
     return make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(i.offset + i.length));

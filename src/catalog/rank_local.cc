@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "catalog/item_source.h"
-#include "catalog/open.h"
+#include "catalog/catalog.h"
 
 namespace dcp {
 namespace {
@@ -145,70 +144,6 @@ class Merger {
 };
 
 // Compares two items of one key. A record is its CRC where both have one, else its bytes.
-class Comparison {
- public:
-  Comparison(DataFiles& files, const Catalog& catalog, const ResolveOptions& options) : files_(files), catalog_(catalog), options_(options) {}
-
-  // Throws duplicates_differ.
-  void prove(const Duplicate& d) {
-    const std::string_view key = catalog_.strings[d.key];
-    const Place place{.path = catalog_.file_path(d.other.file), .tensor = std::string(key), .object = d.item >= catalog_.chunk_total, .offset = d.other.offset, .length = d.other.length};
-    check_slice(catalog_, d.other, place, "another rank's copy");
-    if (!equal(catalog_.items[d.item], d.other, d.item < catalog_.chunk_total, place))
-      fail(ProblemId::duplicates_differ, place, "another value than in " + catalog_.file_path(catalog_.items[d.item].file));
-  }
-
- private:
-  bool equal(const Item& a, const Item& b, bool tensor, const Place& place) {
-    if (catalog_.transforms[a.transforms] != catalog_.transforms[b.transforms]) return false;
-    if (a.transforms != 0) return same_bytes(a, a.offset, b, b.offset, a.length, b.length);
-    SliceSource left = source(a), right = source(b);
-    if (!tensor) return same_blob(left, a, right, b, place);
-    const TensorItem x = read_tensor_item(left, place, options_.limits), y = read_tensor_item(right, place, options_.limits);
-    if (x.form != y.form) return false;
-    if (x.form == ItemForm::kOpaque) return same_blob(left, a, right, b, place);
-    if (x.dtype != y.dtype || x.sizes != y.sizes || x.strides != y.strides || x.storage_offset != y.storage_offset || x.conj != y.conj ||
-        x.neg != y.neg || x.big_endian != y.big_endian)
-      return false;
-    return same_record(a, {.key = {}, .payload = x.payload, .bytes = x.record_bytes, .crc = x.crc, .has_crc = x.has_crc}, b,
-                       {.key = {}, .payload = y.payload, .bytes = y.record_bytes, .crc = y.crc, .has_crc = y.has_crc});
-  }
-
-  SliceSource source(const Item& item) {
-    SliceSource s(files_.io(), files_.open(item.file), *catalog_.files[item.file].bytes);
-    s.go_to(item.offset, item.length, item.offset + item.length);
-    return s;
-  }
-
-  bool same_blob(ItemSource& left, const Item& a, ItemSource& right, const Item& b, const Place& place) {
-    const BlobItem x = read_blob_item(left, place, options_.limits), y = read_blob_item(right, place, options_.limits);
-    if (x.pickle != y.pickle || x.big_endian != y.big_endian || x.storages.size() != y.storages.size()) return false;
-    for (size_t i = 0; i < x.storages.size(); ++i)
-      if (x.storages[i].key != y.storages[i].key || !same_record(a, x.storages[i], b, y.storages[i])) return false;
-    return true;
-  }
-
-  bool same_record(const Item& a, const BlobItem::Storage& x, const Item& b, const BlobItem::Storage& y) {
-    if (x.bytes == y.bytes && x.has_crc && y.has_crc) return x.crc == y.crc;
-    return same_bytes(a, a.offset + x.payload, b, b.offset + y.payload, x.bytes, y.bytes);
-  }
-
-  bool same_bytes(const Item& a, uint64_t at_a, const Item& b, uint64_t at_b, uint64_t bytes_a, uint64_t bytes_b) {
-    if (bytes_a != bytes_b) return false;
-    std::vector<std::byte> x(std::min<uint64_t>(bytes_a, kMiB)), y(x.size());
-    for (uint64_t done = 0; done < bytes_a; done += x.size()) {
-      const uint64_t n = std::min<uint64_t>(x.size(), bytes_a - done);
-      read_exact(files_.io(), files_.open(a.file)->get(), at_a + done, MutableBytes(x).first(n));
-      read_exact(files_.io(), files_.open(b.file)->get(), at_b + done, MutableBytes(y).first(n));
-      if (!std::equal(x.begin(), x.begin() + static_cast<int64_t>(n), y.begin())) return false;
-    }
-    return true;
-  }
-
-  DataFiles& files_;
-  const Catalog& catalog_;
-  const ResolveOptions& options_;
-};
 
 }  // namespace
 
@@ -216,28 +151,6 @@ MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const s
   Merger merger(path);
   for (const MetadataContent& rank : ranks) merger.add(rank);
   return merger.take();
-}
-
-void prove_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options) {
-  Comparison comparison(files, catalog, options);
-  for (const Duplicate& d : catalog.duplicates)
-    if (resolved.items[d.item].resolved) comparison.prove(d);
-}
-
-std::vector<Problem> find_differing_duplicates(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const ResolveOptions& options) {
-  Comparison comparison(files, catalog, options);
-  std::vector<Problem> found;
-  for (const Duplicate& d : catalog.duplicates) {
-    if (!resolved.items[d.item].resolved) continue;
-    try {
-      comparison.prove(d);
-    } catch (const Error& e) {
-      if (!can_be_collected(e.problem().id)) throw;
-      found.push_back(e.problem());
-      found.back().severity = e.problem().id == ProblemId::duplicates_differ ? Severity::kWarning : Severity::kDamage;
-    }
-  }
-  return found;
 }
 
 }  // namespace dcp

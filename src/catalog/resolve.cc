@@ -323,6 +323,7 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
   std::vector<Wanted> wanted;
   const bool all = options.faults == Faults::kCollect;
   const auto want = [&](const Wanted& w, const Item& i) {
+    if (options.only_files && i.file != kNone && !(*options.only_files)[i.file]) return;
     if (!all || is_inside(catalog, i)) wanted.push_back(w);
   };
   for (TensorId t : tensors) {

@@ -48,6 +48,7 @@ struct ResolveOptions {
   BlobUse blobs = BlobUse::kPickles;
   Limits limits;
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap
+  const std::vector<bool>* only_files = nullptr;  // items of other files stay unresolved: other ranks look into those
 };
 
 // The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,

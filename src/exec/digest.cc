@@ -16,4 +16,15 @@ std::optional<uint64_t> DigestSink::digest(uint32_t file) const {
   return sums_[file].value(bytes_[file]);
 }
 
+std::vector<DigestSink::Part> DigestSink::parts() const {
+  std::vector<Part> all;
+  // The value of no bytes is the register itself.
+  for (const Crc64Sum& s : sums_) all.push_back({.bytes = s.added(), .raw = s.value(0)});
+  return all;
+}
+
+void DigestSink::set(const std::vector<Part>& parts) {
+  for (size_t f = 0; f < sums_.size(); ++f) sums_[f].add(parts.at(f).raw ^ sums_[f].value(0), parts[f].bytes - sums_[f].added(), 0);
+}
+
 }  // namespace dcp

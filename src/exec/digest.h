@@ -19,6 +19,14 @@ class DigestSink : public Sink {
   void commit() override {}
   void abort() noexcept override {}
 
+  // For joining what several processes summed: registers are XORed, bytes added.
+  struct Part {
+    uint64_t bytes = 0;
+    uint64_t raw = 0;
+  };
+  std::vector<Part> parts() const;
+  void set(const std::vector<Part>& parts);
+
   // nullopt: not all bytes came.
   std::optional<uint64_t> digest(uint32_t file) const;
 

@@ -28,6 +28,36 @@ void write_generated(const Plan& plan, uint32_t index, Sink& sink, Progress& pro
     fail(ProblemId::internal, {.path = plan.files[index].name}, std::to_string(at) + " bytes generated", std::to_string(plan.files[index].bytes));
 }
 
+// All units, one at a time, from the files.
+class AllUnits : public UnitSupply {
+ public:
+  AllUnits(const Plan& plan, DataFiles& files, const Catalog& catalog) : plan_(plan), files_(files), catalog_(catalog) {}
+  uint64_t batches() const override { return plan_.units; }
+  UnitBatch take(uint64_t batch) override { return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(files_, catalog_)}; }
+
+ private:
+  const Plan& plan_;
+  DataFiles& files_;
+  const Catalog& catalog_;
+};
+
+void write_item_frames(const Plan& plan, const Catalog& catalog, const RunSums& sums, Sink& sink) {
+  TensorItemFrames frames;
+  std::vector<std::byte> tail;
+  for (uint32_t r = 0; r < plan.regions.size(); ++r) {
+    const Region& region = plan.regions[r];
+    if (!region.is_item()) continue;
+    const size_t rank = catalog.tensors[plan.tensors[region.tensor].id].rank;
+    const Dims sizes(plan.numbers.data() + region.box_at + rank, rank);
+    const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
+    const TensorItemFrame& frame = frames.of(region.dtype, sizes);
+    tail.resize(region.tail);
+    frame.write_tail(sums.region_crc(r, bytes), tail.data());
+    sink.write(region.file, region.file_offset - region.head, frame.head());
+    sink.write(region.file, region.file_offset + bytes, tail);
+  }
+}
+
 }  // namespace
 
 uint64_t execute_bytes(const Plan& plan) {
@@ -40,7 +70,15 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   RunSums sums(plan, catalog);
   RunLosses losses(plan);
   const Reach reach(plan, catalog);
-  RunContext run{plan, catalog, resolved, files, sink, sums, losses, progress, {.fp8_overflow = options.fp8_overflow}, reach};
+  AllUnits all(plan, files, catalog);
+  UnitSupply& supply = options.supply ? *options.supply : all;
+  std::optional<RunSums> guest_sums;
+  std::optional<RunLosses> guest_losses;
+  if (supply.is_shared()) {
+    guest_sums.emplace(plan, catalog);
+    guest_losses.emplace(plan);
+  }
+  RunContext run{plan, catalog, resolved, sink, sums, losses, guest_sums ? &*guest_sums : nullptr, guest_losses ? &*guest_losses : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, reach};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -49,9 +87,9 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   for (unsigned w = 0; w < options.workers; ++w) workers.emplace_back(run);
   ExecuteReport report;
   std::mutex mutex;  // report.damage
-  parallel_for(options.workers, plan.units, stop, [&](unsigned worker, uint64_t ordinal) {
+  parallel_for(options.workers, supply.batches(), stop, [&](unsigned worker, uint64_t ordinal) {
     try {
-      workers[worker].unit(ordinal);
+      workers[worker].batch(supply.take(ordinal));
     } catch (const Error& e) {
       if (options.faults == Faults::kThrow || !can_be_collected(e.problem().id)) throw;
       const std::lock_guard lock(mutex);
@@ -59,6 +97,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
     }
   });
 
+  supply.join(sums, losses);
   Compared compared = sums.compare(catalog, resolved, report.damage.empty() ? Faults::kThrow : Faults::kCollect);
   report.records_checked = compared.checked;
   report.bytes_checked = compared.bytes;
@@ -66,6 +105,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   report.damage.insert(report.damage.end(), std::make_move_iterator(compared.damage.begin()), std::make_move_iterator(compared.damage.end()));
   for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
   if (report.damage.empty()) {
+    if (supply.is_shared()) write_item_frames(plan, catalog, sums, sink);
     for (uint32_t f = 0; f < plan.files.size(); ++f) {
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
       if (plan.files[f].generator) write_generated(plan, f, sink, progress);

@@ -337,6 +337,12 @@ void FileSet::commit() {
 
 void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const { read_exact(state_->io, state_->handle(file)->get(), offset, into); }
 
+std::vector<std::string> FileSet::paths() const {
+  std::vector<std::string> paths;
+  for (const State::File& file : state_->files) paths.push_back(file.path);
+  return paths;
+}
+
 void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }
 
 std::string FileSet::name_of(uint32_t file) const {

@@ -45,6 +45,7 @@ class FileSet : public Sink {
   void abort() noexcept override;
   // What was written, before commit. Throws like read_exact.
   void read(uint32_t file, uint64_t offset, MutableBytes into) const;
+  std::vector<std::string> paths() const;             // where the files lie until commit
   void drop_cache(uint32_t file) const;               // so that read() asks the medium; after finish()
   std::string name_of(uint32_t file) const;           // where it will be, for messages
   const std::vector<std::string>& found() const { return found_; }  // what an interrupted run left, and what became of it

@@ -26,6 +26,15 @@ class RunLosses {
     if (losses.overflowed > 0) by_tensor_[tensor].overflowed.fetch_add(losses.overflowed, std::memory_order_relaxed);
     if (losses.zeroed > 0) by_tensor_[tensor].zeroed.fetch_add(losses.zeroed, std::memory_order_relaxed);
   }
+  // By Plan::tensors, for joining those of several processes.
+  std::vector<CastLosses> counts() const {
+    std::vector<CastLosses> all(by_tensor_.size());
+    for (size_t t = 0; t < all.size(); ++t) all[t] = {.overflowed = by_tensor_[t].overflowed, .zeroed = by_tensor_[t].zeroed};
+    return all;
+  }
+  void set(const std::vector<CastLosses>& counts) {
+    for (size_t t = 0; t < by_tensor_.size(); ++t) by_tensor_[t].overflowed = counts.at(t).overflowed, by_tensor_[t].zeroed = counts[t].zeroed;
+  }
   // In the plan's order.
   std::vector<TensorLosses> list(const Catalog& catalog, Fp8Overflow fp8_overflow) const;
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "catalog/item_source.h"
 #include "exec/worker.h"
 #include "kernels/kernels.h"
 
@@ -88,12 +87,12 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   };
   const uint64_t cap = add_or_fail(last, 16 * kMiB, {});
   const Place place = run_.catalog.place_of(item, run_.catalog.key(t));
-  decode_item(run_.files, run_.catalog, run_.catalog.items[item], place, cap, [&](Bytes block) {
+  pieces_->decode(run_.catalog.items[item], place, cap, [&](Bytes block) {
     const uint64_t begin = std::max(position, first), end = std::min(position + block.size(), last);
     Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
     position += block.size();
     seen += part.size();
-    if (run_.sums.wants_item(item)) run_.sums.add_item(item, crc32_raw(part), part.size(), info.record_bytes - seen);
+    if (sums_->wants_item(item)) sums_->add_item(item, crc32_raw(part), part.size(), info.record_bytes - seen);
     while (!part.empty()) {
       const uint64_t n = std::min<uint64_t>(part.size(), record.size() - held);
       std::copy_n(part.begin(), n, record.begin() + static_cast<int64_t>(held));
@@ -121,7 +120,7 @@ void Worker::check_stream(const Group& g) {
   const Place place = place_of(run_.catalog, records[0]);
   const uint64_t end = records.back().offset + records.back().bytes;
   uint64_t at = 0;
-  decode_item(run_.files, run_.catalog, item, place, add_or_fail(end, 16 * kMiB, place), [&](Bytes block) {
+  pieces_->decode(item, place, add_or_fail(end, 16 * kMiB, place), [&](Bytes block) {
     add_parts(records, at, block);
     at += block.size();
   });

@@ -32,6 +32,23 @@ Place place_of(const Catalog& catalog, const ItemRecord& r) {
           .length = in_file ? r.bytes : item.length};
 }
 
+std::vector<RunSums::Part> RunSums::parts() const {
+  std::vector<Part> all;
+  // The value of no bytes is the register itself.
+  for (const auto* list : {&items_, &regions_, &copies_, &copy_checks_, &records_})
+    for (const Crc32Sum& s : *list) all.push_back({.bytes = s.added(), .raw = s.value(0)});
+  return all;
+}
+
+void RunSums::set(const std::vector<Part>& parts) {
+  size_t at = 0;
+  for (auto* list : {&items_, &regions_, &copies_, &copy_checks_, &records_})
+    for (Crc32Sum& s : *list) {
+      s.add(parts.at(at).raw ^ s.value(0), parts.at(at).bytes - s.added(), 0);
+      ++at;
+    }
+}
+
 Compared RunSums::compare(const Catalog& catalog, const Resolved& resolved, Faults faults) const {
   Compared out;
   for (const PlanTensor& p : plan_.tensors) {

@@ -45,6 +45,14 @@ class RunSums {
   void add_copy_check(uint32_t check, uint32_t raw, uint64_t bytes, uint64_t after) { copy_checks_[check].add(raw, bytes, after); }
   void add_record(uint32_t record, uint32_t raw, uint64_t bytes, uint64_t after) { records_[record].add(raw, bytes, after); }
 
+  // All sums in a fixed order, for joining those of several processes: registers are XORed, bytes added.
+  struct Part {
+    uint64_t bytes = 0;
+    uint32_t raw = 0;
+  };
+  std::vector<Part> parts() const;
+  void set(const std::vector<Part>& parts);
+
   // kThrow: fails with `internal` if a sum is not complete: a planner that loses a byte must not pass for a good checkpoint. kCollect:
   // units have failed, so such a record is passed over.
   Compared compare(const Catalog& catalog, const Resolved& resolved, Faults faults) const;

@@ -17,14 +17,6 @@ Numbers row_major(Dims sizes) {
   return strides;
 }
 
-bool next_index(Numbers& index, const Numbers& sizes, size_t count) {
-  for (size_t d = count; d-- > 0;) {
-    if (++index[d] < sizes[d]) return true;
-    index[d] = 0;
-  }
-  return false;
-}
-
 Reach::Reach(const Plan& plan, const Catalog& catalog) {
   at_.reserve(plan.tensors.size() + 1);
   for (const PlanTensor& p : plan.tensors) {
@@ -52,8 +44,7 @@ MutableBytes Worker::Buffer::first(uint64_t bytes) {
 }
 
 MutableBytes Worker::read(uint32_t file, uint64_t offset, MutableBytes into) {
-  const auto open = run_.files.open(file);
-  read_exact(run_.files.io(), open->get(), offset, into);
+  pieces_->read(file, offset, into);
   run_.progress.bytes_read.fetch_add(into.size(), std::memory_order_relaxed);
   return into;
 }
@@ -61,6 +52,15 @@ MutableBytes Worker::read(uint32_t file, uint64_t offset, MutableBytes into) {
 void Worker::write(uint32_t file, uint64_t offset, Bytes bytes) {
   run_.sink.write(file, offset, bytes);
   run_.progress.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
+}
+
+void Worker::batch(const UnitBatch& batch) {
+  pieces_ = batch.pieces.get();
+  for (const UnitTask& task : batch.units) {
+    sums_ = task.guest ? run_.guest_sums : &run_.sums;
+    losses_ = task.guest ? run_.guest_losses : &run_.losses;
+    unit(task.ordinal);
+  }
 }
 
 void Worker::unit(uint64_t ordinal) {
@@ -72,7 +72,7 @@ void Worker::unit(uint64_t ordinal) {
       if (k == 0) write_empty(g.first);
       unit_box(run_.plan, run_.catalog, g, k, offsets_, sizes_);
       return box(g.first, {offsets_, sizes_});
-    case Group::Kind::kBatch: return batch(g);
+    case Group::Kind::kBatch: return small_tensors(g);
     case Group::Kind::kStream:
       if (k == 0) write_empty(g.first);
       return stream(g.first, static_cast<uint32_t>(k));
@@ -81,7 +81,7 @@ void Worker::unit(uint64_t ordinal) {
   }
 }
 
-void Worker::batch(const Group& group) {
+void Worker::small_tensors(const Group& group) {
   // Only items are small and many enough to be worth it; and what the sink takes tensor by tensor survives the failure of another.
   const PlanTensor& first = run_.plan.tensors[group.first];
   const bool gathers = first.region_count > 0 && run_.plan.regions[first.first_region].is_item();
@@ -100,7 +100,7 @@ void Worker::box(uint32_t tensor, BoxView box) {
   const Tensor& t = run_.catalog.tensors[p.id];
   Assembly a{.box = box, .dtype = t.dtype, .strides = row_major(box.sizes), .bytes = {}};
   a.bytes = assembled_.first(volume(box.sizes) * bytes_of(t.dtype));
-  a.wants_raw = p.region_count == 1 && run_.sums.wants_region(p.first_region) && run_.plan.regions[p.first_region].dtype == t.dtype;
+  a.wants_raw = p.region_count == 1 && sums_->wants_region(p.first_region) && run_.plan.regions[p.first_region].dtype == t.dtype;
   const auto offsets_of = [&](uint32_t c) { return run_.catalog.box(t, c).offsets; };
   visit_overlaps(0, t.chunk_count, run_.reach.chunks(tensor), box, offsets_of, [&](uint32_t c) {
     Numbers offsets, sizes;
@@ -118,11 +118,11 @@ void Worker::copy(uint32_t index, uint64_t block) {
   Bytes data;
   if (c.from_decoded) data = Bytes(run_.resolved.blobs.at(c.item).decoded).subspan(c.source_offset + at, bytes);
   else data = read(run_.catalog.items[c.item].file, c.source_offset + at, source_.first(bytes));
-  if (run_.sums.wants_copy(index)) run_.sums.add_copy(index, crc32_raw(data), bytes, c.bytes - at - bytes);
+  if (sums_->wants_copy(index)) sums_->add_copy(index, crc32_raw(data), bytes, c.bytes - at - bytes);
   for (uint32_t n = c.first_check; n < c.first_check + c.check_count; ++n) {
     const CopyCheck& check = run_.plan.copy_checks[n];
     const uint64_t begin = std::max(at, check.at), end = std::min(at + bytes, check.at + check.bytes);
-    if (begin < end) run_.sums.add_copy_check(n, crc32_raw(data.subspan(begin - at, end - begin)), end - begin, check.at + check.bytes - end);
+    if (begin < end) sums_->add_copy_check(n, crc32_raw(data.subspan(begin - at, end - begin)), end - begin, check.at + check.bytes - end);
   }
   write(c.file, c.file_offset + at, data);
 }
@@ -150,7 +150,7 @@ void Worker::add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes 
     if (r.offset >= until) break;
     const uint64_t begin = std::max(at, r.offset), end = std::min(until, r.offset + r.bytes);
     const auto index = static_cast<uint32_t>(&r - run_.plan.records.data());
-    run_.sums.add_record(index, crc32_raw(data.subspan(begin - at, end - begin)), end - begin, r.offset + r.bytes - end);
+    sums_->add_record(index, crc32_raw(data.subspan(begin - at, end - begin)), end - begin, r.offset + r.bytes - end);
   }
 }
 

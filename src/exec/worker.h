@@ -9,6 +9,7 @@
 
 #include "catalog/data_files.h"
 #include "exec/execute.h"
+#include "exec/pieces.h"
 #include "exec/sums.h"
 #include "format/torch_item_write.h"
 
@@ -31,10 +32,11 @@ struct RunContext {
   const Plan& plan;
   const Catalog& catalog;
   const Resolved& resolved;
-  DataFiles& files;
   Sink& sink;
   RunSums& sums;
   RunLosses& losses;
+  RunSums* guest_sums;      // of units that another rank counts; nullptr: there are none, and frames of items are written with their last byte
+  RunLosses* guest_losses;
   Progress& progress;
   ConvertOptions cast;  // of values that leave the metadata's dtype
   const Reach& reach;
@@ -46,12 +48,12 @@ using Numbers = std::array<int64_t, kMaxRank>;
 
 // Strides, in elements, of a dense box with the last dim fastest.
 Numbers row_major(Dims sizes);
-// Counts through the first `count` of `sizes`, last fastest; false after the last.
-bool next_index(Numbers& index, const Numbers& sizes, size_t count);
 
 class Worker {
  public:
   explicit Worker(RunContext& run) : run_(run) {}
+  // All units of a batch, in order.
+  void batch(const UnitBatch& batch);
   void unit(uint64_t ordinal);
   uint64_t buffer_bytes() const {
     uint64_t bytes = 0;
@@ -80,15 +82,13 @@ class Worker {
     uint32_t raw = 0;        // raw CRC of the box, as far as its bytes came straight from source runs
     uint64_t raw_bytes = 0;  // how many did
   };
-  // The part of a chunk that lies in the box, read as spans: `inner` dims at once, the others one index after the other.
+  // Where the spans of a chunk's part go in the box.
   struct Piece {
-    ItemId item = 0;
-    const ItemInfo* info = nullptr;
-    size_t inner = 0;                              // count of inner dims
-    std::array<int64_t, kMaxRank> sizes{};         // inner dims, slowest in the source first
+    const ChunkSpans& spans;
+    size_t inner = 0;                              // dims of a span
+    std::array<int64_t, kMaxRank> sizes{};         // of them, slowest in the source first
     std::array<int64_t, kMaxRank> from_strides{};  // elements
     std::array<int64_t, kMaxRank> to_strides{};
-    uint64_t extent = 1;                           // elements from the first to the last of a span
     bool dense_to = false;                         // a span is one run on both sides
   };
 
@@ -109,7 +109,7 @@ class Worker {
   };
 
   // --- worker.cc: one kind of unit each
-  void batch(const Group& group);
+  void small_tensors(const Group& group);
   void box(uint32_t tensor, BoxView box);
   void stream(uint32_t tensor, uint32_t chunk);  // stream.cc
   void copy(uint32_t index, uint64_t block);
@@ -138,6 +138,9 @@ class Worker {
   MutableBytes cast_elements(uint32_t tensor, MutableBytes bytes, uint64_t elements, DType from);
 
   RunContext& run_;
+  PieceSource* pieces_ = nullptr;  // of the batch that is being done
+  RunSums* sums_ = nullptr;        // that count the unit that is being done
+  RunLosses* losses_ = nullptr;
   Buffer assembled_, source_, converted_, cast_, packed_, dense_, item_, gathered_;
   Gather gather_;
   TensorItemFrames frames_;

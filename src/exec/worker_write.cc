@@ -49,10 +49,10 @@ void Worker::write_whole(const Assembly& a, uint32_t index) {
   const Numbers dense = row_major(box.sizes);
   copy_strided(payload.data(), {dense.data(), box.sizes.size()}, a.bytes.data() + from * element, {a.strides.data(), box.sizes.size()},
                box.sizes, static_cast<unsigned>(element));
-  if (run_.sums.wants_region(index)) {
+  if (sums_->wants_region(index)) {
     const bool known = a.raw_bytes == bytes && a.raw_bytes == a.bytes.size();
     const uint32_t raw = known ? a.raw : crc32_raw(payload);
-    run_.sums.add_region(index, raw, bytes, 0);
+    sums_->add_region(index, raw, bytes, 0);
     if (region.is_item()) {
       const TensorItemFrame& frame = frames_.of(region.dtype, box.sizes);
       std::ranges::copy(frame.head(), out.begin());
@@ -104,10 +104,10 @@ void Worker::write_part(const Assembly& a, uint32_t index, BoxView part) {
     }
     out = out.first(bytes);
     write(region.file, region.file_offset + to_run * element, out);
-    if (!run_.sums.wants_region(index)) continue;
+    if (!sums_->wants_region(index)) continue;
     const bool known = a.raw_bytes == bytes && a.raw_bytes == a.bytes.size();
-    const uint64_t added = run_.sums.add_region(index, known ? a.raw : crc32_raw(out), bytes, region_bytes - to_run * element - bytes);
-    if (added == region_bytes && region.is_item()) write_frame(index);
+    const uint64_t added = sums_->add_region(index, known ? a.raw : crc32_raw(out), bytes, region_bytes - to_run * element - bytes);
+    if (added == region_bytes && region.is_item() && !run_.guest_sums) write_frame(index);
   } while (next_index(index_of, sizes, outer));
 }
 
@@ -119,7 +119,7 @@ void Worker::write_frame(uint32_t index) {
   const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
   const TensorItemFrame& frame = frames_.of(region.dtype, sizes);
   const MutableBytes tail = item_.first(region.tail);
-  frame.write_tail(run_.sums.region_crc(index, bytes), tail.data());
+  frame.write_tail(sums_->region_crc(index, bytes), tail.data());
   write(region.file, region.file_offset - region.head, frame.head());
   write(region.file, region.file_offset + bytes, tail);
 }

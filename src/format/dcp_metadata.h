@@ -33,6 +33,7 @@ struct ExtraAttribute {
   std::string value;      // of anything else
   // Plans of the save that made the checkpoint are of no use to another layout.
   bool kept() const { return not_plain.empty() && name != "all_local_plans"; }
+  bool operator==(const ExtraAttribute&) const = default;
 };
 
 // All text is a view into the pickle's bytes, which must outlive this. `ints` holds every Size: a position in it is an *_at.

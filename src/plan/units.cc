@@ -200,7 +200,7 @@ class Cutter {
     // A stream sees all bytes of a record from front to back, whatever the strides.
     const bool from_units = exact || streamed;
     // Tensors of a torch.save file may share a record: one pass over it is enough.
-    if (!from_units && catalog_.torch && !passed_.insert(info.record).second) return;
+    if (!from_units && catalog_.kind == CheckpointKind::kTorch && !passed_.insert(info.record).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
     if (!from_units) plan_.records.push_back({.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
   }

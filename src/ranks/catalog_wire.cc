@@ -27,15 +27,38 @@ std::vector<Problem> read_problems(WireReader& in) {
   return problems;
 }
 
+void write_attributes(WireWriter& out, const std::vector<ExtraAttribute>& attributes) {
+  out.number<uint64_t>(attributes.size());
+  for (const ExtraAttribute& a : attributes) {
+    for (const std::string* s : {&a.name, &a.type, &a.not_plain, &a.value}) out.text(*s);
+    out.number(a.is_dict);
+    out.number<uint64_t>(a.entries.size());
+    for (const auto& [key, value] : a.entries) out.text(key), out.text(value);
+  }
+}
+
+std::vector<ExtraAttribute> read_attributes(WireReader& in) {
+  std::vector<ExtraAttribute> attributes(in.number<uint64_t>());
+  for (ExtraAttribute& a : attributes) {
+    for (std::string* s : {&a.name, &a.type, &a.not_plain, &a.value}) *s = in.text();
+    a.is_dict = in.number<bool>();
+    a.entries.resize(in.number<uint64_t>());
+    for (auto& [key, value] : a.entries) key = in.text(), value = in.text();
+  }
+  return attributes;
+}
+
 void write_provenance(WireWriter& out, const Provenance& p) {
   for (const std::string* s : {&p.written_by, &p.loads_in, &p.format_version}) out.text(*s);
   for (const auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) write_texts(out, *list);
+  write_attributes(out, p.attributes);
 }
 
 Provenance read_provenance(WireReader& in) {
   Provenance p;
   for (std::string* s : {&p.written_by, &p.loads_in, &p.format_version}) *s = in.text();
   for (auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) *list = read_texts(in);
+  p.attributes = read_attributes(in);
   return p;
 }
 

@@ -9,7 +9,7 @@
 
 namespace dcp {
 
-// Not of a torch.save file (Catalog::torch), which is one file that a rank opens or does not.
+// Without what rank 0 knows of a torch.save file (Catalog::torch): it alone resolves the items of one (Crew::resolve).
 std::vector<std::byte> catalog_to_wire(const Catalog& catalog);
 Catalog catalog_from_wire(Bytes bytes);
 

@@ -92,8 +92,8 @@ std::optional<std::string> slow_link(const std::vector<StagingLine>& lines, cons
   return "The best pinned copy reaches " + gigabytes(best) + " GB/s; " + link_name(link) + " usually gives " + gigabytes(*usual) + " GB/s or more.";
 }
 
-Together together(const std::vector<StagingLine>& lines) {
-  Together t;
+Combined combined(const std::vector<StagingLine>& lines) {
+  Combined t;
   uint64_t bytes = 0, slowest_ns = 0;
   for (const StagingLine& l : lines) {
     if (!l.measured()) continue;

@@ -28,10 +28,10 @@ std::string curve_note(const std::vector<StagingLine>& lines);
 std::optional<std::string> slow_link(const std::vector<StagingLine>& lines, const LinkFacts& link);
 
 // Of several devices at once: bytes a second of all together, by their slowest repeat; and of the slowest alone.
-struct Together {
+struct Combined {
   double sum = 0, slowest = 0;
   uint32_t slowest_device = 0;
 };
-Together together(const std::vector<StagingLine>& lines_of_one_case);
+Combined combined(const std::vector<StagingLine>& lines_of_one_case);
 
 }  // namespace dcp

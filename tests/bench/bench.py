@@ -5,8 +5,10 @@ On a shared or virtual machine one number says little: the first touch of memory
 in interleaved pairs, nine of them, with a `sync` before each run; the minima are set against each other and the spread is printed.
 """
 import argparse
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -223,8 +225,47 @@ class Bench:
         row("inspect of 1,000,000 chunks", f"{best(ours):.2f} s", "<= 1.5 s", note, best(ours) <= 1.5)
         row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
 
+    def gather(self):
+        """4 GiB on 4 ranks of this machine, each with its own shard: --gather rank0 by Gloo, beside bare Gloo messages of the same bytes"""
+        for world in (4, 8):
+            checkpoint = self.generate("4GiB", 32, ranks=world)
+            for rank, data in enumerate(sorted(checkpoint.glob("*.distcp"))):
+                own = self.folder / f"rank{rank}" / "ckpt"
+                shutil.rmtree(own.parent, ignore_errors=True)
+                own.mkdir(parents=True)
+                data.rename(own / data.name)
+            (checkpoint / ".metadata").rename(self.folder / "rank0" / "ckpt" / ".metadata")
+            report, ours, bare, peaks = self.folder / "report.json", [], [], []
+            for _ in range(PAIRS if world == 4 else 2):
+                out = self.output("many.safetensors")
+                self.ranks(world, [self.dcpctl, "consolidate", "ckpt", out, "-q", "--no-sync", "--max-memory", "256MiB", "--report", report])
+                document = json.loads(report.read_text())
+                ours.append(document["ranks"][0]["seconds"])
+                peaks.append(document["ranks"][0]["peak_memory_bytes"] - document["module_memory_bytes"])
+                self.output("many.safetensors")
+                bare.append(float(self.ranks(world, [self.build / "bench_bare_gloo", self.build, (4 << 30) // world])))
+            if world == 4:
+                ratio = min(bare) / min(ours)
+                row("4 GiB, 4 ranks, --gather rank0: rate / bare Gloo", f"{ratio:.2f}", ">= 0.6", f"{min(ours):.2f}-{max(ours):.2f} s / {min(bare):.2f}-{max(bare):.2f} s", ratio >= 0.6)
+            row(f"{world} ranks: rank 0's peak memory beside the module's, --max-memory 256MiB", f"{max(peaks) / MIB:.0f} MiB", "<= 256 MiB", "", max(peaks) <= 256 * MIB)
 
-NAMES = ["shard0", "shard1", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million"]
+    def ranks(self, world, command):
+        """`command` as ranks of one job, each in its own folder; what rank 0 prints."""
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        os.sync()
+        processes = []
+        for rank in range(world):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            processes.append(subprocess.Popen([str(c) for c in command], cwd=self.folder / f"rank{rank}", env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        results = [p.communicate() for p in processes]
+        if any(p.returncode for p in processes):
+            sys.exit(f"bench: {command}: {results}")
+        return results[0][0]
+
+
+NAMES = ["shard0", "shard1", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "gather"]
 
 
 def table():

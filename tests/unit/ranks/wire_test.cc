@@ -56,6 +56,7 @@ TEST_CASE("A catalog is the same after its way to another rank") {
       CHECK(std::ranges::equal(here.dims(here.tensors[t]), there.dims(there.tensors[t])));
     }
     CHECK(here.items == there.items);
+    CHECK(here.provenance.attributes == there.provenance.attributes);
     CHECK(here.strings.find(here.key(here.tensors[0])) == there.strings.find(there.key(there.tensors[0])));
   }
 }

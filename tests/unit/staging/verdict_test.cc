@@ -133,11 +133,11 @@ TEST_CASE("a rate under the usual one is said, with causes that fit") {
 TEST_CASE("several devices: the sum goes by the slowest") {
   StagingLine a = line({kPinnedReused, 1'000'000'000, {20'000}}), b = line({kPinnedReused, 1'000'000'000, {40'000}});
   b.device = 1;
-  const Together t = together({a, b});
+  const Combined t = combined({a, b});
   CHECK(t.sum == Approx(50e9));
   CHECK(t.slowest == Approx(25e9));
   CHECK(t.slowest_device == 1);
-  CHECK(together({}).sum == 0);
+  CHECK(combined({}).sum == 0);
 }
 
 TEST_CASE("durations and sizes as text") {

@@ -1,0 +1,140 @@
+// dcpctl ranks: what each rank of a launcher sees. The thing to run first on a new cluster.
+#include <CLI/CLI.hpp>
+
+#include "commands.h"
+#include "modules/loader.h"
+#include "ranks/wire.h"
+#include "source.h"
+#include "together.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText = R"(Started on every rank, it prints one line a rank: where it runs, how it was started, which of CKPT's files it sees. If that works, the
+other commands will: consolidate, reshard, cast, convert and verify, on several ranks with the same command line on each, started by
+
+  torchrun --nnodes 2 --nproc-per-node 1 ... --no-python dcpctl consolidate step-1000 model.pt
+  mpirun -np 8 -x MASTER_ADDR=node0 -x MASTER_PORT=29500 dcpctl consolidate step-1000 model.pt
+  srun dcpctl consolidate step-1000 model.pt            MASTER_ADDR and MASTER_PORT in the environment
+  RANK=0 WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=29500 dcpctl ...
+
+Each rank reads the shards that it sees, on its own disk or a shared one; which are whose is found by looking. A rank that does not need CKPT
+need not have it. Without a launcher the one process says what it sees itself.)";
+
+struct Options {
+  SourceFlags source;
+  RanksFlags ranks;
+};
+
+struct Line {
+  uint32_t rank = 0;
+  std::string host, launcher, store, transport;
+  uint64_t files = 0, seen = 0;
+};
+
+Line this_rank(const Context& context) {
+  const Together* t = context.together.get();
+  if (!t) return {.host = "this host", .launcher = "none", .store = "none", .transport = "file"};
+  const Launch& launch = t->session.launch();
+  return {.rank = launch.rank, .host = t->session.host(), .launcher = launch.by, .store = launch.host + ":" + std::to_string(launch.port), .transport = t->transport};
+}
+
+std::vector<Line> gather_lines(Together* together, const Line& mine) {
+  std::vector<Line> lines{mine};
+  if (!together) return lines;
+  Tree tree(together->session);
+  tree.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        for (auto count = in.number<uint64_t>(); count > 0; --count) {
+          Line l{.rank = in.number<uint32_t>()};
+          l.files = in.number<uint64_t>();
+          l.seen = in.number<uint64_t>();
+          for (std::string* s : {&l.host, &l.launcher, &l.store, &l.transport}) *s = in.text();
+          lines.push_back(std::move(l));
+        }
+      },
+      [&] {
+        WireWriter out;
+        out.number<uint64_t>(lines.size());
+        for (const Line& l : lines) {
+          out.number(l.rank);
+          out.number(l.files);
+          out.number(l.seen);
+          for (const std::string* s : {&l.host, &l.launcher, &l.store, &l.transport}) out.text(*s);
+        }
+        return out.take();
+      });
+  std::ranges::sort(lines, {}, &Line::rank);
+  return lines;
+}
+
+void print(const std::vector<Line>& lines, const std::vector<std::string>& unseen, bool has_source, const Context& context) {
+  if (context.common.json) {
+    std::string document;
+    JsonWriter out([&](std::string_view text) { document += text; });
+    out.begin_object().member("schema", "dcpctl.ranks/1").member("world_size", uint64_t{lines.size()}).key("ranks").begin_array();
+    for (const Line& l : lines) {
+      out.begin_object().member("rank", uint64_t{l.rank}).member("host", l.host).member("launcher", l.launcher).member("store", l.store).member("transport", l.transport);
+      if (has_source) out.member("files", l.files).member("files_seen", l.seen);
+      out.end_object();
+    }
+    out.end_array();
+    if (has_source) {
+      out.key("unseen").begin_array();
+      for (const std::string& name : unseen) out.value(name);
+      out.end_array();
+    }
+    out.end_object();
+    out.finish();
+    return context.out(document);
+  }
+  std::string text;
+  for (const Line& l : lines) {
+    text += "rank " + std::to_string(l.rank) + " of " + std::to_string(lines.size()) + "  " + escaped(l.host) + "  launcher " + l.launcher + "  store " + l.store + "  transport " + l.transport;
+    text += has_source ? "  sees " + grouped(l.seen) + " of " + grouped(l.files) + " files\n" : "\n";
+  }
+  for (const std::string& name : unseen) text += "seen by no rank: " + escaped(name) + "\n";
+  context.out(text);
+}
+
+int run(const Options& o, Context& context) {
+  join_ranks(o.ranks, context);
+  Together* const together = context.together.get();
+  Line mine = this_rank(context);
+  std::vector<std::string> unseen;
+  if (!o.source.path.empty()) {
+    const Catalog catalog = open_together(o.source, context);
+    mine.files = catalog.files.size();
+    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+      mine.seen += together ? together->crew.sight().sees(mine.rank, f) : catalog.files[f].bytes.has_value();
+      if (!catalog.files[f].bytes) unseen.emplace_back(catalog.file_name(f));
+    }
+  }
+  print(gather_lines(together, mine), unseen, !o.source.path.empty(), context);
+  return end_ranks(context, unseen.empty() ? 0 : static_cast<int>(Exit::kAnswerNo));
+}
+
+}  // namespace
+
+void add_ranks_command(CLI::App& app, Context& context) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("ranks", "What each rank of a launcher sees");
+  command->footer(kText);
+  add_source(*command, options->source);
+  command->get_option("CKPT")->required(false);
+  add_ranks(*command, options->ranks, Gathers::kNo);
+  add_common(*command, context, false);
+  command->callback([options, &context] {
+    context.command = "ranks";
+    context.run = [options, &context] {
+      try {
+        return run(*options, context);
+      } catch (const std::exception& error) {
+        return report_error(context, settle(context, error));
+      }
+    };
+  });
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,133 @@
+#include "together.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/sums.h"
+#include "module_folders.h"
+#include "modules/loader.h"
+
+namespace dcp::cmd {
+namespace {
+
+const ModuleKind<DcpctlTransportTable> kGloo{.name = "c10d", .symbol = "dcpctl_transport", .abi = kDcpctlTransportAbi, .needs = "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
+const ModuleKind<DcpctlTransportTable> kNccl{.name = "c10d_nccl", .symbol = "dcpctl_transport", .abi = kDcpctlTransportAbi, .needs = "a build with a LibTorch that has CUDA, and the CUDA toolkit (cmake -DDCPCTL_WITH_TORCH=ON)"};
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The program's own bytes and the command line: ranks of two builds would read each other's messages wrongly, and those of two command lines
+// would make two plans.
+std::string identity(const DcpctlModuleHeader& module) {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::vector<char> block(1 << 20);
+  uint64_t raw = 0, bytes = 0;
+  while (self.read(block.data(), static_cast<std::streamsize>(block.size())), self.gcount() > 0) {
+    const auto n = static_cast<size_t>(self.gcount());
+    raw = crc64_shift(raw, n) ^ crc64_raw(as_bytes(std::string_view(block.data(), n)));
+    bytes += n;
+  }
+  std::ifstream line("/proc/self/cmdline", std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(line)), {});
+  const std::string words = all.substr(std::min(all.find('\0'), all.size()));  // by which path the program was found may differ
+  char text[128];
+  std::snprintf(text, sizeof text, "dcpctl %s (build %08x), command line %08x, ", DCPCTL_VERSION, static_cast<unsigned>(crc64_finish(raw, bytes)),
+                static_cast<unsigned>(crc32(as_bytes(words))));
+  return std::string(text) + module.built_with;
+}
+
+}  // namespace
+
+void add_ranks(CLI::App& c, RanksFlags& f, Gathers gathers) {
+  const std::string group = "Several ranks";
+  if (gathers == Gathers::kYes)
+    c.add_option("--gather", f.gather, "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
+        ->option_text("WHERE")->check(CLI::IsMember({"rank0", "none"}))->group(group);
+  c.add_option("--transport", f.transport, "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
+      ->option_text("NAME")->check(CLI::IsMember({"auto", "file", "gloo", "nccl"}))->group(group);
+  c.add_option("--timeout", f.timeout_s, "Seconds without a sign of life after which a rank is given up (default 60)")->option_text("SECONDS")->check(CLI::Range(1.0, 86400.0))->group(group);
+  c.add_flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say")->group(group);
+}
+
+Together::Together(const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up)
+    : session(table, launch, options, context.io, context.stop, std::move(give_up)), crew(session) {}
+
+void join_ranks(const RanksFlags& flags, Context& context) {
+  if (flags.alone) return;
+  const auto launch = find_launch(variable);
+  if (!launch) return;
+  if (flags.transport == "nccl" && flags.gather == "none") fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
+  context.speaks = launch->rank == 0;
+  const uint64_t before = peak_rss_bytes();
+  // LibTorch writes its own stack to stderr where something fails; what matters of it is said by us.
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
+  const DcpctlTransportTable& table = open_module(module_folders(), flags.transport == "nccl" ? kNccl : kGloo);
+  const auto give_up = [&context, rank = launch->rank](const RankFailure& f) {
+    if (f.rank == 0 && rank != 0) context.speaks = true;
+    report_error(context, problem_of(f));
+    std::_Exit(static_cast<int>(Exit::kRank));
+  };
+  const SessionOptions options{.timeout_ms = static_cast<uint32_t>(flags.timeout_s * 1000), .identity = identity(table.header), .host = host_name()};
+  context.joined = true;
+  context.together = std::make_shared<Together>(table, *launch, options, context, give_up);
+  context.together->transport = std::string(flags.transport == "nccl" ? "nccl" : "gloo") + ", " + table.header.built_with;
+  context.together->module_bytes = peak_rss_bytes() - before;
+  context.detail(std::to_string(launch->world_size) + " ranks by " + launch->by + ", " + context.together->transport);
+}
+
+void check_transport(const RanksFlags& flags, const Context& context, const Catalog& catalog) {
+  if (!context.together || flags.transport != "file") return;
+  const Sight& sight = context.together->crew.sight();
+  for (uint32_t r = 0; r < context.together->session.world_size(); ++r)
+    for (uint32_t f = 0; f < catalog.files.size(); ++f)
+      if (!sight.sees(r, f)) fail(ProblemId::usage, {.path = catalog.file_path(f)}, "--transport file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
+}
+
+Problem settle(Context& context, const std::exception& error) {
+  const Problem mine = problem_of(error);
+  if (!context.together) {
+    // What joining found of rank 0 is told by everybody: it cannot say anything itself.
+    if (context.joined && mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0")) context.speaks = true;
+    return mine;
+  }
+  Session& session = context.together->session;
+  const RankFailure first = session.fail_with(mine, static_cast<int>(exit_of(mine.id)));
+  context.together->failure = first;
+  if (first.rank == 0 && session.rank() != 0) context.speaks = first.problem.id == ProblemId::rank_lost;
+  // What all ranks find, such as a hole in the checkpoint, is each one's own.
+  const bool own = first.rank == session.rank() || to_line(first.problem) == to_line(mine);
+  return own && first.problem.id != ProblemId::rank_lost ? mine : problem_of(first);
+}
+
+void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) {
+  const Together* t = context.together.get();
+  const std::vector<std::string> hosts = t ? t->crew.hosts() : std::vector<std::string>();
+  out.key("ranks").begin_array();
+  for (const RankWork& w : t && !t->work.empty() ? t->work : std::vector<RankWork>{alone}) {
+    out.begin_object().member("rank", uint64_t{w.rank}).member("bytes_read", w.bytes_read).member("bytes_written", w.bytes_written);
+    out.member("seconds", static_cast<double>(w.nanoseconds) / 1e9);
+    if (t) out.member("host", w.rank < hosts.size() ? hosts[w.rank] : "").member("bytes_sent", w.bytes_sent).member("files_seen", w.files_seen).member("peak_memory_bytes", w.peak_bytes);
+    out.end_object();
+  }
+  out.end_array();
+  if (!t) return;
+  out.member("transport", t->transport).member("module_memory_bytes", t->module_bytes);
+  if (!t->failure) return;
+  out.key("first_failed").begin_object().member("rank", uint64_t{t->failure->rank}).member("host", t->failure->host).member("code", t->failure->code).end_object();
+}
+
+int end_ranks(Context& context, int code) { return context.together ? context.together->crew.end(code) : code; }
+
+}  // namespace dcp::cmd

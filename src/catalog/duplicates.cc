@@ -1,0 +1,129 @@
+#include "catalog/duplicates.h"
+
+#include <algorithm>
+
+#include "base/sums.h"
+#include "catalog/item_source.h"
+#include "catalog/open.h"
+
+namespace dcp {
+namespace {
+
+Place place_of(const Catalog& catalog, const Duplicate& d, const Item& item) {
+  return {.path = catalog.file_path(item.file), .tensor = std::string(catalog.strings[d.key]), .object = d.item >= catalog.chunk_total, .offset = item.offset, .length = item.length};
+}
+
+class ContentReader {
+ public:
+  ContentReader(DataFiles& files, const Catalog& catalog, const Item& item, const Limits& limits) : files_(files), catalog_(catalog), item_(item), limits_(limits) {}
+
+  ItemContent read(bool tensor, const Place& place) {
+    for (const std::string& t : catalog_.transforms[item_.transforms]) add(t);
+    if (item_.transforms != 0) {
+      record({.key = {}, .payload = 0, .bytes = item_.length});
+      return std::move(content_);
+    }
+    SliceSource source(files_.io(), files_.open(item_.file), *catalog_.files[item_.file].bytes);
+    source.go_to(item_.offset, item_.length, item_.offset + item_.length);
+    if (!tensor || !plain(source, place)) blob(source, place);
+    return std::move(content_);
+  }
+
+ private:
+  // False: not a plain tensor.
+  bool plain(ItemSource& source, const Place& place) {
+    const TensorItem x = read_tensor_item(source, place, limits_);
+    add(static_cast<int64_t>(x.form));
+    if (x.form == ItemForm::kOpaque) return false;
+    for (const int64_t n : {static_cast<int64_t>(x.dtype), static_cast<int64_t>(x.sizes.size()), static_cast<int64_t>(x.storage_offset), int64_t{x.conj}, int64_t{x.neg}, int64_t{x.big_endian}}) add(n);
+    for (const int64_t n : x.sizes) add(n);
+    for (const int64_t n : x.strides) add(n);
+    record({.key = {}, .payload = x.payload, .bytes = x.record_bytes, .crc = x.crc, .has_crc = x.has_crc});
+    return true;
+  }
+
+  void blob(ItemSource& source, const Place& place) {
+    const BlobItem x = read_blob_item(source, place, limits_);
+    add(as_text(x.pickle));
+    add(int64_t{x.big_endian});
+    for (const BlobItem::Storage& s : x.storages) {
+      add(s.key);
+      record(s);
+    }
+  }
+
+  void record(const BlobItem::Storage& s) {
+    RecordContent r{.bytes = s.bytes, .crc32 = s.crc, .was_read = !s.has_crc};
+    if (r.was_read) sum(s, r);
+    content_.records.push_back(r);
+  }
+
+  void sum(const BlobItem::Storage& s, RecordContent& r) {
+    std::vector<std::byte> block(std::min<uint64_t>(s.bytes, kMiB));
+    uint32_t raw32 = 0;
+    uint64_t raw64 = 0;
+    for (uint64_t done = 0; done < s.bytes; done += block.size()) {
+      const MutableBytes part = MutableBytes(block).first(std::min<uint64_t>(block.size(), s.bytes - done));
+      read_exact(files_.io(), files_.open(item_.file)->get(), item_.offset + s.payload + done, part);
+      raw32 = crc32_shift(raw32, part.size()) ^ crc32_raw(part);
+      raw64 = crc64_shift(raw64, part.size()) ^ crc64_raw(part);
+    }
+    r.crc32 = crc32_finish(raw32, s.bytes);
+    r.crc64 = crc64_finish(raw64, s.bytes);
+  }
+
+  void add(int64_t number) { content_.facts.append(std::to_string(number)).append(" "); }
+  void add(std::string_view text) {
+    add(static_cast<int64_t>(text.size()));
+    content_.facts.append(text);
+  }
+
+  DataFiles& files_;
+  const Catalog& catalog_;
+  const Item& item_;
+  const Limits& limits_;
+  ItemContent content_;
+};
+
+void prove(const Catalog& catalog, const Duplicate& d, const ContentOf& contents) {
+  if (same_content(contents(d, Copy::kUsed), contents(d, Copy::kOther))) return;
+  fail(ProblemId::duplicates_differ, place_of(catalog, d, d.other), "another value than in " + catalog.file_path(catalog.items[d.item].file));
+}
+
+}  // namespace
+
+bool same_content(const ItemContent& a, const ItemContent& b) {
+  const auto same = [](const RecordContent& x, const RecordContent& y) {
+    return x.bytes == y.bytes && x.crc32 == y.crc32 && (x.crc64 == y.crc64 || !x.was_read || !y.was_read);
+  };
+  return a.facts == b.facts && std::ranges::equal(a.records, b.records, same);
+}
+
+ItemContent content_of(DataFiles& files, const Catalog& catalog, const Duplicate& d, Copy copy, const Limits& limits) {
+  const Item& item = copy == Copy::kUsed ? catalog.items[d.item] : d.other;
+  const Place place = place_of(catalog, d, item);
+  if (copy == Copy::kOther) check_slice(catalog, item, place, "another rank's copy");
+  return ContentReader(files, catalog, item, limits).read(d.item < catalog.chunk_total, place);
+}
+
+void prove_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents) {
+  for (const Duplicate& d : catalog.duplicates)
+    if (resolved.items[d.item].resolved) prove(catalog, d, contents);
+}
+
+std::vector<Problem> find_differing_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents) {
+  std::vector<Problem> found;
+  for (const Duplicate& d : catalog.duplicates) {
+    if (!resolved.items[d.item].resolved) continue;
+    try {
+      prove(catalog, d, contents);
+    } catch (const Error& e) {
+      if (!can_be_collected(e.problem().id)) throw;
+      found.push_back(e.problem());
+      found.back().severity = e.problem().id == ProblemId::duplicates_differ ? Severity::kWarning : Severity::kDamage;
+    }
+  }
+  return found;
+}
+
+}  // namespace dcp

@@ -1,0 +1,102 @@
+// Where the bytes of units come from. Alone: from the files. With several ranks: from the files that this rank sees, and from messages with what
+// the others read; those must come in the order in which a worker asks, so that order is written down once (visit_reads).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+
+#include "catalog/data_files.h"
+#include "catalog/resolve.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+// Of one worker. Throws what reading a file throws.
+class PieceSource {
+ public:
+  virtual ~PieceSource() = default;
+  virtual void read(uint32_t file, uint64_t offset, MutableBytes into) = 0;
+  // All bytes of an item from front to back, decoded (catalog/item_source.h: decode_item).
+  virtual void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) = 0;
+};
+
+class FilePieces : public PieceSource {
+ public:
+  FilePieces(DataFiles& files, const Catalog& catalog) : files_(files), catalog_(catalog) {}
+  void read(uint32_t file, uint64_t offset, MutableBytes into) override;
+  void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) override;
+
+ private:
+  DataFiles& files_;
+  const Catalog& catalog_;
+};
+
+// One unit to do. A guest's output is written, but its sums are not counted: another rank does the unit as well, and counts them.
+struct UnitTask {
+  uint64_t ordinal = 0;
+  bool guest = false;
+};
+
+// Units that one worker takes at once, in order, and the source for them.
+struct UnitBatch {
+  std::vector<UnitTask> units;
+  std::unique_ptr<PieceSource> pieces;
+};
+
+class RunSums;
+class RunLosses;
+
+// Which units a run does. take() is called from any worker; batches are taken in order.
+class UnitSupply {
+ public:
+  virtual ~UnitSupply() = default;
+  virtual uint64_t batches() const = 0;
+  virtual UnitBatch take(uint64_t batch) = 0;
+  // True: others do units of the same plan, and write what their sink lets through. join() is called when the units are done: what all have
+  // summed becomes what each has. Frames of items, which need whole sums, are written after that, by all.
+  virtual bool is_shared() const { return false; }
+  virtual void join(RunSums&, RunLosses&) {}
+};
+
+class Reach;
+
+// What a worker will ask its source for while it does a unit, in that order.
+struct ReadVisitor {
+  std::function<void(uint32_t file, uint64_t offset, uint64_t bytes)> read;
+  std::function<void(const Item& item)> decode;
+};
+void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Reach& reach, uint64_t unit, const ReadVisitor& visit);
+
+// How the part of a chunk that lies in a box is read: as spans, `inner` dims at once, the others one index after the other.
+struct ChunkSpans {
+  const ItemInfo* info = nullptr;
+  ItemId item = 0;
+  size_t rank = 0, outer = 0;  // dims order[outer..rank) are in each span
+  uint64_t first = 0;          // element of the first span's beginning, from info->record on
+  uint64_t extent = 1;         // elements from the first to the last of a span
+  uint64_t count = 1;          // elements of it that are wanted
+  std::array<size_t, 64> order{};           // dims, slowest in the source first
+  std::array<int64_t, 64> sizes{}, strides{};  // of the part, and in the source; by dim
+  uint64_t bytes() const { return extent * bytes_of(info->dtype); }
+  // fn(element, index): for each span; `index` counts dims order[0..outer).
+  template <class Fn>
+  void each(const Fn& fn) const;
+};
+ChunkSpans spans_of(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor, uint32_t chunk, BoxView part);
+
+// Counts through the first `count` of `sizes`, last fastest; false after the last.
+bool next_index(std::array<int64_t, 64>& index, const std::array<int64_t, 64>& sizes, size_t count);
+
+template <class Fn>
+void ChunkSpans::each(const Fn& fn) const {
+  std::array<int64_t, 64> index{}, outer_sizes{};
+  for (size_t i = 0; i < outer; ++i) outer_sizes[i] = sizes[order[i]];
+  do {
+    uint64_t element = first;
+    for (size_t i = 0; i < outer; ++i) element += static_cast<uint64_t>(index[i] * strides[order[i]]);
+    fn(element, index);
+  } while (next_index(index, outer_sizes, outer));
+}
+
+}  // namespace dcp

@@ -1,0 +1,68 @@
+// --gather none: every rank writes its own part of one shared output.
+//
+// The output is cut into blocks of 1 MiB of its files, and each rank owns a run of them: no two hosts write one page, which file systems of
+// clusters pay for (Lustre with its locks) or get wrong (NFS, where a client writes whole pages back). A unit whose output lies in blocks of
+// several ranks is done by each of them and clipped; its sums are counted by the first, its home.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "exec/sink.h"
+#include "exec/worker.h"
+#include "plan/plan.h"
+#include "ranks/exchange.h"
+
+namespace dcp {
+
+class Blocks {
+ public:
+  static constexpr uint64_t kBytes = 1 << 20;
+  Blocks(const Plan& plan, uint32_t world_size);
+  uint32_t owner(uint32_t file, uint64_t offset) const;
+  // Of a file, the bytes [first, second) that a rank owns.
+  std::pair<uint64_t, uint64_t> part(uint32_t rank, uint32_t file) const;
+
+ private:
+  std::vector<uint64_t> before_;  // by file: blocks of the files before it; one more at the end
+  uint64_t each_;                 // blocks of one rank
+};
+
+// Every unit to the ranks whose blocks it writes to.
+Dealing deal_by_blocks(const Plan& plan, const Catalog& catalog, const Blocks& blocks, uint32_t world_size);
+// Every unit to rank 0.
+Dealing deal_to_rank0(const Plan& plan, uint32_t world_size);
+
+// Lets through what lies in the blocks of one rank.
+class ClippedSink : public Sink {
+ public:
+  ClippedSink(Sink& sink, const Blocks& blocks, uint32_t rank) : sink_(sink), blocks_(blocks), rank_(rank) {}
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override;
+  void finish() override { sink_.finish(); }
+  void commit() override { sink_.commit(); }
+  void abort() noexcept override { sink_.abort(); }
+
+ private:
+  Sink& sink_;
+  const Blocks& blocks_;
+  uint32_t rank_;
+};
+
+// The files of rank 0's output as another rank writes them: opened, never made, cut, renamed or removed.
+class SharedFiles : public Sink {
+ public:
+  // Throws io_create where a file is not there, or is not the one.
+  SharedFiles(Io& io, const std::vector<std::string>& paths, const std::vector<uint64_t>& bytes, bool sync);
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override { write_all(io_, files_.at(file).get(), offset, bytes); }
+  void finish() override;
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  Io& io_;
+  bool sync_;
+  std::vector<OpenFile> files_;
+};
+
+}  // namespace dcp

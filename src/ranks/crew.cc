@@ -1,0 +1,238 @@
+#include "ranks/crew.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/sums.h"
+#include "catalog/open.h"
+#include "ranks/catalog_wire.h"
+#include "ranks/metadata_io.h"
+#include "ranks/wire.h"
+
+namespace dcp {
+
+Catalog Crew::share(Catalog mine, Io& io, FollowLinks links) {
+  const std::vector<std::byte> bytes = tree_.broadcast(leads() ? catalog_to_wire(mine) : std::vector<std::byte>());
+  shared_bytes_ += bytes.size();
+  Catalog catalog = leads() ? std::move(mine) : catalog_from_wire(bytes);
+  sight_ = look_together(tree_, session_, io, catalog, links);
+  return catalog;
+}
+
+Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options, const StopFlag& stop) {
+  // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is.
+  std::vector<bool> mine(catalog.files.size());
+  for (uint32_t f = 0; f < mine.size(); ++f) mine[f] = sight_.reader(f, f % session_.world_size()) == session_.rank() && sight_.sees(session_.rank(), f);
+  options.only_files = &mine;
+  Resolved resolved = dcp::resolve(files, catalog, tensors, blobs, options, stop);
+  tree_.gather([&](Bytes bytes) { merge_resolved(resolved, catalog, bytes); }, [&] { return resolved_to_wire(resolved); });
+  const std::vector<std::byte> all = tree_.broadcast(leads() ? resolved_to_wire(resolved) : std::vector<std::byte>());
+  shared_bytes_ += all.size();
+  if (leads()) return resolved;
+  Resolved shared;
+  merge_resolved(shared, catalog, all);
+  return shared;
+}
+
+std::unique_ptr<Io> Crew::metadata_of_all(Io& io, const std::string& path) {
+  auto files = gather_metadata(tree_, io, path, {});
+  return leads() && !files.empty() ? with_files(io, path, std::move(files)) : nullptr;
+}
+
+namespace {
+
+// Of one copy: what was read, or why it could not be.
+struct Read {
+  ItemContent content;
+  std::optional<Problem> fault;
+};
+using Contents = std::map<std::pair<uint64_t, Copy>, Read>;  // by index of the duplicate
+
+std::vector<std::byte> contents_to_wire(const Contents& contents) {
+  WireWriter out;
+  out.number<uint64_t>(contents.size());
+  for (const auto& [which, read] : contents) {
+    out.number(which.first);
+    out.number(which.second);
+    out.text(read.content.facts);
+    out.array(read.content.records);
+    out.number(read.fault.has_value());
+    if (read.fault) out.problem(*read.fault);
+  }
+  return out.take();
+}
+
+void merge_contents(Contents& into, Bytes bytes) {
+  WireReader in(bytes);
+  for (auto count = in.number<uint64_t>(); count > 0; --count) {
+    const auto index = in.number<uint64_t>();
+    const auto copy = in.number<Copy>();
+    Read read{.content = {.facts = in.text(), .records = in.array<RecordContent>()}, .fault = {}};
+    if (in.number<bool>()) read.fault = in.problem();
+    into.emplace(std::pair(index, copy), std::move(read));
+  }
+}
+
+}  // namespace
+
+ContentOf Crew::gather_contents(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits) {
+  const auto contents = std::make_shared<Contents>();
+  for (uint64_t i = 0; i < catalog.duplicates.size(); ++i) {
+    const Duplicate& d = catalog.duplicates[i];
+    if (!resolved.items[d.item].resolved) continue;
+    for (const Copy copy : {Copy::kUsed, Copy::kOther}) {
+      const uint32_t file = copy == Copy::kUsed ? catalog.items[d.item].file : d.other.file;
+      if (sight_.reader(file, 0) != session_.rank()) continue;
+      Read& read = (*contents)[{i, copy}];
+      try {
+        read.content = content_of(files, catalog, d, copy, limits);
+      } catch (const Error& e) {
+        read.fault = e.problem();
+      }
+    }
+  }
+  tree_.gather([&](Bytes bytes) { merge_contents(*contents, bytes); }, [&] { return contents_to_wire(*contents); });
+  return [contents, &catalog](const Duplicate& d, Copy copy) {
+    const Read& read = contents->at({static_cast<uint64_t>(&d - catalog.duplicates.data()), copy});
+    if (read.fault) throw Error(*read.fault);
+    return read.content;
+  };
+}
+
+std::vector<std::string> Crew::tell(const std::vector<std::string>& texts) {
+  WireWriter out;
+  out.number<uint64_t>(texts.size());
+  for (const std::string& t : texts) out.text(t);
+  const std::vector<std::byte> bytes = tree_.broadcast(out.take());
+  WireReader in(bytes);
+  std::vector<std::string> told(in.number<uint64_t>());
+  for (std::string& t : told) t = in.text();
+  return told;
+}
+
+void Crew::agree(const Plan& plan) {
+  const uint64_t mine = digest_of(plan);
+  tree_.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        const auto rank = in.number<uint32_t>();
+        const auto theirs = in.number<uint64_t>();
+        if (theirs != mine) fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(rank)}, "another plan than rank " + std::to_string(session_.rank()), "the same plan on all ranks");
+      },
+      [&] {
+        WireWriter out;
+        out.number(session_.rank());
+        out.number(mine);
+        return out.take();
+      });
+}
+
+void Crew::gather_digests(DigestSink& sink) {
+  std::vector<DigestSink::Part> parts = sink.parts();
+  tree_.gather(
+      [&](Bytes bytes) {
+        const auto theirs = WireReader(bytes).array<DigestSink::Part>();
+        for (size_t i = 0; i < parts.size(); ++i) parts[i].raw ^= theirs.at(i).raw, parts[i].bytes += theirs[i].bytes;
+      },
+      [&] {
+        WireWriter out;
+        out.array(parts);
+        return out.take();
+      });
+  sink.set(parts);
+}
+
+std::vector<Problem> Crew::gather_problems(std::vector<Problem> all) {
+  tree_.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        for (auto count = in.number<uint64_t>(); count > 0; --count) {
+          Problem p = in.problem();
+          const auto is_known = [&](const Problem& known) { return to_line(known) == to_line(p); };
+          if (std::ranges::none_of(all, is_known)) all.push_back(std::move(p));
+        }
+      },
+      [&] {
+        WireWriter out;
+        out.number<uint64_t>(all.size());
+        for (const Problem& p : all) out.problem(p);
+        return out.take();
+      });
+  return all;
+}
+
+std::vector<RankWork> Crew::gather_work(RankWork mine, const std::string& host) {
+  mine.rank = session_.rank();
+  mine.files_seen = sight_.files_seen(mine.rank);
+  std::vector<RankWork> all{mine};
+  std::vector<std::string> hosts{host};
+  tree_.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        for (const RankWork& w : in.array<RankWork>()) {
+          all.push_back(w);
+          hosts.push_back(in.text());
+        }
+      },
+      [&] {
+        WireWriter out;
+        out.array(all);
+        for (const std::string& h : hosts) out.text(h);
+        return out.take();
+      });
+  hosts_.resize(session_.world_size());
+  for (size_t i = 0; i < all.size(); ++i) hosts_[all[i].rank] = hosts[i];
+  std::ranges::sort(all, {}, &RankWork::rank);
+  return all;
+}
+
+// Once a rank knows the end, it is its end: another that has gone since changes nothing.
+int Crew::end(int code) {
+  WireWriter out;
+  out.number(code);
+  std::optional<int> known;
+  try {
+    tree_.broadcast(out.take(), [&](Bytes bytes) {
+      known = WireReader(bytes).number<int>();
+      session_.done();
+    });
+  } catch (const Error&) {
+    if (!known) throw;
+  }
+  return *known;
+}
+
+namespace {
+
+class PlanDigest {
+ public:
+  void add(uint64_t value) { state_ = ((state_ ^ value) * 0x9E3779B97F4A7C15u) ^ (state_ >> 29); }
+  void add(std::string_view text) {
+    add(text.size());
+    add(crc64_raw(as_bytes(text)));
+  }
+  uint64_t value() const { return state_; }
+
+ private:
+  uint64_t state_ = 0x64637063746C0001u;
+};
+
+}  // namespace
+
+uint64_t digest_of(const Plan& plan) {
+  PlanDigest d;
+  for (const OutputFile& f : plan.files) d.add(f.name), d.add(f.bytes);
+  for (const PlanTensor& t : plan.tensors) d.add(t.id), d.add(t.first_region), d.add(t.region_count);
+  for (const Region& r : plan.regions) d.add(r.file_offset), d.add(r.box_at), d.add(uint64_t{r.tensor} << 32 | r.file), d.add(static_cast<uint64_t>(r.dtype));
+  for (const Literal& l : plan.literals) d.add(l.file), d.add(l.file_offset), d.add(l.bytes);
+  for (const CopyRange& c : plan.copies) d.add(c.item), d.add(c.source_offset), d.add(c.bytes), d.add(c.file), d.add(c.file_offset);
+  for (const ItemRecord& r : plan.records) d.add(r.item), d.add(r.offset), d.add(r.bytes);
+  for (const int64_t n : plan.numbers) d.add(static_cast<uint64_t>(n));
+  for (const Group& g : plan.groups) d.add(static_cast<uint64_t>(g.kind)), d.add(uint64_t{g.first} << 32 | g.count), d.add(g.first_unit), d.add(g.units);
+  d.add(plan.units);
+  d.add(plan.worker_bytes);
+  return d.value();
+}
+
+}  // namespace dcp

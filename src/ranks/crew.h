@@ -1,0 +1,70 @@
+// The steps of a command that ranks take together, between opening the checkpoint and the end.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "catalog/duplicates.h"
+#include "catalog/resolve.h"
+#include "exec/digest.h"
+#include "plan/plan.h"
+#include "ranks/sight.h"
+#include "ranks/tree.h"
+
+namespace dcp {
+
+// What a rank did, for the report.
+struct RankWork {
+  uint32_t rank = 0;
+  uint64_t bytes_read = 0, bytes_sent = 0, bytes_written = 0;
+  uint64_t nanoseconds = 0;
+  uint64_t peak_bytes = 0;  // of memory
+  uint64_t files_seen = 0;
+};
+
+// Every function is called by all ranks, in the same order.
+class Crew {
+ public:
+  explicit Crew(Session& session) : session_(session), tree_(session) {}
+  Session& session() { return session_; }
+  bool leads() const { return session_.rank() == 0; }
+  const Sight& sight() const { return sight_; }
+
+  // `mine`: rank 0's catalog; that of the others is not looked at. Then all look for its files.
+  Catalog share(Catalog mine, Io& io, FollowLinks links);
+  // Each rank looks into the items of the files that it is the reader of; all get all.
+  Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options, const StopFlag& stop);
+  // What opening the checkpoint `path` needs at rank 0 beside what lies there: see metadata_io.h. nullptr: nothing.
+  std::unique_ptr<Io> metadata_of_all(Io& io, const std::string& path);
+  // At rank 0 what all ranks read of the copies of items that are resolved, for it to compare; at others nothing.
+  ContentOf gather_contents(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits);
+  // Rank 0's texts, to all.
+  std::vector<std::string> tell(const std::vector<std::string>& texts);
+  // Throws ranks_differ unless all ranks have made the same plan.
+  void agree(const Plan& plan);
+  // At rank 0 the digests of all; and all problems, each once.
+  void gather_digests(DigestSink& sink);
+  std::vector<Problem> gather_problems(std::vector<Problem> mine);
+  // At rank 0 that of all ranks, by rank.
+  std::vector<RankWork> gather_work(RankWork mine, const std::string& host);
+  std::vector<std::string> hosts() const { return hosts_; }
+  // Rank 0's code, to all.
+  int end(int code);
+
+  // The bytes that were sent and received by share() and resolve(), by this rank; for tests.
+  uint64_t shared_bytes() const { return shared_bytes_; }
+
+ private:
+  Session& session_;
+  Tree tree_;
+  Sight sight_;
+  std::vector<std::string> hosts_;
+  uint64_t shared_bytes_ = 0;
+};
+
+// Equal for equal plans on ranks of one build.
+uint64_t digest_of(const Plan& plan);
+
+}  // namespace dcp

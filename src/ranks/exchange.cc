@@ -1,0 +1,236 @@
+#include "ranks/exchange.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "ranks/tree.h"
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+// A message of 8 MiB moves at the full rate of a connection; a larger one gains nothing.
+constexpr uint64_t kBatchBytes = 8 * kMiB;
+constexpr uint64_t kMostUnits = 8;
+constexpr unsigned kMostSenders = 4;
+
+// Decoded items come in messages of this size, each with its count of bytes in front; the last one has kLast set.
+constexpr uint64_t kStreamBytes = 1 * kMiB;
+constexpr uint64_t kLast = uint64_t{1} << 63;
+
+uint64_t units_of_batch(const Plan& plan) { return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMostUnits); }
+
+uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint64_t{1} << 30)); }
+
+}  // namespace
+
+// The bytes of one batch: from the files that this rank sees, and from a message of each other reader.
+class MessagePieces : public PieceSource {
+ public:
+  MessagePieces(Exchange& exchange, uint64_t batch, std::span<const UnitTask> units) : x_(exchange), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_) {
+    std::map<uint32_t, uint64_t> bytes;  // by reader
+    const ReadVisitor visit{.read = [&](uint32_t file, uint64_t, uint64_t n) { if (const uint32_t r = reader(file); r != x_.session_.rank()) bytes[r] += n; },
+                            .decode = [](const Item&) {}};
+    for (const UnitTask& u : units) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.reach_, u.ordinal, visit);
+    for (const auto& [r, n] : bytes) {
+      From& from = from_[r];
+      from.buffer = x_.borrow(n);
+      from.bytes = n;
+      from.message = x_.session_.link().receive(r, tag_, MutableBytes(from.buffer).first(n));
+    }
+  }
+  ~MessagePieces() override {
+    for (auto& [r, from] : from_) {
+      from.message = {};
+      if (from.at == from.bytes) x_.give_back(std::move(from.buffer));
+      else static_cast<void>(new std::vector<std::byte>(std::move(from.buffer)));  // what is under way may still arrive (Link::Message)
+    }
+  }
+
+  void read(uint32_t file, uint64_t offset, MutableBytes into) override {
+    const uint32_t r = reader(file);
+    if (r == x_.session_.rank()) return files_.read(file, offset, into);
+    From& from = from_.at(r);
+    // All in the order of ranks: NCCL hands messages over one at a time, and two workers must not wait crosswise.
+    if (!std::exchange(arrived_, true))
+      for (auto& [from_rank, other] : from_) other.message.wait();
+    if (into.size() > from.bytes - from.at) fail(ProblemId::internal, {}, "more reads than planned from rank " + std::to_string(r));
+    std::copy_n(from.buffer.begin() + static_cast<int64_t>(from.at), into.size(), into.begin());
+    from.at += into.size();
+  }
+
+  void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) override {
+    const uint32_t r = reader(item.file);
+    if (r == x_.session_.rank()) return files_.decode(item, place, cap, sink);
+    for (uint64_t head = 0; (head & kLast) == 0;) {
+      const std::vector<std::byte> buffer = x_.session_.link().receive_all(r, tag_, sizeof head + kStreamBytes);
+      head = load_le<uint64_t>(buffer.data());
+      sink(Bytes(buffer).subspan(sizeof head, std::min(head & ~kLast, kStreamBytes)));
+    }
+  }
+
+ private:
+  struct From {
+    std::vector<std::byte> buffer;
+    Link::Message message;
+    uint64_t bytes = 0, at = 0;
+  };
+  uint32_t reader(uint32_t file) const { return x_.sight_.reader(file, x_.session_.rank()); }
+  Exchange& x_;
+  uint32_t tag_;
+  FilePieces files_;
+  std::map<uint32_t, From> from_;
+  bool arrived_ = false;
+};
+
+// What this rank reads for one batch of another.
+class Exchange::Sender {
+ public:
+  Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress) : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_), progress_(progress) {
+    const auto mine = [&](uint32_t file) { return x_.sight_.reader(file, to_) == x_.session_.rank(); };
+    const ReadVisitor visit{.read = [&](uint32_t file, uint64_t offset, uint64_t bytes) { if (mine(file)) reads_.push_back({file, offset, bytes}); },
+                            .decode = [&](const Item& item) { if (mine(item.file)) items_.push_back(&item); }};
+    for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.reach_, u.ordinal, visit);
+  }
+
+  void send() {
+    uint64_t bytes = 0, at = 0;
+    for (const Read& r : reads_) bytes += r.bytes;
+    std::vector<std::byte> buffer = x_.borrow(std::max(bytes, items_.empty() ? 0 : sizeof(uint64_t) + kStreamBytes));
+    for (const Read& r : reads_) {
+      files_.read(r.file, r.offset, MutableBytes(buffer).subspan(at, r.bytes));
+      at += r.bytes;
+    }
+    if (bytes > 0) message(Bytes(buffer).first(bytes));
+    for (const Item* item : items_) stream(*item, buffer);
+    x_.give_back(std::move(buffer));
+  }
+
+ private:
+  struct Read {
+    uint32_t file;
+    uint64_t offset, bytes;
+  };
+  void message(Bytes bytes) {
+    progress_.bytes_read.fetch_add(bytes.size(), std::memory_order_relaxed);
+    x_.session_.link().send(to_, tag_, bytes).wait();
+    x_.sent_.fetch_add(bytes.size(), std::memory_order_relaxed);
+  }
+  void stream(const Item& item, std::vector<std::byte>& buffer) {
+    const MutableBytes whole = MutableBytes(buffer).first(sizeof(uint64_t) + kStreamBytes);
+    uint64_t held = 0;
+    const auto flush = [&](uint64_t flag) {
+      store_le<uint64_t>(whole.data(), held | flag);
+      message(whole);
+      held = 0;
+    };
+    // The receiving worker knows how much may come, and ends the run if it is more.
+    files_.decode(item, {.path = x_.catalog_.file_path(item.file)}, kLast, [&](Bytes block) {
+      while (!block.empty()) {
+        const uint64_t n = std::min<uint64_t>(block.size(), kStreamBytes - held);
+        std::copy_n(block.begin(), n, whole.begin() + static_cast<int64_t>(sizeof(uint64_t) + held));
+        held += n;
+        block = block.subspan(n);
+        if (held == kStreamBytes) flush(0);
+      }
+    });
+    flush(kLast);
+  }
+  Exchange& x_;
+  uint32_t to_, tag_;
+  FilePieces files_;
+  Progress& progress_;
+  std::vector<Read> reads_;
+  std::vector<const Item*> items_;
+};
+
+Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers)
+    : session_(session), sight_(sight), plan_(plan), catalog_(catalog), resolved_(resolved), files_(files), dealing_(std::move(dealing)), writers_(writers), reach_(plan, catalog), units_(units_of_batch(plan)) {}
+
+uint64_t Exchange::batch_bytes(const Plan& plan) { return units_of_batch(plan) * plan.worker_bytes; }
+
+std::span<const UnitTask> Exchange::units_of(uint32_t rank, uint64_t batch) const {
+  const std::span all(dealing_[rank]);
+  return all.subspan(batch * units_, std::min<uint64_t>(units_, all.size() - batch * units_));
+}
+
+UnitBatch Exchange::take(uint64_t batch) {
+  session_.check();
+  const std::span units = units_of(session_.rank(), batch);
+  return {.units = {units.begin(), units.end()}, .pieces = std::make_unique<MessagePieces>(*this, batch, units)};
+}
+
+// Up the tree and down again.
+void Exchange::join(RunSums& sums, RunLosses& losses) {
+  if (writers_ == Writers::kRank0) return;
+  std::vector<RunSums::Part> parts = sums.parts();
+  std::vector<CastLosses> counts = losses.counts();
+  const auto take = [&] {
+    WireWriter out;
+    out.array(parts);
+    out.array(counts);
+    return out.take();
+  };
+  Tree tree(session_);
+  tree.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        const auto theirs = in.array<RunSums::Part>();
+        const auto their_counts = in.array<CastLosses>();
+        for (size_t i = 0; i < parts.size(); ++i) parts[i].raw ^= theirs.at(i).raw, parts[i].bytes += theirs[i].bytes;
+        for (size_t i = 0; i < counts.size(); ++i) counts[i] += their_counts.at(i);
+      },
+      take);
+  const std::vector<std::byte> all = tree.broadcast(session_.rank() == 0 ? take() : std::vector<std::byte>());
+  WireReader in(all);
+  sums.set(in.array<RunSums::Part>());
+  losses.set(in.array<CastLosses>());
+}
+
+void Exchange::serve(unsigned workers, Progress& progress, const StopFlag& stop) {
+  std::vector<uint32_t> receivers;
+  uint64_t most = 0;
+  for (uint32_t r = 0; r < session_.world_size(); ++r) {
+    if (r == session_.rank() || batches_of(r) == 0) continue;
+    receivers.push_back(r);
+    most = std::max(most, batches_of(r));
+  }
+  parallel_for(std::min(workers, kMostSenders), most * receivers.size(), stop, [&](unsigned, uint64_t n) {
+    const uint32_t to = receivers[n % receivers.size()];
+    if (n / receivers.size() < batches_of(to)) Sender(*this, to, n / receivers.size(), progress).send();
+  });
+}
+
+std::vector<std::byte> Exchange::borrow(uint64_t bytes) {
+  std::vector<std::byte> buffer;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      buffer = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (buffer.size() < bytes) buffer.resize(bytes);
+  return buffer;
+}
+
+void Exchange::give_back(std::vector<std::byte> buffer) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(buffer));
+}
+
+Dealing deal_to_readers(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Sight& sight, uint32_t world_size) {
+  Dealing dealing(world_size);
+  const Reach reach(plan, catalog);
+  for (uint64_t u = 0; u < plan.units; ++u) {
+    uint32_t file = kNone;
+    const auto note = [&](uint32_t f) { file = std::min(file, f); };
+    visit_reads(plan, catalog, resolved, reach, u, {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
+    const auto turn = static_cast<uint32_t>(u % world_size);
+    dealing[file == kNone ? turn : sight.reader(file, turn)].push_back({.ordinal = u});
+  }
+  return dealing;
+}
+
+}  // namespace dcp

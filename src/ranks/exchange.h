@@ -1,0 +1,68 @@
+// Bytes of units from the ranks that see them to the rank that does the unit.
+//
+// The units of a rank go in batches of a few, in order, each taken by one of its workers. Which reads a batch needs, in which order, and who sees
+// what, all ranks know from the plan; so for every batch each reader sends one message with all its reads one after the other, unasked, and
+// items that must be decoded as a sequence of messages after it. A message moves when the receiving worker has taken the batch: what is under
+// way to a rank is its workers times a batch, however many ranks send. Readers send in the order of batches, of all receiving ranks in turns, and
+// a worker asks for all messages of its batch before it waits for one, so the earliest unfinished batch always gets its bytes.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "exec/execute.h"
+#include "exec/worker.h"
+#include "ranks/session.h"
+#include "ranks/sight.h"
+
+namespace dcp {
+
+// The units of each rank, in order.
+using Dealing = std::vector<std::vector<UnitTask>>;
+// Every unit to a rank that sees a file which it reads.
+Dealing deal_to_readers(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Sight& sight, uint32_t world_size);
+enum class Writers : uint8_t { kRank0, kAll };
+
+class Exchange : public UnitSupply {
+ public:
+  Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers);
+
+  // --- the units of this rank
+  uint64_t batches() const override { return batches_of(session_.rank()); }
+  UnitBatch take(uint64_t batch) override;
+  bool is_shared() const override { return writers_ == Writers::kAll; }
+  void join(RunSums& sums, RunLosses& losses) override;
+
+  // --- the reads of this rank for the units of others. Returns when all of them are sent.
+  void serve(unsigned workers, Progress& progress, const StopFlag& stop);
+  uint64_t bytes_sent() const { return sent_; }
+
+  // What a worker needs for a batch beside its own buffers, at most.
+  static uint64_t batch_bytes(const Plan& plan);
+
+ private:
+  friend class MessagePieces;
+  class Sender;
+  uint64_t batches_of(uint32_t rank) const { return (dealing_[rank].size() + units_ - 1) / units_; }
+  std::span<const UnitTask> units_of(uint32_t rank, uint64_t batch) const;
+  std::vector<std::byte> borrow(uint64_t bytes);
+  void give_back(std::vector<std::byte> buffer);
+
+  Session& session_;
+  const Sight& sight_;
+  const Plan& plan_;
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  DataFiles& files_;
+  const Dealing dealing_;
+  const Writers writers_;
+  const Reach reach_;
+  const uint64_t units_;  // of a batch
+  std::mutex mutex_;      // free_
+  std::vector<std::vector<std::byte>> free_;
+  std::atomic<uint64_t> sent_{0};
+};
+
+}  // namespace dcp

@@ -1,0 +1,158 @@
+#include "ranks/metadata_io.h"
+
+#include <algorithm>
+
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+// Of a file at least: what tells its kind.
+constexpr uint64_t kLeast = 64 * kKiB;
+constexpr std::string_view kMetadata = ".metadata", kSafetensors = ".safetensors", kIndex = ".safetensors.index.json";
+
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+// What open_checkpoint may read of a folder.
+bool describes(std::string_view name) { return name.ends_with(kMetadata) || name.ends_with(kSafetensors) || name.ends_with(kIndex); }
+
+FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
+  if (!path.ends_with(kSafetensors)) {
+    std::vector<std::byte> bytes = read_file(io, path, path.ends_with(kIndex) ? limits.json_bytes : limits.metadata_bytes);
+    const uint64_t size = bytes.size();
+    return {.bytes = std::move(bytes), .size = size};
+  }
+  const OpenFile file(io, io.open_read(path));
+  const auto up_to = [&](uint64_t bytes, uint64_t size) {
+    std::vector<std::byte> head(std::min(bytes, size));
+    read_exact(io, file.get(), 0, head);
+    return head;
+  };
+  const uint64_t size = io.facts(file.get()).bytes;
+  const std::vector<std::byte> length = up_to(sizeof(uint64_t), size);
+  // A length that is not so is rank 0's to refuse, when it opens the file.
+  const uint64_t header = length.size() == sizeof(uint64_t) ? std::min<uint64_t>(load_le<uint64_t>(length.data()), limits.json_bytes) : 0;
+  return {.bytes = up_to(std::max(sizeof(uint64_t) + header, kLeast), size), .size = size};
+}
+
+// Handles of files in memory are below every handle of an operating system.
+class WithFiles : public Io {
+ public:
+  WithFiles(Io& io, std::string folder, FileHeads files) : io_(io), folder_(std::move(folder)) {
+    for (auto& [name, head] : files) files_.push_back({folder_ + "/" + name, name, std::move(head)});
+  }
+  Handle open_read(const std::string& path) override {
+    const size_t n = find(path);
+    return n < files_.size() ? handle_of(n) : io_.open_read(path);
+  }
+  std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override {
+    const size_t n = find(without_trailing_slashes(root) + "/" + std::string(name));
+    return n < files_.size() ? handle_of(n) : io_.open_beneath(root, name, links);
+  }
+  size_t read(Handle h, uint64_t offset, MutableBytes buffer) override {
+    if (!is_ours(h)) return io_.read(h, offset, buffer);
+    const std::vector<std::byte>& bytes = ours(h).head.bytes;
+    if (offset >= bytes.size()) return 0;
+    const size_t n = std::min<size_t>(buffer.size(), bytes.size() - offset);
+    std::copy_n(bytes.begin() + static_cast<int64_t>(offset), n, buffer.begin());
+    return n;
+  }
+  FileFacts facts(Handle h) override { return is_ours(h) ? facts_of(ours(h)) : io_.facts(h); }
+  std::optional<FileFacts> facts(const std::string& path) override {
+    const size_t n = find(path);
+    if (n < files_.size()) return facts_of(files_[n]);
+    // The folder may be there only by what the others have sent.
+    auto known = io_.facts(path);
+    return known || without_trailing_slashes(path) != folder_ ? known : FileFacts{.kind = FileKind::kDirectory};
+  }
+  std::vector<DirEntry> list(const std::string& folder) override {
+    if (without_trailing_slashes(folder) != folder_) return io_.list(folder);
+    std::vector<DirEntry> entries;
+    if (io_.facts(folder)) entries = io_.list(folder);
+    for (const File& f : files_)
+      if (std::ranges::find(entries, f.name, &DirEntry::name) == entries.end()) entries.push_back({.name = f.name, .kind = FileKind::kRegular});
+    std::ranges::sort(entries, {}, &DirEntry::name);
+    return entries;
+  }
+  Handle create(const std::string& path, Create mode) override { return io_.create(path, mode); }
+  size_t write(Handle h, uint64_t offset, Bytes bytes) override { return io_.write(h, offset, bytes); }
+  bool allocate(Handle h, uint64_t bytes) override { return io_.allocate(h, bytes); }
+  void sync(Handle h) override { io_.sync(h); }
+  void sync_folder(const std::string& folder) override { io_.sync_folder(folder); }
+  void make_folder(const std::string& path) override { io_.make_folder(path); }
+  void rename(const std::string& from, const std::string& to, Replace replace) override { io_.rename(from, to, replace); }
+  void remove_file(const std::string& path) override { io_.remove_file(path); }
+  void remove_folder(const std::string& path) override { io_.remove_folder(path); }
+  bool try_lock(Handle h) override { return io_.try_lock(h); }
+  std::optional<uint64_t> free_bytes(const std::string& folder) override { return io_.free_bytes(folder); }
+  void close(Handle h) override {
+    if (!is_ours(h)) io_.close(h);
+  }
+  std::string name_of(Handle h) override { return is_ours(h) ? ours(h).path : io_.name_of(h); }
+  uint64_t now_ns() override { return io_.now_ns(); }
+
+ private:
+  struct File {
+    std::string path, name;
+    FileHead head;
+  };
+  static constexpr Handle kFirst = -2;  // -1 is kNoHandle
+  static bool is_ours(Handle h) { return h <= kFirst; }
+  static Handle handle_of(size_t n) { return kFirst - static_cast<Handle>(n); }
+  const File& ours(Handle h) const { return files_.at(static_cast<size_t>(kFirst - h)); }
+  static FileFacts facts_of(const File& f) { return {.bytes = f.head.size, .kind = FileKind::kRegular}; }
+  size_t find(const std::string& path) const { return static_cast<size_t>(std::ranges::find(files_, path, &File::path) - files_.begin()); }
+
+  Io& io_;
+  std::string folder_;
+  std::vector<File> files_;
+};
+
+}  // namespace
+
+FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Limits& limits) {
+  const std::string folder = without_trailing_slashes(path);
+  std::vector<std::string> names;
+  if (const auto facts = io.facts(folder); facts && facts->kind == FileKind::kDirectory)
+    for (const DirEntry& e : io.list(folder))
+      if (describes(e.name)) names.push_back(e.name);
+  WireWriter out;
+  const bool is_file = io.facts(folder) && io.facts(folder)->kind == FileKind::kRegular;
+  out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());
+  out.number<uint64_t>(names.size());
+  for (const std::string& name : names) out.text(name);
+  const std::vector<std::byte> told = tree.broadcast(out.take());
+  WireReader in(told);
+  if (!in.number<bool>()) return {};
+  for (auto count = in.number<uint64_t>(); count > 0; --count) std::erase(names, in.text());
+
+  FileHeads heads;
+  for (const std::string& name : names) heads[name] = read_head(io, folder + "/" + name, limits);
+  tree.gather(
+      [&](Bytes bytes) {
+        WireReader from(bytes);
+        for (auto count = from.number<uint64_t>(); count > 0; --count) {
+          const std::string name = from.text();
+          FileHead theirs{.bytes = from.array<std::byte>(), .size = from.number<uint64_t>()};
+          if (const auto [known, is_new] = heads.emplace(name, theirs); known->second != theirs) fail(ProblemId::file_seen_twice, {.path = folder + "/" + name});
+        }
+      },
+      [&] {
+        WireWriter mine;
+        mine.number<uint64_t>(heads.size());
+        for (const auto& [name, head] : heads) {
+          mine.text(name);
+          mine.array(head.bytes);
+          mine.number(head.size);
+        }
+        return mine.take();
+      });
+  return heads;
+}
+
+std::unique_ptr<Io> with_files(Io& io, const std::string& folder, FileHeads files) { return std::make_unique<WithFiles>(io, without_trailing_slashes(folder), std::move(files)); }
+
+}  // namespace dcp
