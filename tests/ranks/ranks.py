@@ -24,7 +24,7 @@ from pathlib import Path
 DATA = Path(__file__).resolve().parent.parent / "data"
 DCPCTL, PYTHON = os.path.abspath(sys.argv[1]), sys.argv[2]
 SLACK_S = 5  # beyond --timeout
-LOAD_S = 30  # a machine that is busy with other tests takes its time to load LibTorch
+LOAD_S = float(os.environ.get("DCPCTL_LOAD_S", 30))  # a machine that is busy with other tests takes its time to load LibTorch
 
 
 def check(ok, what):
@@ -338,7 +338,7 @@ def one_random_run(world, seed, big, whole):
         # Loading LibTorch is not ours to hurry: counted from when all were up.
         check(took <= within + max(0.0, begin + 5 - hit) + LOAD_S, f"{what}: {took:.1f} s")
         check(victim == 0 or not leftovers(tmp), f"{what}: {leftovers(tmp)}")
-        return f"{took:.1f}"
+        return took - within
 
 
 def random_runs(runs):
@@ -351,12 +351,13 @@ def random_runs(runs):
         check(one_process(big, Path(tmp) / "whole.pt", "consolidate", "--no-sync"), "one process")
         whole = (Path(tmp) / "whole.pt").stat().st_size
         (Path(tmp) / "whole.pt").unlink()
-        counts = {}
+        counts, longest = {}, -1e9
         for i in range(int(runs)):
             result = one_random_run((2, 4, 8)[i % 3], seed + i, big, whole)
-            kind = result if not result[0].isdigit() else "ended in time"
+            kind = result if isinstance(result, str) else "ended in time"
+            longest = max(longest, -1e9 if isinstance(result, str) else result)
             counts[kind] = counts.get(kind, 0) + 1
-        print(json.dumps(counts))
+        print(json.dumps(counts), f"the last survivor ended {-longest:.1f} s before its time was over")
         check(counts.get("ended in time", 0) > 0, "no run was hit while it ran")
 
 
