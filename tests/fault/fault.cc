@@ -181,13 +181,14 @@ void short_calls(World& world, const Setup&) {
 uint64_t allocations_of(World& world, int threads) {
   const fs::path log = world.folder().string() + ".count";
   world.reset();
-  world.run({.before = [](FaultIo&) { count_allocations(); },
-             .after =
-                 [&](FaultIo&) {
-                   const uint64_t n = allocations();
-                   save(log, &n, sizeof n);
-                 },
-             .threads = threads});
+  const Outcome o = world.run({.before = [](FaultIo&) { count_allocations(); },
+                               .after =
+                                   [&](FaultIo&) {
+                                     const uint64_t n = allocations();
+                                     save(log, &n, sizeof n);
+                                   },
+                               .threads = threads});
+  check(world.command(), "undisturbed", o.exit == 0 ? "" : o.said);
   return load<uint64_t>(log).at(0);
 }
 
@@ -356,7 +357,9 @@ int run_modes(Setup s, const std::vector<std::string>& names) {
     if (!names.empty() && std::ranges::find(names, mode.name) == names.end()) continue;
     g_states = 0;
     const auto begin = std::chrono::steady_clock::now();
-    for (const Case& c : all_cases()) {
+    std::vector<Case> cases = all_cases();
+    if (mode.run == memory) cases.insert(cases.end(), reading_cases().begin(), reading_cases().end());
+    for (const Case& c : cases) {
       World world(s.data, s.scratch / "world", c);
       mode.run(world, s);
     }

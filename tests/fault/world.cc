@@ -53,6 +53,16 @@ const std::vector<Case>& all_cases() {
   return cases;
 }
 
+const std::vector<Case>& reading_cases() {
+  static const std::vector<Case> cases = {
+      {.name = "inspect", .arguments = {"inspect", "ckpt", "--keys"}, .outputs = {}, .threads = false},
+      {.name = "inspect as JSON", .arguments = {"inspect", "ckpt", "--json"}, .outputs = {}, .threads = false},
+      {.name = "verify as JSON", .arguments = {"verify", "ckpt", "--json"}, .outputs = {}},
+      {.name = "a plan", .arguments = {"reshard", "ckpt", "out", "--mesh", "2x2", "--placements", "scalar=replicate,replicate", "--placements", "*=shard(0),replicate", "--dry-run", "--json"}, .outputs = {}},
+  };
+  return cases;
+}
+
 Files read_files(const fs::path& folder) {
   Files files;
   for (auto it = fs::recursive_directory_iterator(folder); it != fs::recursive_directory_iterator(); ++it) {
@@ -111,7 +121,8 @@ void World::put(const Files& files) {
 pid_t World::start(const Run& run) const {
   std::vector<std::string> words{"dcpctl"};
   words.insert(words.end(), case_.arguments.begin(), case_.arguments.end());
-  words.insert(words.end(), {"-j", std::to_string(run.threads), "--sandbox", "off"});  // it would keep the tests from their own files
+  words.insert(words.end(), {"--sandbox", "off"});  // it would keep the tests from their own files
+  if (case_.threads) words.insert(words.end(), {"-j", std::to_string(run.threads)});
   if (run.force && std::ranges::find(words, "--force") == words.end()) words.push_back("--force");
   std::fflush(nullptr);
   const pid_t child = ::fork();

@@ -21,8 +21,10 @@ struct Case {
   std::vector<std::string> arguments;
   std::vector<std::string> outputs;  // names that appear
   Files before{};                    // what lies there already, beside the source
+  bool threads = true;               // takes -j
 };
 const std::vector<Case>& all_cases();
+const std::vector<Case>& reading_cases();  // commands that write nothing
 
 struct Outcome {
   int exit = -1;    // -1: ended by a signal
