@@ -358,7 +358,7 @@ def two_keys_with_one_path(c):
 @case("over_limit", "consolidate ckpt out.pt")
 def a_list_with_10_to_the_18_holes(c):
     """
-    dcpctl: ckpt: a number in the file is over the limit (got a list position of 1000000000000000000, expected at most 1048576 holes)
+    dcpctl: ckpt: a number in the file is over the limit (got a list position of 1000000000000000000, expected at most 1048576 holes in all)
     """
     c.paths["model.w"] = ("list", 10**18)
 

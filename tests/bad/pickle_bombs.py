@@ -2,7 +2,7 @@
 import pickle
 import struct
 
-from recipes import METADATA, Op, archive, call, case, dump, glob, new, op
+from recipes import METADATA, Op, Tensor, archive, call, case, dump, glob, new, op
 
 COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
 OBJECT = ["consolidate ckpt out.pt"]
@@ -105,6 +105,15 @@ def tuples_that_double_in_a_state_dict(c):
 @case(None, "consolidate m.pt out.pt -q", exit=0, creates=["out.pt"])
 def calls_that_double_in_a_state_dict(c):
     file(c, {"w": doubled(of_calls)})
+
+
+@case("over_limit", *OBJECT)
+def a_few_holes_too_many_in_each_of_three_lists(c):
+    """
+    dcpctl: ckpt: a number in the file is over the limit (got a list position of 400000, expected at most 1048576 holes in all)
+    """
+    c.tensors |= {f"t{n}": Tensor((0,), []) for n in range(3)}
+    c.paths |= {f"t{n}": (f"list{n}", 400000) for n in range(3)}
 
 
 @case("metadata_not_dcp", *COMMANDS)

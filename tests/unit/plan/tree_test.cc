@@ -72,7 +72,8 @@ TEST_CASE("limits of depth and of holes") {
   CHECK(tree_of({{"a", "b", "c"}}, {.pickle_depth = 3}) == "{'a': {'b': {'c': 0}}}");
   CHECK(refusal({{"a", "b", "c", "d"}}, {.pickle_depth = 3}).ends_with("(got 4 path components, expected at most 3)"));
   CHECK(tree_of({{"l", "#5"}}, {.list_padding = 5}) == "{'l': [5: 0]}");
-  CHECK(refusal({{"l", "#6"}}, {.list_padding = 5}).ends_with("(got a list position of 6, expected at most 5 holes)"));
+  CHECK(refusal({{"l", "#6"}}, {.list_padding = 5}).ends_with("(got a list position of 6, expected at most 5 holes in all)"));
+  CHECK(error_id([&] { tree_of({{"l", "#3"}, {"m", "#3"}}, {.list_padding = 5}); }) == "over_limit");
   CHECK(tree_of({{"l", "#6"}, {"l", "#0"}}, {.list_padding = 5}) == "{'l': [0: 1, 6: 0]}");
   CHECK(error_id([&] { tree_of({{"l", "#9223372036854775807"}}); }) == "over_limit");
 }
