@@ -79,14 +79,7 @@ void add_cast(CLI::App& app, Context& context) {
   command->add_flag("--weights-only-safe", options->file.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")->group("Which keys");
   add_dcp(*command, options->dcp);
   add_writer_writing(*command, options->writer);
-  add_common(*command, context, true);
-  command->callback([options, &context] {
-    context.command = "cast";
-    context.run = [options, &context] {
-      WriteReport report(options->writer.source.path, options->writer.out);
-      return report.around(context, [&] { return run(*options, context, report); });
-    };
-  });
+  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

@@ -52,14 +52,7 @@ void add_consolidate(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("consolidate", "One full-model file from a sharded checkpoint");
   command->footer(kText);
   add_flags(*command, *options);
-  add_common(*command, context, true);
-  command->callback([options, &context] {
-    context.command = "consolidate";
-    context.run = [options, &context] {
-      WriteReport report(options->writer.source.path, options->writer.out);
-      return report.around(context, [&] { return run(*options, context, report); });
-    };
-  });
+  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

@@ -134,7 +134,7 @@ void add_common(CLI::App& command, Context& context, bool writer) {
   CommonOptions& c = context.common;
   const std::string group = "Output";
   command.add_flag("--json", c.json, "Print one JSON document on stdout")->group(group);
-  command.add_flag("-q,--quiet", c.quiet, "Print errors only")->group(group);
+  command.add_flag("-q,--quiet", c.quiet, "No notes, progress or closing line: the answer and errors only")->group(group);
   command.add_flag("-v", c.verbose, "Say more on stderr")->group(group);
   command.add_option("--color", c.color, "Colours: auto, always or never")
       ->transform(CLI::CheckedTransformer(Choices<When>{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}}))

@@ -58,14 +58,7 @@ void add_convert(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("convert", "A checkpoint of any kind as a DCP folder or another kind of file");
   command->footer(kText);
   add_flags(*command, *options);
-  add_common(*command, context, true);
-  command->callback([options, &context] {
-    context.command = "convert";
-    context.run = [options, &context] {
-      WriteReport report(options->writer.source.path, options->writer.out);
-      return report.around(context, [&] { return run(*options, context, report); });
-    };
-  });
+  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

@@ -7,7 +7,6 @@
 namespace dcp::cmd {
 namespace {
 
-std::string counted(uint64_t n, const char* one, const char* more) { return grouped(n) + " " + (n == 1 ? one : more); }
 std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
 // "dp_rank_0 to dp_rank_3".
@@ -22,14 +21,8 @@ void describe_rank_bound(const Context& context, const RankBound& group, uint32_
   const std::string missing = group.stem + std::to_string(next);
   const bool more = world_size > next;
   context.note("'" + escaped(ranks_text(group)) + "' belong to ranks of the trainer that saved them and stay as they are: a trainer of more data-parallel ranks fails at load, missing '" +
-               escaped(missing) + "'" + (more ? " and on (of " + std::to_string(world_size) + " such ranks: " + counted(world_size - next, "key", "keys") + ")" : " and on") +
+               escaped(missing) + "'" + (more ? " and on (of " + std::to_string(world_size) + " such ranks: " + counted(world_size - next, "key") + ")" : " and on") +
                "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
-}
-
-void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes) {
-  out.key(name).begin_array();
-  for (const KeyNote& n : notes) out.begin_object().member("key", n.key).member("why", n.text).end_object();
-  out.end_array();
 }
 
 }  // namespace
@@ -68,12 +61,12 @@ int write_dcp(const WriterFlags& writer, const DcpFlags& flags, Context& context
 
 void describe_dcp(const Context& context, const DcpNotes& notes) {
   for (const KeyNote& n : notes.raised_by) context.note("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
-  if (notes.containers > 0) context.note("one object for torch before 2.4: " + counted(notes.containers, "dict or list", "dicts or lists") + " of plain values");
+  if (notes.containers > 0) context.note("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
   for (const KeyNote& n : notes.attributes_left_out) context.note("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
   for (const KeyNote& n : notes.kept_as_is) context.note("warning: '" + escaped(n.key) + "': " + escaped(n.text));
   for (const std::string& glob : notes.idle_placements) context.note("no tensor for --placements '" + escaped(glob) + "'");
   if (!notes.default_layout.empty())
-    context.note("default layout for " + counted(notes.default_layout.size(), "tensor", "tensors") + " that --like does not place:");
+    context.note("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");
   constexpr size_t kMostLines = 20;
   for (size_t i = 0; i < notes.default_layout.size(); ++i) {
     const std::string line = "  " + escaped(notes.default_layout[i].key) + ": " + escaped(notes.default_layout[i].text);

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
+#include <sstream>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -64,6 +65,15 @@ int say_out_of_memory() {
   std::abort();
 }
 
+// What a script gives whose variable is not set.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options())
+      if (std::ranges::find(option->results(), "") != option->results().end()) fail(ProblemId::usage, {}, option->get_name() + " ''", "a value");
+    refuse_empty_values(*command);
+  }
+}
+
 int run_commands(Io& io, int argc, char** argv) {
   Context context{.io = io, .stop = g_stop};
   CLI::App app{"Toolkit for PyTorch Distributed Checkpoints: inspects, verifies and consolidates them, without Python", "dcpctl"};
@@ -86,7 +96,14 @@ int run_commands(Io& io, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {  // --help, --version
-    return app.exit(done);
+    std::ostringstream text;
+    app.exit(done, text);
+    try {
+      context.out(text.str());
+      return 0;
+    } catch (const std::exception& error) {
+      return report_error(context, error);
+    }
   } catch (const CLI::ParseError& error) {
     context.common.json = std::ranges::find(words, "--json") != words.end();
     const Problem problem = usage_problem(app, words, error);
@@ -94,6 +111,7 @@ int run_commands(Io& io, int argc, char** argv) {
     return report_error(context, problem);
   }
   try {
+    refuse_empty_values(app);
     enter_sandbox_of(app, context);
     return context.run();
   } catch (const std::exception& error) {

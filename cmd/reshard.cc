@@ -59,14 +59,7 @@ void add_reshard(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("reshard", "The same checkpoint laid out for another number of ranks");
   command->footer(kText);
   add_flags(*command, *options);
-  add_common(*command, context, true);
-  command->callback([options, &context] {
-    context.command = "reshard";
-    context.run = [options, &context] {
-      WriteReport report(options->writer.source.path, options->writer.out);
-      return report.around(context, [&] { return run(*options, context, report); });
-    };
-  });
+  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

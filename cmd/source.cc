@@ -10,10 +10,11 @@ namespace dcp::cmd {
 void add_source(CLI::App& command, SourceFlags& flags) {
   const std::string group = "Source";
   command.add_option("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step")->required();
-  command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")->option_text("N|latest")->group(group);
+  auto* step = command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")->option_text("N|latest")->group(group);
   command.add_option("--pattern", flags.pattern, "Steps are the folders whose name matches REGEX; its one group is the number")
       ->option_text("REGEX")
-      ->group(group);
+      ->group(group)
+      ->needs(step);
   command.add_option("--prefer-rank", flags.prefer_rank, "Where ranks wrote different values for one key, use rank R's")->option_text("R")->group(group);
   command.add_option("--max-pickle", flags.max_pickle, "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")->option_text("SIZE")->group(group);
   command.add_flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint")->group(group);
@@ -49,6 +50,7 @@ Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint
   }
   Catalog catalog = open_checkpoint(io, path, options);
   look_at_files(io, catalog, options.links);
+  if (flags.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal) context.note("--prefer-rank has nothing to choose from: every key was written once");
   return catalog;
 }
 

@@ -119,4 +119,15 @@ void add_writer_writing(CLI::App& c, WriterFlags& f) {
   add_ranks(c, f.ranks, Gathers::kYes);
 }
 
+void run_as_writer(CLI::App& c, Context& context, const WriterFlags& flags, std::function<int(WriteReport&)> body) {
+  add_common(c, context, true);
+  c.callback([&c, &context, &flags, body = std::move(body)] {
+    context.command = c.get_name();
+    context.run = [&context, &flags, body] {
+      WriteReport report(flags.source.path, flags.out);
+      return report.around(context, [&] { return body(report); });
+    };
+  });
+}
+
 }  // namespace dcp::cmd

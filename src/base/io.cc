@@ -39,6 +39,7 @@ std::vector<std::byte> read_file(Io& io, Handle file, uint64_t cap) {
 }
 
 std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap) {
+  if (!io.facts(path)) fail(ProblemId::no_such_path, {.path = path});
   const OpenFile file(io, io.open_read(path));
   return read_file(io, file.get(), cap);
 }

@@ -54,7 +54,13 @@ class Folder {
     const std::string path = catalog_.folder + "/" + name;
     if (name == ".metadata.tmp") found_.push_back(odd(ProblemId::unfinished_save, Severity::kWarning, path));
     else if (is_partial(name)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
-    else if (name.ends_with(".distcp") && !named_.contains(name)) found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
+    else if (name.ends_with(".distcp") && !named_.contains(name) && holds_something(path)) found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
+  }
+
+  // torch makes a file for each rank, also for one that has nothing to write.
+  bool holds_something(const std::string& path) const {
+    const auto facts = io_.facts(path);
+    return !facts || facts->kind != FileKind::kRegular || facts->bytes > 0;
   }
 
   static bool is_partial(std::string_view name) { return name.starts_with('.') && (name.ends_with(".dcpctl-partial") || name.ends_with(".dcpctl-old")); }

@@ -1,0 +1,73 @@
+#include "text_file.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exec/file_set.h"
+
+namespace dcp::cmd {
+
+void save_text(Io& io, const std::string& path, const std::string& text) {
+  FileSet file(io, path, {{"", text.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
+  file.write(0, 0, as_bytes(text));
+  file.finish();
+  file.commit();
+}
+
+std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::string& source, const std::string& output) {
+  if (file.path.empty() || file.path == "-")
+    return make_problem(ProblemId::usage, {}, std::string(file.option) + " '" + file.path + "'", "the name of a file");
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(file.path), ignored);
+  for (const std::string& taken : {source, output}) {
+    if (taken.empty()) continue;
+    const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(taken), ignored);
+    if (std::mismatch(place.begin(), place.end(), path.begin(), path.end()).first == place.end())
+      return make_problem(ProblemId::usage, {.path = file.path}, std::string(file.option) + " inside '" + taken + "'", "a file apart from the checkpoint and the output");
+  }
+  const std::string parent = path.parent_path();
+  const auto folder = io.facts(parent);
+  if (!folder || folder->kind != FileKind::kDirectory) return make_problem(ProblemId::io_create, {.path = file.path}, "no folder '" + parent + "'");
+  const auto facts = io.facts(file.path);
+  if (!facts || (facts->kind == FileKind::kRegular && !facts->link && facts->bytes == 0)) return std::nullopt;
+  Problem exists = make_problem(ProblemId::output_exists, {.path = file.path}, facts->link ? "a link" : facts->kind == FileKind::kRegular ? "a file of another kind" : "no file");
+  exists.hint = "give another name";
+  if (facts->link || facts->kind != FileKind::kRegular) return exists;
+  const OpenFile there(io, io.open_read(file.path));
+  std::vector<std::byte> begin(std::min<uint64_t>(facts->bytes, file.begins.size()));
+  read_exact(io, there.get(), 0, begin);
+  return as_text(begin) == file.begins ? std::nullopt : std::optional(std::move(exists));
+}
+
+std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output) {
+  if (!context.common.has_report) return std::nullopt;
+  try {
+    return text_file_fault(context.io, {"--report", context.common.report, R"({"schema":"dcpctl.)"}, source, output);
+  } catch (const Error& e) {
+    return e.problem();
+  }
+}
+
+void save_report(const Context& context, const std::string& document) {
+  if (context.common.has_report) save_text(context.io, context.common.report, document);
+}
+
+void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem) {
+  constexpr std::string_view kOption = "--report";
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == kOption && i + 1 < words.size()) context.common.report = words[i + 1];
+    else if (words[i].starts_with(std::string(kOption) + "=")) context.common.report = words[i].substr(kOption.size() + 1);
+  }
+  if (context.common.report.empty()) return;
+  context.common.has_report = true;
+  if (report_fault(context, "", "")) return;
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  json.begin_object().member("schema", "dcpctl." + (words.empty() ? "" : words.front()) + "/1").member("exit", static_cast<int>(exit_of(problem.id))).key("error");
+  error_json(json, problem);
+  json.end_object();
+  json.finish();
+  save_report(context, document);
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,31 @@
+// Small files that options ask for beside the answer: --report, --html.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "context.h"
+
+namespace dcp::cmd {
+
+// A small file, whole or absent; one that is there is replaced.
+void save_text(Io& io, const std::string& path, const std::string& text);
+
+// A file that an option asks for beside the answer.
+struct TextFile {
+  std::string_view option;  // "--report"
+  std::string path;
+  std::string_view begins;  // how such a file begins: only one that does is replaced
+};
+// Why it cannot be written there: it would replace something else, or lie inside the source or the output. Asked before any work is done.
+std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::string& source, const std::string& output);
+std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output);
+
+// Writes the JSON document to the file of --report, if one is asked for.
+void save_report(const Context& context, const std::string& document);
+
+// After a command line that could not be understood, as far as --report can be made out in it.
+void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem);
+
+}  // namespace dcp::cmd
