@@ -1,6 +1,7 @@
 // The stack machine with shadows for values: it knows which opcode pushed a text, and nothing else. What splice looks through.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -68,7 +69,7 @@ class ShadowStack {
   const Place* place_;
   const Limits* limits_;
   Memo memo_;
-  std::vector<Shadow> stack_;
+  std::deque<Shadow> stack_;  // a vector that grows is there twice
   std::vector<Id> ids_;
   std::vector<uint64_t> marks_;
   std::unordered_set<uint64_t> id_tuples_;      // by the opcode that made them
