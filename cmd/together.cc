@@ -106,9 +106,7 @@ Problem settle(Context& context, const std::exception& error) {
   const RankFailure first = session.fail_with(mine, static_cast<int>(exit_of(mine.id)));
   context.together->failure = first;
   if (first.rank == 0 && session.rank() != 0) context.speaks = first.problem.id == ProblemId::rank_lost;
-  // What all ranks find, such as a hole in the checkpoint, is each one's own.
-  const bool own = first.rank == session.rank() || to_line(first.problem) == to_line(mine);
-  return own && first.problem.id != ProblemId::rank_lost ? mine : problem_of(first);
+  return problem_at(session.rank(), mine, first);
 }
 
 void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) {

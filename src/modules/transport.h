@@ -22,6 +22,9 @@ struct DcpctlJoin {
 // The store is served on two connections, so that a question that has to wait on one keeps nobody from the other.
 enum DcpctlLane { kDcpctlMain = 0, kDcpctlBeat = 1 };
 
+// Beside 0 and 1, what a function returns: what it needs is not on this machine.
+constexpr int kDcpctlLacking = 2;
+
 struct DcpctlTransport;
 struct DcpctlWork;
 
@@ -42,7 +45,7 @@ struct DcpctlTransportTable {
   // Sets the key where it is not there yet; gives what it is then.
   int (*set_first)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t capacity, uint64_t* is_bytes, DcpctlReason* why);
 
-  // --- messages. connect() is called once by all ranks; the others after it.
+  // --- messages. connect() is called once by all ranks, and may return kDcpctlLacking; the others after it.
   int (*connect)(DcpctlTransport*, const char* name, DcpctlReason* why);
   // Messages with one (sender, receiver, tag) arrive in order. The buffer stays as it is until wait(), which also ends *out.
   int (*send)(DcpctlTransport*, uint32_t to, uint32_t tag, const void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason* why);

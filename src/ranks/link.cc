@@ -63,7 +63,13 @@ std::string Link::set_first(DcpctlLane lane, const std::string& key, std::string
 
 void Link::connect(const std::string& name) {
   DcpctlReason why{};
-  if (table_.connect(transport_, name.c_str(), &why) != 0) lost("the ranks", why);
+  const int failed = table_.connect(transport_, name.c_str(), &why);
+  if (failed == kDcpctlLacking) {
+    Problem p = make_problem(ProblemId::device_missing, {}, why.text);
+    p.hint = "--transport gloo needs none";
+    throw Error(std::move(p));
+  }
+  if (failed != 0) lost("the ranks", why);
 }
 
 Link::Message::~Message() {

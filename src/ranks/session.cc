@@ -51,6 +51,11 @@ Problem problem_of(const RankFailure& f) {
   return p;
 }
 
+Problem problem_at(uint32_t rank, const Problem& mine, const RankFailure& first) {
+  const bool own = first.rank == rank || to_line(first.problem) == to_line(mine);
+  return own && first.problem.id != ProblemId::rank_lost ? mine : problem_of(first);
+}
+
 Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop, GiveUp give_up)
     : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop), give_up_(std::move(give_up)) {
   link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms);
@@ -66,7 +71,7 @@ Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOption
   } catch (const Error& error) {
     const RankFailure first = fail_with(error.problem(), static_cast<int>(error.exit()));
     closing_ = true;
-    throw Error(problem_of(first));
+    throw Error(problem_at(launch_.rank, error.problem(), first));
   }
 }
 

@@ -96,5 +96,7 @@ class Session {
 std::string rank_words(const RankFailure& failure);
 // What the other ranks say of it: rank_failed, with the failing rank's own line.
 Problem problem_of(const RankFailure& failure);
+// What a rank that has failed with `mine` says and exits with: what all ranks find, such as a hole in the checkpoint, is each one's own.
+Problem problem_at(uint32_t rank, const Problem& mine, const RankFailure& first);
 
 }  // namespace dcp

@@ -4,11 +4,17 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace dcp::c10d_module {
+
+// What the messages need is not on this machine.
+struct Lacking : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // A message under way. Throws std::exception.
 class Message {

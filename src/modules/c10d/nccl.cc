@@ -107,7 +107,7 @@ class NcclMessages : public Messages {
 }  // namespace
 
 std::unique_ptr<Messages> make_messages(const Connecting& how) {
-  if (at::cuda::device_count() == 0) throw std::runtime_error("NCCL needs a GPU, and there is none");
+  if (at::cuda::device_count() == 0) throw Lacking("NCCL needs a GPU, and there is none");
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(how.local_rank % at::cuda::device_count()));
   auto options = ::c10d::ProcessGroupNCCL::Options::create();
   options->timeout = how.timeout;

@@ -1,5 +1,7 @@
 // The table of a c10d module: the store, and messages as gloo.cc or nccl.cc makes them. Every exception of LibTorch ends here, as the first
 // line of its text (the rest is a C++ stack).
+#include <c10/util/Logging.h>
+
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -30,18 +32,24 @@ namespace {
 
 std::chrono::milliseconds ms(uint32_t count) { return std::chrono::milliseconds(count); }
 
+void say(DcpctlReason* why, const char* text) {
+  const size_t bytes = std::min(std::strcspn(text, "\n"), sizeof why->text - 1);
+  std::memcpy(why->text, text, bytes);
+  why->text[bytes] = 0;
+}
+
 template <class Body>
 int guarded(DcpctlReason* why, const Body& body) {
   try {
     body();
     return 0;
+  } catch (const dcp::c10d_module::Lacking& e) {
+    say(why, e.what());
+    return kDcpctlLacking;
   } catch (const std::exception& e) {
-    const char* text = e.what();
-    const size_t bytes = std::min(std::strcspn(text, "\n"), sizeof why->text - 1);
-    std::memcpy(why->text, text, bytes);
-    why->text[bytes] = 0;
+    say(why, e.what());
   } catch (...) {
-    std::strcpy(why->text, "an unknown exception");
+    say(why, "an unknown exception");
   }
   return 1;
 }
@@ -58,6 +66,7 @@ std::vector<uint8_t> bytes_of(const void* value, uint64_t bytes) {
 }
 
 int join(const DcpctlJoin* how, DcpctlTransport** out, DcpctlReason* why) {
+  c10::initLogging();  // TORCH_CPP_LOG_LEVEL counts: Python does this when it imports torch
   return guarded(why, [&] {
     auto transport = std::make_unique<DcpctlTransport>();
     transport->join = *how;
