@@ -6,11 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
-#include <sstream>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <sstream>
 
 #include "commands.h"
 #include "help.h"

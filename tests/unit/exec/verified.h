@@ -10,7 +10,7 @@
 
 #include "catalog/oddities.h"
 #include "catalog/open.h"
-#include "catalog/rank_local.h"
+#include "catalog/duplicates.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
 #include "plan/verify_plan.h"
@@ -40,7 +40,7 @@ struct Verified {
     const ResolveOptions options{.workers = setup.workers, .faults = Faults::kCollect, .limits = {}};
     resolved = resolve(files, catalog, tensors, blobs, options, stop);
     add(std::move(resolved.findings));
-    add(find_differing_duplicates(files, catalog, resolved, options));
+    add(find_differing_duplicates(catalog, resolved, contents_of(files, catalog, options.limits)));
     VerifyOptions what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
     Selection selection;
     if (setup.digests) what.digests = &(selection = select_keys(catalog, {}));
