@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "catalog/duplicates.h"
 #include "catalog/oddities.h"
 #include "catalog/open.h"
-#include "catalog/duplicates.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
 #include "plan/verify_plan.h"
