@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Several ranks of one command, each in a folder of its own that holds only its shards.
 
-    ranks.py DCPCTL PYTHON gather CASE     started by hand at 2, 3, 4 ranks: files equal those of one process
-    ranks.py DCPCTL PYTHON inputs NAME     rank-local, hf, pt, safetensors: checkpoints of other kinds
+    ranks.py DCPCTL PYTHON gather CASE WORLD-SIZE...   started by hand: files equal those of one process
+    ranks.py DCPCTL PYTHON inputs NAME     rank-local, metadata-elsewhere, hf, pt, safetensors: checkpoints of which rank 0 does not see all
     ranks.py DCPCTL PYTHON launcher NAME   torchrun, mpirun or srun (its variables): the same
     ranks.py DCPCTL PYTHON faults NAME     one way in which ranks fail: all end in time, nothing is left
     ranks.py DCPCTL PYTHON random RUNS     ranks killed and stopped at random times, at 2, 4 and 8 ranks
@@ -120,16 +120,16 @@ MORE = (("n.pt", ["consolidate", "--gather", "none"]), ("n.safetensors", ["conso
         ("rn", ["reshard", "--world-size", "5", "--gather", "none"]), ("cast", ["cast", "--dtype", "bfloat16", "--gather", "none"]))
 
 
-def gather(case):
+def gather(case, *worlds):
     source, ran = DATA / case / "ckpt", 0
-    for world in (2, 3, 4):
+    for world in map(int, worlds):
         with tempfile.TemporaryDirectory(prefix="dcpctl-ranks-") as tmp:
             tmp = Path(tmp)
             deal(source, tmp, world)
             for name, args in (*GATHER, *MORE[world % 3::3]):
                 ran += same(case, tmp, source, world, name, args)
             verify(case, tmp, source, world)
-    check(ran > 4, f"{case}: only {ran} commands ran")
+    check(ran > 2 * len(worlds), f"{case}: only {ran} commands ran")
 
 
 def verify(case, tmp, source, world):
@@ -173,6 +173,9 @@ def inputs(name):
                 to = tmp / f"r{int(p.name.strip('_.').split('_')[0].split('.')[0]) % 2}" / "ckpt"
                 to.mkdir(parents=True, exist_ok=True)
                 shutil.copy(p, to)
+        elif name == "metadata-elsewhere":
+            source = big
+            deal(source, tmp, 2, (1,))
         elif name == "hf":
             check(one_process(big, source, "consolidate", "--max-shard-size", "4KiB", "--tensors-only"), "a folder")
             (source / "model.safetensors.index.json").unlink()  # each file says for itself what it holds
@@ -183,8 +186,9 @@ def inputs(name):
             for r in range(2):
                 (tmp / f"r{r}").mkdir()
             shutil.copy(source, tmp / "r0" / "ckpt")
-        check(same(name, tmp, source, 2, "a", ["convert", "--world-size", "3"]), "one process fails")
-        check(same(name, tmp, source, 2, "b", ["convert", "--world-size", "2", "--gather", "none"]), "one process fails")
+        command = "reshard" if source == big else "convert"
+        check(same(name, tmp, source, 2, "a", [command, "--world-size", "3"]), "one process fails")
+        check(same(name, tmp, source, 2, "b", [command, "--world-size", "2", "--gather", "none"]), "one process fails")
 
 
 def launched(name, source, world, tmp):
@@ -362,4 +366,4 @@ def random_runs(runs):
 
 
 if __name__ == "__main__":
-    {"gather": gather, "inputs": inputs, "launcher": launcher, "faults": faults, "random": random_runs}[sys.argv[3]](sys.argv[4])
+    {"gather": gather, "inputs": inputs, "launcher": launcher, "faults": faults, "random": random_runs}[sys.argv[3]](*sys.argv[4:])
