@@ -22,7 +22,7 @@ struct Shared {
         blocks(j.plan, together.session.world_size()),
         exchange(together.session, together.crew.sight(), j.plan, j.catalog, j.resolved, j.files,
                  all_write ? deal_by_blocks(j.plan, j.catalog, blocks, together.session.world_size()) : deal_to_rank0(j.plan, together.session.world_size()),
-                 all_write ? Writers::kAll : Writers::kRank0) {}
+                 all_write ? Writers::kAll : Writers::kRank0, j.workers) {}
 };
 
 // Does the units of this process, and, where others do units as well, reads for them at the same time.

@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/limits.h"
 #include "base/workers.h"
@@ -9,7 +10,11 @@
 
 namespace dcp::cmd {
 
-unsigned wanted_workers(unsigned threads) { return threads > 0 ? threads : default_workers(); }
+// Several ranks of one host would only take each other's cores.
+unsigned wanted_workers(unsigned threads, bool one_of_several) {
+  if (threads > 0) return threads;
+  return one_of_several ? std::clamp(std::thread::hardware_concurrency(), 2u, 16u) : default_workers();
+}
 
 uint64_t memory_left(uint64_t cap) { return std::max(cap - std::min(cap, peak_rss_bytes()), 8 * kMiB); }
 

@@ -9,7 +9,7 @@
 namespace dcp::cmd {
 
 // The number of --threads, or the default for 0.
-unsigned wanted_workers(unsigned threads);
+unsigned wanted_workers(unsigned threads, bool one_of_several);
 
 // What metadata and objects may take beside what is held already. They may always take a little: a cap that is far too small is told by
 // fit_workers, which knows what is needed.

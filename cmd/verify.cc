@@ -159,7 +159,7 @@ ExecuteReport run_units(const VerifyPlan& plan, const Catalog& catalog, const Re
   if (!ranks) return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
   Session& session = ranks->session;
   ranks->crew.agree(plan.plan);
-  Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files, deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll);
+  Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files, deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
   options.supply = &exchange;
   ExecuteReport executed;
   parallel_for(2, 2, context.stop, [&](unsigned, uint64_t part) {
@@ -202,7 +202,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
 
   DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
-  const ResolveOptions reading{.workers = wanted_workers(o.threads), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(o.threads, ranks != nullptr), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
   Resolved resolved = resolve_all(files, catalog, reading, context);
   add(report.findings, std::move(resolved.findings));
   if (!o.source.prefer_rank) {

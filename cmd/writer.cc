@@ -82,7 +82,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
 
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
-  const ResolveOptions reading{.workers = wanted_workers(flags.threads), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap)};
   const Resolved resolved = ranks ? ranks->crew.resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop)
                                   : resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
   if (!flags.source.prefer_rank) {
@@ -93,7 +93,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   if (ranks) ranks->crew.agree(plan);
   check_expected(flags.expect, signatures_of(catalog, report.selection, plan), context, report.expectation);
   report.plan = &plan;
-  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = wanted_workers(flags.threads), .least_bytes = flags.verify_after ? kPassBytes : ranks ? plan.worker_bytes + Exchange::batch_bytes(plan) : kMiB}, report.planned_memory);
+  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = flags.verify_after ? kPassBytes : ranks ? plan.worker_bytes + Exchange::batch_bytes(plan) : kMiB}, report.planned_memory);
   report.describe(context, select);
   if (flags.dry_run) return end_ranks(context, report.done(context, 0));
   return carry_out({.flags = flags, .context = context, .report = report, .catalog = catalog, .resolved = resolved, .plan = plan, .files = files, .open_outputs = open_files.outputs, .workers = workers, .begin_ns = begin});

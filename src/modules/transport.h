@@ -8,7 +8,7 @@
 
 extern "C" {
 
-enum { kDcpctlTransportAbi = 1 };
+enum { kDcpctlTransportAbi = 2 };
 
 struct DcpctlJoin {
   const char* host;  // of the store
@@ -30,6 +30,8 @@ struct DcpctlWork;
 
 struct DcpctlTransportTable {
   DcpctlModuleHeader header;
+  // 1: messages between two ranks go in the order in which they are sent, so every message that is asked for must have somebody who waits for it.
+  int in_order;
 
   // Connects to the store. Fails when nobody serves it within the timeout (up to three times that: the client tries again).
   int (*join)(const DcpctlJoin* join, DcpctlTransport** out, DcpctlReason* why);

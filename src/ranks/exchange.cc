@@ -145,10 +145,12 @@ class Exchange::Sender {
   std::vector<const Item*> items_;
 };
 
-Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers)
-    : session_(session), sight_(sight), plan_(plan), catalog_(catalog), resolved_(resolved), files_(files), dealing_(std::move(dealing)), writers_(writers), reach_(plan, catalog), units_(units_of_batch(plan)) {}
+Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers, unsigned workers)
+    : session_(session), sight_(sight), plan_(plan), catalog_(catalog), resolved_(resolved), files_(files), dealing_(std::move(dealing)), writers_(writers), reach_(plan, catalog), units_(units_of_batch(plan)), ahead_(session.link().in_order() ? 0 : workers) {}
 
-uint64_t Exchange::batch_bytes(const Plan& plan) { return units_of_batch(plan) * plan.worker_bytes; }
+Exchange::~Exchange() = default;
+
+uint64_t Exchange::batch_bytes(const Plan& plan) { return 2 * units_of_batch(plan) * plan.worker_bytes; }
 
 std::span<const UnitTask> Exchange::units_of(uint32_t rank, uint64_t batch) const {
   const std::span all(dealing_[rank]);
@@ -158,7 +160,12 @@ std::span<const UnitTask> Exchange::units_of(uint32_t rank, uint64_t batch) cons
 UnitBatch Exchange::take(uint64_t batch) {
   session_.check();
   const std::span units = units_of(session_.rank(), batch);
-  return {.units = {units.begin(), units.end()}, .pieces = std::make_unique<MessagePieces>(*this, batch, units)};
+  UnitBatch taken{.units = {units.begin(), units.end()}, .pieces = {}};
+  const std::lock_guard lock(asking_);
+  for (const uint64_t end = std::min(batch + 1 + ahead_, batches()); asked_to_ < end; ++asked_to_)
+    asked_[asked_to_] = std::make_unique<MessagePieces>(*this, asked_to_, units_of(session_.rank(), asked_to_));
+  taken.pieces = std::move(asked_.extract(batch).mapped());
+  return taken;
 }
 
 // Up the tree and down again.

@@ -3,6 +3,8 @@
 
 namespace dcp::c10d_module {
 
+const bool kInOrder = false;
+
 std::unique_ptr<Messages> make_messages(const Connecting& how) { return make_gloo_messages(how); }
 
 }  // namespace dcp::c10d_module

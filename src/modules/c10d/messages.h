@@ -31,6 +31,8 @@ class Messages {
   virtual std::unique_ptr<Message> receive(int from, int tag, void* buffer, uint64_t bytes) = 0;
 };
 
+extern const bool kInOrder;  // transport.h: in_order
+
 struct Connecting {
   c10::intrusive_ptr<::c10d::Store> store;
   int rank, world_size, local_rank;

@@ -106,6 +106,8 @@ class NcclMessages : public Messages {
 
 }  // namespace
 
+const bool kInOrder = true;
+
 std::unique_ptr<Messages> make_messages(const Connecting& how) {
   if (at::cuda::device_count() == 0) throw Lacking("NCCL needs a GPU, and there is none");
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(how.local_rank % at::cuda::device_count()));

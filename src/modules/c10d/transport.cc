@@ -162,6 +162,7 @@ void abort(DcpctlTransport* t) {
 
 const DcpctlTransportTable kTable{
     .header = {.bytes = sizeof(DcpctlTransportTable), .abi = kDcpctlTransportAbi, .built_with = "torch " TORCH_VERSION},
+    .in_order = dcp::c10d_module::kInOrder,
     .join = join, .set = set, .get = get, .look = look, .add = add, .set_first = set_first,
     .connect = connect, .send = send, .receive = receive, .wait = wait, .abort = abort};
 

@@ -82,7 +82,7 @@ inline int start(DcpctlTransport* t, uint32_t from, uint32_t to, uint32_t tag, b
 
 inline const DcpctlTransportTable& fake_transport() {
   static const DcpctlTransportTable table{
-      .header = {.bytes = sizeof(DcpctlTransportTable), .abi = kDcpctlTransportAbi, .built_with = "a fake"},
+      .header = {.bytes = sizeof(DcpctlTransportTable), .abi = kDcpctlTransportAbi, .built_with = "a fake"}, .in_order = 0,
       .join = [](const DcpctlJoin* join, DcpctlTransport** out, DcpctlReason*) { return *out = new DcpctlTransport{g_world, join->rank}, 0; },
       .set = [](DcpctlTransport* t, DcpctlLane, const char* key, const void* value, uint64_t bytes, DcpctlReason*) {
         return in_store(t, [&](auto& store) { store[key] = std::string(static_cast<const char*>(value), bytes); });
