@@ -58,14 +58,16 @@ Problem problem_at(uint32_t rank, const Problem& mine, const RankFailure& first)
 
 Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop, GiveUp give_up)
     : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop), give_up_(std::move(give_up)) {
+  beaten_ns_ = io_.now_ns();
+  guard_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { guard(); });
   link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms);
   // A script may run several commands under one launcher, and torchrun's store outlives them: the n-th command of each rank meets the n-th
   // of the others.
   const std::string base = "dcpctl/" + launch_.attempt + "/";
   prefix_ = base + std::to_string(link_->add(kDcpctlMain, base + "runs/" + std::to_string(launch_.rank), 1)) + "/";
   beaten_ns_ = io_.now_ns();
+  reached_ = true;
   beat_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { beat(); });
-  guard_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { guard(); });
   try {
     join();
   } catch (const Error& error) {
@@ -137,6 +139,12 @@ void Session::watch_before() {
 // By the clock alone: nothing here can wait for another rank.
 void Session::guard() {
   const uint64_t now = io_.now_ns();
+  if (!reached_) {
+    // A stopped process still takes connections, and LibTorch waits for its answer without end. Three times: as often as it tries to connect.
+    if (now - std::min<uint64_t>(beaten_ns_, now) > (3 * uint64_t{options_.timeout_ms} + kGraceMs) * kMs)
+      give_up_(lost_rank(0, "the store has not answered for " + seconds_text(3 * options_.timeout_ms)));
+    return;
+  }
   if (const uint64_t failed = failed_ns_; failed != 0) {
     if (now - failed > kGiveUpMs * kMs) give_up_(*failure());
     return;

@@ -87,7 +87,7 @@ class Session {
   std::atomic<uint64_t> beaten_ns_{0};     // when the store last answered
   std::atomic<uint64_t> refused_ns_{0};    // since when it refuses
   std::atomic<uint64_t> done_ns_{0};
-  std::atomic<bool> complete_{false}, connected_{false}, closing_{false};
+  std::atomic<bool> reached_{false}, complete_{false}, connected_{false}, closing_{false};
   Watch watch_;
   std::unique_ptr<Ticker> guard_, beat_;  // the guard goes last: a beat may hang in a store that answers no more
 };

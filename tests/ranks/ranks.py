@@ -271,6 +271,12 @@ def faults(name):
         elif name == "missing-rank0":
             results = finish([start(tmp, r, world, port, args) for r in (1, 2)], LOAD_S + 3 * timeout)
             check(all(r and r[0] == 6 and "rank 0" in r[2] for r in results), results)
+        elif name == "silent-store":  # as a stopped rank 0 is: connections are taken, and nobody answers
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+                s.listen()
+                results = finish([start(tmp, 1, world, port, args)], LOAD_S + 3 * timeout)
+            check(all(r and r[0] == 6 and "rank 0" in r[2] for r in results), results)
         elif name == "world-size":
             results = finish([start(tmp, r, 2 if r == 1 else world, port, args, env=environment(r, 2 if r == 1 else world, port)) for r in range(world)], limit)
             check(all(r and r[0] == 6 for r in results), results)
