@@ -28,6 +28,7 @@ struct World {
   std::map<std::string, std::string> store;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::deque<DcpctlWork*>> sends, receives;  // by from, to, tag
   std::vector<uint64_t> store_operations, bytes_sent, messages;
+  std::vector<std::shared_ptr<void>> given;  // to ranks: nobody gives back what ends with the process
 };
 inline World* g_world = nullptr;  // the one that ranks join
 
@@ -64,7 +65,9 @@ inline void put(const std::string& value, void* into, uint64_t* bytes) {
 inline int start(DcpctlTransport* t, uint32_t from, uint32_t to, uint32_t tag, bool sends, void* buffer, uint64_t bytes, DcpctlWork** out) {
   World& w = *t->world;
   const std::lock_guard lock(w.mutex);
-  auto* work = new DcpctlWork{false, buffer, bytes};
+  const auto owned = std::make_shared<DcpctlWork>(DcpctlWork{false, buffer, bytes});
+  DcpctlWork* const work = owned.get();
+  w.given.push_back(owned);
   *out = work;
   if (sends) w.bytes_sent[t->rank] += bytes, ++w.messages[t->rank];
   auto& others = (sends ? w.receives : w.sends)[{from, to, tag}];
@@ -83,7 +86,13 @@ inline int start(DcpctlTransport* t, uint32_t from, uint32_t to, uint32_t tag, b
 inline const DcpctlTransportTable& fake_transport() {
   static const DcpctlTransportTable table{
       .header = {.bytes = sizeof(DcpctlTransportTable), .abi = kDcpctlTransportAbi, .built_with = "a fake"}, .in_order = 0,
-      .join = [](const DcpctlJoin* join, DcpctlTransport** out, DcpctlReason*) { return *out = new DcpctlTransport{g_world, join->rank}, 0; },
+      .join = [](const DcpctlJoin* join, DcpctlTransport** out, DcpctlReason*) {
+        const auto owned = std::make_shared<DcpctlTransport>(DcpctlTransport{g_world, join->rank});
+        const std::lock_guard lock(g_world->mutex);
+        g_world->given.push_back(owned);
+        *out = owned.get();
+        return 0;
+      },
       .set = [](DcpctlTransport* t, DcpctlLane, const char* key, const void* value, uint64_t bytes, DcpctlReason*) {
         return in_store(t, [&](auto& store) { store[key] = std::string(static_cast<const char*>(value), bytes); });
       },
@@ -107,7 +116,6 @@ inline const DcpctlTransportTable& fake_transport() {
         std::unique_lock lock(t->world->mutex);
         t->world->changed.wait(lock, [&] { return work->done || t->aborted; });
         if (!work->done) return refuse(why, "given up");
-        delete work;
         return 0;
       },
       .abort = [](DcpctlTransport* t) {
