@@ -1,7 +1,8 @@
 #include "memory.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
-#include <thread>
 
 #include "base/limits.h"
 #include "base/workers.h"
@@ -13,7 +14,7 @@ namespace dcp::cmd {
 // Several ranks of one host would only take each other's cores.
 unsigned wanted_workers(unsigned threads, bool one_of_several) {
   if (threads > 0) return threads;
-  return one_of_several ? std::clamp(std::thread::hardware_concurrency(), 2u, 16u) : default_workers();
+  return one_of_several ? static_cast<unsigned>(std::clamp(::get_nprocs(), 2, 16)) : default_workers();
 }
 
 uint64_t memory_left(uint64_t cap) { return std::max(cap - std::min(cap, peak_rss_bytes()), 8 * kMiB); }
