@@ -20,6 +20,7 @@ struct Survey {
   std::map<std::string, std::string, std::less<>> new_keys;  // by old key
   std::vector<KeyPush> pushes;                               // sorted by offset
   uint64_t slots = 0;                                        // highest slot put + 1
+  uint64_t highest_put = 0;                                  // offset of the opcode that put it
 
   const KeyPush* find(uint64_t offset) const {
     const auto at = std::lower_bound(pushes.begin(), pushes.end(), offset, [](const KeyPush& p, uint64_t o) { return p.offset < o; });
@@ -87,10 +88,10 @@ Survey survey(Bytes pickle, const Place& place, const Limits& limits, const Rena
     reader.next(t);
     shadow.step(t);
     s.result.weights_only_opcodes = s.result.weights_only_opcodes && weights_only_reads(t.op);
-    if (is_put(t.op)) s.slots = std::max(s.slots, shadow.slot() + 1);
-    // Each slot takes an opcode: a number above the count of bytes is made up, and all that are spliced after it would inherit it.
-    if (s.slots > pickle.size())
-      fail(ProblemId::over_limit, at_offset(place, t.offset), "memo slot " + std::to_string(s.slots - 1), "below " + std::to_string(pickle.size()));
+    if (is_put(t.op) && shadow.slot() >= s.slots) {
+      s.slots = shadow.slot() + 1;
+      s.highest_put = t.offset;
+    }
     if (t.op == Op::GLOBAL || t.op == Op::STACK_GLOBAL) {
       std::string name = std::string(shadow.module()) + "." + std::string(shadow.name());
       if (seen_globals.insert(name).second) s.result.globals.push_back(std::move(name));
@@ -110,6 +111,7 @@ void emit(Bytes pickle, const Place& place, const Limits& limits, const Survey& 
   ShadowStack shadow(pickle, place, limits);
   TokenReader reader(pickle, place);
   const uint64_t base = writer.next_slot();
+  const uint64_t begin = writer.size();
   writer.claim(s.slots);
   const auto verbatim = [&](uint64_t from, uint64_t to) { writer.raw(as_text(pickle).substr(from, to - from)); };
   const auto literal = [&](const ShadowStack::Literal& l) {
@@ -128,6 +130,10 @@ void emit(Bytes pickle, const Place& place, const Limits& limits, const Survey& 
     }
     switch (t.op) {
       case Op::STOP:
+        // Each slot takes an opcode: a number above the count of bytes is made up, and all that is spliced after it would inherit it.
+        // The bytes that count are those that are left: readers compare slots with the size of the whole (Memo).
+        if (const uint64_t bytes = writer.size() - begin; s.slots > bytes)
+          fail(ProblemId::over_limit, at_offset(place, s.highest_put), "memo slot " + std::to_string(s.slots - 1), "below " + std::to_string(bytes));
         return;
       case Op::PROTO:
       case Op::FRAME:

@@ -37,6 +37,7 @@ class PickleWriter {
   void get(uint64_t slot);
 
   // --- for splicing
+  uint64_t size() const { return out_->size(); }
   void raw(std::string_view opcodes) { out_->append(opcodes); }
   void put_at(uint64_t slot);  // explicit; slots that put() gives must stay distinct from it: see claim()
   uint64_t next_slot() const { return next_slot_; }
