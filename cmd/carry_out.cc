@@ -30,28 +30,18 @@ ExecuteReport run_units(const WriteJob& j, Shared* shared, Sink& sink, Progress&
   const ExecuteOptions options{.workers = j.workers, .fp8_overflow = j.flags.dtypes.overflow(), .supply = shared ? &shared->exchange : nullptr};
   const auto units = [&] { return execute(j.plan, j.catalog, j.resolved, j.files, sink, options, progress, j.context.stop); };
   if (!shared || !shared->all_write) return units();
-  ExecuteReport report;
-  parallel_for(2, 2, j.context.stop, [&](unsigned, uint64_t part) {
-    try {
-      if (part == 0) report = units();
-      else shared->exchange.serve(j.workers, progress, j.context.stop);
-    } catch (const std::exception& error) {  // told at once: the other part waits for ranks that wait for this one
-      settle(j.context, error);
-      throw;
-    }
-  });
-  return report;
+  return execute_together(j.context, shared->exchange, j.workers, progress, units);
 }
 
-RankWork work_of(const WriteJob& j, const Shared& shared, uint64_t bytes_read, uint64_t bytes_written) {
-  return {.bytes_read = bytes_read, .bytes_sent = shared.exchange.bytes_sent(), .bytes_written = bytes_written, .nanoseconds = j.context.io.now_ns() - j.begin_ns, .peak_bytes = peak_rss_bytes()};
+RankWork work_of(const WriteJob& j, const Shared& shared, const Progress& progress) {
+  return {.bytes_read = shared.exchange.bytes_read(progress), .bytes_sent = shared.exchange.bytes_sent(), .bytes_written = progress.bytes_written, .nanoseconds = j.context.io.now_ns() - j.begin_ns, .peak_bytes = peak_rss_bytes()};
 }
 
 // --gather rank0, another rank: reads what it sees, as rank 0's workers come to it.
 int serve(const WriteJob& j, Shared& shared) {
   Progress progress;
   shared.exchange.serve(j.workers, progress, j.context.stop);
-  shared.ranks.crew.gather_work(work_of(j, shared, progress.bytes_read, 0), shared.ranks.session.host());
+  shared.ranks.crew.gather_work(work_of(j, shared, progress), shared.ranks.session.host());
   return end_ranks(j.context, 0);
 }
 
@@ -65,7 +55,7 @@ int write_part(const WriteJob& j, Shared& shared) {
   j.report.executed = run_units(j, &shared, sink, progress);
   if (!j.report.executed.damage.empty()) return j.report.damaged(j.context);
   sink.finish();
-  shared.ranks.crew.gather_work(work_of(j, shared, progress.bytes_read, progress.bytes_written), shared.ranks.session.host());
+  shared.ranks.crew.gather_work(work_of(j, shared, progress), shared.ranks.session.host());
   return end_ranks(j.context, 0);
 }
 
@@ -100,7 +90,7 @@ int lead(const WriteJob& j, Shared* shared) {
   if (j.flags.verify_after) summed.read_back(j.workers, j.context.stop);
   j.report.verified_after = j.flags.verify_after;
   if (shared) {
-    shared->ranks.work = shared->ranks.crew.gather_work(work_of(j, *shared, j.report.executed.bytes_read, j.report.executed.bytes_written), shared->ranks.session.host());
+    shared->ranks.work = shared->ranks.crew.gather_work(work_of(j, *shared, progress), shared->ranks.session.host());
     shared->ranks.session.check();
   }
   j.context.check_stop();  // the last moment at which nothing has appeared
@@ -114,7 +104,6 @@ int lead(const WriteJob& j, Shared* shared) {
 int carry_out(const WriteJob& j) {
   Together* const ranks = j.context.together.get();
   if (!ranks) return lead(j, nullptr);
-  if (j.flags.verify_after && j.flags.ranks.gather == "none") fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
   Shared shared(j, *ranks);
   if (ranks->crew.leads()) return lead(j, &shared);
   return shared.all_write ? write_part(j, shared) : serve(j, shared);

@@ -87,6 +87,31 @@ void join_ranks(const RanksFlags& flags, Context& context) {
   context.detail(std::to_string(launch->world_size) + " ranks by " + launch->by + ", " + context.together->transport);
 }
 
+uint64_t memory_cap(const std::string& max_memory, const Context& context) { return parse_size(max_memory) + (context.together ? context.together->module_bytes : 0); }
+
+Resolved resolve_together(const Context& context, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options) {
+  if (context.together) return context.together->crew.resolve(files, catalog, tensors, blobs, options, context.stop);
+  return resolve(files, catalog, tensors, blobs, options, context.stop);
+}
+
+ContentOf contents_together(const Context& context, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits) {
+  return context.together ? context.together->crew.gather_contents(files, catalog, resolved, limits) : contents_of(files, catalog, limits);
+}
+
+ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress, const std::function<ExecuteReport()>& units) {
+  ExecuteReport report;
+  parallel_for(2, 2, context.stop, [&](unsigned, uint64_t part) {
+    try {
+      if (part == 0) report = units();
+      else exchange.serve(workers, progress, context.stop);
+    } catch (const std::exception& error) {  // told at once: the other part waits for ranks that wait for this one
+      settle(context, error);
+      throw;
+    }
+  });
+  return report;
+}
+
 void check_transport(const RanksFlags& flags, const Context& context, const Catalog& catalog) {
   if (!context.together || flags.transport != "file") return;
   const Sight& sight = context.together->crew.sight();

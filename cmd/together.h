@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "ranks/crew.h"
+#include "ranks/exchange.h"
 
 namespace dcp::cmd {
 
@@ -34,6 +35,13 @@ class Together {
 // Joins the ranks of a launcher: context.together. Without a launcher nothing happens, and no module is loaded. Throws launch_unclear, module_*,
 // rank_lost, ranks_differ.
 void join_ranks(const RanksFlags& flags, Context& context);
+// --max-memory; a module's own memory comes on top.
+uint64_t memory_cap(const std::string& max_memory, const Context& context);
+// The steps of a command that differ between one process and several.
+Resolved resolve_together(const Context& context, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options);
+ContentOf contents_together(const Context& context, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits);
+// Does the units of this rank and serves those of others at the same time.
+ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress, const std::function<ExecuteReport()>& units);
 // --transport file: throws usage unless every rank sees every file.
 void check_transport(const RanksFlags& flags, const Context& context, const Catalog& catalog);
 // What the failure of this rank or of another means: the problem to be told and exited with. Others are told of this rank's.

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <optional>
 
-#include "catalog/oddities.h"
 #include "catalog/duplicates.h"
+#include "catalog/oddities.h"
 #include "commands.h"
 #include "exec/digest.h"
 #include "exec/file_set.h"
@@ -17,8 +17,8 @@
 #include "memory.h"
 #include "open_files.h"
 #include "plan/verify_plan.h"
-#include "ranks/exchange.h"
 #include "progress.h"
+#include "ranks/exchange.h"
 #include "source.h"
 #include "together.h"
 #include "verify_report.h"
@@ -97,8 +97,7 @@ Resolved resolve_all(DataFiles& files, const Catalog& catalog, const ResolveOpti
   std::vector<BlobId> blobs(catalog.blobs.size());
   std::iota(tensors.begin(), tensors.end(), 0u);
   std::iota(blobs.begin(), blobs.end(), 0u);
-  if (context.together) return context.together->crew.resolve(files, catalog, tensors, blobs, options, context.stop);
-  return resolve(files, catalog, tensors, blobs, options, context.stop);
+  return resolve_together(context, files, catalog, tensors, blobs, options);
 }
 
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
@@ -161,21 +160,12 @@ ExecuteReport run_units(const VerifyPlan& plan, const Catalog& catalog, const Re
   ranks->crew.agree(plan.plan);
   Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files, deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
   options.supply = &exchange;
-  ExecuteReport executed;
-  parallel_for(2, 2, context.stop, [&](unsigned, uint64_t part) {
-    try {
-      if (part == 0) executed = execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
-      else exchange.serve(workers, progress, context.stop);
-    } catch (const std::exception& error) {  // told at once: the other part waits for ranks that wait for this one
-      settle(context, error);
-      throw;
-    }
-  });
+  ExecuteReport executed = execute_together(context, exchange, workers, progress, [&] { return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop); });
   ranks->crew.gather_digests(sink);
   executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
-  ranks->work = ranks->crew.gather_work({.bytes_read = progress.bytes_read, .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
+  ranks->work = ranks->crew.gather_work({.bytes_read = exchange.bytes_read(progress), .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
   executed.bytes_read = 0;
-  for (const RankWork& w : ranks->work) executed.bytes_read += w.bytes_read - w.bytes_sent;
+  for (const RankWork& w : ranks->work) executed.bytes_read += w.bytes_read;
   return executed;
 }
 
@@ -189,7 +179,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   report.against = o.against;
   VerifyOptions what{.data = !o.quick};
   if (!o.sample.empty()) what.sample_percent = percent_of(o.sample);
-  const uint64_t cap = parse_size(o.max_memory) + (ranks ? ranks->module_bytes : 0);  // a module's own memory comes on top
+  const uint64_t cap = memory_cap(o.max_memory, context);
   std::optional<Manifest> expected;
   if (leads && !o.against.empty()) expected = read_expected(o.against, context.io);
   if (leads && !o.manifest.empty()) check_output_free(context.io, o.manifest, false, o.force ? Replace::kYes : Replace::kNo);
@@ -206,15 +196,16 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   Resolved resolved = resolve_all(files, catalog, reading, context);
   add(report.findings, std::move(resolved.findings));
   if (!o.source.prefer_rank) {
-    const ContentOf contents = ranks ? ranks->crew.gather_contents(files, catalog, resolved, reading.limits) : contents_of(files, catalog, reading.limits);
+    const ContentOf contents = contents_together(context, files, catalog, resolved, reading.limits);
     if (leads) add(report.findings, find_differing_duplicates(catalog, resolved, contents));
   }
 
   VerifyPlan plan = plan_verify(catalog, resolved, what);
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
   add(report.findings, std::move(plan.findings));
-  const unsigned workers = fit_workers(plan.plan, o.source.path, cap, {.wanted = reading.workers, .least_bytes = ranks ? plan.plan.worker_bytes + Exchange::batch_bytes(plan.plan) : kMiB}, report.planned_memory);
+  const unsigned workers = fit_workers(plan.plan, o.source.path, cap, {.wanted = reading.workers, .least_bytes = ranks ? Exchange::worker_bytes(plan.plan) : kMiB}, report.planned_memory);
   const bool sum = o.digests() && !o.no_files && !ranks;  // the sum of a whole file cannot be joined, and files are dealt by units
+  if (o.digests() && !o.no_files && ranks) context.note("several ranks: digests are of tensors and objects, not of whole files");
   DigestSink sink(plan.plan);
   Progress progress;
   ExecuteReport executed;

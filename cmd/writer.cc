@@ -5,17 +5,16 @@
 #include <filesystem>
 #include <set>
 
-#include "catalog/data_files.h"
-#include "catalog/open.h"
-#include "catalog/duplicates.h"
-#include "catalog/resolve.h"
 #include "carry_out.h"
+#include "catalog/data_files.h"
+#include "catalog/duplicates.h"
+#include "catalog/open.h"
+#include "catalog/resolve.h"
 #include "exec/execute.h"
 #include "exec/file_set.h"
-#include "ranks/exchange.h"
 #include "memory.h"
 #include "open_files.h"
-#include "progress.h"
+#include "ranks/exchange.h"
 
 namespace dcp::cmd {
 namespace {
@@ -66,7 +65,8 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   join_ranks(flags.ranks, context);
   Together* const ranks = context.together.get();
   const bool leads = !ranks || ranks->crew.leads();
-  const uint64_t cap = parse_size(flags.max_memory) + (ranks ? ranks->module_bytes : 0);  // a module's own memory comes on top
+  if (ranks && flags.verify_after && flags.ranks.gather == "none") fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
+  const uint64_t cap = memory_cap(flags.max_memory, context);
   SelectOptions select = flags.select_options(context);
   select.dtypes = flags.dtypes.options();
   report.dry_run = flags.dry_run;
@@ -83,17 +83,17 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
   const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap)};
-  const Resolved resolved = ranks ? ranks->crew.resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop)
-                                  : resolve(files, catalog, parts.tensors, parts.blobs, reading, context.stop);
+  const Resolved resolved = resolve_together(context, files, catalog, parts.tensors, parts.blobs, reading);
   if (!flags.source.prefer_rank) {
-    const ContentOf contents = ranks ? ranks->crew.gather_contents(files, catalog, resolved, reading.limits) : contents_of(files, catalog, reading.limits);
+    const ContentOf contents = contents_together(context, files, catalog, resolved, reading.limits);
     if (leads) prove_duplicates(catalog, resolved, contents);
   }
   const Plan plan = make_plan(catalog, resolved, report.selection);
   if (ranks) ranks->crew.agree(plan);
   check_expected(flags.expect, signatures_of(catalog, report.selection, plan), context, report.expectation);
   report.plan = &plan;
-  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = flags.verify_after ? kPassBytes : ranks ? plan.worker_bytes + Exchange::batch_bytes(plan) : kMiB}, report.planned_memory);
+  const uint64_t least = std::max(flags.verify_after ? kPassBytes : kMiB, ranks ? Exchange::worker_bytes(plan) : 0);
+  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = least}, report.planned_memory);
   report.describe(context, select);
   if (flags.dry_run) return end_ranks(context, report.done(context, 0));
   return carry_out({.flags = flags, .context = context, .report = report, .catalog = catalog, .resolved = resolved, .plan = plan, .files = files, .open_outputs = open_files.outputs, .workers = workers, .begin_ns = begin});

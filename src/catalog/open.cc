@@ -94,9 +94,7 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
 constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
 
 bool is_checkpoint_folder(Io& io, const std::string& path) {
-  return std::ranges::any_of(io.list(path), [](const DirEntry& e) {
-    return e.kind == FileKind::kRegular && (e.name.ends_with(".metadata") || e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(".safetensors.index.json"));
-  });
+  return std::ranges::any_of(io.list(path), [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
 }
 
 // Of the folder's own folders and of theirs: run folders often hold the model and the optimizer of each step in two.
@@ -217,6 +215,8 @@ void refuse_lfs_pointer(Io& io, Handle file, uint64_t bytes) {
 }
 
 }  // namespace
+
+bool describes_checkpoint(std::string_view name) { return name.ends_with(kMetadata) || name.ends_with(kSafetensorsEnding) || name.ends_with(kIndexEnding); }
 
 Catalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& options) {
   std::string path = given;

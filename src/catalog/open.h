@@ -22,6 +22,9 @@ struct OpenOptions {
 // naming what is there instead.
 Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
 
+// Whether open_checkpoint reads a file of this name where it finds it in a folder: metadata, an index, a safetensors file for its header.
+bool describes_checkpoint(std::string_view name);
+
 // look_at_files: the size of every data file (one open each; of one so small that it may be a Git LFS pointer its bytes), or why it cannot
 // be read. find_structure_faults adds findings: files that are missing or cannot be read, items that reach past the end, chunks without an
 // item or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that concern

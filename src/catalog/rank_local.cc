@@ -143,7 +143,6 @@ class Merger {
   std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> known_;  // hash to a chunk: tensor, position in chunks_
 };
 
-// Compares two items of one key. A record is its CRC where both have one, else its bytes.
 
 }  // namespace
 

@@ -14,7 +14,6 @@ namespace dcp {
 
 Catalog Crew::share(Catalog mine, Io& io, FollowLinks links) {
   const std::vector<std::byte> bytes = tree_.broadcast(leads() ? catalog_to_wire(mine) : std::vector<std::byte>());
-  shared_bytes_ += bytes.size();
   Catalog catalog = leads() ? std::move(mine) : catalog_from_wire(bytes);
   sight_ = look_together(tree_, session_, io, catalog, links);
   return catalog;
@@ -28,7 +27,6 @@ Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const
   Resolved resolved = dcp::resolve(files, catalog, tensors, blobs, options, stop);
   tree_.gather([&](Bytes bytes) { merge_resolved(resolved, catalog, bytes); }, [&] { return resolved_to_wire(resolved); });
   const std::vector<std::byte> all = tree_.broadcast(leads() ? resolved_to_wire(resolved) : std::vector<std::byte>());
-  shared_bytes_ += all.size();
   if (leads()) return resolved;
   Resolved shared;
   merge_resolved(shared, catalog, all);

@@ -53,15 +53,11 @@ class Crew {
   // Rank 0's code, to all.
   int end(int code);
 
-  // The bytes that were sent and received by share() and resolve(), by this rank; for tests.
-  uint64_t shared_bytes() const { return shared_bytes_; }
-
  private:
   Session& session_;
   Tree tree_;
   Sight sight_;
   std::vector<std::string> hosts_;
-  uint64_t shared_bytes_ = 0;
 };
 
 // Equal for equal plans on ranks of one build.

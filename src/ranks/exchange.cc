@@ -58,11 +58,13 @@ class MessagePieces : public PieceSource {
     if (into.size() > from.bytes - from.at) fail(ProblemId::internal, {}, "more reads than planned from rank " + std::to_string(r));
     std::copy_n(from.buffer.begin() + static_cast<int64_t>(from.at), into.size(), into.begin());
     from.at += into.size();
+    x_.received_ += into.size();
   }
 
   void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) override {
     const uint32_t r = reader(item.file);
     if (r == x_.session_.rank()) return files_.decode(item, place, cap, sink);
+    x_.received_ += item.length;
     for (uint64_t head = 0; (head & kLast) == 0;) {
       const std::vector<std::byte> buffer = x_.session_.link().receive_all(r, tag_, sizeof head + kStreamBytes);
       head = load_le<uint64_t>(buffer.data());
@@ -103,7 +105,8 @@ class Exchange::Sender {
       at += r.bytes;
     }
     if (bytes > 0) message(Bytes(buffer).first(bytes));
-    for (const Item* item : items_) stream(*item, buffer);
+    for (const Item* item : items_) stream(*item, buffer), bytes += item->length;
+    progress_.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
     x_.give_back(std::move(buffer));
   }
 
@@ -113,7 +116,6 @@ class Exchange::Sender {
     uint64_t offset, bytes;
   };
   void message(Bytes bytes) {
-    progress_.bytes_read.fetch_add(bytes.size(), std::memory_order_relaxed);
     x_.session_.link().send(to_, tag_, bytes).wait();
     x_.sent_.fetch_add(bytes.size(), std::memory_order_relaxed);
   }
@@ -150,7 +152,7 @@ Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const
 
 Exchange::~Exchange() = default;
 
-uint64_t Exchange::batch_bytes(const Plan& plan) { return 2 * units_of_batch(plan) * plan.worker_bytes; }
+uint64_t Exchange::worker_bytes(const Plan& plan) { return (1 + 2 * units_of_batch(plan)) * plan.worker_bytes; }
 
 std::span<const UnitTask> Exchange::units_of(uint32_t rank, uint64_t batch) const {
   const std::span all(dealing_[rank]);

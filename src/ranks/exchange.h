@@ -44,8 +44,11 @@ class Exchange : public UnitSupply {
   void serve(unsigned workers, Progress& progress, const StopFlag& stop);
   uint64_t bytes_sent() const { return sent_; }
 
-  // What a worker needs for a batch beside its own buffers, at most.
-  static uint64_t batch_bytes(const Plan& plan);
+  // Of `progress`, what this rank has read itself: what others sent counts as read where it is used, too.
+  uint64_t bytes_read(const Progress& progress) const { return progress.bytes_read - received_; }
+
+  // What a worker needs at most: its own buffers, the batch that it does and one that is asked for.
+  static uint64_t worker_bytes(const Plan& plan);
 
  private:
   friend class MessagePieces;
@@ -68,7 +71,7 @@ class Exchange : public UnitSupply {
   const uint64_t ahead_;  // batches that are asked for before a worker takes them
   std::mutex mutex_;      // free_
   std::vector<std::vector<std::byte>> free_;
-  std::atomic<uint64_t> sent_{0};
+  std::atomic<uint64_t> sent_{0}, received_{0};  // received_: as Progress counts it
   std::mutex asking_;     // asked_, asked_to_
   std::map<uint64_t, std::unique_ptr<MessagePieces>> asked_;  // by batch; not taken yet
   uint64_t asked_to_ = 0;

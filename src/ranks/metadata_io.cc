@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "catalog/open.h"
 #include "ranks/wire.h"
 
 namespace dcp {
@@ -15,9 +16,6 @@ std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
 }
-
-// What open_checkpoint may read of a folder.
-bool describes(std::string_view name) { return name.ends_with(kMetadata) || name.ends_with(kSafetensors) || name.ends_with(kIndex); }
 
 FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
   if (!path.ends_with(kSafetensors)) {
@@ -118,7 +116,7 @@ FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Lim
   std::vector<std::string> names;
   if (const auto facts = io.facts(folder); facts && facts->kind == FileKind::kDirectory)
     for (const DirEntry& e : io.list(folder))
-      if (describes(e.name)) names.push_back(e.name);
+      if (describes_checkpoint(e.name)) names.push_back(e.name);
   WireWriter out;
   const bool is_file = io.facts(folder) && io.facts(folder)->kind == FileKind::kRegular;
   out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());

@@ -108,7 +108,12 @@ def same(what, tmp, source, world, name, args):
     check(content(one) == content(many), f"{what}: the output differs from that of one process")
     check(all(not r[1] and not r[2] for r in results[1:]), f"{what}: only rank 0 prints: {results}")
     check(not leftovers(tmp), f"{what}: {leftovers(tmp)}")
-    check([r["rank"] for r in json.loads(report.read_text())["ranks"]] == list(range(world)), f"{what}: the report")
+    ranks = json.loads(report.read_text())["ranks"]
+    check([r["rank"] for r in ranks] == list(range(world)), f"{what}: the report")
+    for r in ranks if "--gather" not in args else ():
+        own = tmp / f"r{r['rank']}" / "ckpt"
+        most = sum(p.stat().st_size for p in own.iterdir()) if own.is_dir() else own.stat().st_size if own.exists() else 0
+        check(r["bytes_read"] <= most, f"{what}: rank {r['rank']} says that it has read {r['bytes_read']} bytes, and sees {most}")
     for out in (one, many):
         shutil.rmtree(out) if out.is_dir() else out.unlink()
     return True
@@ -138,6 +143,13 @@ def verify(case, tmp, source, world):
     check(p.returncode == 0, p.stderr)
     results = by_hand(tmp, world, ["verify", "ckpt", "--against", manifest])
     check(all(r and r[0] == 0 for r in results), f"verify of {case} on {world} ranks: {results}")
+    check("compared with" in results[0][1] or "manifest" in results[0][1], f"verify of {case} says nothing of the manifest: {results[0][1]}")
+    damaged = max((p for p in (tmp / "r1" / "ckpt").iterdir()), key=lambda p: p.stat().st_size)
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    results = by_hand(tmp, world, ["verify", "ckpt", "--against", manifest])
+    check(all(r and r[0] == 1 for r in results) and damaged.name in results[0][1], f"verify of {case} with a byte changed in {damaged.name}: {results}")
 
 
 def rank_local(folder):
