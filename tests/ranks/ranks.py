@@ -144,12 +144,13 @@ def verify(case, tmp, source, world):
     results = by_hand(tmp, world, ["verify", "ckpt", "--against", manifest])
     check(all(r and r[0] == 0 for r in results), f"verify of {case} on {world} ranks: {results}")
     check("compared with" in results[0][1] or "manifest" in results[0][1], f"verify of {case} says nothing of the manifest: {results[0][1]}")
-    damaged = max((p for p in (tmp / "r1" / "ckpt").iterdir()), key=lambda p: p.stat().st_size)
+    damaged = max(tmp.glob("r*/ckpt/*.distcp"), key=lambda p: (p.stat().st_size, p))
     data = bytearray(damaged.read_bytes())
-    data[len(data) // 2] ^= 1
+    middle = slice(len(data) // 2, len(data) // 2 + 128)  # longer than what may lie between records
+    data[middle] = bytes(b ^ 1 for b in data[middle])
     damaged.write_bytes(data)
     results = by_hand(tmp, world, ["verify", "ckpt", "--against", manifest])
-    check(all(r and r[0] == 1 for r in results) and damaged.name in results[0][1], f"verify of {case} with a byte changed in {damaged.name}: {results}")
+    check(all(r and r[0] == 1 for r in results) and damaged.name in results[0][1], f"verify of {case} with bytes changed in {damaged.name}: {results}")
 
 
 def rank_local(folder):
