@@ -21,15 +21,20 @@ endfunction()
 function(dcpctl_module name)
   cmake_parse_arguments(MODULE "" "" "SOURCES;LINKS;RPATH" ${ARGN})
   add_library(dcpctl_${name} MODULE ${MODULE_SOURCES})
-  target_include_directories(dcpctl_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_compile_options(dcpctl_${name} PRIVATE -Wall -Wextra $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
+  dcpctl_module_options(dcpctl_${name})
   target_link_libraries(dcpctl_${name} PRIVATE ${MODULE_LINKS})
   # -z defs finds a missing library here and not in the user's dlopen. DT_RPATH, unlike RUNPATH, is also searched for LibTorch's own needs.
   target_link_options(dcpctl_${name} PRIVATE LINKER:-z,defs LINKER:--disable-new-dtags)
-  set_target_properties(dcpctl_${name} PROPERTIES
-    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  set_target_properties(dcpctl_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
   if(MODULE_RPATH)  # an empty entry would mean the folder that the user is in
     set_target_properties(dcpctl_${name} PROPERTIES BUILD_RPATH "${MODULE_RPATH}" INSTALL_RPATH "$ORIGIN;${MODULE_RPATH}")
   endif()
   install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dcpctl)
+endfunction()
+
+# What is compiled for a module, in it or in an object library that several share.
+function(dcpctl_module_options target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${DCPCTL_WERROR}>:-Werror>)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
 endfunction()

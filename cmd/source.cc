@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "catalog/open_torch.h"
 #include "catalog/run.h"
 #include "together.h"
 
@@ -22,7 +23,7 @@ void add_source(CLI::App& command, SourceFlags& flags) {
 
 Limits SourceFlags::limits(uint64_t memory_bytes) const {
   Limits limits{.memory_bytes = memory_bytes};
-  if (!max_pickle.empty()) limits.blob_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = parse_size(max_pickle);
+  if (!max_pickle.empty()) limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = parse_size(max_pickle);
   return limits;
 }
 
@@ -51,6 +52,8 @@ Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint
   Catalog catalog = open_checkpoint(io, path, options);
   look_at_files(io, catalog, options.links);
   if (flags.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal) context.note("--prefer-rank has nothing to choose from: every key was written once");
+  if (catalog.torch && catalog.torch->odd_keys.count > 0)
+    context.note("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") + ", such as " + escaped(catalog.torch->odd_keys.example));
   return catalog;
 }
 

@@ -102,6 +102,7 @@ class TorchReader {
     });
     // Item numbers: tensors first, since each has one chunk, then byte items.
     file_.values.insert(file_.values.end(), blobs_.begin(), blobs_.end());
+    file_.odd_keys = state.odd_keys();
     count_unreferenced();
     return out;
   }

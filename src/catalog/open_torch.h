@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catalog/open.h"
+#include "catalog/state_dict.h"
 #include "format/blob.h"
 #include "pickle/graph.h"
 
@@ -20,6 +21,7 @@ struct TorchFile {
   std::vector<ItemInfo> infos;         // by ItemId; of tensors
   std::vector<int64_t> strides;        // as in Resolved
   uint64_t unreferenced_bytes = 0;     // of storages that nothing in data.pkl names
+  StateDict::OddKeys odd_keys;
 
   uint64_t memory_bytes() const;
 };

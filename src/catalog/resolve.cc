@@ -29,6 +29,8 @@ struct Wanted {
 // A record that is no storage and not larger than this is read where it is met.
 constexpr uint64_t kSmallRecord = 64 * kKiB;
 
+constexpr uint64_t kNoCap = ~uint64_t{0};
+
 // Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly.
 constexpr size_t kBatch = 256;
 
@@ -150,7 +152,9 @@ class Resolver {
 
   std::vector<std::byte> decoded_whole(const Wanted& w, const Place& place) {
     std::vector<std::byte> decoded;
-    decode_item(files_, catalog_, slice(w), place, options_.limits.blob_bytes, [&](Bytes b) {
+    const uint64_t most = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * slice(w).length);
+    decode_item(files_, catalog_, slice(w), place, kNoCap, [&](Bytes b) {
+      if (decoded.size() + b.size() > most) fail_decoded(slice(w).length, most, place);
       hold(2 * b.size(), place);  // a vector that grows is there twice
       decoded.insert(decoded.end(), b.begin(), b.end());
     });
@@ -234,7 +238,14 @@ class Resolver {
     found(crc_problem(std::move(here), r.size, got, r.crc));
   }
 
-  // Objects stay in memory until they are written, and a stream of kilobytes may decode to a gigabyte.
+  // A stream of kilobytes may decode to a gigabyte.
+  [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t most, const Place& place) {
+    Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more", "at most " + std::to_string(most));
+    p.hint = "give a larger --max-pickle if you trust where the file comes from";
+    throw Error(std::move(p));
+  }
+
+  // Objects stay in memory until they are written.
   void hold(uint64_t bytes, const Place& place) {
     if (held_.fetch_add(bytes) + bytes <= options_.memory_bytes) return;
     Problem p = make_problem(ProblemId::memory_cap, place, "an object that takes more than what is left");

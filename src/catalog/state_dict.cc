@@ -9,12 +9,6 @@ namespace {
 
 using Means = TorchGlobal::Kind;
 
-// A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked wherever they are met; and each leaf of a
-// dict in a dict in a dict has a long path. So both are held against what the pickle itself has: without sharing there is no more to visit
-// than its values, and paths of real state dicts have less than a dozen steps.
-constexpr uint64_t kSharedVisits = 1 << 15;
-constexpr uint64_t kPathBytes = 16 * kMiB, kPathBytesPerValue = 64;
-
 }  // namespace
 
 TorchGlobal GraphNames::meaning(const Value& v) const {
@@ -120,17 +114,11 @@ std::string StateDict::path_text() const {
 }
 
 MetadataContent::PathElement StateDict::key_of(const Value& key) {
-  PathElement e;
-  switch (key.kind) {
-    case Kind::kText: e.name = m_.text(key); break;
-    case Kind::kInt:
-      e.name = texts_.emplace_back(std::to_string(key.integer()));
-      e.is_integer = true;
-      break;
-    case Kind::kBool: e.name = key.payload != 0 ? "True" : "False"; break;
-    default: e.name = texts_.emplace_back(graph_.repr(key, {.depth = 8, .length = limits_.name_bytes, .text = limits_.name_bytes}));
-  }
-  return e;
+  if (key.kind == Kind::kText) return {.name = m_.text(key)};
+  if (key.kind == Kind::kInt) return {.name = texts_.emplace_back(std::to_string(key.integer())), .is_integer = true};
+  const std::string& text = texts_.emplace_back(graph_.repr(key, {.depth = 8, .length = limits_.name_bytes, .text = limits_.name_bytes}));
+  if (odd_keys_.count++ == 0) odd_keys_.example = text;
+  return {.name = text};
 }
 
 void StateDict::open(const Value& v, bool is_list) {
@@ -147,7 +135,7 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
   if (v.kind == Kind::kList && !is_terminal(v, 0)) return open(v, true);
   std::string key = path_text();
   path_bytes_ += key.size() + path_.size() * sizeof(PathElement);
-  const uint64_t most = std::min(limits_.state_dict_bytes, kPathBytes + m_.arena_cells() * kPathBytesPerValue);
+  const uint64_t most = std::min(limits_.state_dict_bytes, limits_.path_bytes + 64 * m_.arena_cells());
   if (path_bytes_ > most)
     fail(ProblemId::over_limit, place_, "a state dict whose keys and paths take " + std::to_string(path_bytes_) + " bytes", "at most " + std::to_string(most));
   const std::string_view kept = texts_.emplace_back(std::move(key));
@@ -173,7 +161,9 @@ void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
     }
     if (top.is_list) path_.push_back({.name = {}, .position = top.position++});
     else path_.push_back(key_of(key));
-    const uint64_t most = m_.arena_cells() + kSharedVisits;
+    // A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked wherever they are met. Without sharing
+    // there is no more to visit than the pickle's own values.
+    const uint64_t most = m_.arena_cells() + limits_.shared_visits;
     if (++visits_ > most) fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(most));
     enter(value, fn);
   }

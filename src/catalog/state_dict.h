@@ -56,6 +56,13 @@ class StateDict {
 
   const GraphNames& names() const { return names_; }
 
+  // Keys that are neither text nor integers: in paths they are text, as torch's planner makes it, and do not come back as what they were.
+  struct OddKeys {
+    uint64_t count = 0;
+    std::string example;
+  };
+  const OddKeys& odd_keys() const { return odd_keys_; }
+
  private:
   using PathElement = MetadataContent::PathElement;
   // A mapping or list that is being walked.
@@ -88,6 +95,7 @@ class StateDict {
   std::vector<PathElement> path_;
   std::unordered_set<std::string_view> keys_;
   std::deque<std::string> texts_;
+  OddKeys odd_keys_;
   uint64_t path_bytes_ = 0;  // of keys and paths so far
   uint64_t visits_ = 0;      // values of containers that are walked, so far
 };

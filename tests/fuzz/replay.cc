@@ -1,12 +1,13 @@
-// A target without libFuzzer: runs each file of a corpus, then a number of changed copies of them.
+// A target without libFuzzer: runs each file of a corpus, then for some seconds changed copies of them.
 //
-//   replay_TARGET CORPUS [COPIES]
+//   replay_TARGET CORPUS [SECONDS]
 //
-// Changes are blind, drawn from a fixed seed: the same ones on every machine, so that a run that passes goes on to pass. To look for what
-// nobody has found yet there is ./dev fuzz. A find is left in the working folder as crash-TARGET.
+// Changes are blind, drawn from a fixed seed, and end after kMostCopies: what passes on one machine goes on to pass on a faster one. To look
+// for what nobody has found yet there is ./dev fuzz. A find is left in the working folder as crash-TARGET.
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,8 @@
 #include "fuzz.h"
 
 namespace {
+
+constexpr uint64_t kMostCopies = 1'000'000;
 
 using Input = std::vector<char>;
 
@@ -106,9 +109,11 @@ int main(int argc, char** argv) {
     g_input = input;
     accepted += run_one();
   }
-  const uint64_t copies = argc > 2 && !corpus.empty() ? std::strtoull(argv[2], nullptr, 10) : 0;
+  const std::chrono::seconds seconds(argc > 2 ? std::atoi(argv[2]) : 0);
+  const auto end = std::chrono::steady_clock::now() + seconds;
   Random random(1);
-  for (uint64_t copy = 0; copy < copies; ++copy) {
+  uint64_t copies = 0;
+  for (; !corpus.empty() && copies < kMostCopies && std::chrono::steady_clock::now() < end; ++copies) {
     g_input = corpus[below(random, corpus.size())];
     for (uint64_t n = below(random, 6) + 1; n > 0; --n) change(g_input, corpus[below(random, corpus.size())], random);
     run_one();

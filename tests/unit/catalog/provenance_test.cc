@@ -86,7 +86,7 @@ TEST_CASE("packages: what Python and torch bring is not named, and each package 
 TEST_CASE("quantized tensors load in no torch") {
   const Provenance p = provenance([](MetadataContent&) {}, DType::qint8);
   CHECK(p.loads_in == ">=2.3");
-  CHECK(p.why.back() == "quantized tensors: dcp.load of no torch can load them; torch.load of their items can");
+  CHECK(p.why.back() == "all but the quantized tensors: dcp.load of no torch takes them, torch.load of their items does");
 }
 
 TEST_CASE("a dtype that is not known is said, once") {
