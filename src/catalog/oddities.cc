@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/working_names.h"
+
 namespace dcp {
 namespace {
 
@@ -40,11 +42,11 @@ class Folder {
 
   std::vector<Problem> run() {
     if (catalog_.single_file) {  // the other files of the folder are none of its own
-      beside(catalog_.path);
+      look_beside(catalog_.path);
       return std::move(found_);
     }
     for (const DirEntry& e : io_.list(catalog_.folder)) entry(e.name);
-    beside(catalog_.folder);
+    look_beside(catalog_.folder);
     ages();
     return std::move(found_);
   }
@@ -63,7 +65,7 @@ class Folder {
     return !facts || facts->kind != FileKind::kRegular || facts->bytes > 0;
   }
 
-  static bool is_partial(std::string_view name) { return name.starts_with('.') && (name.ends_with(".dcpctl-partial") || name.ends_with(".dcpctl-old")); }
+  static bool is_partial(std::string_view name) { return name.starts_with('.') && (name.ends_with(kPartial) || name.ends_with(kOld)); }
 
   std::string orphan_text(std::string_view name) const {
     const std::optional<uint32_t> rank = rank_of(name);
@@ -72,11 +74,12 @@ class Folder {
   }
 
   // A partial output of the checkpoint itself lies beside it.
-  void beside(std::filesystem::path checkpoint) {
+  void look_beside(std::filesystem::path checkpoint) {
     std::error_code ignored;
+    if (checkpoint.filename().empty()) checkpoint = checkpoint.parent_path();  // typed with '/' at its end
     if (checkpoint.filename() == "." || checkpoint.filename() == "..") checkpoint = std::filesystem::canonical(checkpoint, ignored);
-    for (const char* ending : {".dcpctl-partial", ".dcpctl-old"}) {
-      const std::string path = checkpoint.parent_path() / ("." + checkpoint.filename().string() + ending);
+    for (const std::string_view ending : {kPartial, kOld}) {
+      const std::string path = beside(checkpoint, ending);
       if (io_.facts(path)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
     }
   }

@@ -4,12 +4,11 @@
 
 #include "base/checked.h"
 #include "base/recent_files.h"
+#include "base/working_names.h"
 #include "plan/assets.h"
 
 namespace dcp {
 namespace {
-
-constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-old", kLock = ".dcpctl-lock";
 
 std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -26,12 +25,6 @@ SplitPath split(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return {"", path};
   return {path.substr(0, slash + 1), path.substr(slash + 1)};
-}
-
-// `.NAME.dcpctl-...` beside the path. Hidden, so that `*.pt` and `*.safetensors` never pick it up.
-std::string beside(const std::string& path, std::string_view suffix) {
-  const SplitPath at = split(path);
-  return at.prefix + "." + at.name + std::string(suffix);
 }
 
 // Names that are ours inside a folder that is filled in place.

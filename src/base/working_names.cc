@@ -1,0 +1,18 @@
+#include "base/working_names.h"
+
+#include "base/sums.h"
+
+namespace dcp {
+
+std::string beside(const std::string& path, std::string_view ending) {
+  constexpr size_t kMostName = 255;  // NAME_MAX of Linux
+  const size_t at = path.rfind('/') + 1;  // npos + 1 is 0
+  std::string name = path.substr(at);
+  if (1 + name.size() + ending.size() > kMostName) {
+    const std::string sum = "-" + std::to_string(crc32(as_bytes(name)));
+    name = name.substr(0, kMostName - 1 - sum.size() - ending.size()) + sum;
+  }
+  return path.substr(0, at) + "." + name + std::string(ending);
+}
+
+}  // namespace dcp
