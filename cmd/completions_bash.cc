@@ -3,11 +3,11 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kHead = R"(# bash completion for dcpctl. Generated from the command line by 'dcpctl completions bash'.
+constexpr const char* kBashHead = R"(# bash completion for dcpctl. Generated from the command line by 'dcpctl completions bash'.
 
 )";
 
-constexpr const char* kTail = R"BASH(
+constexpr const char* kBashTail = R"BASH(
 _dcpctl() {
   local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind=''
   local -a words=()
@@ -110,11 +110,11 @@ std::string bash_completion(const CommandText& root) {
     options += option_case(*c);
     values += value_cases(*c);
   }
-  return std::string(kHead) + "# The commands under a command.\n_dcpctl_commands() {\n  case $1 in\n" + children + "  esac\n}\n\n" +
+  return std::string(kBashHead) + "# The commands under a command.\n_dcpctl_commands() {\n  case $1 in\n" + children + "  esac\n}\n\n" +
          "# Sets `options`, and `valued`: those of them that take a value.\n_dcpctl_options() {\n  case $1 in\n" + options +
          "  esac\n}\n\n" +
          "# Sets `kind` or `list` for the value of an option, or for an argument by its number.\n_dcpctl_value() {\n  case $1 in\n" +
-         values + "  esac\n}\n" + kTail;
+         values + "  esac\n}\n" + kBashTail;
 }
 
 }  // namespace dcp::cmd

@@ -3,7 +3,7 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kHead = R"(# fish completion for dcpctl. Generated from the command line by 'dcpctl completions fish'.
+constexpr const char* kFishHead = R"(# fish completion for dcpctl. Generated from the command line by 'dcpctl completions fish'.
 
 )";
 
@@ -86,7 +86,7 @@ std::string positional_line(const std::string& start, const OptionText& p) {
 
 std::string fish_completion(const CommandText& root) {
   std::string text =
-      std::string(kHead) + "# The commands under a command, with what they do.\nfunction __dcpctl_commands\n    switch \"$argv\"\n";
+      std::string(kFishHead) + "# The commands under a command, with what they do.\nfunction __dcpctl_commands\n    switch \"$argv\"\n";
   for (const CommandText* c : all_commands(root)) {
     if (c->commands.empty()) continue;
     text += "        case " + fish_quoted(short_path(*c)) + "\n";

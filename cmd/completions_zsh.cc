@@ -5,12 +5,12 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kHead = R"(#compdef dcpctl
+constexpr const char* kZshHead = R"(#compdef dcpctl
 # zsh completion for dcpctl. Generated from the command line by 'dcpctl completions zsh'.
 )";
 
 // Read from $fpath this file is the body of _dcpctl; sourced it registers it.
-constexpr const char* kTail = R"(
+constexpr const char* kZshTail = R"(
 if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
   _dcpctl "$@"
 else
@@ -96,9 +96,9 @@ std::string command_function(const CommandText& command) {
 }  // namespace
 
 std::string zsh_completion(const CommandText& root) {
-  std::string text = kHead + children_function(root);
+  std::string text = kZshHead + children_function(root);
   for (const CommandText* c : all_commands(root)) text += command_function(*c);
-  return text + kTail;
+  return text + kZshTail;
 }
 
 }  // namespace dcp::cmd
