@@ -52,8 +52,8 @@ class Link {
   Message receive(uint32_t from, uint32_t tag, MutableBytes into);
   // Waits for `bytes` bytes.
   std::vector<std::byte> receive_all(uint32_t from, uint32_t tag, uint64_t bytes);
-  // Ends all waiting, now and later.
   bool in_order() const { return table_.in_order != 0; }  // transport.h
+  // Ends all waiting, now and later.
   void abort();
 
  private:

@@ -12,6 +12,7 @@ Exits with 77 where the launcher is not there.
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -143,7 +144,7 @@ def verify(case, tmp, source, world):
     check(p.returncode == 0, p.stderr)
     results = by_hand(tmp, world, ["verify", "ckpt", "--against", manifest])
     check(all(r and r[0] == 0 for r in results), f"verify of {case} on {world} ranks: {results}")
-    check("compared with" in results[0][1] or "manifest" in results[0][1], f"verify of {case} says nothing of the manifest: {results[0][1]}")
+    check(re.search(rf"\b[1-9][0-9]* keys? and 0 files compared with {re.escape(str(manifest))}", results[0][1]), f"verify of {case} has not compared: {results[0][1]}")
     damaged = max(tmp.glob("r*/ckpt/*.distcp"), key=lambda p: (p.stat().st_size, p))
     data = bytearray(damaged.read_bytes())
     middle = slice(len(data) // 2, len(data) // 2 + 128)  # longer than what may lie between records

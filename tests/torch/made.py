@@ -13,6 +13,7 @@ import torch.distributed.checkpoint as dcp
 from case import Case, check, finish, loaded, read_safetensors, same
 import describe
 
+
 def synthetic(case, layout):
     """Shapes, boxes and values: dcp.load of the generated checkpoint equals torch.load of its consolidation."""
     folder = case.out / "ckpt"
