@@ -13,6 +13,9 @@ function(dcpctl_unit room)
   add_executable(unit_${room} ${UNIT_SOURCES})
   target_include_directories(unit_${room} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
   target_compile_definitions(unit_${room} PRIVATE DCPCTL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  # Most of the time goes into templates of Catch2 and the standard library, which files that are compiled together share. A name in an unnamed
+  # namespace must therefore be the only one of its kind among neighbours.
+  set_target_properties(unit_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   target_link_libraries(unit_${room} PRIVATE dcp_${room} ${UNIT_DEPS} Catch2::Catch2WithMain)
   catch_discover_tests(unit_${room} TEST_PREFIX "${room}: ")
 endfunction()

@@ -88,5 +88,7 @@ def casts(case, name):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    casts(Case(sys.argv[1], "threads"), sys.argv[2])
+    for dtype in sys.argv[2:]:
+        print(dtype)
+        casts(Case(sys.argv[1], "threads"), dtype)
     finish()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """torch loads the checkpoints that dcpctl makes of its own.
 
-    made.py DCPCTL synthetic LAYOUT    what the generator of `bench io` writes
-    made.py DCPCTL saved MODE          what `bench staging --save` writes, each of its own step
+    made.py DCPCTL synthetic LAYOUT...   what the generator of `bench io` writes
+    made.py DCPCTL saved MODE...         what `bench staging --save` writes, each of its own step
 """
 import sys
 
@@ -76,5 +76,8 @@ def saved(case, mode):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"synthetic": synthetic, "saved": saved}[sys.argv[2]](Case(sys.argv[1], "threads"), sys.argv[3])
+    dcpctl, what, *names = sys.argv[1:]
+    for name in names:
+        print(name)
+        {"synthetic": synthetic, "saved": saved}[what](Case(dcpctl, "threads"), name)
     finish()

@@ -2,8 +2,8 @@
 """What torch and safetensors load from dcpctl's output, compared with what torch loads from the source (expected.json).
 
     oracle.py DCPCTL probe               can this Python import what the rest needs
-    oracle.py DCPCTL case NAME           everything about one case of tests/data
-    oracle.py DCPCTL model-only NAME     its --model-only output goes into the module that was saved
+    oracle.py DCPCTL case NAME...        everything about these cases of tests/data
+    oracle.py DCPCTL model-only NAME...  their --model-only output goes into the module that was saved
     oracle.py DCPCTL mcore               --mcore-shapes gives what torch loads, in Megatron's shapes
     oracle.py DCPCTL hf                  --max-shard-size with --assets: the folder as safetensors reads it
     oracle.py DCPCTL inputs              files that are no DCP checkpoints
@@ -257,14 +257,18 @@ def inputs(case):
 
 
 def main():
-    dcpctl, what, *name = sys.argv[1:]
+    dcpctl, what, *names = sys.argv[1:]
     torch.set_num_threads(1)
     if what == "case":
-        case = Case(dcpctl, *name)
-        for test in [inspect, pt, safetensors, verify]:
-            test(case)
+        for name in names:
+            print(name)
+            case = Case(dcpctl, name)
+            for test in [inspect, pt, safetensors, verify]:
+                test(case)
     elif what == "model-only":
-        model_only(Case(dcpctl, *name))
+        for name in names:
+            print(name)
+            model_only(Case(dcpctl, name))
     elif what == "mcore":
         mcore(Case(dcpctl, "megatron_like"))
     elif what == "hf":

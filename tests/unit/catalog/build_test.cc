@@ -12,7 +12,7 @@ using namespace dcp::test;
 
 namespace {
 
-MadeTensor tensor(const std::string& key, const Ints& dims, const std::vector<std::pair<Ints, Ints>>& boxes) {
+MadeTensor chunked(const std::string& key, const Ints& dims, const std::vector<std::pair<Ints, Ints>>& boxes) {
   MadeTensor t{.key = key, .dtype = DType::float32, .dims = dims, .chunks = {}};
   for (const auto& [offsets, sizes] : boxes) t.chunks.push_back({.offsets = offsets, .sizes = sizes});
   return t;
@@ -21,7 +21,7 @@ MadeTensor tensor(const std::string& key, const Ints& dims, const std::vector<st
 // Two tensors and a byte item; each item lies at 100 times its chunk's number, in the order in which it was made.
 MadeCheckpoint some() {
   MadeCheckpoint made;
-  made.tensors = {tensor("w", {4, 4}, {{{2, 0}, {2, 4}}, {{0, 2}, {2, 2}}, {{0, 0}, {2, 2}}}), tensor("b", {}, {{{}, {}}})};
+  made.tensors = {chunked("w", {4, 4}, {{{2, 0}, {2, 4}}, {{0, 2}, {2, 2}}, {{0, 0}, {2, 2}}}), chunked("b", {}, {{{}, {}}})};
   made.blobs = {{.key = "step", .pickle = {}, .file = 2, .at = 400, .length = 40}};
   uint64_t at = 0;
   for (MadeTensor& t : made.tensors)
@@ -135,7 +135,7 @@ TEST_CASE("metadata that contradicts itself") {
 TEST_CASE("sizes whose product does not fit") {
   const auto refused = [](Ints dims) {
     MadeCheckpoint made;
-    made.tensors = {tensor("w", dims, {})};
+    made.tensors = {chunked("w", dims, {})};
     return error_id([&] { build_catalog(made.content(), "ckpt", "ckpt"); });
   };
   CHECK(refused({int64_t{1} << 32, int64_t{1} << 32}) == "number_overflow");

@@ -12,15 +12,6 @@ using namespace dcp::test;
 
 namespace {
 
-Catalog catalog_of(const Ints& dims, const std::vector<Box>& boxes) {
-  MadeCheckpoint made;
-  made.tensors = {{.key = "t", .dtype = DType::uint8, .dims = dims, .chunks = {}}};
-  for (const Box& b : boxes) {
-    made.tensors[0].chunks.push_back({.offsets = b.offsets, .sizes = b.sizes});
-    made.tensors[0].chunks.back().has_item = false;  // boxes may be there twice
-  }
-  return build_catalog(made.content(), "ckpt", "ckpt");
-}
 
 // How many chunks each element is in.
 std::vector<unsigned> counted(const Ints& dims, const std::vector<Box>& boxes) {
@@ -38,7 +29,7 @@ std::vector<unsigned> counted(const Ints& dims, const std::vector<Box>& boxes) {
 
 // The verdict must be the count's, and the box that is named must show it.
 void check_against_count(const Ints& dims, const std::vector<Box>& boxes) {
-  const Catalog catalog = catalog_of(dims, boxes);
+  const Catalog catalog = tiled_catalog(dims, boxes);
   const std::vector<unsigned> times = counted(dims, boxes);
   const std::optional<CoverProblem> problem = check_cover(catalog, catalog.tensors[0]);
   const bool whole = std::ranges::all_of(times, [](unsigned n) { return n == 1; });
@@ -135,7 +126,7 @@ TEST_CASE("pinwheels in two and three dimensions") {
 
 TEST_CASE("what is named, in words") {
   const auto problem = [](const Ints& dims, const std::vector<Box>& boxes) {
-    const Catalog catalog = catalog_of(dims, boxes);
+    const Catalog catalog = tiled_catalog(dims, boxes);
     const auto found = check_cover(catalog, catalog.tensors[0]);
     if (!found) return std::string("whole");
     return (found->fault == CoverFault::kHole ? "hole " : "overlap ") + slice_text(found->offsets, found->sizes);
@@ -164,10 +155,10 @@ TEST_CASE("many chunks take no squares: grids, irregular rows, nested cuts") {
   cut_further(rng, {{0, 0}, dims}, 12, true, nested);
   CHECK(nested.size() > 1000);
   for (std::vector<Box>& boxes : {std::ref(rows), std::ref(columns), std::ref(nested)}) {
-    Catalog catalog = catalog_of(dims, boxes);
+    Catalog catalog = tiled_catalog(dims, boxes);
     CHECK_FALSE(check_cover(catalog, catalog.tensors[0]).has_value());
     boxes.erase(boxes.begin() + static_cast<int64_t>(boxes.size() / 3));
-    catalog = catalog_of(dims, boxes);
+    catalog = tiled_catalog(dims, boxes);
     const auto problem = check_cover(catalog, catalog.tensors[0]);
     REQUIRE(problem.has_value());
     CHECK(problem->fault == CoverFault::kHole);
@@ -181,11 +172,11 @@ TEST_CASE("large irregular tilings of three and four dims are not given up") {
     cut_further(rng, {Ints(dims.size(), 0), dims}, 10, true, boxes);
     std::ranges::shuffle(boxes, rng);
     CHECK(boxes.size() > 3000);
-    Catalog catalog = catalog_of(dims, boxes);
+    Catalog catalog = tiled_catalog(dims, boxes);
     CHECK_FALSE(check_cover(catalog, catalog.tensors[0]).has_value());
     --boxes[boxes.size() / 2].sizes[1];
     if (boxes[boxes.size() / 2].sizes[1] == 0) boxes.erase(boxes.begin() + static_cast<int64_t>(boxes.size() / 2));
-    catalog = catalog_of(dims, boxes);
+    catalog = tiled_catalog(dims, boxes);
     const auto problem = check_cover(catalog, catalog.tensors[0]);
     REQUIRE(problem.has_value());
     CHECK(problem->fault == CoverFault::kHole);
@@ -200,6 +191,6 @@ TEST_CASE("boxes that cross each other thousands of times are given up or refuse
     boxes.push_back({{i, 0}, {1, 1000}});
     boxes.push_back({{0, i}, {1000, 1}});
   }
-  const Catalog catalog = catalog_of(dims, boxes);
+  const Catalog catalog = tiled_catalog(dims, boxes);
   CHECK(check_cover(catalog, catalog.tensors[0]).has_value());
 }

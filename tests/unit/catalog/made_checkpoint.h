@@ -61,6 +61,9 @@ struct MadeBlob {
 };
 
 inline MadeChunk whole_chunk(const Ints& dims) { return {.offsets = Ints(dims.size(), 0), .sizes = dims}; }
+inline MadeTensor whole_tensor(const std::string& key, DType dtype, const Ints& dims, std::vector<std::string> path = {}) {
+  return {.key = key, .dtype = dtype, .dims = dims, .chunks = {whole_chunk(dims)}, .path = std::move(path)};
+}
 
 // Elements that the storage must have for the chunk.
 inline uint64_t storage_elements(const MadeChunk& c) {
@@ -187,5 +190,12 @@ class MadeCheckpoint {
   std::map<unsigned, std::string> files_;
   std::deque<std::string> texts_;
 };
+
+inline MadeCheckpoint checkpoint_of(std::vector<MadeTensor> tensors, std::vector<MadeBlob> blobs = {}) {
+  MadeCheckpoint made;
+  made.tensors = std::move(tensors);
+  made.blobs = std::move(blobs);
+  return made;
+}
 
 }  // namespace dcp::test

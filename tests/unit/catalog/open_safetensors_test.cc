@@ -15,7 +15,7 @@ using Lines = std::vector<std::string>;
 
 namespace {
 
-struct Made {
+struct NamedTensor {
   std::string name;
   DType dtype{};
   Ints shape;
@@ -23,10 +23,10 @@ struct Made {
 };
 
 // Each tensor's bytes are its name over and over.
-std::string file_of(const std::vector<Made>& tensors, const std::string& extra = "") {
+std::string file_of(const std::vector<NamedTensor>& tensors, const std::string& extra = "") {
   std::vector<SafetensorsEntry> entries;
   std::string info;
-  for (const Made& t : tensors) {
+  for (const NamedTensor& t : tensors) {
     entries.push_back({.name = t.name, .dtype = t.dtype, .shape = t.shape});
     if (!t.offsets.empty()) info += (info.empty() ? "{\"" : ",\"") + t.name + "\":{\"saved_offsets\":" + t.offsets + extra + "}";
   }
@@ -41,7 +41,7 @@ Lines findings(const Catalog& c) {
   for (const Problem& p : c.findings) lines.push_back(to_line(p));
   return lines;
 }
-std::string keys(const Catalog& c) {
+std::string shardings(const Catalog& c) {
   std::string text;
   for (const Tensor& t : c.tensors) text += (text.empty() ? "" : " ") + std::string(c.key(t)) + ":" + sharding_words(c, t);
   return text;
@@ -56,7 +56,7 @@ TEST_CASE("a file is known by its content, whatever its name") {
   CHECK(c.kind == CheckpointKind::kSafetensors);
   CHECK(c.single_file);
   CHECK(c.folder == "dir");
-  CHECK(keys(c) == "w:whole s:whole");
+  CHECK(shardings(c) == "w:whole s:whole");
   CHECK(c.file_path(0) == "dir/model.bin");
   look_at_files(io, c, FollowLinks::kCacheOnly);
   REQUIRE(c.files[0].bytes);
@@ -79,7 +79,7 @@ TEST_CASE("files of a folder are one checkpoint") {
   const Catalog c = open_checkpoint(io, "hf", {});
   CHECK(c.kind == CheckpointKind::kHf);
   CHECK_FALSE(c.single_file);
-  CHECK(keys(c) == "a:whole b:whole");
+  CHECK(shardings(c) == "a:whole b:whole");
   CHECK(findings(c).empty());
   CHECK(c.provenance.loads_in.empty());
 }
@@ -117,7 +117,7 @@ TEST_CASE("shards of torch's writer") {
   io.put("s/shard-00002-model-00001-of-00001.safetensors", file_of({{"w", DType::float32, {1, 3}, "[2, 0]"}, {"e", DType::float16, {0}, "[1]"}}));
   io.put("s/shard-00003-model-00001-of-00001.safetensors", file_of({{"e", DType::float16, {0}, "[1]"}}));
   Catalog c = open_checkpoint(io, "s", {});
-  CHECK(keys(c) == "w:Shard(0) x2 uneven n:whole e:Shard(0) x2 uneven whole:whole");
+  CHECK(shardings(c) == "w:Shard(0) x2 uneven n:whole e:Shard(0) x2 uneven whole:whole");
   CHECK(findings(c).empty());
   CHECK(std::ranges::equal(c.dims(c.tensors[0]), Ints{3, 3}));
   look_at_files(io, c, FollowLinks::kCacheOnly);
@@ -128,7 +128,7 @@ TEST_CASE("several chunks of one fqn under names of their own") {
   FakeIo io;
   io.put("s/x.safetensors", file_of({{"w.__dcp_shard_0", DType::float32, {1}, "[0]"}}, ",\"logical_fqn\":\"w\""));
   io.put("s/y.safetensors", file_of({{"w.__dcp_shard_1", DType::float32, {2}, "[1]"}}, ",\"logical_fqn\":\"w\""));
-  CHECK(keys(open_checkpoint(io, "s", {})) == "w:Shard(0) x2 uneven");
+  CHECK(shardings(open_checkpoint(io, "s", {})) == "w:Shard(0) x2 uneven");
 }
 
 TEST_CASE("numbers that are missing") {

@@ -43,11 +43,6 @@ struct Checkpoint {
 MadeTensor tensor(const std::string& key, const Ints& dims, DType dtype = DType::uint8) {
   return {.key = key, .dtype = dtype, .dims = dims, .chunks = {whole_chunk(dims)}};
 }
-MadeCheckpoint of(std::vector<MadeTensor> tensors) {
-  MadeCheckpoint made;
-  made.tensors = std::move(tensors);
-  return made;
-}
 uint64_t reads(const FakeIo& io) { return io.calls(dcp::test::Op::kRead); }
 
 }  // namespace
@@ -89,15 +84,15 @@ TEST_CASE("facts of items are what was stored, whatever the order of the items a
 TEST_CASE("strides of dims of size one mean nothing") {
   MadeTensor t = tensor("t", {1, 4, 1, 2});
   t.chunks[0].strides = {77, 2, 5, 1};
-  CHECK(Checkpoint(of({t})).resolve().items[0].strides_at == 0);
+  CHECK(Checkpoint(checkpoint_of({t})).resolve().items[0].strides_at == 0);
   t.chunks[0].strides = {8, 1, 1, 4};
-  CHECK(Checkpoint(of({t})).resolve().items[0].strides_at != 0);
+  CHECK(Checkpoint(checkpoint_of({t})).resolve().items[0].strides_at != 0);
 }
 
 TEST_CASE("many small items are read together") {
   std::vector<MadeTensor> tensors;
   for (int i = 0; i < 1000; ++i) tensors.push_back(tensor("t" + std::to_string(i), {500}));
-  Checkpoint c(of(std::move(tensors)));
+  Checkpoint c(checkpoint_of(std::move(tensors)));
   const uint64_t before = reads(c.io), bytes = c.io.text_of("ckpt/__0_0.distcp").size();
   const Resolved r = c.resolve();
   CHECK(reads(c.io) - before <= 4 * 3);  // 1.5 MB in batches of 256 items and reads of 256 KiB
@@ -107,7 +102,7 @@ TEST_CASE("many small items are read together") {
 TEST_CASE("of large items only the ends are read, the tail of one with the head of the next") {
   std::vector<MadeTensor> tensors;
   for (int i = 0; i < 20; ++i) tensors.push_back(tensor("t" + std::to_string(i), {100000}));
-  Checkpoint c(of(std::move(tensors)));
+  Checkpoint c(checkpoint_of(std::move(tensors)));
   const uint64_t before = reads(c.io);
   const Resolved r = c.resolve();
   CHECK(reads(c.io) - before == 21);
@@ -157,13 +152,13 @@ TEST_CASE("an item of another shape than its chunk") {
   out.begin();
   write_view(out, {.dtype = DType::uint8, .storage_elements = 6, .sizes = {3, 2}, .strides = {2, 1}});
   out.end();
-  CHECK(Checkpoint(of({t})).refusal() == "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])");
+  CHECK(Checkpoint(checkpoint_of({t})).refusal() == "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])");
 }
 
 TEST_CASE("transforms that are not known") {
   MadeTensor t = tensor("t", {5});
   t.chunks[0].zstd = true;
-  Checkpoint c(of({t}));
+  Checkpoint c(checkpoint_of({t}));
   const auto with = [&](std::vector<std::string> transforms) {
     c.catalog.transforms[1] = std::move(transforms);
     return c.refusal();
@@ -179,7 +174,7 @@ TEST_CASE("a stream that holds far more than its tensor is not decoded to the en
   t.chunks[0].zstd = true;
   t.chunks[0].extra_elements = 20 << 20;
   t.chunks[0].storage = std::string(5 + (20 << 20), '\0');
-  CHECK(Checkpoint(of({t})).refusal().ends_with("tensor 't': the zstd stream holds more bytes than belong there"));
+  CHECK(Checkpoint(checkpoint_of({t})).refusal().ends_with("tensor 't': the zstd stream holds more bytes than belong there"));
   Rng rng(2);
   MadeCheckpoint made;
   made.blobs = {nested_blob(rng, "b", {1000})};
@@ -217,7 +212,7 @@ TEST_CASE("of a decoded stream both ends are kept") {
 }
 
 TEST_CASE("a read that fails ends it") {
-  Checkpoint c(of({tensor("a", {10}), tensor("b", {100000})}));
+  Checkpoint c(checkpoint_of({tensor("a", {10}), tensor("b", {100000})}));
   c.io.fail_at(dcp::test::Op::kRead, reads(c.io) + 1, ProblemId::io_read);
   CHECK(c.refusal() == "ckpt/__0_0.distcp: cannot be read (got scripted fault)");
 }

@@ -10,17 +10,8 @@ using namespace dcp::test;
 
 namespace {
 
-Catalog catalog_of(const Ints& dims, const std::vector<Box>& boxes) {
-  MadeCheckpoint made;
-  made.tensors = {{.key = "t", .dtype = DType::uint8, .dims = dims, .chunks = {}}};
-  for (const Box& b : boxes) {
-    made.tensors[0].chunks.push_back({.offsets = b.offsets, .sizes = b.sizes});
-    made.tensors[0].chunks.back().has_item = false;
-  }
-  return build_catalog(made.content(), "ckpt", "ckpt");
-}
 std::string words(const Ints& dims, const std::vector<Box>& boxes) {
-  const Catalog c = catalog_of(dims, boxes);
+  const Catalog c = tiled_catalog(dims, boxes);
   return sharding_words(c, c.tensors[0]);
 }
 std::string grid(const std::vector<Ints>& cuts) {
@@ -69,7 +60,7 @@ TEST_CASE("empty chunks are shards of a parameter smaller than the world") {
 }
 
 TEST_CASE("the world size is the most chunks of a tensor") {
-  CHECK(world_size_shown(catalog_of({4}, {{{0}, {4}}})) == 0);
-  CHECK(world_size_shown(catalog_of({4}, grid_tiling({{1, 1, 2}}))) == 3);
-  CHECK(world_size_shown(catalog_of({4}, {})) == 0);
+  CHECK(world_size_shown(tiled_catalog({4}, {{{0}, {4}}})) == 0);
+  CHECK(world_size_shown(tiled_catalog({4}, grid_tiling({{1, 1, 2}}))) == 3);
+  CHECK(world_size_shown(tiled_catalog({4}, {})) == 0);
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
 
 namespace dcp::test {
@@ -100,6 +101,17 @@ inline std::vector<Box> random_tiling(Rng& rng, const Ints& dims) {
   }
   std::ranges::shuffle(boxes, rng);
   return boxes;
+}
+
+// One tensor in these boxes, which may overlap or leave holes: its items are nowhere.
+inline Catalog tiled_catalog(const Ints& dims, const std::vector<Box>& boxes) {
+  MadeCheckpoint made;
+  made.tensors = {{.key = "t", .dtype = DType::uint8, .dims = dims, .chunks = {}}};
+  for (const Box& b : boxes) {
+    made.tensors[0].chunks.push_back({.offsets = b.offsets, .sizes = b.sizes});
+    made.tensors[0].chunks.back().has_item = false;
+  }
+  return build_catalog(made.content(), "ckpt", "ckpt");
 }
 
 }  // namespace dcp::test

@@ -21,7 +21,7 @@ Manifest sample() {
   return m;
 }
 
-Manifest read(std::string_view json) { return read_manifest(json, kPlace, Limits{}); }
+Manifest manifest(std::string_view json) { return read_manifest(json, kPlace, Limits{}); }
 
 std::string with_tensor(const std::string& members) { return R"({"schema": "dcpctl.manifest/1", "tensors": {"w": {)" + members + "}}}"; }
 
@@ -38,8 +38,8 @@ using Lines = std::vector<std::string>;
 TEST_CASE("what is written is read back") {
   const std::string text = write_manifest(sample(), kPlace);
   CHECK(text.starts_with("{\n \"schema\": \"dcpctl.manifest/1\",\n \"files\": {"));
-  CHECK(read(text) == sample());
-  CHECK(read(write_manifest({}, kPlace)) == Manifest{});
+  CHECK(manifest(text) == sample());
+  CHECK(manifest(write_manifest({}, kPlace)) == Manifest{});
 }
 
 TEST_CASE("the text is fixed") {
@@ -70,15 +70,15 @@ TEST_CASE("a name that JSON cannot hold is refused") {
 }
 
 TEST_CASE("members that are not known are passed over") {
-  const Manifest m = read(R"({"later": [1, {"a": {}}], "schema": "dcpctl.manifest/1", "tensors": {"w": {"dtype": "int8", "shape": [], "crc64": "0000000000000001",
+  const Manifest m = manifest(R"({"later": [1, {"a": {}}], "schema": "dcpctl.manifest/1", "tensors": {"w": {"dtype": "int8", "shape": [], "crc64": "0000000000000001",
     "more": {"shape": [1.5]}}}})");
   CHECK(m.tensors.at("w") == Manifest::Tensor{.dtype = "int8", .shape = {}, .crc64 = 1});
 }
 
 TEST_CASE("what is no manifest is refused") {
   const std::string good = R"("dtype": "int8", "shape": [2], "crc64": "0000000000000001")";
-  REQUIRE_NOTHROW(read(with_tensor(good)));
-  const auto id = [](const std::string& json) { return error_id([&] { read(json); }); };
+  REQUIRE_NOTHROW(manifest(with_tensor(good)));
+  const auto id = [](const std::string& json) { return error_id([&] { manifest(json); }); };
   for (const char* json : {"", "[]", "{", "{}", "null", R"({"schema": "dcpctl.manifest/2"})", R"({"schema": 1})", R"({"schema": "dcpctl.manifest/1", "tensors": []})",
                            R"({"schema": "dcpctl.manifest/1", "tensors": {"w": 3}})", R"({"schema": "dcpctl.manifest/1"} x)",
                            R"({"schema": "dcpctl.manifest/1", "files": {"f": {"bytes": 3, "xxh3_128": "00"}}})",

@@ -9,11 +9,11 @@ using namespace dcp::test;
 
 namespace {
 
-SafetensorsHeader read(const std::string& file) {
+SafetensorsHeader header_of(const std::string& file) {
   return read_safetensors_header(as_bytes(file), file.size(), Place{.path = "x"}, Limits{});
 }
-std::string error(const std::string& file) {
-  return error_of([&] { read(file); });
+std::string refusal(const std::string& file) {
+  return error_of([&] { header_of(file); });
 }
 // A file of this JSON and so many bytes of tensors.
 std::string file_of(const std::string& json, size_t tensor_bytes = 0) {
@@ -21,7 +21,7 @@ std::string file_of(const std::string& json, size_t tensor_bytes = 0) {
   put_le(out, json.size(), 8);
   return out + json + std::string(tensor_bytes, 't');
 }
-std::string json_error(const std::string& json, size_t tensor_bytes = 0) { return error(file_of(json, tensor_bytes)); }
+std::string json_error(const std::string& json, size_t tensor_bytes = 0) { return refusal(file_of(json, tensor_bytes)); }
 std::string tensor(const std::string& name, const std::string& dtype, const std::string& shape, const std::string& range) {
   return std::string("\"") + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + range + "}";
 }
@@ -37,7 +37,7 @@ std::string writing(SafetensorsEntry entry) {
 
 TEST_CASE("a header of the reference library is read and written again byte for byte") {
   const std::string file = real_file("mixed.safetensors");
-  const SafetensorsHeader header = read(file);
+  const SafetensorsHeader header = header_of(file);
   REQUIRE(header.entries.size() == 29);
   CHECK(header.metadata == std::map<std::string, std::string>{{"format", "pt"}});
   std::vector<SafetensorsEntry> entries = header.entries;
@@ -54,7 +54,7 @@ TEST_CASE("a header of the reference library is read and written again byte for 
 
 TEST_CASE("fp4 counts values in the file and pairs here") {
   const std::string file = file_of(one("F4", "[2,6]", "[0,6]"), 6);
-  CHECK(read(file).entries[0].shape == std::vector<int64_t>{2, 3});
+  CHECK(header_of(file).entries[0].shape == std::vector<int64_t>{2, 3});
   CHECK(json_error(one("F4", "[2,3]", "[0,3]"), 3) ==
         "safetensors_bad_range: x: tensor 'a': a tensor's bytes are not what its shape needs (got an odd number of values in the last dim, "
         "expected pairs)");
@@ -64,7 +64,7 @@ TEST_CASE("fp4 counts values in the file and pairs here") {
 }
 
 TEST_CASE("files without tensors") {
-  CHECK(read(file_of("{}")).entries.empty());
+  CHECK(header_of(file_of("{}")).entries.empty());
   std::vector<SafetensorsEntry> none;
   CHECK(write_safetensors_header(none, {}) == std::string("\x8\0\0\0\0\0\0\0{}      ", 16));
   CHECK(write_safetensors_header(none, {{"a", "b"}}).substr(8) == "{\"__metadata__\":{\"a\":\"b\"}}      ");
@@ -81,12 +81,12 @@ TEST_CASE("what cannot be written") {
 }
 
 TEST_CASE("lengths of headers") {
-  CHECK(error("1234567") == "safetensors_bad_length: x: the header's length is impossible (got 7 bytes in all)");
+  CHECK(refusal("1234567") == "safetensors_bad_length: x: the header's length is impossible (got 7 bytes in all)");
   std::string longer = file_of("{}");
   patch(longer, 0, "\x3");
-  CHECK(error(longer) == "safetensors_bad_length: x: the header's length is impossible (got 3, expected at most 2)");
+  CHECK(refusal(longer) == "safetensors_bad_length: x: the header's length is impossible (got 3, expected at most 2)");
   patch(longer, 0, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF");
-  CHECK(error(longer).starts_with("safetensors_bad_length: x: "));
+  CHECK(refusal(longer).starts_with("safetensors_bad_length: x: "));
   const std::string fine = file_of("{}");
   CHECK(error_of([&] { read_safetensors_header(as_bytes(fine), 10, Place{.path = "x"}, Limits{.json_bytes = 1}); }) ==
         "over_limit: x: a number in the file is over the limit (got 2 bytes of JSON, expected at most 1)");
@@ -127,7 +127,7 @@ TEST_CASE("other members are ignored, whatever they hold") {
   const std::string extra =
       "{\"a\":{\"x\":[1,{\"dtype\":2}],\"dtype\":\"U8\",\"y\":null,\"shape\":[2],\"data_offsets\":[0,2],\"z\":{\"shape\":[[-1]],\"dtype\":"
       "0}}}";
-  CHECK(read(file_of(extra, 2)).entries[0].shape == std::vector<int64_t>{2});
+  CHECK(header_of(file_of(extra, 2)).entries[0].shape == std::vector<int64_t>{2});
 }
 
 TEST_CASE("names given twice") {
@@ -167,11 +167,11 @@ TEST_CASE("nesting and ranks are capped") {
 
 TEST_CASE("every truncation and every flipped byte of a header ends in an answer or an Error") {
   const std::string file = real_file("mixed.safetensors");
-  for (size_t n = 0; n < file.size(); ++n) CHECK(error(file.substr(0, n)) != "");
+  for (size_t n = 0; n < file.size(); ++n) CHECK(refusal(file.substr(0, n)) != "");
   for (size_t i = 0; i < file.size(); ++i) {
     std::string copy = file;
     copy[i] = static_cast<char>(copy[i] ^ 1);
-    error(copy);
+    refusal(copy);
   }
 }
 

@@ -11,7 +11,7 @@ ZipDirectory directory_of(const std::string& bytes) {
   MemoryItem item(bytes);
   return read_zip_directory(item, item_place(), Limits{});
 }
-std::string error(const std::string& bytes) {
+std::string zip_error(const std::string& bytes) {
   return error_of([&] { directory_of(bytes); });
 }
 // Reads the directory and then the header of every record.
@@ -67,7 +67,7 @@ TEST_CASE("a plain zip without descriptors, padding and zip64 records is read") 
 TEST_CASE("bytes after the end record are reported, not refused") {
   const std::string bytes = real_item("float32");
   for (const size_t junk : {1, 76, 98, 5000, 65536}) CHECK(directory_of(bytes + std::string(junk, 'x')).end == bytes.size());
-  CHECK(error(bytes + std::string(65537, 'x')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+  CHECK(zip_error(bytes + std::string(65537, 'x')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
 }
 
 TEST_CASE("records may lie in any order") {
@@ -93,20 +93,20 @@ TEST_CASE("a record that is compressed is marked") {
 }
 
 TEST_CASE("malformed end records") {
-  CHECK(error("") == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
-  CHECK(error(std::string(5000, 'a')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
-  CHECK(error(patched(kEnd + 4, "\1")) ==
+  CHECK(zip_error("") == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+  CHECK(zip_error(std::string(5000, 'a')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
+  CHECK(zip_error(patched(kEnd + 4, "\1")) ==
         "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got an archive in several parts)");
-  CHECK(error(patched(kEnd + 8, "\6")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got 6, expected 7)");
-  CHECK(error(patched(kEnd + 8, std::string("\6\0\6", 3))) ==
+  CHECK(zip_error(patched(kEnd + 8, "\6")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got 6, expected 7)");
+  CHECK(zip_error(patched(kEnd + 8, std::string("\6\0\6", 3))) ==
         "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
-  CHECK(error(patched(kEnd + 16, std::string("\1\0\0\0", 4))) ==
+  CHECK(zip_error(patched(kEnd + 16, std::string("\1\0\0\0", 4))) ==
         "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 1, expected 1016)");
-  CHECK(error(patched(kEnd64, "x")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got no zip64 end record)");
-  CHECK(error(patched(kEnd64 + 24, "\6")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
-  CHECK(error(patched(kLocator + 8, "\xFF\xFF")) ==
+  CHECK(zip_error(patched(kEnd64, "x")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got no zip64 end record)");
+  CHECK(zip_error(patched(kEnd64 + 24, "\6")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
+  CHECK(zip_error(patched(kLocator + 8, "\xFF\xFF")) ==
         "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got a zip64 end record at 65535)");
-  CHECK(error(patched(kLocator + 16, "\2")) ==
+  CHECK(zip_error(patched(kLocator + 16, "\2")) ==
         "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got an archive in several parts)");
 }
 
@@ -115,13 +115,13 @@ TEST_CASE("a directory that is not where it is said to be") {
   const size_t end = bytes.size() - 22;
   std::string far = bytes, shifted = bytes, empty = bytes;
   patch(far, end + 16, "\x70");
-  CHECK(error(far) ==
+  CHECK(zip_error(far) ==
         "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 112, expected at most 84 bytes "
         "before it)");
   patch(shifted, end + 16, "\x22");
-  CHECK(error(shifted) == "zip_bad_directory: x.distcp @ 0x22: the directory of the archive is wrong (got no entry, expected an entry)");
+  CHECK(zip_error(shifted) == "zip_bad_directory: x.distcp @ 0x22: the directory of the archive is wrong (got no entry, expected an entry)");
   patch(empty, end + 8, std::string("\0\0\0\0", 4));
-  CHECK(error(empty) ==
+  CHECK(zip_error(empty) ==
         "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got 0 records in 0 bytes, expected 49 bytes)");
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("numbers over the limits are refused before they are used") {
   CHECK(error_of([&] { read_zip_directory(item, item_place(), Limits{.zip_directory_bytes = 48}); }) ==
         "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 49 bytes of directory, expected at most 48)");
   patch(bytes, bytes.size() - 14, "\xFF\x7F\xFF\x7F");
-  CHECK(error(bytes) == "zip_bad_directory: x.distcp @ 0x54: the directory of the archive is wrong (got 32767 records in 49 bytes)");
+  CHECK(zip_error(bytes) == "zip_bad_directory: x.distcp @ 0x54: the directory of the archive is wrong (got 32767 records in 49 bytes)");
 }
 
 TEST_CASE("malformed directory entries") {
@@ -142,7 +142,7 @@ TEST_CASE("malformed directory entries") {
   const auto error_at = [&](size_t at, std::string_view what) {
     std::string copy = bytes;
     patch(copy, entry + at, what);
-    return error(copy);
+    return zip_error(copy);
   };
   CHECK(error_at(28, "\4") == "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got an entry of 50 bytes)");
   CHECK(error_at(46, "abc") == "zip_no_root: x.distcp @ 0x23: a record of the archive is not in the archive's folder (got abc)");
@@ -170,21 +170,21 @@ TEST_CASE("malformed zip64 extra fields") {
   patch(shorter, entry + 28, std::string("\2\0\x8\0", 4));
   patch(shorter, entry + 24, "\xFF\xFF\xFF\xFF");
   patch(shorter, entry + 48, std::string("\1\0\4\0size", 8));
-  CHECK(error(shorter) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
+  CHECK(zip_error(shorter) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
   patch(longer, entry + 28, std::string("\2\0\x8\0", 4));
   patch(longer, entry + 48, std::string("\1\0\5\0size", 8));
-  CHECK(error(longer) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
+  CHECK(zip_error(longer) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
 }
 
 TEST_CASE("records in conflict") {
-  CHECK(error(PlainZip().add("r/a", "1").add("r/a", "2").finish()) ==
+  CHECK(zip_error(PlainZip().add("r/a", "1").add("r/a", "2").finish()) ==
         "zip_duplicate: x.distcp: two records of the archive have one name (got a)");
-  CHECK(error(PlainZip().add("r/a", "1").add("s/b", "2").finish()) ==
+  CHECK(zip_error(PlainZip().add("r/a", "1").add("s/b", "2").finish()) ==
         "zip_no_root: x.distcp @ 0x75: a record of the archive is not in the archive's folder (got s/b, expected r/...)");
   std::string bytes = PlainZip().add("r/a", "1").add("r/b", "2").finish();
   const size_t second = position(bytes, "PK\1\2", 1);
   patch(bytes, second + 42, "\x10");
-  CHECK(error(bytes) ==
+  CHECK(zip_error(bytes) ==
         "zip_overlap: x.distcp > a @ 0x0: a record of the archive overlaps the next one (got 1 bytes, expected an end before 16)");
 }
 

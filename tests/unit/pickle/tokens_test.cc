@@ -19,7 +19,7 @@ Token read_one(const std::string& pickle) {
   return t;
 }
 
-std::string error_of(const std::string& pickle) {
+std::string refusal(const std::string& pickle) {
   return error_line([&] { read_one(pickle); });
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("an argument that is cut short, at every length") {
                                    text("abc"), op(Op::BINUNICODE8) + le(uint64_t{2}) + "ab", "T" + le(int32_t{2}) + "ab", global("m", "n"),
                                    op(Op::LONG1) + "\x02" + "ab", op(Op::LONG4) + le(int32_t{2}) + "ab", op(Op::FRAME) + le(uint64_t{0}),
                                    op(Op::BINGET) + "a", op(Op::LONG_BINPUT) + "abcd", proto(2)}) {
-    CHECK(error_of(whole) == "no error");
+    CHECK(refusal(whole) == "no error");
     for (size_t n = 1; n < whole.size(); ++n) {
       const std::string cut = whole.substr(0, n);
       CHECK(error_id([&] { read_one(cut); }) == "pickle_truncated");
@@ -71,23 +71,23 @@ TEST_CASE("an argument that is cut short, at every length") {
 }
 
 TEST_CASE("messages") {
-  CHECK(error_of("") == "p @ 0x0: the pickle ends before its STOP");
-  CHECK(error_of(short_text("abc").substr(0, 3)) ==
+  CHECK(refusal("") == "p @ 0x0: the pickle ends before its STOP");
+  CHECK(refusal(short_text("abc").substr(0, 3)) ==
         "p @ 0x0: the pickle ends inside an opcode (got 1 bytes left, expected 3 for SHORT_BINUNICODE)");
-  CHECK(error_of("J12") == "p @ 0x0: the pickle ends inside an opcode (got 3 bytes left, expected 5 for BININT)");
-  CHECK(error_of("cmodule\nname") == "p @ 0x0: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)");
-  CHECK(error_of("\xff") == "p @ 0x0: not a pickle opcode (got 0xff)");
-  CHECK(error_of("I1\n") == "p @ 0x0: a pickle opcode that torch never writes (got INT)");
-  CHECK(error_of("\x97") == "p @ 0x0: a pickle opcode that torch never writes (got NEXT_BUFFER)");
-  CHECK(error_of("\x82\x01") == "p @ 0x0: a pickle opcode that torch never writes (got EXT1)");
-  CHECK(error_of(op(Op::LONG4) + le(int32_t{-1})) == "p @ 0x0: a length in the pickle is negative (got -1)");
-  CHECK(error_of("T" + le(int32_t{INT32_MIN})) == "p @ 0x0: a length in the pickle is negative (got -2147483648)");
-  CHECK(error_of(op(Op::FRAME) + le(uint64_t{2}) + "N") ==
+  CHECK(refusal("J12") == "p @ 0x0: the pickle ends inside an opcode (got 3 bytes left, expected 5 for BININT)");
+  CHECK(refusal("cmodule\nname") == "p @ 0x0: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)");
+  CHECK(refusal("\xff") == "p @ 0x0: not a pickle opcode (got 0xff)");
+  CHECK(refusal("I1\n") == "p @ 0x0: a pickle opcode that torch never writes (got INT)");
+  CHECK(refusal("\x97") == "p @ 0x0: a pickle opcode that torch never writes (got NEXT_BUFFER)");
+  CHECK(refusal("\x82\x01") == "p @ 0x0: a pickle opcode that torch never writes (got EXT1)");
+  CHECK(refusal(op(Op::LONG4) + le(int32_t{-1})) == "p @ 0x0: a length in the pickle is negative (got -1)");
+  CHECK(refusal("T" + le(int32_t{INT32_MIN})) == "p @ 0x0: a length in the pickle is negative (got -2147483648)");
+  CHECK(refusal(op(Op::FRAME) + le(uint64_t{2}) + "N") ==
         "p @ 0x0: a pickle frame is longer than the rest of the pickle (got 2 bytes, expected at most 1)");
 }
 
 TEST_CASE("lengths that would overflow") {
-  CHECK(error_of(op(Op::BINUNICODE8) + le(~uint64_t{0}) + "x") ==
+  CHECK(refusal(op(Op::BINUNICODE8) + le(~uint64_t{0}) + "x") ==
         "p @ 0x0: the pickle ends inside an opcode (got 1 bytes left, expected 18446744073709551615 for BINUNICODE8)");
   CHECK(error_id([] { read_one(op(Op::LONG4) + le(INT32_MAX) + "x"); }) == "pickle_truncated");
   CHECK(error_id([] { read_one(op(Op::BYTEARRAY8) + le(~uint64_t{0} - 8)); }) == "pickle_truncated");

@@ -11,22 +11,13 @@ using namespace dcp::test;
 
 namespace {
 
-MadeTensor tensor(const std::string& key, DType dtype, const Ints& dims, std::vector<std::string> path = {}) {
-  return {.key = key, .dtype = dtype, .dims = dims, .chunks = {whole_chunk(dims)}, .path = std::move(path)};
-}
-MadeCheckpoint of(std::vector<MadeTensor> tensors, std::vector<MadeBlob> blobs = {}) {
-  MadeCheckpoint made;
-  made.tensors = std::move(tensors);
-  made.blobs = std::move(blobs);
-  return made;
-}
-Plan plan_of(MadeCheckpoint made, uint64_t max_shard_bytes = 0, const SelectOptions& select = {}) {
+Plan safetensors_plan(MadeCheckpoint made, uint64_t max_shard_bytes = 0, const SelectOptions& select = {}) {
   FakeIo io;
   made.put(io, "ckpt");
   return Opened(io, "ckpt", select).safetensors({.limits = {}, .units = {}, .max_shard_bytes = max_shard_bytes});
 }
 std::string refusal(const MadeCheckpoint& made) {
-  return error_line([&] { plan_of(made); });
+  return error_line([&] { safetensors_plan(made); });
 }
 
 // The names in a file, in order, checked against the regions of the plan.
@@ -49,8 +40,8 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("one file: larger dtypes first, then by name") {
-  const Plan plan = plan_of(of({tensor("b", DType::uint8, {3}), tensor("a", DType::uint8, {5}), tensor("z", DType::float64, {2}), tensor("e", DType::float32, {0, 4}),
-                                tensor("s", DType::float32, {})}));
+  const Plan plan = safetensors_plan(checkpoint_of({whole_tensor("b", DType::uint8, {3}), whole_tensor("a", DType::uint8, {5}), whole_tensor("z", DType::float64, {2}), whole_tensor("e", DType::float32, {0, 4}),
+                                whole_tensor("s", DType::float32, {})}));
   CHECK(names_in(plan, 0) == Names{"z", "e", "s", "a", "b"});
   CHECK(plan.files.size() == 1);
   CHECK(plan.files[0].name.empty());
@@ -62,26 +53,26 @@ TEST_CASE("one file: larger dtypes first, then by name") {
 }
 
 TEST_CASE("sizes, order and shards follow the dtypes of the output") {
-  const std::vector<MadeTensor> tensors{tensor("a", DType::float32, {10}), tensor("b", DType::float32, {10}), tensor("c", DType::float64, {10})};
+  const std::vector<MadeTensor> tensors{whole_tensor("a", DType::float32, {10}), whole_tensor("b", DType::float32, {10}), whole_tensor("c", DType::float64, {10})};
   const SelectOptions select{.dtypes = {.dtype = DType::bfloat16, .rules = {{"b", std::nullopt}}}};
-  const Plan plan = plan_of(of(tensors), 0, select);
+  const Plan plan = safetensors_plan(checkpoint_of(tensors), 0, select);
   CHECK(names_in(plan, 0) == Names{"b", "a", "c"});
   CHECK(plan.tensor_bytes == 40 + 20 + 20);
   CHECK(plan.largest_tensor == 40);
   CHECK(plan.files[0].bytes == plan.literals[0].bytes.size() + plan.tensor_bytes);
-  CHECK(plan_of(of(tensors), 60, select).files.size() == 3);  // a and b, c, the index
+  CHECK(safetensors_plan(checkpoint_of(tensors), 60, select).files.size() == 3);  // a and b, c, the index
 }
 
 TEST_CASE("what is more than its elements cannot be cast") {
   Rng rng(1);
-  const MadeCheckpoint made = of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}});
-  CHECK(error_line([&] { plan_of(made, 0, {.dtypes = {.dtype = DType::bfloat16, .rules = {}}}); }) ==
+  const MadeCheckpoint made = checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}});
+  CHECK(error_line([&] { safetensors_plan(made, 0, {.dtypes = {.dtype = DType::bfloat16, .rules = {}}}); }) ==
         "ckpt: tensor 'q': only plain tensors can be cast (got float32 that is quantized or a subclass)");
 }
 
 TEST_CASE("shards are filled in the metadata's order, and an index names them") {
-  const Plan plan = plan_of(of({tensor("a", DType::uint8, {60}), tensor("b", DType::uint8, {40}), tensor("c", DType::uint8, {1}), tensor("d", DType::uint8, {300}),
-                                tensor("e", DType::uint8, {0}), tensor("f", DType::uint8, {100})}),
+  const Plan plan = safetensors_plan(checkpoint_of({whole_tensor("a", DType::uint8, {60}), whole_tensor("b", DType::uint8, {40}), whole_tensor("c", DType::uint8, {1}), whole_tensor("d", DType::uint8, {300}),
+                                whole_tensor("e", DType::uint8, {0}), whole_tensor("f", DType::uint8, {100})}),
                             100);
   REQUIRE(plan.files.size() == 5);
   CHECK(plan.folder);
@@ -103,33 +94,33 @@ TEST_CASE("shards are filled in the metadata's order, and an index names them") 
 }
 
 TEST_CASE("one shard is a folder too") {
-  const Plan plan = plan_of(of({tensor("a", DType::uint8, {6})}), 1000);
+  const Plan plan = safetensors_plan(checkpoint_of({whole_tensor("a", DType::uint8, {6})}), 1000);
   REQUIRE(plan.files.size() == 2);
   CHECK(plan.files[0].name == "model-00001-of-00001.safetensors");
 }
 
 TEST_CASE("byte items are left out and counted") {
-  const Plan plan = plan_of(of({tensor("w", DType::float32, {2})}, {number_blob("a", 1), number_blob("b", 2)}));
+  const Plan plan = safetensors_plan(checkpoint_of({whole_tensor("w", DType::float32, {2})}, {number_blob("a", 1), number_blob("b", 2)}));
   CHECK(names_in(plan, 0) == Names{"w"});
   CHECK(plan.left_out_blobs == 2);
-  CHECK(error_line([&] { plan_of(of({}, {number_blob("a", 1)})); }).ends_with("(got no tensor)"));
+  CHECK(error_line([&] { safetensors_plan(checkpoint_of({}, {number_blob("a", 1)})); }).ends_with("(got no tensor)"));
 }
 
 TEST_CASE("tensors without a form are all named") {
   Rng rng(1);
-  CHECK(refusal(of({tensor("w", DType::float32, {2}), tensor("c", DType::complex128, {2}), {.key = "q", .dtype = DType::qint8, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
+  CHECK(refusal(checkpoint_of({whole_tensor("w", DType::float32, {2}), whole_tensor("c", DType::complex128, {2}), {.key = "q", .dtype = DType::qint8, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
         "ckpt: safetensors has no form for some tensors (got c (complex128), q (qint8))");
   // A plain dtype in the metadata and an item that is not plain.
-  CHECK(refusal(of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
+  CHECK(refusal(checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
         "ckpt: safetensors has no form for some tensors (got q (float32))");
   std::vector<MadeTensor> many;
-  for (int i = 0; i < 23; ++i) many.push_back(tensor("t" + std::to_string(i), DType::complex128, {1}));
-  CHECK(refusal(of(many)).ends_with("t19 (complex128) and 3 more)"));
+  for (int i = 0; i < 23; ++i) many.push_back(whole_tensor("t" + std::to_string(i), DType::complex128, {1}));
+  CHECK(refusal(checkpoint_of(many)).ends_with("t19 (complex128) and 3 more)"));
 }
 
 TEST_CASE("names that a stripped root makes equal") {
   // Flat names are joined with dots, so different paths can spell one name.
-  const MadeCheckpoint made = of({tensor("1", DType::float32, {1}, {"model", "a.b"}), tensor("2", DType::float32, {1}, {"model", "a", "b"})});
-  CHECK(error_line([&] { plan_of(made, 0, {.root = "model"}); }) == "ckpt: tensor '2': two keys have the same name in the output (got 'a.b', which is also the name of '1')");
-  CHECK(names_in(plan_of(made), 0) == Names{"1", "2"});
+  const MadeCheckpoint made = checkpoint_of({whole_tensor("1", DType::float32, {1}, {"model", "a.b"}), whole_tensor("2", DType::float32, {1}, {"model", "a", "b"})});
+  CHECK(error_line([&] { safetensors_plan(made, 0, {.root = "model"}); }) == "ckpt: tensor '2': two keys have the same name in the output (got 'a.b', which is also the name of '1')");
+  CHECK(names_in(safetensors_plan(made), 0) == Names{"1", "2"});
 }

@@ -13,15 +13,12 @@ namespace {
 
 constexpr ReprCaps kAll{.depth = 50, .length = 100000, .text = 1000};
 
-MadeTensor tensor(const std::string& key, DType dtype, const Ints& dims, std::vector<std::string> path = {}) {
-  return {.key = key, .dtype = dtype, .dims = dims, .chunks = {whole_chunk(dims)}, .path = std::move(path)};
-}
 MadeBlob with_path(MadeBlob blob, std::vector<std::string> path) {
   blob.path = std::move(path);
   return blob;
 }
 
-Plan plan_of(MadeCheckpoint made, const LayoutOptions& options = {}, const SelectOptions& select = {}) {
+Plan torch_plan(MadeCheckpoint made, const LayoutOptions& options = {}, const SelectOptions& select = {}) {
   FakeIo io;
   made.put(io, "ckpt");
   return Opened(io, "ckpt", select).torch(options);
@@ -30,19 +27,13 @@ std::string pickle_of(const Plan& plan) {
   const PickleGraph graph(as_bytes(plan.literals.at(0).bytes), {}, Limits{});
   return graph.repr(graph.root(), kAll);
 }
-MadeCheckpoint of(std::vector<MadeTensor> tensors, std::vector<MadeBlob> blobs = {}) {
-  MadeCheckpoint made;
-  made.tensors = std::move(tensors);
-  made.blobs = std::move(blobs);
-  return made;
-}
 
 }  // namespace
 
 TEST_CASE("the pickle nests the paths, and storages are numbered in its order") {
   Rng rng(1);
-  const Plan plan = plan_of(of({tensor("model.w", DType::float32, {2, 3}, {"model", "w"}), tensor("l.2", DType::uint16, {2, 1, 3, 4}, {"l", "#2"}),
-                                tensor("model.s", DType::bfloat16, {}, {"model", "s"})},
+  const Plan plan = torch_plan(checkpoint_of({whole_tensor("model.w", DType::float32, {2, 3}, {"model", "w"}), whole_tensor("l.2", DType::uint16, {2, 1, 3, 4}, {"l", "#2"}),
+                                whole_tensor("model.s", DType::bfloat16, {}, {"model", "s"})},
                                {with_path(number_blob("step", 7), {"l", "#0"}), nested_blob(rng, "opt", {2})}));
   const std::string rest = ", False, collections.OrderedDict()";
   CHECK(pickle_of(plan) ==
@@ -54,7 +45,7 @@ TEST_CASE("the pickle nests the paths, and storages are numbered in its order") 
 }
 
 TEST_CASE("records lie one behind the other, each payload at a multiple of 64") {
-  const Plan plan = plan_of(of({tensor("a", DType::uint8, {100}), tensor("b", DType::uint8, {0}), tensor("c", DType::int64, {3})}));
+  const Plan plan = torch_plan(checkpoint_of({whole_tensor("a", DType::uint8, {100}), whole_tensor("b", DType::uint8, {0}), whole_tensor("c", DType::int64, {3})}));
   REQUIRE(plan.files.size() == 1);
   const OutputFile& file = plan.files[0];
   REQUIRE(file.archive.has_value());
@@ -84,7 +75,7 @@ TEST_CASE("records lie one behind the other, each payload at a multiple of 64") 
 }
 
 TEST_CASE("strides of tensors with a dim of size zero are torch's") {
-  CHECK(pickle_of(plan_of(of({tensor("e", DType::float32, {2, 0, 3})}))).find("'0', 'cpu', 0), 0, (2, 0, 3), (3, 3, 1)") != std::string::npos);
+  CHECK(pickle_of(torch_plan(checkpoint_of({whole_tensor("e", DType::float32, {2, 0, 3})}))).find("'0', 'cpu', 0), 0, (2, 0, 3), (3, 3, 1)") != std::string::npos);
 }
 
 TEST_CASE("thousands of entries, in dicts and in lists with holes") {
@@ -96,20 +87,20 @@ TEST_CASE("thousands of entries, in dicts and in lists with holes") {
   }
   for (int64_t i = 2500; i >= 0; i -= 2) blobs.push_back(with_path(number_blob("l" + std::to_string(i), i), {"l", "#" + std::to_string(i)}));
   for (int64_t i = 0; i <= 2500; ++i) list += (i ? ", " : "") + (i % 2 ? "None" : std::to_string(i));
-  CHECK((pickle_of(plan_of(of({}, std::move(blobs)))) == "{" + dict + "}, " + list + "]}"));
+  CHECK((pickle_of(torch_plan(checkpoint_of({}, std::move(blobs)))) == "{" + dict + "}, " + list + "]}"));
 }
 
 TEST_CASE("an opaque tensor is spliced in, if it is whole") {
   Rng rng(2);
   MadeTensor q{.key = "q", .dtype = DType::qint8, .dims = {9}, .chunks = {quantized_chunk(rng, 9)}};
-  const Plan plan = plan_of(of({q, tensor("w", DType::float32, {2})}));
+  const Plan plan = torch_plan(checkpoint_of({q, whole_tensor("w", DType::float32, {2})}));
   CHECK(pickle_of(plan).starts_with("{'q': torch._utils._rebuild_qtensor(persistent ('storage', torch.QInt8Storage, '0', 'cpu', 9)"));
   CHECK(plan.copies.size() == 1);
   CHECK(plan.regions.size() == 1);
   q.dims = {18};
   q.chunks.push_back(quantized_chunk(rng, 9));
   q.chunks[1].offsets = {9};
-  CHECK(error_line([&] { plan_of(of({q})); }) ==
+  CHECK(error_line([&] { torch_plan(checkpoint_of({q})); }) ==
         "ckpt: tensor 'q': a tensor that is not plain (quantized or a subclass) is cut into several chunks (got 2 chunks)");
 }
 
@@ -117,40 +108,40 @@ TEST_CASE("byte items in big-endian order are refused only if they hold tensors"
   Rng rng(3);
   MadeBlob tensors = nested_blob(rng, "opt", {3}), number = number_blob("n", 1);
   tensors.big_endian = number.big_endian = true;
-  CHECK(pickle_of(plan_of(of({}, {number}))) == "{'n': 1}");
-  CHECK(error_id([&] { plan_of(of({}, {tensors})); }) == "blob_big_endian");
+  CHECK(pickle_of(torch_plan(checkpoint_of({}, {number}))) == "{'n': 1}");
+  CHECK(error_id([&] { torch_plan(checkpoint_of({}, {tensors})); }) == "blob_big_endian");
 }
 
 TEST_CASE("a byte item that names a storage which is not there") {
   Rng rng(4);
   MadeBlob blob = nested_blob(rng, "opt", {3});
   blob.storages.clear();
-  CHECK(error_line([&] { plan_of(of({}, {blob})); }).ends_with("object 'opt': the item lacks a record (got data/0)"));
+  CHECK(error_line([&] { torch_plan(checkpoint_of({}, {blob})); }).ends_with("object 'opt': the item lacks a record (got data/0)"));
 }
 
 TEST_CASE("objects that torch.load(weights_only=True) refuses are named, or left out") {
-  const MadeCheckpoint made = of({tensor("w", DType::float32, {2})}, {object_blob("a", "my.module", "Thing"), number_blob("n", 1),
+  const MadeCheckpoint made = checkpoint_of({whole_tensor("w", DType::float32, {2})}, {object_blob("a", "my.module", "Thing"), number_blob("n", 1),
                                                                     object_blob("b", "my.module", "Thing"), object_blob("c", "collections", "OrderedDict")});
-  const Plan all = plan_of(made);
+  const Plan all = torch_plan(made);
   CHECK(all.unsafe_globals == std::vector<std::string>{"my.module.Thing"});
   REQUIRE(all.unsafe.size() == 2);
   CHECK(all.unsafe[1].key == "b");
   CHECK(all.unsafe[1].text == "my.module.Thing");
   CHECK(all.left_out.empty());
-  const Plan safe = plan_of(made, {.limits = {}, .units = {}, .weights_only_safe = true});
+  const Plan safe = torch_plan(made, {.limits = {}, .units = {}, .weights_only_safe = true});
   CHECK(safe.unsafe_globals.empty());
   CHECK(safe.unsafe.empty());
   REQUIRE(safe.left_out.size() == 2);
   CHECK(safe.left_out[0].key == "a");
   CHECK(pickle_of(safe).ends_with("'n': 1, 'c': collections.OrderedDict()}"));
-  const MadeCheckpoint one = of({}, {object_blob("a", "my.module", "Thing")});
-  CHECK(error_id([&] { plan_of(one, {.limits = {}, .units = {}, .weights_only_safe = true}); }) == "nothing_selected");
+  const MadeCheckpoint one = checkpoint_of({}, {object_blob("a", "my.module", "Thing")});
+  CHECK(error_id([&] { torch_plan(one, {.limits = {}, .units = {}, .weights_only_safe = true}); }) == "nothing_selected");
 }
 
 TEST_CASE("a stripped root is not in the pickle") {
-  const MadeCheckpoint made = of({tensor("app.model.w", DType::float32, {1}, {"app", "model", "w"}), tensor("app.model.b.0", DType::float32, {1}, {"app", "model", "b", "#0"}),
-                                  tensor("optim.w", DType::float32, {1}, {"optim", "w"})});
-  const std::string text = pickle_of(plan_of(made, {}, {.model_only = true}));
+  const MadeCheckpoint made = checkpoint_of({whole_tensor("app.model.w", DType::float32, {1}, {"app", "model", "w"}), whole_tensor("app.model.b.0", DType::float32, {1}, {"app", "model", "b", "#0"}),
+                                  whole_tensor("optim.w", DType::float32, {1}, {"optim", "w"})});
+  const std::string text = pickle_of(torch_plan(made, {}, {.model_only = true}));
   CHECK(text.starts_with("{'w': torch._utils"));
   CHECK(text.find("'b': [torch._utils") != std::string::npos);
   CHECK(text.find("optim") == std::string::npos);

@@ -92,11 +92,6 @@ MadeTensor tensor_of(const Ints& dims, const std::vector<Box>& boxes, DType dtyp
 }
 MadeTensor whole(const Ints& dims, DType dtype = DType::float32) { return tensor_of(dims, {{Ints(dims.size(), 0), dims}}, dtype); }
 
-MadeCheckpoint of(std::vector<MadeTensor> tensors) {
-  MadeCheckpoint made;
-  made.tensors = std::move(tensors);
-  return made;
-}
 
 }  // namespace
 
@@ -164,7 +159,7 @@ TEST_CASE("how the CRC of each record is checked") {
 
 TEST_CASE("bands of rows, and blocks where the runs of a band would be short") {
   const auto cut = [](const Ints& dims, const std::vector<Ints>& cuts, const UnitOptions& units) {
-    return described(Planned(of({tensor_of(dims, grid_tiling(cuts))}), units)).at(0);
+    return described(Planned(checkpoint_of({tensor_of(dims, grid_tiling(cuts))}), units)).at(0);
   };
   const auto equal = [](int64_t pieces, int64_t each) { return Ints(static_cast<size_t>(pieces), each); };
   // Rows of 16 KiB; over columns of 256 bytes a band of 4 rows would be runs of 256 bytes, 4 together 1 KiB.
@@ -184,17 +179,17 @@ TEST_CASE("bands of rows, and blocks where the runs of a band would be short") {
 TEST_CASE("column-major chunks are cut into blocks of four units") {
   MadeTensor t = whole({1024, 2048});
   t.chunks[0].strides = {1, 1024};
-  CHECK(described(Planned(of({t}), {.unit_bytes = 65536})) == Lines{"grid t0 [64, 1024] x32", "check 0 x2"});
+  CHECK(described(Planned(checkpoint_of({t}), {.unit_bytes = 65536})) == Lines{"grid t0 [64, 1024] x32", "check 0 x2"});
   MadeTensor three = whole({64, 64, 64});
   three.chunks[0].strides = {64, 4096, 1};  // the last dim is still the fastest
-  CHECK(described(Planned(of({three}), {.unit_bytes = 65536})).at(0) == "grid t0 [4, 64, 64] x16");
+  CHECK(described(Planned(checkpoint_of({three}), {.unit_bytes = 65536})).at(0) == "grid t0 [4, 64, 64] x16");
 }
 
 TEST_CASE("small tensors share a unit") {
   const auto tensors = [](std::vector<int64_t> bytes) {
     std::vector<MadeTensor> all;
     for (const int64_t n : bytes) all.push_back(whole({n}, DType::uint8));
-    return described(Planned(of(std::move(all)), {.unit_bytes = 100}));
+    return described(Planned(checkpoint_of(std::move(all)), {.unit_bytes = 100}));
   };
   CHECK(tensors({50, 50, 50, 50, 50}) == Lines{"batch t0+2 x1", "batch t2+2 x1", "batch t4+1 x1"});
   CHECK(tensors({50, 0, 50, 0}) == Lines{"batch t0+3 x1"});
@@ -206,7 +201,7 @@ TEST_CASE("small tensors share a unit") {
 
 TEST_CASE("streams, copies and passes") {
   Rng rng(3);
-  MadeCheckpoint made = of({whole({10}), tensor_of({9}, grid_tiling({{4, 5}})), whole({12})});
+  MadeCheckpoint made = checkpoint_of({whole({10}), tensor_of({9}, grid_tiling({{4, 5}})), whole({12})});
   made.tensors[1].chunks[1].zstd = true;
   made.tensors[2].chunks[0].extra_elements = 1 << 20;  // a storage of 4 MiB and a little
   made.blobs = {nested_blob(rng, "b", {1, 0, (1 << 20) + 1})};
@@ -221,10 +216,10 @@ TEST_CASE("streams, copies and passes") {
 }
 
 TEST_CASE("a stored dtype that cannot become the metadata's") {
-  MadeCheckpoint made = of({whole({4}, DType::float4_e2m1fn_x2)});
+  MadeCheckpoint made = checkpoint_of({whole({4}, DType::float4_e2m1fn_x2)});
   made.tensors[0].chunks[0].stored = DType::float32;
   CHECK(error_id([&] { Planned p(made); }) == "dtype_not_convertible");
-  made = of({whole({4}, DType::bfloat16)});
+  made = checkpoint_of({whole({4}, DType::bfloat16)});
   made.tensors[0].key = "w";
   made.tensors[0].chunks[0].stored = DType::float32;
   const Planned p(made);
