@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/limits.h"
 #include "sandbox.h"
@@ -124,8 +125,11 @@ int report_error(const Context& context, const Problem& p) {
 
 Problem problem_of(const std::exception& error) {
   if (const auto* e = dynamic_cast<const Error*>(&error)) return e->problem();
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  return make_problem(memory ? ProblemId::memory_out : ProblemId::internal, {}, memory ? "" : error.what());
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return make_problem(ProblemId::memory_out, {}, "");
+  const auto* code = dynamic_cast<const std::system_error*>(&error);  // of std::thread
+  if (code && code->code() == std::errc::resource_unavailable_try_again)
+    return make_problem(ProblemId::memory_out, {}, "no further thread: the limit of processes or of memory is reached (ulimit -u, ulimit -v)");
+  return make_problem(ProblemId::internal, {}, error.what());
 }
 
 int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }

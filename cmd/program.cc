@@ -53,16 +53,23 @@ int say_out_of_memory() {
   return static_cast<int>(Exit::kMachine);
 }
 
-// CLI11 allocates in functions that it has marked noexcept. Options are read before anything is begun, so there is nothing to clean up.
+[[noreturn]] void end_at_once(const char* why) {
+  std::fprintf(stderr, "dcpctl: internal error (got %s)\n", why);
+  std::_Exit(static_cast<int>(Exit::kMachine));
+}
+
+// CLI11 allocates in functions that it has marked noexcept, and LibTorch's threads do not expect that memory or threads may lack. What a rank
+// has half-written then stays, as after SIGKILL, for the next run to remove.
 [[noreturn]] void on_terminate() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
     std::_Exit(say_out_of_memory());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "dcpctl: %s\n", error.what());
+    end_at_once(error.what());
+  } catch (...) {
   }
-  std::abort();
+  end_at_once("a thread that could not go on: memory or threads may lack");
 }
 
 // What a script gives whose variable is not set.

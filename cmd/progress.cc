@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <system_error>
 
 namespace dcp::cmd {
 namespace {
@@ -19,7 +20,10 @@ ProgressDisplay::ProgressDisplay(const Context& context, const Progress& progres
   if (form_ == ProgressForm::kAuto) form_ = isatty(STDERR_FILENO) ? ProgressForm::kBar : ProgressForm::kPlain;
   if (context.common.quiet || form_ == ProgressForm::kNone) return;
   const uint64_t every = form_ == ProgressForm::kPlain ? kPlainMs : kBarMs;
-  ticker_ = std::make_unique<Ticker>(every, [this] { show(); });
+  try {
+    ticker_ = std::make_unique<Ticker>(every, [this] { show(); });
+  } catch (const std::system_error&) {  // no further thread: the work goes on without a display
+  }
 }
 
 ProgressDisplay::~ProgressDisplay() {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/serial_queue.h"
 #include "base/sums.h"
 #include "module_folders.h"
 #include "modules/loader.h"
@@ -99,16 +100,19 @@ ContentOf contents_together(const Context& context, DataFiles& files, const Cata
 }
 
 ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress, const std::function<ExecuteReport()>& units) {
-  ExecuteReport report;
-  parallel_for(2, 2, context.stop, [&](unsigned, uint64_t part) {
+  const auto told = [&](const std::function<void()>& part) {
     try {
-      if (part == 0) report = units();
-      else exchange.serve(workers, progress, context.stop);
-    } catch (const std::exception& error) {  // told at once: the other part waits for ranks that wait for this one
+      part();
+    } catch (const std::exception& error) {  // at once: the other part waits for ranks that wait for this one
       settle(context, error);
       throw;
     }
-  });
+  };
+  ExecuteReport report;
+  SerialQueue serving;  // a thread for certain: ranks that did one part after the other would wait for each other
+  serving.run([&] { told([&] { exchange.serve(workers, progress, context.stop); }); });
+  told([&] { report = units(); });
+  serving.wait();
   return report;
 }
 
@@ -123,8 +127,8 @@ void check_transport(const RanksFlags& flags, const Context& context, const Cata
 Problem settle(Context& context, const std::exception& error) {
   const Problem mine = problem_of(error);
   if (!context.together) {
-    // What joining found of rank 0 is told by everybody: it cannot say anything itself.
-    if (context.joined && mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0")) context.speaks = true;
+    // Ranks that have not met: each speaks for itself. Of a rank that is lost rank 0 tells, and of rank 0 everybody: it cannot say anything.
+    if (mine.id != ProblemId::rank_lost || mine.place.path.starts_with("rank 0")) context.speaks = true;
     return mine;
   }
   Session& session = context.together->session;

@@ -91,7 +91,9 @@ void Session::join() {
   if (link_->add(kDcpctlMain, key("here"), 1) == launch_.world_size) link_->set(kDcpctlMain, key("all"), "1");
   wait_for_all();
   complete_ = true;
+  connecting_ns_ = io_.now_ns();
   link_->connect(key("messages"));
+  connecting_ns_ = 0;
   connected_ = true;
   check();
 }
@@ -119,6 +121,7 @@ void Session::beat() {
     link_->add(kDcpctlBeat, key("beat/" + std::to_string(launch_.rank)), 1);
     if (link_->look(kDcpctlBeat, key("failed"))) note(unpacked(link_->get(kDcpctlBeat, key("failed"))));
     if (complete_) watch_before();
+    watch_connecting();
     beaten_ns_ = io_.now_ns();
     refused_ns_ = 0;
   } catch (const std::exception& e) {
@@ -134,6 +137,14 @@ void Session::watch_before() {
   if (count != watch_.count) watch_ = {.count = count, .since_ns = now};
   else if (now - watch_.since_ns > options_.timeout_ms * kMs && !closing_)
     first_failure(lost_rank(before, "no sign of life for " + seconds_text(options_.timeout_ms)), true);
+}
+
+// ProcessGroupGloo (torch 2.11) does not come back where it gets no thread: it destroys what the threads that it has wait on. The others are
+// connected by then, and hear this rank's beats.
+void Session::watch_connecting() {
+  const uint64_t since = connecting_ns_;
+  if (since != 0 && io_.now_ns() - since > (options_.timeout_ms + kGraceMs) * kMs)
+    first_failure(lost_rank(launch_.rank, "stuck while connecting to the others, for lack of memory or threads"), true);
 }
 
 // By the clock alone: nothing here can wait for another rank.

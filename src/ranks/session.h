@@ -69,6 +69,7 @@ class Session {
   [[noreturn]] void fail_missing();
   void beat();
   void watch_before();
+  void watch_connecting();
   void guard();
   void tell(RankFailure mine);
   void first_failure(RankFailure failure, bool tell);
@@ -87,6 +88,7 @@ class Session {
   std::atomic<uint64_t> beaten_ns_{0};     // when the store last answered
   std::atomic<uint64_t> refused_ns_{0};    // since when it refuses
   std::atomic<uint64_t> done_ns_{0};
+  std::atomic<uint64_t> connecting_ns_{0};  // since when, while it does
   std::atomic<bool> reached_{false}, complete_{false}, connected_{false}, closing_{false};
   Watch watch_;
   std::unique_ptr<Ticker> guard_, beat_;  // the guard goes last: a beat may hang in a store that answers no more

@@ -307,6 +307,13 @@ def faults(name):
         elif name == "command-line":
             results = finish([start(tmp, r, world, port, args + (["--model-only"] if r == 1 else [])) for r in range(world)], limit)
             check(all(r and r[0] == 6 for r in results), results)
+        elif name == "no-memory":
+            little = tmp / "little"
+            little.write_text(f'#!/bin/sh\nulimit -v 300000\nexec {DCPCTL} "$@"\n')
+            little.chmod(0o755)
+            results = finish([start(tmp, r, world, port, args) for r in range(2)] + [start(tmp, 2, world, port, args, little)], limit)
+            expect_failure(tmp, results, [0, 1], "rank 2: ")
+            check(results[2] and results[2][0] in (4, 5) and "dcpctl: " in results[2][2], f"the rank that lacks memory does not say so: {results[2]}")
         elif name == "full-disk":
             small = tmp / "small"
             small.mkdir()

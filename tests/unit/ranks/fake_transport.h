@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -28,6 +29,7 @@ struct World {
   std::map<std::string, std::string> store;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::deque<DcpctlWork*>> sends, receives;  // by from, to, tag
   std::vector<uint64_t> store_operations, bytes_sent, messages;
+  std::optional<uint32_t> stuck;  // the rank that does not come back from connecting
   std::vector<std::shared_ptr<void>> given;  // to ranks: nobody gives back what ends with the process
 };
 inline World* g_world = nullptr;  // the one that ranks join
@@ -109,7 +111,11 @@ inline const DcpctlTransportTable& fake_transport() {
       .set_first = [](DcpctlTransport* t, DcpctlLane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t, uint64_t* is_bytes, DcpctlReason*) {
         return in_store(t, [&](auto& store) { put(store.try_emplace(key, static_cast<const char*>(value), bytes).first->second, is, is_bytes); });
       },
-      .connect = [](DcpctlTransport*, const char*, DcpctlReason*) { return 0; },
+      .connect = [](DcpctlTransport* t, const char*, DcpctlReason*) {
+        std::unique_lock lock(t->world->mutex);
+        t->world->changed.wait(lock, [&] { return t->world->stuck != t->rank; });
+        return 0;
+      },
       .send = [](DcpctlTransport* t, uint32_t to, uint32_t tag, const void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason*) { return start(t, t->rank, to, tag, true, const_cast<void*>(buffer), bytes, out); },
       .receive = [](DcpctlTransport* t, uint32_t from, uint32_t tag, void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason*) { return start(t, from, t->rank, tag, false, buffer, bytes, out); },
       .wait = [](DcpctlTransport* t, DcpctlWork* work, DcpctlReason* why) {

@@ -29,7 +29,11 @@ std::vector<std::string> as_ranks(test::World& world, uint32_t size, uint32_t ti
         StopFlag stop{0};
         said[r] = test::error_line([&] {
           Session session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = size}, {.timeout_ms = timeout_ms, .identity = identity ? identity(r) : "one build", .host = "h" + std::to_string(r)}, *io, stop,
-                          [](const RankFailure&) {});
+                          [&](const RankFailure&) {  // the end of the process, and so of its threads
+                            const std::lock_guard lock(world.mutex);
+                            world.stuck.reset();
+                            world.changed.notify_all();
+                          });
           body(session, stop);
           session.done();
         });
@@ -113,6 +117,16 @@ TEST_CASE("A rank that never starts is named") {
       });
   }
   for (const uint32_t r : {0u, 2u}) CHECK(said[r] == "rank 1: a rank is gone or cannot be reached (got not started within 0.3 s)");
+}
+
+TEST_CASE("A rank that does not come back from connecting is named") {
+  test::World world(3);
+  world.stuck = 1;
+  const auto said = as_ranks(world, 3, 300, [](Session& session, StopFlag& stop) {
+    while (stop == 0) std::this_thread::yield();
+    session.check();
+  });
+  for (const std::string& s : said) CHECK(s == "rank 1: a rank is gone or cannot be reached (got stuck while connecting to the others, for lack of memory or threads)");
 }
 
 TEST_CASE("Store operations of joining do not grow with the number of ranks") {
