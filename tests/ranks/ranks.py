@@ -251,86 +251,118 @@ def expect_failure(tmp, results, survivors, text, out="out.pt"):
     check(not (tmp / out).exists(), "an output was committed")
 
 
-def faults(name):
-    source = DATA / "fsdp2_ws4" / "ckpt"
+class Job:
+    """Three ranks that consolidate a checkpoint, of which each sees a part."""
+
     world, timeout = 3, 4
+    in_time = LOAD_S + timeout + SLACK_S
+
+    def __init__(self, tmp):
+        self.tmp, self.port, self.report = tmp, free_port(), tmp / "report.json"
+        deal(DATA / "fsdp2_ws4" / "ckpt", tmp, self.world)
+        self.args = ["consolidate", "ckpt", tmp / "out.pt", "--timeout", self.timeout, "--report", self.report]
+
+    def start(self, rank, program=None, more=(), world=None, env=()):
+        return start(self.tmp, rank, self.world, self.port, [*self.args, *more], program, environment(rank, world or self.world, self.port, env))
+
+    def all(self, odd=None, **how):
+        """What became of the ranks; `how` is for the odd one."""
+        return finish([self.start(r, **(how if r == odd else {})) for r in range(self.world)], self.in_time)
+
+
+def fault_missing_file(job):
+    (job.tmp / "r1/ckpt/__1_0.distcp").unlink()
+    results = job.all()
+    check(all(r and r[0] == 3 for r in results), results)
+    check("__1_0.distcp" in results[0][2] and "no rank sees the file" in results[0][2] and "tensor '" in results[0][2], results[0][2])
+
+
+def fault_damage(job):
+    path = job.tmp / "r1/ckpt/__1_0.distcp"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    results = job.all()
+    check(any(r and r[0] == 3 for r in results) and all(r and r[0] in (3, 6) for r in results), results)
+    check("__1_0.distcp" in results[0][2], results[0][2])
+
+
+def fault_exists(job):
+    (job.tmp / "out.pt").write_text("mine")
+    results = job.all()
+    check([r[0] for r in results] == [2, 6, 6], results)
+    check((job.tmp / "out.pt").read_text() == "mine", "replaced")
+
+
+def fault_missing_rank(job):
+    results = finish([job.start(r) for r in (0, 1)], job.in_time)
+    expect_failure(job.tmp, results, [0, 1], "rank 2: ")
+    check(json.loads(job.report.read_text())["error"]["code"] == 6, "report")
+
+
+def fault_missing_rank0(job):
+    results = finish([job.start(r) for r in (1, 2)], LOAD_S + 3 * job.timeout)
+    check(all(r and r[0] == 6 and "rank 0" in r[2] for r in results), results)
+
+
+def fault_silent_store(job):
+    """As a stopped rank 0 is: connections are taken, and nobody answers."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", job.port))
+        s.listen()
+        results = finish([job.start(1)], LOAD_S + 3 * job.timeout)
+    check(all(r and r[0] == 6 and "rank 0" in r[2] for r in results), results)
+
+
+def fault_world_size(job):
+    results = job.all(odd=1, world=2)
+    check(all(r and r[0] == 6 for r in results), results)
+    check("the ranks do not belong together" in results[0][2], results[0][2])
+
+
+def fault_build(job):
+    other = job.tmp / "other"
+    shutil.copy(DCPCTL, other)
+    with open(other, "ab") as f:
+        f.write(b"another build")
+    results = job.all(odd=2, program=other, env={"DCPCTL_MODULE_DIR": os.path.dirname(DCPCTL)}.items())
+    check(all(r and r[0] == 6 for r in results), results)
+    check("the ranks do not belong together" in results[0][2], results[0][2])
+
+
+def fault_command_line(job):
+    results = job.all(odd=1, more=["--model-only"])
+    check(all(r and r[0] == 6 for r in results), results)
+
+
+def fault_no_memory(job):
+    little = job.tmp / "little"
+    little.write_text(f'#!/bin/sh\nulimit -v 300000\nexec {DCPCTL} "$@"\n')
+    little.chmod(0o755)
+    results = job.all(odd=2, program=little)
+    expect_failure(job.tmp, results, [0, 1], "rank 2: ")
+    check(results[2] and results[2][0] in (4, 5) and "dcpctl: " in results[2][2], f"the rank that lacks memory does not say so: {results[2]}")
+
+
+def fault_full_disk(job):
+    small = job.tmp / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], capture_output=True).returncode != 0:
+        print("skipped: no file system may be mounted here")
+        sys.exit(77)
+    try:
+        job.args[2] = small / "out.pt"
+        results = job.all()
+        check([r and r[0] for r in results] == [4, 6, 6], results)
+        check(not any(small.iterdir()), list(small.iterdir()))
+    finally:
+        subprocess.run(["umount", small])
+
+
+def faults(name):
     with tempfile.TemporaryDirectory(prefix="dcpctl-ranks-") as tmp:
-        tmp = Path(tmp)
-        deal(source, tmp, world)
-        args = ["consolidate", "ckpt", tmp / "out.pt", "--timeout", timeout, "--report", tmp / "report.json"]
-        limit = LOAD_S + timeout + SLACK_S
-        port = free_port()
-        if name == "missing-file":
-            (tmp / "r1/ckpt/__1_0.distcp").unlink()
-            results = finish([start(tmp, r, world, port, args) for r in range(world)], limit)
-            check(all(r and r[0] == 3 for r in results), results)
-            check("__1_0.distcp" in results[0][2] and "no rank sees the file" in results[0][2] and "tensor '" in results[0][2], results[0][2])
-        elif name == "damage":
-            path = tmp / "r1/ckpt/__1_0.distcp"
-            data = bytearray(path.read_bytes())
-            data[len(data) // 2] ^= 1
-            path.write_bytes(data)
-            results = finish([start(tmp, r, world, port, args) for r in range(world)], limit)
-            check(any(r and r[0] == 3 for r in results) and all(r and r[0] in (3, 6) for r in results), results)
-            check("__1_0.distcp" in results[0][2], results[0][2])
-        elif name == "exists":
-            (tmp / "out.pt").write_text("mine")
-            results = finish([start(tmp, r, world, port, args) for r in range(world)], limit)
-            check([r[0] for r in results] == [2, 6, 6], results)
-            check((tmp / "out.pt").read_text() == "mine", "replaced")
-        elif name == "missing-rank":
-            results = finish([start(tmp, r, world, port, args) for r in range(world - 1)], limit)
-            expect_failure(tmp, results, [0, 1], "rank 2: ")
-            check(json.loads((tmp / "report.json").read_text())["error"]["code"] == 6, "report")
-        elif name == "missing-rank0":
-            results = finish([start(tmp, r, world, port, args) for r in (1, 2)], LOAD_S + 3 * timeout)
-            check(all(r and r[0] == 6 and "rank 0" in r[2] for r in results), results)
-        elif name == "silent-store":  # as a stopped rank 0 is: connections are taken, and nobody answers
-            with socket.socket() as s:
-                s.bind(("127.0.0.1", port))
-                s.listen()
-                results = finish([start(tmp, 1, world, port, args)], LOAD_S + 3 * timeout)
-            check(all(r and r[0] == 6 and "rank 0" in r[2] for r in results), results)
-        elif name == "world-size":
-            results = finish([start(tmp, r, 2 if r == 1 else world, port, args, env=environment(r, 2 if r == 1 else world, port)) for r in range(world)], limit)
-            check(all(r and r[0] == 6 for r in results), results)
-            check("the ranks do not belong together" in results[0][2], results[0][2])
-        elif name == "build":
-            other = tmp / "other"
-            shutil.copy(DCPCTL, other)
-            with open(other, "ab") as f:
-                f.write(b"another build")
-            env = environment(2, world, port, {"DCPCTL_MODULE_DIR": os.path.dirname(DCPCTL)}.items())
-            results = finish([start(tmp, r, world, port, args) for r in range(2)] + [start(tmp, 2, world, port, args, other, env)], limit)
-            check(all(r and r[0] == 6 for r in results), results)
-            check("the ranks do not belong together" in results[0][2], results[0][2])
-        elif name == "command-line":
-            results = finish([start(tmp, r, world, port, args + (["--model-only"] if r == 1 else [])) for r in range(world)], limit)
-            check(all(r and r[0] == 6 for r in results), results)
-        elif name == "no-memory":
-            little = tmp / "little"
-            little.write_text(f'#!/bin/sh\nulimit -v 300000\nexec {DCPCTL} "$@"\n')
-            little.chmod(0o755)
-            results = finish([start(tmp, r, world, port, args) for r in range(2)] + [start(tmp, 2, world, port, args, little)], limit)
-            expect_failure(tmp, results, [0, 1], "rank 2: ")
-            check(results[2] and results[2][0] in (4, 5) and "dcpctl: " in results[2][2], f"the rank that lacks memory does not say so: {results[2]}")
-        elif name == "full-disk":
-            small = tmp / "small"
-            small.mkdir()
-            mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], capture_output=True).returncode == 0
-            if not mounted:
-                print("skipped: no file system may be mounted here")
-                sys.exit(77)
-            try:
-                args[2] = small / "out.pt"
-                results = finish([start(tmp, r, world, port, args) for r in range(world)], limit)
-                check([r and r[0] for r in results] == [4, 6, 6], results)
-                check(not any(small.iterdir()), list(small.iterdir()))
-            finally:
-                subprocess.run(["umount", small])
-        else:
-            check(False, f"no such fault: {name}")
-        check(not leftovers(tmp), leftovers(tmp))
+        globals()["fault_" + name.replace("-", "_")](Job(Path(tmp)))
+        check(not leftovers(Path(tmp)), leftovers(Path(tmp)))
 
 
 def one_random_run(world, seed, big, whole):
