@@ -71,7 +71,7 @@ void join_ranks(const RanksFlags& flags, Context& context) {
   if (!launch) return;
   if (flags.transport == "nccl" && flags.gather == "none") fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
   context.speaks = launch->rank == 0;
-  const uint64_t before = peak_rss_bytes();
+  const uint64_t before = peak_rss_bytes(), begin = context.io.now_ns();
   // LibTorch writes its own stack to stderr where something fails; what matters of it is said by us.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   const DcpctlTransportTable& table = open_module(module_folders(), flags.transport == "nccl" ? kNccl : kGloo);
@@ -85,6 +85,7 @@ void join_ranks(const RanksFlags& flags, Context& context) {
   context.together = std::make_shared<Together>(table, *launch, options, context, give_up);
   context.together->transport = std::string(flags.transport == "nccl" ? "nccl" : "gloo") + ", " + table.header.built_with;
   context.together->module_bytes = peak_rss_bytes() - before;
+  context.together->joining_ns = context.io.now_ns() - begin;
   context.detail(std::to_string(launch->world_size) + " ranks by " + launch->by + ", " + context.together->transport);
 }
 
@@ -150,7 +151,7 @@ void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) 
   }
   out.end_array();
   if (!t) return;
-  out.member("transport", t->transport).member("module_memory_bytes", t->module_bytes);
+  out.member("transport", t->transport).member("module_memory_bytes", t->module_bytes).member("joining_seconds", static_cast<double>(t->joining_ns) / 1e9);
   if (!t->failure) return;
   out.key("first_failed").begin_object().member("rank", uint64_t{t->failure->rank}).member("host", t->failure->host).member("code", t->failure->code).end_object();
 }

@@ -28,6 +28,7 @@ class Together {
   Crew crew;
   std::string transport;          // "gloo, torch 2.11.0"
   uint64_t module_bytes = 0;      // of memory, that loading and joining took
+  uint64_t joining_ns = 0;        // loading, and until all ranks had met
   std::vector<RankWork> work;     // at rank 0, at the end
   std::optional<RankFailure> failure;
 };

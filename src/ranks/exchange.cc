@@ -25,6 +25,26 @@ uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint
 
 }  // namespace
 
+// A buffer while its message is under way. One whose message has not ended well is never freed: bytes may still arrive in it, or be sent from
+// it (Link::Message).
+class Exchange::Lent {
+ public:
+  Lent(Exchange& exchange, uint64_t bytes) : x_(exchange), buffer_(exchange.borrow(bytes)) {}
+  ~Lent() {
+    if (ended_) x_.give_back(std::move(buffer_));
+    else static_cast<void>(new std::vector<std::byte>(std::move(buffer_)));
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  MutableBytes bytes() { return buffer_; }
+  void end() { ended_ = true; }
+
+ private:
+  Exchange& x_;
+  std::vector<std::byte> buffer_;
+  bool ended_ = false;
+};
+
 // The bytes of one batch: from the files that this rank sees, and from a message of each other reader.
 class MessagePieces : public PieceSource {
  public:
@@ -34,17 +54,8 @@ class MessagePieces : public PieceSource {
                             .decode = [](const Item&) {}};
     for (const UnitTask& u : units) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.reach_, u.ordinal, visit);
     for (const auto& [r, n] : bytes) {
-      From& from = from_[r];
-      from.buffer = x_.borrow(n);
-      from.bytes = n;
-      from.message = x_.session_.link().receive(r, tag_, MutableBytes(from.buffer).first(n));
-    }
-  }
-  ~MessagePieces() override {
-    for (auto& [r, from] : from_) {
-      from.message = {};
-      if (from.at == from.bytes) x_.give_back(std::move(from.buffer));
-      else static_cast<void>(new std::vector<std::byte>(std::move(from.buffer)));  // what is under way may still arrive (Link::Message)
+      From& from = from_.try_emplace(r, x_, n).first->second;
+      from.message = x_.session_.link().receive(r, tag_, from.buffer.bytes().first(n));
     }
   }
 
@@ -54,9 +65,12 @@ class MessagePieces : public PieceSource {
     From& from = from_.at(r);
     // All in the order of ranks: NCCL hands messages over one at a time, and two workers must not wait crosswise.
     if (!std::exchange(arrived_, true))
-      for (auto& [from_rank, other] : from_) other.message.wait();
+      for (auto& [from_rank, other] : from_) {
+        other.message.wait();
+        other.buffer.end();
+      }
     if (into.size() > from.bytes - from.at) fail(ProblemId::internal, {}, "more reads than planned from rank " + std::to_string(r));
-    std::copy_n(from.buffer.begin() + static_cast<int64_t>(from.at), into.size(), into.begin());
+    std::ranges::copy(from.buffer.bytes().subspan(from.at, into.size()), into.begin());
     from.at += into.size();
     x_.received_ += into.size();
   }
@@ -74,8 +88,9 @@ class MessagePieces : public PieceSource {
 
  private:
   struct From {
-    std::vector<std::byte> buffer;
-    Link::Message message;
+    From(Exchange& exchange, uint64_t n) : buffer(exchange, n), bytes(n) {}
+    Exchange::Lent buffer;
+    Link::Message message;  // ends before its buffer
     uint64_t bytes = 0, at = 0;
   };
   uint32_t reader(uint32_t file) const { return x_.sight_.reader(file, x_.session_.rank()); }
@@ -99,15 +114,15 @@ class Exchange::Sender {
   void send() {
     uint64_t bytes = 0, at = 0;
     for (const Read& r : reads_) bytes += r.bytes;
-    std::vector<std::byte> buffer = x_.borrow(std::max(bytes, items_.empty() ? 0 : sizeof(uint64_t) + kStreamBytes));
+    Lent buffer(x_, std::max(bytes, items_.empty() ? 0 : sizeof(uint64_t) + kStreamBytes));
     for (const Read& r : reads_) {
-      files_.read(r.file, r.offset, MutableBytes(buffer).subspan(at, r.bytes));
+      files_.read(r.file, r.offset, buffer.bytes().subspan(at, r.bytes));
       at += r.bytes;
     }
-    if (bytes > 0) message(Bytes(buffer).first(bytes));
-    for (const Item* item : items_) stream(*item, buffer), bytes += item->length;
+    if (bytes > 0) message(buffer.bytes().first(bytes));
+    for (const Item* item : items_) stream(*item, buffer.bytes().first(sizeof(uint64_t) + kStreamBytes)), bytes += item->length;
     progress_.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
-    x_.give_back(std::move(buffer));
+    buffer.end();
   }
 
  private:
@@ -119,8 +134,7 @@ class Exchange::Sender {
     x_.session_.link().send(to_, tag_, bytes).wait();
     x_.sent_.fetch_add(bytes.size(), std::memory_order_relaxed);
   }
-  void stream(const Item& item, std::vector<std::byte>& buffer) {
-    const MutableBytes whole = MutableBytes(buffer).first(sizeof(uint64_t) + kStreamBytes);
+  void stream(const Item& item, MutableBytes whole) {
     uint64_t held = 0;
     const auto flush = [&](uint64_t flag) {
       store_le<uint64_t>(whole.data(), held | flag);

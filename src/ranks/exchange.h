@@ -53,6 +53,7 @@ class Exchange : public UnitSupply {
  private:
   friend class MessagePieces;
   class Sender;
+  class Lent;
   uint64_t batches_of(uint32_t rank) const { return (dealing_[rank].size() + units_ - 1) / units_; }
   std::span<const UnitTask> units_of(uint32_t rank, uint64_t batch) const;
   std::vector<std::byte> borrow(uint64_t bytes);

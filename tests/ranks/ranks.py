@@ -109,7 +109,9 @@ def same(what, tmp, source, world, name, args):
     check(content(one) == content(many), f"{what}: the output differs from that of one process")
     check(all(not r[1] and not r[2] for r in results[1:]), f"{what}: only rank 0 prints: {results}")
     check(not leftovers(tmp), f"{what}: {leftovers(tmp)}")
-    ranks = json.loads(report.read_text())["ranks"]
+    document = json.loads(report.read_text())
+    ranks = document["ranks"]
+    check(0 < document["joining_seconds"] < ranks[0]["seconds"], f"{what}: joined in {document['joining_seconds']} of {ranks[0]['seconds']} s")
     check([r["rank"] for r in ranks] == list(range(world)), f"{what}: the report")
     for r in ranks if "--gather" not in args else ():
         own = tmp / f"r{r['rank']}" / "ckpt"
