@@ -25,14 +25,13 @@ uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint
 
 }  // namespace
 
-// A buffer while its message is under way. One whose message has not ended well is never freed: bytes may still arrive in it, or be sent from
-// it (Link::Message).
+// A buffer while its message is under way. Abandoned if the message has not ended well.
 class Exchange::Lent {
  public:
   Lent(Exchange& exchange, uint64_t bytes) : x_(exchange), buffer_(exchange.borrow(bytes)) {}
   ~Lent() {
     if (ended_) x_.give_back(std::move(buffer_));
-    else static_cast<void>(new std::vector<std::byte>(std::move(buffer_)));
+    else Link::abandon(std::move(buffer_));
   }
   Lent(const Lent&) = delete;
   Lent& operator=(const Lent&) = delete;

@@ -1,6 +1,7 @@
 #include "ranks/link.h"
 
-#include <memory>
+#include <deque>
+#include <mutex>
 
 namespace dcp {
 namespace {
@@ -100,14 +101,21 @@ Link::Message Link::receive(uint32_t from, uint32_t tag, MutableBytes into) {
 }
 
 std::vector<std::byte> Link::receive_all(uint32_t from, uint32_t tag, uint64_t bytes) {
-  auto buffer = std::make_unique<std::vector<std::byte>>(bytes);
+  std::vector<std::byte> buffer(bytes);
   try {
-    receive(from, tag, *buffer).wait();
+    receive(from, tag, buffer).wait();
   } catch (...) {
-    static_cast<void>(buffer.release());  // see Message
+    abandon(std::move(buffer));
     throw;
   }
-  return std::move(*buffer);
+  return buffer;
+}
+
+void Link::abandon(std::vector<std::byte> buffer) {
+  static std::mutex mutex;
+  static auto& abandoned = *new std::deque<std::vector<std::byte>>;  // never destroyed: threads of LibTorch outlive main()
+  const std::lock_guard lock(mutex);
+  abandoned.push_back(std::move(buffer));
 }
 
 void Link::abort() { table_.abort(transport_); }

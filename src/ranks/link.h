@@ -52,6 +52,8 @@ class Link {
   Message receive(uint32_t from, uint32_t tag, MutableBytes into);
   // Waits for `bytes` bytes.
   std::vector<std::byte> receive_all(uint32_t from, uint32_t tag, uint64_t bytes);
+  // Keeps the buffer of a message that has not ended well for good: bytes may still arrive in it, or be sent from it.
+  static void abandon(std::vector<std::byte> buffer);
   bool in_order() const { return table_.in_order != 0; }  // transport.h
   // Ends all waiting, now and later.
   void abort();

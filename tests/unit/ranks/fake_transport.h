@@ -30,6 +30,7 @@ struct World {
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::deque<DcpctlWork*>> sends, receives;  // by from, to, tag
   std::vector<uint64_t> store_operations, bytes_sent, messages;
   std::optional<uint32_t> stuck;  // the rank that does not come back from connecting
+  std::optional<uint32_t> refuses;  // the rank from which nothing can be received
   std::vector<std::shared_ptr<void>> given;  // to ranks: nobody gives back what ends with the process
 };
 inline World* g_world = nullptr;  // the one that ranks join
@@ -117,7 +118,9 @@ inline const DcpctlTransportTable& fake_transport() {
         return 0;
       },
       .send = [](DcpctlTransport* t, uint32_t to, uint32_t tag, const void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason*) { return start(t, t->rank, to, tag, true, const_cast<void*>(buffer), bytes, out); },
-      .receive = [](DcpctlTransport* t, uint32_t from, uint32_t tag, void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason*) { return start(t, from, t->rank, tag, false, buffer, bytes, out); },
+      .receive = [](DcpctlTransport* t, uint32_t from, uint32_t tag, void* buffer, uint64_t bytes, DcpctlWork** out, DcpctlReason* why) {
+        return t->world->refuses == from ? refuse(why, "gone") : start(t, from, t->rank, tag, false, buffer, bytes, out);
+      },
       .wait = [](DcpctlTransport* t, DcpctlWork* work, DcpctlReason* why) {
         std::unique_lock lock(t->world->mutex);
         t->world->changed.wait(lock, [&] { return work->done || t->aborted; });

@@ -4,45 +4,16 @@
 #include <catch2/catch_test_macros.hpp>
 #include <thread>
 
+#include "as_ranks.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
-#include "fake_transport.h"
 #include "ranks/sight.h"
 #include "ranks/tree.h"
 #include "ranks/wire.h"
 
 namespace dcp {
-namespace {
-
-// Runs `body` as each of `size` ranks, each a thread; returns what each of them said when it failed.
-template <class Body>
-std::vector<std::string> as_ranks(test::World& world, uint32_t size, uint32_t timeout_ms, const Body& body, const std::function<std::string(uint32_t)>& identity = {}) {
-  test::g_world = &world;
-  std::vector<std::string> said(size);
-  const auto io = make_posix_io();
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t r = 0; r < size; ++r)
-      threads.emplace_back([&, r] {
-        StopFlag stop{0};
-        said[r] = test::error_line([&] {
-          Session session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = size}, {.timeout_ms = timeout_ms, .identity = identity ? identity(r) : "one build", .host = "h" + std::to_string(r)}, *io, stop,
-                          [&](const RankFailure&) {  // the end of the process, and so of its threads
-                            const std::lock_guard lock(world.mutex);
-                            world.stuck.reset();
-                            world.changed.notify_all();
-                          });
-          body(session, stop);
-          session.done();
-        });
-      });
-  }
-  return said;
-}
-
-}  // namespace
 
 TEST_CASE("Trees reach every rank once, and nobody talks to more than log2 of them") {
   for (const uint32_t size : {1u, 2u, 3u, 7u, 8u, 33u, 64u}) {
@@ -51,7 +22,7 @@ TEST_CASE("Trees reach every rank once, and nobody talks to more than log2 of th
     const std::vector<std::byte> bytes(1000, std::byte{7});
     std::vector<int> same(size);  // checked by this thread only: Catch's own state is not for several
     uint64_t heard = 0;
-    const auto said = as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
+    const auto said = test::as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
       Tree tree(session);
       same[session.rank()] = tree.broadcast(session.rank() == 0 ? bytes : std::vector<std::byte>()) == bytes;
       uint64_t ranks = uint64_t{1} << session.rank() % 64;
@@ -74,7 +45,7 @@ TEST_CASE("A failing rank is the reason that all others name") {
   test::World world(4);
   std::vector<RankFailure> failures(4);
   std::vector<int> stopped(4);
-  const auto said = as_ranks(world, 4, 60000, [&](Session& session, StopFlag& stop) {
+  const auto said = test::as_ranks(world, 4, 60000, [&](Session& session, StopFlag& stop) {
     if (session.rank() == 2) {
       session.fail_with(make_problem(ProblemId::short_file, {.path = "shard"}), 3);
       return;
@@ -99,7 +70,7 @@ TEST_CASE("A failing rank is the reason that all others name") {
 
 TEST_CASE("Ranks of two builds do not begin") {
   test::World world(3);
-  const auto said = as_ranks(world, 3, 60000, [](Session&, StopFlag&) {}, [](uint32_t r) { return r == 1 ? "another build" : "one build"; });
+  const auto said = test::as_ranks(world, 3, 60000, [](Session&, StopFlag&) {}, [](uint32_t r) { return r == 1 ? "another build" : "one build"; });
   for (const std::string& s : said) CHECK(s.find("the ranks do not belong together") != std::string::npos);
 }
 
@@ -122,7 +93,7 @@ TEST_CASE("A rank that never starts is named") {
 TEST_CASE("A rank that does not come back from connecting is named") {
   test::World world(3);
   world.stuck = 1;
-  const auto said = as_ranks(world, 3, 300, [](Session& session, StopFlag& stop) {
+  const auto said = test::as_ranks(world, 3, 300, [](Session& session, StopFlag& stop) {
     while (stop == 0) std::this_thread::yield();
     session.check();
   });
@@ -134,7 +105,7 @@ TEST_CASE("Store operations of joining do not grow with the number of ranks") {
   for (const uint32_t size : {4u, 64u}) {
     test::World world(size);
     // What grows with time and not with ranks: beats, and looking whether all have come.
-    as_ranks(world, size, 600000, [](Session&, StopFlag&) {});
+    test::as_ranks(world, size, 600000, [](Session&, StopFlag&) {});
     for (const uint64_t n : world.store_operations) most[size == 64] = std::max(most[size == 64], n);
   }
   CHECK(most[1] < most[0] + 64);
@@ -147,7 +118,7 @@ TEST_CASE("Who sees which file is found by looking") {
     test::World world(size);
     sights.resize(size);
     faults.resize(size);
-    return as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
+    return test::as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
       test::MadeCheckpoint made;
       for (unsigned f = 0; f < 3; ++f) {
         test::MadeChunk chunk = test::whole_chunk({2});
