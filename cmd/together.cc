@@ -128,8 +128,9 @@ void check_transport(const RanksFlags& flags, const Context& context, const Cata
 Problem settle(Context& context, const std::exception& error) {
   const Problem mine = problem_of(error);
   if (!context.together) {
-    // Ranks that have not met: each speaks for itself. Of a rank that is lost rank 0 tells, and of rank 0 everybody: it cannot say anything.
-    if (mine.id != ProblemId::rank_lost || mine.place.path.starts_with("rank 0")) context.speaks = true;
+    // Ranks that have not met: each speaks for itself. What all of them hear rank 0 tells; that rank 0 is lost, everybody.
+    const bool heard = mine.id == ProblemId::rank_lost || mine.id == ProblemId::rank_failed || mine.id == ProblemId::ranks_differ;
+    if (!heard || (mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0"))) context.speaks = true;
     return mine;
   }
   Session& session = context.together->session;

@@ -335,6 +335,7 @@ def fault_build(job):
 def fault_command_line(job):
     results = job.all(odd=1, more=["--model-only"])
     check(all(r and r[0] == 6 for r in results), results)
+    check("the ranks do not belong together" in results[0][2] and not results[1][2] and not results[2][2], results)
 
 
 def fault_no_memory(job):
