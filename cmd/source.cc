@@ -1,6 +1,7 @@
 #include "source.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "catalog/open_torch.h"
 #include "catalog/run.h"
@@ -23,7 +24,8 @@ void add_source(CLI::App& command, SourceFlags& flags) {
 
 Limits SourceFlags::limits(uint64_t memory_bytes) const {
   Limits limits{.memory_bytes = memory_bytes};
-  if (!max_pickle.empty()) limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = parse_size(max_pickle);
+  constexpr uint64_t kMost = uint64_t{1} << 60;  // sums with it stay in 64 bits
+  if (!max_pickle.empty()) limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = std::min(parse_size(max_pickle), kMost);
   return limits;
 }
 

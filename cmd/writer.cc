@@ -115,7 +115,7 @@ void add_writer_writing(CLI::App& c, WriterFlags& f) {
   c.add_option("--max-memory", f.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group(writing);
   c.add_flag("--no-verify", f.no_verify, "Do not check the CRC of what is read")->group(writing);
   c.add_flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written")->group(writing);
-  c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears")->group(writing);
+  c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears, and leave OUT in the page cache")->group(writing);
   add_ranks(c, f.ranks, Gathers::kYes);
 }
 

@@ -16,10 +16,11 @@ void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer) {
   }
 }
 
-void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes) {
+void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes, Cache cache) {
   size_t done = 0;
   while (done < bytes.size()) {
-    const size_t n = io.write(file, offset + done, bytes.subspan(done));
+    const Bytes rest = bytes.subspan(done);
+    const size_t n = cache == Cache::kPass ? io.write_past_cache(file, offset + done, rest) : io.write(file, offset + done, rest);
     if (n == 0) {  // neither progress nor an error: asking again would never end
       fail(ProblemId::io_write, Place{.path = io.name_of(file), .offset = offset + done}, "0 bytes written",
            std::to_string(bytes.size() - done) + " bytes");

@@ -60,6 +60,8 @@ class Io {
   // Opens for reading and writing. An existing file is never cut: allocate() does that, once the lock is held. Links are not followed.
   virtual Handle create(const std::string& path, Create mode) = 0;
   virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;  // one pwrite; may be short; write_all below loops
+  // The same for bytes that will be synced and not be read soon: where the system can, they go to the medium at once and then leave its cache.
+  virtual size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) { return write(file, offset, bytes); }
   // Gives the file its final size and its space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
   // False: the file system cannot reserve, so the space is not promised.
   virtual bool allocate(Handle file, uint64_t bytes) = 0;
@@ -105,7 +107,8 @@ class OpenFile {
 
 // Fills the whole buffer or throws: io_read, or `short_file` (kInput) where the file ends first, with offset and length.
 void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer);
-void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes);
+enum class Cache : uint8_t { kKeep, kPass };
+void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes, Cache cache = Cache::kKeep);
 // A whole file of at most `cap` bytes (else over_limit).
 std::vector<std::byte> read_file(Io& io, Handle file, uint64_t cap);
 std::vector<std::byte> read_file(Io& io, const std::string& path, uint64_t cap);

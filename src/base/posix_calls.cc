@@ -4,6 +4,8 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
 
 #include <climits>
 #include <cstdio>
@@ -18,6 +20,16 @@ constexpr int kFolderFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 int fail_with(int error) {
   errno = error;
   return -1;
+}
+
+// The flag came with Linux 6.14, whose first releases had faults in it; 6.18 is the first with it that is cared for over years.
+bool is_trusted_kernel() {
+  static const bool trusted = [] {
+    utsname system{};
+    int major = 0, minor = 0;
+    return ::uname(&system) == 0 && std::sscanf(system.release, "%d.%d", &major, &minor) == 2 && std::pair(major, minor) >= std::pair(6, 18);
+  }();
+  return trusted;
 }
 
 // One step of the walk: the folder `name` in `parent`. O_PATH with O_NOFOLLOW opens a link itself, so what was opened is looked at
@@ -101,6 +113,12 @@ int rename_new_by_link(const std::string& from, const std::string& to) {
   if (::lstat(to.c_str(), &status) == 0) return fail_with(EEXIST);
   if (errno != ENOENT) return -1;
   return ::rename(from.c_str(), to.c_str());
+}
+
+ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset) {
+  constexpr int kDontCache = 0x80;  // RWF_DONTCACHE, which older headers lack
+  const iovec whole{.iov_base = const_cast<void*>(bytes), .iov_len = count};
+  return is_trusted_kernel() ? ::pwritev2(file, &whole, 1, offset, kDontCache) : fail_with(EOPNOTSUPP);
 }
 
 }  // namespace dcp::posix

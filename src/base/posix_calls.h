@@ -52,4 +52,7 @@ int open_beneath_by_walk(int root, const std::string& name);    // component by 
 int rename_new_by_kernel(const std::string& from, const std::string& to);  // renameat2; EINVAL on file systems without it
 int rename_new_by_link(const std::string& from, const std::string& to);
 
+// A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP where kernel or file system has no such thing.
+ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset);
+
 }  // namespace dcp::posix

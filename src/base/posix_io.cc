@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <system_error>
@@ -97,6 +98,9 @@ void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t 
   }
 }
 
+// A page that several small writes share would go to the medium once for each.
+constexpr size_t kLeastPastCache = 256 * kKiB;
+
 class PosixIo final : public Io {
  public:
   Handle open_read(const std::string& path) override {
@@ -185,6 +189,15 @@ class PosixIo final : public Io {
     const ssize_t n = retry([&] { return ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (n < 0) fail_at(ProblemId::io_write, file, offset, bytes.size(), errno);
     return static_cast<size_t>(n);
+  }
+
+  size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) override {
+    if (bytes.size() < kLeastPastCache || !passes_cache_.load(std::memory_order_relaxed)) return write(file, offset, bytes);
+    const ssize_t n = retry([&] { return posix::pwrite_past_cache(file, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (n >= 0) return static_cast<size_t>(n);
+    // A file system that cannot, or an error that the ordinary way meets again.
+    passes_cache_.store(false, std::memory_order_relaxed);
+    return write(file, offset, bytes);
   }
 
   bool allocate(Handle file, uint64_t bytes) override {
@@ -314,6 +327,7 @@ class PosixIo final : public Io {
     io_fail(id, Place{.path = name_of(file), .offset = offset, .length = length}, error);
   }
 
+  std::atomic<bool> passes_cache_{true};  // until a file system says that it cannot
   std::mutex mutex_;
   std::vector<std::string> names_;  // by descriptor
 };

@@ -4,6 +4,11 @@
 
 namespace dcp {
 
+std::string without_trailing_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 std::string beside(const std::string& path, std::string_view ending) {
   constexpr size_t kMostName = 255;  // NAME_MAX of Linux
   const size_t at = path.rfind('/') + 1;  // npos + 1 is 0

@@ -10,11 +10,6 @@
 namespace dcp {
 namespace {
 
-std::string without_trailing_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
 struct SplitPath {
   std::string prefix;  // up to and with the last '/', or ""
   std::string name;
@@ -299,7 +294,7 @@ void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
     fail(ProblemId::internal, Place{.path = target.path, .offset = offset, .length = bytes.size()}, "a write past the planned end",
          std::to_string(target.bytes) + " bytes in all");
   }
-  write_all(state_->io, state_->handle(file)->get(), offset, bytes);
+  write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->options.sync ? Cache::kPass : Cache::kKeep);
 }
 
 void FileSet::finish() {

@@ -22,9 +22,10 @@ bool next_index(std::array<int64_t, 64>& index, const std::array<int64_t, 64>& s
   return false;
 }
 
-void FilePieces::read(uint32_t file, uint64_t offset, MutableBytes into) {
+MutableBytes FilePieces::read(uint32_t file, uint64_t offset, MutableBytes into) {
   const auto open = files_.open(file);
   read_exact(files_.io(), open->get(), offset, into);
+  return into;
 }
 
 void FilePieces::decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {

@@ -16,7 +16,8 @@ namespace dcp {
 class PieceSource {
  public:
   virtual ~PieceSource() = default;
-  virtual void read(uint32_t file, uint64_t offset, MutableBytes into) = 0;
+  // `into`, filled; or as many bytes of the source's own, which may be changed and hold until the worker's next batch.
+  virtual MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) = 0;
   // All bytes of an item from front to back, decoded (catalog/item_source.h: decode_item).
   virtual void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) = 0;
 };
@@ -24,7 +25,7 @@ class PieceSource {
 class FilePieces : public PieceSource {
  public:
   FilePieces(DataFiles& files, const Catalog& catalog) : files_(files), catalog_(catalog) {}
-  void read(uint32_t file, uint64_t offset, MutableBytes into) override;
+  MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) override;
   void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) override;
 
  private:

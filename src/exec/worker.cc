@@ -44,9 +44,9 @@ MutableBytes Worker::Buffer::first(uint64_t bytes) {
 }
 
 MutableBytes Worker::read(uint32_t file, uint64_t offset, MutableBytes into) {
-  pieces_->read(file, offset, into);
-  run_.progress.bytes_read.fetch_add(into.size(), std::memory_order_relaxed);
-  return into;
+  const MutableBytes bytes = pieces_->read(file, offset, into);
+  run_.progress.bytes_read.fetch_add(bytes.size(), std::memory_order_relaxed);
+  return bytes;
 }
 
 void Worker::write(uint32_t file, uint64_t offset, Bytes bytes) {

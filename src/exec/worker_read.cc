@@ -1,4 +1,6 @@
 // From source chunks into the box of a unit: as few reads as the chunks' layout allows, each byte of a dense record exactly once.
+#include <algorithm>
+
 #include "exec/worker.h"
 #include "kernels/kernels.h"
 
@@ -53,7 +55,12 @@ void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t 
       a.raw_bytes += bytes;
     }
   }
-  if (direct) return;
+  if (direct) {
+    const MutableBytes place = a.bytes.subspan(to_at, bytes);
+    if (bytes == a.bytes.size()) a.bytes = span;  // nothing to assemble
+    else if (span.data() != place.data()) std::ranges::copy(span, place.begin());
+    return;
+  }
   const MutableBytes elements = finish_elements(info, span, p.spans.extent, a.dtype);
   copy_strided(a.bytes.data() + to_at, {p.to_strides.data(), p.inner}, elements.data(), {p.from_strides.data(), p.inner},
                {p.sizes.data(), p.inner}, static_cast<unsigned>(bytes_of(a.dtype)));

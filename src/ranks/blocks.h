@@ -54,7 +54,7 @@ class SharedFiles : public Sink {
  public:
   // Throws io_create where a file is not there, or is not the one.
   SharedFiles(Io& io, const std::vector<std::string>& paths, const std::vector<uint64_t>& bytes, bool sync);
-  void write(uint32_t file, uint64_t offset, Bytes bytes) override { write_all(io_, files_.at(file).get(), offset, bytes); }
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override { write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep); }
   void finish() override;
   void commit() override {}
   void abort() noexcept override {}

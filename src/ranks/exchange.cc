@@ -58,7 +58,7 @@ class MessagePieces : public PieceSource {
     }
   }
 
-  void read(uint32_t file, uint64_t offset, MutableBytes into) override {
+  MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) override {
     const uint32_t r = reader(file);
     if (r == x_.session_.rank()) return files_.read(file, offset, into);
     From& from = from_.at(r);
@@ -69,9 +69,8 @@ class MessagePieces : public PieceSource {
         other.buffer.end();
       }
     if (into.size() > from.bytes - from.at) fail(ProblemId::internal, {}, "more reads than planned from rank " + std::to_string(r));
-    std::ranges::copy(from.buffer.bytes().subspan(from.at, into.size()), into.begin());
-    from.at += into.size();
     x_.received_ += into.size();
+    return from.buffer.bytes().subspan(std::exchange(from.at, from.at + into.size()), into.size());
   }
 
   void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) override {

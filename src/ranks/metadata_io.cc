@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/working_names.h"
 #include "catalog/open.h"
 #include "ranks/wire.h"
 
@@ -11,11 +12,6 @@ namespace {
 // Of a file at least: what tells its kind.
 constexpr uint64_t kLeast = 64 * kKiB;
 constexpr std::string_view kMetadata = ".metadata", kSafetensors = ".safetensors", kIndex = ".safetensors.index.json";
-
-std::string without_trailing_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
 
 FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
   if (!path.ends_with(kSafetensors)) {

@@ -117,6 +117,23 @@ class Bench:
         """the same, columns split"""
         self.shard0("shard1")
 
+    def durable(self):
+        """4 GiB of 32 float32 tensors on 4 ranks, waiting for the disk: consolidate and reshard beside a bare copy and its fsync"""
+        checkpoint = self.generate("4GiB", 32)
+        data = sorted(checkpoint.glob("*.distcp"))
+        Run(self.bare_copy, self.output("copy"), *data)  # brings the source into the page cache
+        copies, ours, resharded = [], [], []
+        for _ in range(PAIRS):
+            out = self.output("copy")
+            copies.append(Run("sh", "-c", '"$@" && sync "$2"', "sh", self.bare_copy, out, *data))
+            self.output("copy")
+            ours.append(Run(self.dcpctl, "consolidate", checkpoint, self.output("out.safetensors"), "-j2", "--quiet"))
+            self.output("out.safetensors")
+            resharded.append(Run(self.dcpctl, "reshard", checkpoint, self.folder / "resharded", "--world-size", 8, "-j2", "--quiet"))
+            shutil.rmtree(self.folder / "resharded")
+        for name, runs in (("consolidate", ours), ("reshard to 8 ranks", resharded)):
+            row(f"{name}, 4 GiB, synced / bare copy and fsync", f"{best(runs) / best(copies):.2f}", "", f"{spread(runs)} / {spread(copies)}")
+
     def cast(self):
         """4 GiB of 32 float32 tensors on 4 ranks to bfloat16, beside a bare copy of the source"""
         checkpoint = self.generate("4GiB", 32)
@@ -233,7 +250,7 @@ class Bench:
         row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
 
     def gather(self):
-        """4 GiB on 4 ranks of this machine, each with its own shard: --gather rank0 by Gloo, beside bare Gloo messages of the same bytes"""
+        """4 GiB on 4 ranks of this machine, each with its own shard: --gather rank0 by Gloo until it is on the disk, beside bare Gloo messages of the same bytes"""
         for world in (4, 8):
             checkpoint = self.generate("4GiB", 32, ranks=world)
             for rank, data in enumerate(sorted(checkpoint.glob("*.distcp"))):
@@ -245,7 +262,7 @@ class Bench:
             report, ours, bare, copies, peaks = self.folder / "report.json", [], [], [], []
             for _ in range(PAIRS if world == 4 else 2):
                 out = self.output("many.safetensors")
-                self.ranks(world, [self.dcpctl, "consolidate", "ckpt", out, "-q", "--no-sync", "--max-memory", "256MiB", "--report", report])
+                self.ranks(world, [self.dcpctl, "consolidate", "ckpt", out, "-q", "--max-memory", "256MiB", "--report", report])
                 document = json.loads(report.read_text())
                 ours.append(document["ranks"][0]["seconds"] - document["joining_seconds"])  # as bare Gloo: from when the ranks have met
                 peaks.append(document["ranks"][0]["peak_memory_bytes"] - document["module_memory_bytes"])
@@ -277,7 +294,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "gather"]
+NAMES = ["shard0", "shard1", "durable", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "gather"]
 
 
 def table():

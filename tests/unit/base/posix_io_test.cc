@@ -1,5 +1,6 @@
 // What only the real file system shows: links, devices, and the calls that some kernels and file systems lack.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,11 +9,13 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 #include "base/error_line.h"
 #include "base/io.h"
 #include "base/posix_calls.h"
 #include "base/temp_dir.h"
+#include "base/workers.h"
 
 namespace dcp {
 namespace {
@@ -45,6 +48,48 @@ std::string beneath(Io& io, const std::string& root, std::string_view name, Foll
     read_exact(io, file.get(), 0, {reinterpret_cast<std::byte*>(text.data()), text.size()});
   });
   return id.empty() ? text : id;
+}
+
+std::string random_text(size_t bytes) {
+  std::string text(bytes, '\0');
+  std::mt19937 next(7);
+  for (char& c : text) c = static_cast<char>(next());
+  return text;
+}
+
+// Neighbours that share pages, of all sizes, from two threads: the pages that one write sends off are needed by the next.
+TEST_CASE("what is written past the cache is what is read") {
+  const TempDir temp;
+  const auto io = make_posix_io();
+  const std::string text = random_text(24 << 20);
+  const OpenFile file(*io, io->create(temp / "out", Create::kNew));
+  io->allocate(file.get(), text.size());
+  std::vector<std::pair<uint64_t, uint64_t>> parts;
+  for (uint64_t at = 0, n = 0; at < text.size(); ++n) {
+    const uint64_t bytes = std::min<uint64_t>(n % 3 == 2 ? 5 : (1 << 20) - 3208, text.size() - at);
+    parts.emplace_back(at, bytes);
+    at += bytes;
+  }
+  const StopFlag stop{0};
+  parallel_for(2, parts.size(), stop, [&](unsigned, uint64_t n) {
+    const auto [at, bytes] = parts[n];
+    write_all(*io, file.get(), at, as_bytes(text).subspan(at, bytes), Cache::kPass);
+  });
+  io->sync(file.get());
+  io->drop_cache(file.get());
+  CHECK(temp.text_of("out") == text);
+}
+
+TEST_CASE("a file system that has no cache to pass is written to all the same") {
+  const posix::Fd memory(::memfd_create("memory", MFD_CLOEXEC));
+  const std::string text = random_text(1 << 20);
+  CHECK(posix::pwrite_past_cache(memory.get(), text.data(), text.size(), 0) == -1);
+  CHECK(errno == EOPNOTSUPP);
+  const auto io = make_posix_io();
+  CHECK(io->write_past_cache(memory.get(), 0, as_bytes(text)) == text.size());
+  std::string back(text.size(), '\0');
+  read_exact(*io, memory.get(), 0, {reinterpret_cast<std::byte*>(back.data()), back.size()});
+  CHECK(back == text);
 }
 
 TEST_CASE("only regular files are opened for reading, without waiting for a FIFO's writer") {
