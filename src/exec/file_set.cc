@@ -154,6 +154,8 @@ struct FileSet::State {
   std::shared_ptr<const OpenFile> handle(uint32_t file) {
     return opened.open(file, [&] { return OpenFile(io, io.create(files.at(file).path, Create::kReuse)); });
   }
+  // What fails on the way to the medium is told when a file is synced that was open all the time; one opened again may not hear of it.
+  Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
   void swap_folders();
   void rename_in_place();
   void clean_up() noexcept;
@@ -294,7 +296,7 @@ void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
     fail(ProblemId::internal, Place{.path = target.path, .offset = offset, .length = bytes.size()}, "a write past the planned end",
          std::to_string(target.bytes) + " bytes in all");
   }
-  write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->options.sync ? Cache::kPass : Cache::kKeep);
+  write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->cache());
 }
 
 void FileSet::finish() {

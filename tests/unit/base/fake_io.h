@@ -70,6 +70,7 @@ class FakeIo final : public Io {
     return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [](const Open& o) { return o.node != nullptr; }));
   }
   uint64_t calls(Op op) const { return calls_[index(op)]; }
+  std::set<std::string> past_cache;  // paths written to in that way
   std::vector<std::string> log;  // such as "write out @0 +5", in the order of the calls
 
   // --- Io
@@ -138,6 +139,13 @@ class FakeIo final : public Io {
     if (content.size() < offset + n) content.resize(offset + n);
     std::copy_n(bytes.begin(), n, content.begin() + static_cast<ptrdiff_t>(offset));
     return n;
+  }
+  size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) override {
+    {
+      const std::lock_guard lock(mutex_);
+      past_cache.insert(opened(file).path);
+    }
+    return write(file, offset, bytes);
   }
   bool allocate(Handle file, uint64_t bytes) override {
     const std::string path = name_of(file);

@@ -433,6 +433,19 @@ TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are 
   CHECK(io->list(dir.path()).size() == 2);
 }
 
+TEST_CASE("past the cache goes what will be synced, if each file stays open until then") {
+  const auto paths = [](bool sync, size_t open_files) {
+    FakeIo io;
+    io.make_folder("dir");
+    FileSet set(io, "dir/out", kThree, {.folder = true, .sync = sync, .open_files = open_files});
+    fill(set, true);
+    return io.past_cache.size();
+  };
+  CHECK(paths(true, 3) == 2);  // one of the three is empty
+  CHECK(paths(true, 2) == 0);
+  CHECK(paths(false, 3) == 0);
+}
+
 TEST_CASE("on a disk: a file, its leftover and its replacement") {
   const TempDir dir;
   const auto io = make_posix_io();
