@@ -24,7 +24,7 @@ void add_source(CLI::App& command, SourceFlags& flags) {
 
 Limits SourceFlags::limits(uint64_t memory_bytes) const {
   Limits limits{.memory_bytes = memory_bytes};
-  constexpr uint64_t kMost = uint64_t{1} << 60;  // sums with it stay in 64 bits
+  constexpr uint64_t kMost = uint64_t{1} << 56;  // 16 times as much, and sums with that, stay in 64 bits
   if (!max_pickle.empty()) limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = std::min(parse_size(max_pickle), kMost);
   return limits;
 }
