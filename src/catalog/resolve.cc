@@ -139,11 +139,8 @@ class Resolver {
       out_.items[w.item] = catalog_.torch->infos[w.item];
       if (!out_.items[w.item].opaque) return;
     }
-    ResolvedBlob b{.item = blob_of(*catalog_.torch, w.item, place, options_.limits), .decoded = {}};
-    hold(b.item.pickle.capacity(), place);
-    const std::lock_guard lock(mutex_);
+    blob_at(w.item).item = held(blob_of(*catalog_.torch, w.item, place, options_.limits), place);
     out_.items[w.item].resolved = true;
-    out_.blobs.emplace(w.item, std::move(b));
   }
 
   // A byte item is decoded whole. Of a tensor item only the ends are kept, unless it turns out opaque.
@@ -189,12 +186,12 @@ class Resolver {
     } else if (w.blob == kNone) {
       EndsSource ends = decoded_ends(w, place);
       archive(ends, w, place, 0);
-      if (w.duplicate == kNone && out_.items[w.item].opaque) keep_decoded(w, decoded_whole(w, place));
+      if (w.duplicate == kNone && out_.items[w.item].opaque) blob_at(w.item).decoded = decoded_whole(w, place);
     } else {
       std::vector<std::byte> decoded = decoded_whole(w, place);
       MemorySource memory(decoded);
       archive(memory, w, place, 0);
-      keep_decoded(w, std::move(decoded));
+      blob_at(w.item).decoded = std::move(decoded);
     }
   }
   // Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
@@ -207,11 +204,7 @@ class Resolver {
     };
     const ItemInfo& info = out_.items[w.item];
     if (w.tensor != kNone && !info.opaque) return list(info.record, info.record_bytes, info.crc, info.has_crc);
-    for (const BlobItem::Storage& s : out_.blobs.at(w.item).item.storages) list(s.payload, s.bytes, s.crc, s.has_crc);
-  }
-  void keep_decoded(const Wanted& w, std::vector<std::byte> decoded) {
-    const std::lock_guard lock(mutex_);
-    out_.blobs[w.item].decoded = std::move(decoded);
+    for (const BlobItem::Storage& s : blob_at(w.item).item.storages) list(s.payload, s.bytes, s.crc, s.has_crc);
   }
 
   void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
@@ -269,6 +262,11 @@ class Resolver {
     throw Error(std::move(p));
   }
 
+  BlobItem held(BlobItem b, const Place& place) {
+    hold(b.pickle.capacity(), place);
+    return b;
+  }
+
   // False: an opaque item.
   bool tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
     const TensorItem t = read_tensor_item(source, place, options_.limits);
@@ -311,14 +309,16 @@ class Resolver {
   }
 
   void blob(ItemSource& source, ItemId item, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
-    ResolvedBlob b;
-    b.item = options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : read_blob_item(source, place, options_.limits);
-    hold(b.item.pickle.capacity(), place);
-    for (BlobItem::Storage& s : b.item.storages) s.payload += base;
-    b.decoded = std::move(decoded);
-    const std::lock_guard lock(mutex_);
+    BlobItem b = held(options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : read_blob_item(source, place, options_.limits), place);
+    for (BlobItem::Storage& s : b.storages) s.payload += base;
+    blob_at(item) = {.item = std::move(b), .decoded = std::move(decoded)};
     out_.items[item].resolved = true;
-    out_.blobs.emplace(item, std::move(b));
+  }
+
+  // The map is looked into under the lock only. What it gives stays where it is and belongs to the worker that has the item.
+  ResolvedBlob& blob_at(ItemId item) {
+    const std::lock_guard lock(mutex_);
+    return out_.blobs[item];
   }
 
   DataFiles& files_;

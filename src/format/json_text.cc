@@ -1,5 +1,7 @@
 #include "format/json_text.h"
 
+#include <cstdint>
+
 #include "base/utf8.h"
 
 namespace dcp {

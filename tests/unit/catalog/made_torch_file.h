@@ -43,7 +43,7 @@ inline void put(FakeIo& io, const std::string& pickle, std::vector<MadeRecord> m
   io.put("m.pt", made_archive(records));
 }
 // Everything of m.pt.
-inline Resolved resolved(FakeIo& io, Catalog& c) {
+inline Resolved resolved(FakeIo& io, Catalog& c, const ResolveOptions& options = {}) {
   look_at_files(io, c, FollowLinks::kCacheOnly);
   DataFiles files(io, c, FollowLinks::kCacheOnly);
   std::vector<TensorId> tensors(c.tensors.size());
@@ -51,7 +51,7 @@ inline Resolved resolved(FakeIo& io, Catalog& c) {
   for (TensorId t = 0; t < tensors.size(); ++t) tensors[t] = t;
   for (BlobId b = 0; b < blobs.size(); ++b) blobs[b] = b;
   const StopFlag stop{0};
-  return resolve(files, c, tensors, blobs, {}, stop);
+  return resolve(files, c, tensors, blobs, options, stop);
 }
 
 inline const std::string kEight = "01234567";

@@ -139,3 +139,20 @@ TEST_CASE("the memory of a torch.save file is counted, and its state dict read u
   CHECK(with(2'000'000) == "memory_cap");          // its leaves
   CHECK(with(10'000'000).empty());
 }
+
+// Each worker's items are found again while the others add theirs.
+TEST_CASE("many objects, many workers, faults collected") {
+  constexpr int kObjects = 20000;
+  Made m;
+  m.dict();
+  for (int i = 0; i < kObjects; ++i) m.key("k" + std::to_string(i)).number(i);
+  m.end_dict();
+  FakeIo io;
+  put(io, m.done());
+  Catalog c = open_checkpoint(io, "m.pt", {});
+  for (int time = 0; time < 60; ++time) {
+    const Resolved r = resolved(io, c, {.workers = 16, .faults = Faults::kCollect, .limits = {}});
+    CHECK(r.findings.empty());
+    CHECK(r.blobs.size() == kObjects);
+  }
+}
