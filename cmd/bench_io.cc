@@ -9,6 +9,7 @@
 #include "bench.h"
 #include "exec/file_set.h"
 #include "exec/synthetic.h"
+#include "sandbox.h"
 #include "staging/chart.h"
 #include "staging/text.h"
 #include "timed_runs.h"
@@ -176,8 +177,8 @@ void add_bench_io(CLI::App& bench, Context& context) {
   auto options = std::make_shared<Options>();
   CLI::App* io = bench.add_subcommand("io", "Consolidate, reshard and verify on a synthetic checkpoint, beside plain copies of it");
   io->footer(kText);
-  io->add_option("OUT", options->out, "Folder for the checkpoint, which is kept then");
-  io->add_option("--in", options->folder, "Without OUT: where data lies for the time being (default: here)")->option_text("DIR");
+  writes(io->add_option("OUT", options->out, "Folder for the checkpoint, which is kept then"));
+  writes(io->add_option("--in", options->folder, "Without OUT: where data lies for the time being (default: here)"))->option_text("DIR");
   io->add_flag("--generate-only", options->generate_only, "Write the checkpoint and measure nothing else");
   io->add_option("--repeats", options->repeats, "Rounds (default 3)")->option_text("N")->check(CLI::Range(1, 1000));
   io->add_option("--bytes", options->bytes, "Bytes of all tensors together (default 1GiB)")->option_text("SIZE");

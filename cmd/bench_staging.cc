@@ -8,6 +8,7 @@
 #include "exec/file_set.h"
 #include "html.h"
 #include "module_folders.h"
+#include "sandbox.h"
 #include "source.h"
 #include "staging/cpu_device.h"
 #include "staging/cuda_device.h"
@@ -221,7 +222,7 @@ void add_flags(CLI::App& c, Options& o) {
   std::vector<std::string> names;
   for (const std::string_view n : model_names()) names.emplace_back(n);
   auto* model = c.add_option("--model", o.model, "The tensors of a model")->option_text("NAME")->check(CLI::IsMember(names))->group(what)->excludes(sizes);
-  c.add_option("--like", o.like.path, "Tensors of the sizes that a checkpoint has")->option_text("CKPT")->group(what)->excludes(sizes)->excludes(model);
+  reads(c.add_option("--like", o.like.path, "Tensors of the sizes that a checkpoint has"))->option_text("CKPT")->group(what)->excludes(sizes)->excludes(model);
   c.add_option("--dtype", o.dtype, "With --model: element type of the weights (default bfloat16)")->option_text("DTYPE")->group(what)->needs(model);
   c.add_flag("--optimizer", o.optimizer, "With --model: AdamW's state in float32 beside the weights")->group(what)->needs(model);
   c.add_option("--world-size", o.world_size, "With --model: only what one of N ranks has")->option_text("N")->check(CLI::Range(1, 65536))->group(what)->needs(model);
@@ -235,7 +236,7 @@ void add_flags(CLI::App& c, Options& o) {
   c.add_option("--warmup", o.measure.warmup, "Saves before them that do not count (default 2)")->option_text("N")->check(CLI::Range(0, 10000))->group(how);
   c.add_flag("--no-numa", o.no_numa, "Leave to the kernel where buffers lie, on machines with several NUMA nodes")->group(how);
   add_save(c, o.save);
-  c.add_option("--html", o.html, "Write a page with the curves to FILE")->option_text("FILE")->group("Output");
+  writes(c.add_option("--html", o.html, "Write a page with the curves to FILE"))->option_text("FILE")->group("Output");
   c.add_flag("--force", o.force, "Replace the file of --html")->group("Output");
 }
 

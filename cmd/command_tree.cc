@@ -50,6 +50,7 @@ OptionText option_text(const CLI::Option& option) {
   o.repeatable = policy != Policy::Throw && policy != Policy::TakeLast && policy != Policy::TakeFirst;
   if (option.get_positional()) o.repeatable = option.get_items_expected_max() > 1;
   o.kind = kind_of(o);
+  o.access = access_of(option);
   return o;
 }
 

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "sandbox.h"
 
 namespace CLI {
 class App;
@@ -22,6 +25,7 @@ struct OptionText {
   std::string help, group;
   std::vector<std::string> choices;  // of a closed list
   ValueKind kind = ValueKind::kNone;
+  std::optional<Access> access;  // of a path
   bool required = false, repeatable = false;
 };
 

@@ -146,7 +146,7 @@ void add_common(CLI::App& command, Context& context, bool writer) {
       ->group(group);
   if (command.get_option_no_throw("--follow-links") != nullptr) add_sandbox(command, context);  // it opens a checkpoint
   if (!writer) return;
-  command.add_option_function<std::string>("--report", [&c](const std::string& file) { c.report = file, c.has_report = true; }, "Write the JSON document to FILE in every outcome")
+  writes(command.add_option_function<std::string>("--report", [&c](const std::string& file) { c.report = file, c.has_report = true; }, "Write the JSON document to FILE in every outcome"))
       ->option_text("FILE")
       ->group(group);
   command.add_option("--progress", c.progress, "Progress on stderr: auto, bar, plain, json or none")

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "catalog/open.h"
+#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
@@ -52,7 +53,7 @@ std::string line_of(const Difference& d) {
 
 void add_expect(CLI::App& command, ExpectFlags& flags) {
   const std::string group = "Expectations";
-  auto* expect = command.add_option("--expect", flags.reference, "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it")
+  auto* expect = reads(command.add_option("--expect", flags.reference, "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it"))
                      ->option_text("REF")
                      ->group(group);
   command.add_flag("--expect-dtypes", flags.dtypes, "With --expect: the dtypes too")->needs(expect)->group(group);

@@ -67,6 +67,7 @@ void options_json(JsonWriter& json, const char* key, const std::vector<OptionTex
       json.end_array().member("group", o.group);
     }
     if (!o.value.empty()) json.member("value", o.value);
+    if (o.access) json.member("path", *o.access == Access::kRead ? "read" : "write");
     if (!o.choices.empty()) {
       json.key("choices").begin_array();
       for (const std::string& c : o.choices) json.value(c);

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "dtype_flags.h"
 #include "inspect_text.h"
+#include "sandbox.h"
 #include "source.h"
 #include "write_report.h"
 
@@ -84,7 +85,7 @@ void add_inspect(CLI::App& app, Context& context) {
   auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
   auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
-  command->add_option_function<std::string>("--html", [options](const std::string& file) { options->html = file, options->has_html = true; }, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")->option_text("FILE");
+  writes(command->add_option_function<std::string>("--html", [options](const std::string& file) { options->html = file, options->has_html = true; }, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut"))->option_text("FILE");
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
   add_selection(*command, options->selection);
   add_dtypes(*command, options->dtypes);

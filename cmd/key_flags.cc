@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sandbox.h"
+
 namespace dcp::cmd {
 
 SelectOptions KeyFlags::select_options(const Context& context) const {
@@ -25,7 +27,7 @@ void add_key_flags(CLI::App& c, KeyFlags& f) {
       ->group(names)
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  c.add_option("--rename-map", f.rename_map, "Rename whole keys as the JSON object in FILE says")->option_text("FILE")->group(names);
+  reads(c.add_option("--rename-map", f.rename_map, "Rename whole keys as the JSON object in FILE says"))->option_text("FILE")->group(names);
   c.add_flag("--tensors-only", f.select.tensors_only, "Leave out Python objects")->group(which);
 }
 

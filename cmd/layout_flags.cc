@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catalog/open.h"
+#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
@@ -82,6 +83,14 @@ DcpLayoutOptions options_of(const LayoutFlags& flags) {
 
 }  // namespace
 
+std::string checkpoint_of_layout(Io& io, const std::string& file) {
+  try {
+    return read_layout(io, file).like;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 AskedLayout asked_layout(const LayoutFlags& given, const Context& context, uint64_t memory_bytes) {
   const LayoutFlags flags = given.file.empty() ? given : read_layout(context.io, given.file);
   AskedLayout asked;
@@ -117,8 +126,8 @@ void add_layout(CLI::App& c, LayoutFlags& f) {
                          ->group(group)
                          ->expected(1)
                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  auto* like = c.add_option("--like", f.like, "The boxes and ranks that a tensor of the same name and shape has in CKPT2")->option_text("CKPT2")->group(group);
-  auto* file = c.add_option("--layout", f.file, "All of that from a JSON file")->option_text("FILE")->group(group);
+  auto* like = reads(c.add_option("--like", f.like, "The boxes and ranks that a tensor of the same name and shape has in CKPT2"))->option_text("CKPT2")->group(group);
+  auto* file = reads(c.add_option("--layout", f.file, "All of that from a JSON file"))->option_text("FILE")->group(group);
   for (auto* other : {world, mesh, dims, placements, like}) file->excludes(other);
 }
 

@@ -18,6 +18,9 @@ struct LayoutFlags {
 };
 void add_layout(CLI::App& command, LayoutFlags& flags);
 
+// The checkpoint that a --layout file names, if it names one: a path that the command line does not show.
+std::string checkpoint_of_layout(Io& io, const std::string& file);
+
 struct AskedLayout {
   DcpLayoutOptions options;
   std::unique_ptr<const Catalog> like;  // options.like, if any

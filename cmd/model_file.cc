@@ -6,6 +6,7 @@
 
 #include "assets.h"
 #include "plan/layout.h"
+#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
@@ -31,7 +32,7 @@ Plan make_plan(const WriterFlags& writer, const ModelFileFlags& flags, ModelFile
 void add_model_file(CLI::App& c, ModelFileFlags& f) {
   c.add_flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")->group("Which keys");
   c.add_option("--max-shard-size", f.max_shard_size, "Write a folder of safetensors shards of at most SIZE")->option_text("SIZE")->group("Writing");
-  c.add_option("--assets", f.assets, "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR")->option_text("DIR")->group("Writing");
+  reads(c.add_option("--assets", f.assets, "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR"))->option_text("DIR")->group("Writing");
   c.add_flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees")->group("Writing");
 }
 

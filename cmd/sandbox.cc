@@ -1,11 +1,12 @@
 #include "sandbox.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/sandbox.h"
+#include "base/working_names.h"
+#include "layout_flags.h"
 #include "ranks/launcher.h"
 
 namespace dcp::cmd {
@@ -13,23 +14,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Values that are paths, as the command line calls them, and those among them that are written.
-constexpr std::string_view kPaths[] = {"A", "B", "CKPT", "CKPT2", "DIR", "FILE", "OUT", "REF", "RUN", "SRC"};
-constexpr std::string_view kWritten[] = {"OUT", "--report", "--manifest", "--html"};
+// A declaration is a validator that refuses nothing: CLI11 keeps it with the option.
+constexpr const char *kReads = "reads", *kWrites = "writes";
 
-bool among(const auto& names, std::string_view name) { return std::ranges::find(names, name) != std::end(names); }
+CLI::Option* declare(CLI::Option* option, const char* access) {
+  return option->check(CLI::Validator([](std::string&) { return std::string(); }, "", access));
+}
 
-std::string folder_of(const fs::path& path) {
-  std::error_code ignored;
-  const std::string parent = fs::weakly_canonical(path, ignored).parent_path();
-  return parent.empty() ? "." : parent;
+bool is_declared(const CLI::Option& option, const char* access) {
+  try {
+    return const_cast<CLI::Option&>(option).get_validator(access) != nullptr;  // only looked at: CLI11 has no other way to ask
+  } catch (const CLI::OptionNotFound&) {
+    return false;
+  }
 }
 
 // What a path to a checkpoint stands for beyond itself.
 void add_source_paths(const fs::path& path, bool is_run, std::vector<std::string>& read) {
   std::error_code ignored;
   const std::string name = path.filename();
-  if (name == ".metadata" || name.ends_with(".index.json")) read.push_back(folder_of(path));  // the files it speaks of
+  if (name == ".metadata" || name.ends_with(".index.json")) {  // the files it speaks of
+    read.push_back(folder_around(path));
+    return add_source_paths(read.back(), false, read);
+  }
   if (!fs::is_directory(path, ignored)) return;
   read.push_back(path / ".." / ".." / "blobs");  // of the Hugging Face cache: snapshots/REVISION/NAME -> ../../blobs/HASH
   if (!is_run) return;
@@ -37,24 +44,34 @@ void add_source_paths(const fs::path& path, bool is_run, std::vector<std::string
     if (e.is_symlink(ignored) && e.is_directory(ignored)) read.push_back(e.path());  // steps that lie elsewhere
 }
 
-Sandbox needs_of(const CLI::App& command) {
+// An output is made beside its name, and in it where it is a folder already.
+void add_output_paths(const std::string& value, std::vector<std::string>& write) {
+  std::error_code ignored;
+  const std::string path = without_trailing_slashes(value);
+  write.push_back(folder_around(path));
+  if (fs::is_directory(path, ignored)) write.push_back(path);
+}
+
+Sandbox needs_of(const CLI::App& command, Io& io) {
   // Of the system: peak memory, and the number of processors.
   Sandbox needs{.read = {"/proc/self", "/sys/devices/system/cpu"}, .write = {}};
   const bool is_run = command.get_option_no_throw("--step") != nullptr && command.count("--step") > 0;
   needs.read_everything = command.get_option_no_throw("--follow-links") != nullptr && command.count("--follow-links") > 0;
+  const auto add_read = [&](const std::string& value) {
+    const std::string path = without_trailing_slashes(value);
+    needs.read.push_back(path);
+    add_source_paths(path, is_run, needs.read);
+  };
   for (const CLI::Option* option : command.get_options()) {
-    const std::string text = option->get_option_text().empty() ? option->get_name(true) : option->get_option_text();
-    if (!among(kPaths, text)) continue;
-    const bool written = among(kWritten, text) || among(kWritten, option->get_name());
+    const std::optional<Access> access = access_of(*option);
+    if (!access) continue;
     for (const std::string& value : option->results()) {
-      if (!written) {
-        needs.read.push_back(value);
-        add_source_paths(value, is_run, needs.read);
+      if (*access == Access::kWrite) {
+        add_output_paths(value, needs.write);
         continue;
       }
-      needs.write.push_back(folder_of(value));
-      std::error_code ignored;
-      if (fs::is_directory(value, ignored)) needs.write.push_back(value);
+      add_read(value);
+      if (option->get_name() == "--layout") add_read(checkpoint_of_layout(io, value));
     }
   }
   return needs;
@@ -74,6 +91,15 @@ bool is_one_of_several() {
 
 }  // namespace
 
+CLI::Option* reads(CLI::Option* option) { return declare(option, kReads); }
+CLI::Option* writes(CLI::Option* option) { return declare(option, kWrites); }
+
+std::optional<Access> access_of(const CLI::Option& option) {
+  if (is_declared(option, kReads)) return Access::kRead;
+  if (is_declared(option, kWrites)) return Access::kWrite;
+  return std::nullopt;
+}
+
 void add_sandbox(CLI::App& command, Context& context) {
   using Choices = std::vector<std::pair<std::string, When>>;
   command.add_option("--sandbox", context.common.sandbox, "Confine the process to what the command line names: auto (where the kernel can), on or off")
@@ -87,7 +113,7 @@ void enter_sandbox_of(const CLI::App& app, const Context& context) {
   for (const CLI::App* command : app.get_subcommands()) {
     if (command->get_option_no_throw("--sandbox") == nullptr || when == When::kNever) continue;
     if (when == When::kAuto && is_one_of_several()) continue;
-    const bool confined = enter_sandbox(needs_of(*command));
+    const bool confined = enter_sandbox(needs_of(*command, context.io));
     if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
     if (context.common.verbose > 1) context.note(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
   }

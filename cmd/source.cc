@@ -5,13 +5,14 @@
 
 #include "catalog/open_torch.h"
 #include "catalog/run.h"
+#include "sandbox.h"
 #include "together.h"
 
 namespace dcp::cmd {
 
 void add_source(CLI::App& command, SourceFlags& flags) {
   const std::string group = "Source";
-  command.add_option("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step")->required();
+  reads(command.add_option("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step"))->required();
   auto* step = command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")->option_text("N|latest")->group(group);
   command.add_option("--pattern", flags.pattern, "Steps are the folders whose name matches REGEX; its one group is the number")
       ->option_text("REGEX")

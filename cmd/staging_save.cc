@@ -4,6 +4,7 @@
 
 #include "dtype_flags.h"
 #include "html.h"
+#include "sandbox.h"
 #include "staging/text.h"
 #include "staging_report.h"
 #include "words.h"
@@ -101,7 +102,7 @@ std::string TrainingReport::html() const {
 
 void add_save(CLI::App& c, SaveFlags& f) {
   const std::string group = "Training with saves";
-  auto* save = c.add_option("--save", f.folder, "Train and save checkpoints under DIR, which is empty or not there yet")->option_text("DIR")->group(group);
+  auto* save = writes(c.add_option("--save", f.folder, "Train and save checkpoints under DIR, which is empty or not there yet"))->option_text("DIR")->group(group);
   const auto add = [&](CLI::Option* o, const char* value) { return o->option_text(value)->group(group)->needs(save); };
   add(c.add_option("--steps", f.train.steps, "Steps of training (default 12)"), "N")->check(CLI::Range(1, 1000000));
   add(c.add_option("--save-every", f.train.save_every, "Save every K steps, and after the last (default 4)"), "K")->check(CLI::Range(1, 1000000));

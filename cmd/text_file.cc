@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/working_names.h"
 #include "exec/file_set.h"
 
 namespace dcp::cmd {
@@ -15,13 +16,13 @@ void save_text(Io& io, const std::string& path, const std::string& text) {
 }
 
 std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::string& source, const std::string& output) {
-  if (file.path.empty() || file.path == "-")
+  if (file.path.empty() || file.path == "-" || file.path.ends_with('/'))
     return make_problem(ProblemId::usage, {}, std::string(file.option) + " '" + file.path + "'", "the name of a file");
   std::error_code ignored;
   const std::filesystem::path path = std::filesystem::weakly_canonical(std::filesystem::absolute(file.path), ignored);
   for (const std::string& taken : {source, output}) {
     if (taken.empty()) continue;
-    const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(taken), ignored);
+    const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(without_trailing_slashes(taken)), ignored);
     if (std::mismatch(place.begin(), place.end(), path.begin(), path.end()).first == place.end())
       return make_problem(ProblemId::usage, {.path = file.path}, std::string(file.option) + " inside '" + taken + "'", "a file apart from the checkpoint and the output");
   }

@@ -19,6 +19,7 @@
 #include "plan/verify_plan.h"
 #include "progress.h"
 #include "ranks/exchange.h"
+#include "sandbox.h"
 #include "source.h"
 #include "together.h"
 #include "verify_report.h"
@@ -254,8 +255,8 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group("Reading");
   command->add_option("--max-memory", o.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group("Reading");
   const std::string manifest = "Manifest";
-  auto* write = command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE")->option_text("FILE")->group(manifest);
-  auto* against = command->add_option("--against", o.against, "Compare with the manifest in FILE")->option_text("FILE")->group(manifest);
+  auto* write = writes(command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE"))->option_text("FILE")->group(manifest);
+  auto* against = reads(command->add_option("--against", o.against, "Compare with the manifest in FILE"))->option_text("FILE")->group(manifest);
   write->excludes(quick)->excludes(sample)->excludes(against);
   against->excludes(quick)->excludes(sample);
   command->add_flag("--subset", o.subset, "With --against: what is not here is not missed")->group(manifest)->needs(against);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/working_names.h"
 #include "carry_out.h"
 #include "catalog/data_files.h"
 #include "catalog/duplicates.h"
@@ -15,13 +16,14 @@
 #include "memory.h"
 #include "open_files.h"
 #include "ranks/exchange.h"
+#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
 
 void refuse_source(const std::string& path, const Catalog& catalog) {
   std::error_code ignored;
-  const auto out = std::filesystem::weakly_canonical(std::filesystem::absolute(path), ignored);
+  const auto out = std::filesystem::weakly_canonical(std::filesystem::absolute(without_trailing_slashes(path)), ignored);
   const auto holds = [&](const std::string& name) {
     const auto source = std::filesystem::weakly_canonical(name, ignored);
     return std::mismatch(out.begin(), out.end(), source.begin(), source.end()).first == out.end();
@@ -101,7 +103,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
 
 void add_writer_keys(CLI::App& c, WriterFlags& f, const std::string& out_help) {
   add_source(c, f.source);
-  c.add_option("OUT", f.out, out_help)->required();
+  writes(c.add_option("OUT", f.out, out_help))->required();
   add_key_flags(c, f);
   add_expect(c, f.expect);
   add_casts(c, f.dtypes);

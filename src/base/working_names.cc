@@ -9,6 +9,11 @@ std::string without_trailing_slashes(std::string path) {
   return path;
 }
 
+std::string folder_around(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : without_trailing_slashes(path.substr(0, slash + 1));
+}
+
 std::string beside(const std::string& path, std::string_view ending) {
   constexpr size_t kMostName = 255;  // NAME_MAX of Linux
   const size_t at = path.rfind('/') + 1;  // npos + 1 is 0

@@ -12,6 +12,10 @@ inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-
 // "/" stays as it is.
 std::string without_trailing_slashes(std::string path);
 
+// Where `path` (without '/' at its end) is a name: its text up to the last component, "." where it is all there is. As the system reads it:
+// links and `..` are followed by whoever opens it.
+std::string folder_around(const std::string& path);
+
 // The name beside `path` (without '/' at its end). Of a NAME that leaves no room for the ending: its beginning and its CRC.
 std::string beside(const std::string& path, std::string_view ending);
 

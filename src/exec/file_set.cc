@@ -102,6 +102,7 @@ OpenFile lock_file(Io& io, const std::string& path) {
 
 void check_output_free(Io& io, const std::string& out_as_given, bool folder, Replace replace) {
   const std::string out = without_trailing_slashes(out_as_given);
+  if (!folder && out != out_as_given) fail(ProblemId::usage, Place{.path = out_as_given}, "a folder's name", "the name of a file");
   check_parent(io, out);
   const std::optional<FileFacts> facts = io.facts(out);
   if (!facts) return;

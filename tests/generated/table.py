@@ -11,6 +11,7 @@ from pathlib import Path
 
 README = Path(__file__).resolve().parent.parent.parent / "README.md"
 NAME = re.compile(r"-[A-Za-z]|--[a-z0-9]+(-[a-z0-9]+)*")
+PATHS = {"CKPT", "CKPT2", "DIR", "FILE", "OUT", "REF"}
 EXIT_CODES = [0, 1, 2, 3, 4, 5, 6, 130, 143]
 
 
@@ -59,6 +60,9 @@ def check_value(option, label, wrong):
         wrong.append(f"{label}: takes one of {option['choices']}, and its value has no name")
     if value is not None and not re.fullmatch(r"[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
         wrong.append(f"{label}: its value is called {value!r}, not in capitals")
+    # What stands for something in the file system says whether it is read or written, or it cannot be opened (cmd/sandbox).
+    if (option.get("path") in ("read", "write")) != (value in PATHS):
+        wrong.append(f"{label}: {value} is {option.get('path', 'declared neither read nor written')}")
     if "choices" in option and not all(re.fullmatch(r"[a-z0-9_.\-]+", c) for c in option["choices"]):
         wrong.append(f"{label}: odd choices {option['choices']}")
 
