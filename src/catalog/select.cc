@@ -144,13 +144,16 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
 }
 
 void put_under(const std::string& root, Selection& s) {
-  const std::string_view name = s.texts.emplace_back(root);
+  std::vector<PathPart> above;
+  const std::string_view text = s.texts.emplace_back(root);
+  for (size_t at = 0; at <= text.size(); at += above.back().name.size() + 1) above.push_back({text.substr(at, text.find('.', at) - at)});
+  if (std::ranges::find(above, "", &PathPart::name) != above.end()) fail(ProblemId::usage, {}, "--add-root '" + root + "'", "names with a dot between, such as app.model");
   for (Entry& e : s.entries) {
     const auto first = static_cast<uint32_t>(s.parts.size());
-    s.parts.push_back({name});
+    s.parts.insert(s.parts.end(), above.begin(), above.end());
     for (uint32_t i = 0; i < e.count; ++i) s.parts.push_back(PathPart(s.parts[e.first + i]));
     e.first = first;
-    ++e.count;
+    e.count += static_cast<uint32_t>(above.size());
     e.key = s.texts.emplace_back(root + "." + std::string(e.key));
   }
 }

@@ -32,7 +32,7 @@ struct SelectOptions {
   bool keep_root = false;      // with model_only: do not strip the root
   std::string root;            // dotted path components at any depth: take this subtree and strip it
   bool tensors_only = false;   // byte items out
-  std::string add_root;        // a component put above all paths
+  std::string add_root;        // dotted path components put above all paths
   bool clean_fqns = false;     // strip the prefixes of wrappers
   std::vector<RenameRule> renames;               // each applied to the result of the one before
   std::map<std::string, std::string> rename_map; // whole names, after the rules

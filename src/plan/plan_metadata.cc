@@ -38,9 +38,15 @@ void write_entries(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& ou
   }
 }
 
+// A source without planner data has none here either, unless the choice of names has put its keys under a root.
+bool has_paths(const PlanKeys& keys) {
+  return keys.catalog.has_planner_data || std::ranges::any_of(keys.flat.entries, [](const Entry& e) { return e.count > 1; });
+}
+
 void write_paths(const PlanKeys& keys, DcpMetadataStream& out) {
-  out.planner_data(keys.catalog.has_planner_data);
-  if (!keys.catalog.has_planner_data) return;
+  const bool given = has_paths(keys);
+  out.planner_data(given);
+  if (!given) return;
   std::vector<MetadataContent::PathElement> path;
   for (uint32_t e = 0; e < keys.at.size(); ++e) {
     path.clear();

@@ -7,6 +7,7 @@
     oracle.py DCPCTL mcore               --mcore-shapes gives what torch loads, in Megatron's shapes
     oracle.py DCPCTL hf                  --max-shard-size with --assets: the folder as safetensors reads it
     oracle.py DCPCTL inputs              files that are no DCP checkpoints
+    oracle.py DCPCTL roots               --add-root puts a state dict where torch looks for it, from every kind of source
 """
 import json
 import pickle
@@ -256,6 +257,36 @@ def inputs(case):
     compare(torch.load(case.consolidate("dcp.pt")[0]), small, "safetensors items beside .metadata")
 
 
+def roots(case):
+    """What lies under --add-root is what torch finds under that name, whole or by its keys, and what --root and --model-only take from there."""
+    from safetensors.torch import save_file
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    state = model.state_dict()  # 1.num_batches_tracked has no dims
+    save_file(state, case.out / "in.safetensors")
+    torch.save(state, case.out / "in.pt")
+    flat = dcp.DefaultSavePlanner(flatten_state_dict=False)  # which saves no planner data
+    dcp.state_dict_saver._save_state_dict(dict(state), dcp.FileSystemWriter(case.out / "in-dcp"), no_dist=True, planner=flat)
+    case.run("consolidate", case.out / "in.safetensors", case.out / "in-hf", "--max-shard-size", "64")
+    for source in ["in.safetensors", "in-hf", "in-dcp", "in.pt"]:
+        for root in ["model", "app.model"]:
+            what, folder = f"{source} under {root}", case.out / f"{source}-{root}"
+            case.run("convert", case.out / source, folder, "--world-size", "2", "--add-root", root)
+            nested = lambda tensors: {"app": {"model": tensors}} if root == "app.model" else {"model": tensors}
+            empty = nested({k: torch.zeros_like(t) for k, t in state.items()})
+            dcp.load(empty, checkpoint_id=folder)
+            compare(empty, nested(state), f"{what}: dcp.load")
+            by_keys = dcp.state_dict_loader._load_state_dict_from_keys({root.split(".")[0]}, checkpoint_id=folder)
+            compare(by_keys, nested(state), f"{what}: by keys")
+            for n, options in enumerate([("--root", root), ("--model-only",)]):
+                case.run("consolidate", folder, folder / f"../{source}-{root}-{n}.pt", *options)
+                back = torch.load(folder / f"../{source}-{root}-{n}.pt")
+                compare(back, dict(state), f"{what}: {options}")
+                model.load_state_dict(back)
+            case.run("consolidate", case.out / source, case.out / f"{source}-{root}.pt", "--add-root", root)
+            compare(torch.load(case.out / f"{source}-{root}.pt"), nested(dict(state)), f"{what}: to .pt")
+
+
 def main():
     dcpctl, what, *names = sys.argv[1:]
     torch.set_num_threads(1)
@@ -275,6 +306,8 @@ def main():
         hf(Case(dcpctl, "fsdp2_ws4"))
     elif what == "inputs":
         inputs(Case(dcpctl, "threads"))
+    elif what == "roots":
+        roots(Case(dcpctl, "threads"))
     elif what == "probe":
         print("torch", torch.__version__)
         __import__("numpy"), __import__("zstandard")

@@ -67,6 +67,9 @@ TEST_CASE("names that a rename makes equal") {
 TEST_CASE("a root that is put above all") {
   CHECK(names({{"model", "w"}, {"l", "#0"}}, {.add_root = "app"}) == Lines{"app.model.w = app/model/w", "app.l.0 = app/l/#0"});
   CHECK(names({{"model", "w"}}, {.model_only = true, .add_root = "net"}) == Lines{"net.w = net/w"});
+  CHECK(names({{"w"}, {"l", "#0"}}, {.add_root = "app.model"}) == Lines{"app.model.w = app/model/w", "app.model.l.0 = app/model/l/#0"});
+  CHECK(names({{"a.w"}}, {.add_root = "model", .renames = {{"a\\.", "b."}}}) == Lines{"model.b.w = model/b.w"});
+  for (const char* wrong : {".", "a.", ".a", "a..b"}) CHECK(error_id([&] { names({{"w"}}, {.add_root = wrong}); }) == "usage");
 }
 
 TEST_CASE("names that still hold a wrapper's prefix are counted") {
