@@ -3,12 +3,14 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/problem.h"
 #include "catalog/cover.h"
 #include "catalog/sharding.h"
 #include "html.h"
 #include "inspect_text.h"
+#include "staging/text.h"
 
 namespace dcp::cmd {
 namespace {
@@ -26,6 +28,29 @@ constexpr std::string_view kStyle =
     ".head td{font-weight:600;border:0;padding-top:8px}.bad{color:#c33}.key i{display:inline-block;width:1em;height:1em;margin:0 .4em 0 1.2em}";
 
 std::string number(uint64_t n) { return std::to_string(n); }
+
+// A drawing is so many units wide and high, whatever it shows: browsers keep coordinates as float32, and cut off what is beyond 2^25.
+constexpr double kUnits = 1000;
+constexpr std::string_view kOpenDrawing = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">";
+
+// A stretch of bytes or elements in units, of one side of a drawing. One that nobody would see is drawn a unit long; it then lies above others.
+struct Side {
+  double begin = 0, end = kUnits;
+  bool widened = false;
+
+  static Side of(uint64_t begin, uint64_t length, uint64_t whole) {
+    const auto at = [&](uint64_t n) { return kUnits * std::min(static_cast<double>(n) / static_cast<double>(whole), 1.0); };
+    Side s{.begin = at(begin), .end = at(begin + length)};
+    if (s.end - s.begin >= 1) return s;
+    s.end = std::min(s.begin + 1, kUnits);
+    return {.begin = s.end - 1, .end = s.end, .widened = true};
+  }
+};
+
+std::string rect(const Side& across, const Side& down, const std::string& fill, const std::string& title) {
+  return "<rect x=\"" + fixed(across.begin, 3) + "\" y=\"" + fixed(down.begin, 3) + "\" width=\"" + fixed(across.end - across.begin, 3) + "\" height=\"" + fixed(down.end - down.begin, 3) +
+         "\" fill=\"" + fill + "\"><title>" + title + "</title></rect>";
+}
 
 // Neighbours get colours far apart: the golden angle.
 std::string hue(uint64_t i) { return "hsl(" + number(i * 137 % 360) + ",55%," + (i % 2 ? "45%)" : "60%)"); }
@@ -122,11 +147,12 @@ class Page {
   }
 
   void bar(const std::vector<Stretch>& file, uint64_t most) {
-    body_ += "<svg viewBox=\"0 0 " + number(most) + " 1\" preserveAspectRatio=\"none\">";
-    for (size_t i = 0; i < std::min(file.size(), kMostStretches); ++i) {
-      const Stretch& s = file[i];
-      body_ += "<rect x=\"" + number(s.begin) + "\" width=\"" + number(s.end - s.begin) + "\" height=\"1\" fill=\"" + hue(s.top) + "\"><title>";
-      body_ += html_text(tops_[s.top]) + ": bytes " + grouped(s.begin) + " to " + grouped(s.end) + "</title></rect>";
+    body_ += kOpenDrawing;
+    for (const bool widened : {false, true}) {
+      for (const Stretch& s : std::span(file).first(std::min(file.size(), kMostStretches))) {
+        const Side across = Side::of(s.begin, s.end - s.begin, most);
+        if (across.widened == widened) body_ += rect(across, {}, hue(s.top), html_text(tops_[s.top]) + ": bytes " + grouped(s.begin) + " to " + grouped(s.end));
+      }
     }
     body_ += "</svg>";
     if (file.size() > kMostStretches) body_ += grouped(file.size() - kMostStretches) + " more stretches";
@@ -177,15 +203,20 @@ class Page {
     }
     drawn_ += t.chunk_count;
     const auto [down, across] = drawn_dims(t);
-    const auto span = [](Dims v, int d, int64_t otherwise) { return number(static_cast<uint64_t>(d < 0 ? otherwise : v[static_cast<size_t>(d)])); };
-    body_ += "<svg viewBox=\"0 0 " + span(c_.dims(t), across, 1) + " " + span(c_.dims(t), down, 1) + "\" preserveAspectRatio=\"none\">";
-    for (uint32_t chunk = 0; chunk < t.chunk_count; ++chunk) {
-      const BoxView b = c_.box(t, chunk);
-      if (volume(b.sizes) == 0) continue;
-      const Item& item = c_.items[c_.item_of(t, chunk)];
-      body_ += "<rect x=\"" + span(b.offsets, across, 0) + "\" y=\"" + span(b.offsets, down, 0) + "\" width=\"" + span(b.sizes, across, 1) + "\" height=\"" + span(b.sizes, down, 1);
-      body_ += "\" fill=\"" + (item.file == kNone ? std::string("none") : hue(item.file)) + "\"><title>" + slice_text(b.offsets, b.sizes) + " in ";
-      body_ += (item.file == kNone ? std::string("no file") : html_text(c_.file_name(item.file)) + " at " + grouped(item.offset)) + "</title></rect>";
+    const auto side = [&](const BoxView& b, int d) {
+      const auto of = [d](Dims v) { return static_cast<uint64_t>(v[static_cast<size_t>(d)]); };
+      return d < 0 ? Side{} : Side::of(of(b.offsets), of(b.sizes), of(c_.dims(t)));
+    };
+    body_ += kOpenDrawing;
+    for (const bool widened : {false, true}) {
+      for (uint32_t chunk = 0; chunk < t.chunk_count; ++chunk) {
+        const BoxView b = c_.box(t, chunk);
+        const Side x = side(b, across), y = side(b, down);
+        if (volume(b.sizes) == 0 || (x.widened || y.widened) != widened) continue;
+        const Item& item = c_.items[c_.item_of(t, chunk)];
+        const bool lies = item.file != kNone;
+        body_ += rect(x, y, lies ? hue(item.file) : "none", slice_text(b.offsets, b.sizes) + " in " + (lies ? html_text(c_.file_name(item.file)) + " at " + grouped(item.offset) : "no file"));
+      }
     }
     body_ += "</svg>";
   }
