@@ -126,14 +126,10 @@ std::vector<TextBlock> blocks_of(std::string_view details) {
       open = false;
       continue;
     }
-    if (!open) {
-      const bool command = line.find("dcpctl ") != std::string_view::npos;
-      blocks.push_back({.kind = indent == 0 ? TextBlock::Kind::kProse
-                                : command   ? TextBlock::Kind::kExample
-                                            : TextBlock::Kind::kTable,
-                        .lines = {}});
-      open = true;
-    }
+    if (!open) blocks.push_back({.kind = indent == 0 ? TextBlock::Kind::kProse : TextBlock::Kind::kTable, .lines = {}});
+    open = true;
+    const bool command = line.find("dcpctl ") != std::string_view::npos;
+    if (command && blocks.back().kind == TextBlock::Kind::kTable) blocks.back().kind = TextBlock::Kind::kExample;
     blocks.back().lines.emplace_back(line.substr(indent));
   }
   return blocks;

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Every command line that the help, the manual pages and README.md show does what it says when it is pasted into a shell.
+
+    examples.py DCPCTL TORCH-PYTHON SOURCE...   runs what these show: "help reshard", "README.md: Examples"
+    examples.py DCPCTL --all SOURCE...          nothing else shows command lines, and a manual page shows those of the help
+
+A line must exit with 0 (or with what an `echo $?` below it says), make what it says it writes, and print what is shown below it, where something
+is; "..." stands for any lines. Times, rates and memory differ from run to run. What it reads is made before (names.py), unless a line above it in
+the same block has made it. What stands in for a GPU, other hosts, a large disk is told.
+"""
+import difflib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "cli"))
+
+import names  # noqa: E402
+import shown  # noqa: E402
+from run import FILTERS  # noqa: E402
+
+NUMBER = re.compile(r"\d[\d.,]*( ?([kMGT]i?B|[mun]?s|B)\b)?")
+
+
+class Runner:
+    def __init__(self, dcpctl, python):
+        self.tree = shown.help_tree(dcpctl)
+        self.scratch = tempfile.TemporaryDirectory(prefix="dcpctl-examples-")
+        self.base = Path(self.scratch.name)
+        self.made = self.base / "made"
+        self.made.mkdir()
+        self.told, self.faults = set(), []
+        stand_ins = self.base / "programs"
+        self.programs = names.put_programs(stand_ins)
+        python_bin = [os.path.dirname(python)] if python else []
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_SIZE", "SLURM", "OMPI", "PMI", "MASTER", "TORCHELASTIC", "LOCAL_RANK"))}
+        path = os.pathsep.join([os.path.dirname(dcpctl), *python_bin, kept["PATH"], str(stand_ins)])
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        self.environment = {**kept, **as_root, "PATH": path, "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "OMP_NUM_THREADS": "1"}
+
+    def tell(self, what):
+        if what not in self.told:
+            print("stand-in:", what)
+        self.told.add(what)
+
+    def fault(self, command, what):
+        self.faults.append(command)
+        print(f"FAILED: {command}\n  {what}")
+
+    def shell(self, command, folder):
+        return subprocess.Popen(["/bin/sh", "-c", command], cwd=folder, env={**self.environment, "HOME": str(folder)}, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="backslashreplace")  # fmt: skip
+
+    # ---- what a line reads and writes, as the help declares it
+
+    def paths(self, command):
+        """(read, written, folders that a shell writes into)."""
+        lexer = shlex.shlex(command, posix=True, punctuation_chars="|>;")
+        lexer.whitespace_split = True
+        words, written, folders = list(lexer), [], []
+        read = [name for name in re.findall(r"(?<![\w./-])([\w.-]+)/", command) if name in names.MADE]
+        while words:
+            if words[0] == ">":
+                folders.append(os.path.dirname(words[1]) or ".")
+            if words[0] == "dcpctl":
+                self.paths_of_one(words[1:], read, written)
+            words.pop(0)
+        return read, written, folders
+
+    def paths_of_one(self, words, read, written):
+        command = self.tree
+        while words and (below := [c for c in command["commands"] if c["name"] == words[0]]):
+            command = below[0]
+            words.pop(0)
+        options = {name: o for o in command["options"] for name in o["names"]}
+        positionals = list(command["positionals"])
+        nothing_written = "--dry-run" in words
+        while words and not re.fullmatch(r"[|>;]+", words[0]):
+            word, value = words.pop(0), None
+            if word.startswith("-"):
+                name, _, value = word.partition("=")
+                option = options[name]
+                if "value" in option and not value:
+                    value = words.pop(0)
+            else:
+                option, value = positionals[0], word
+                positionals = positionals[0 if option["repeatable"] else 1 :]
+            if option.get("path") == "read":
+                read.append(value)
+            elif option.get("path") == "write" and not nothing_written and option.get("names") != ["--in"]:
+                written.append(value)
+
+    def make(self, path, folder):
+        """What an example reads, at the place where it looks for it."""
+        name = os.path.basename(path)
+        if name not in names.MADE:
+            return self.fault(path, f"an example reads it, and names.py does not say how {name} is made")
+        if not (self.made / name).exists():
+            for other in names.MADE:
+                if other != name and re.search(rf"(?<![\w./-]){re.escape(other)}(?![\w.-])", names.MADE[name]):
+                    self.make(other, self.made)
+            making = self.shell(names.MADE[name], self.made)
+            said, _ = making.communicate(timeout=100)
+            if making.returncode != 0:
+                return self.fault(names.MADE[name], said)
+        source, to = self.made / name, folder / path
+        if to == source:
+            return
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, to) if source.is_dir() else shutil.copy(source, to)
+
+    # ---- running
+
+    def block(self, block):
+        with tempfile.TemporaryDirectory(dir=self.base) as scratch:
+            folder, exit_code = Path(scratch), 0
+            for name in ["scratch", "local", "shared"]:
+                (folder / name).mkdir()
+            if block.file is not None:
+                self.layout(block.file, folder)
+            for n, line in enumerate(block.lines):
+                following = block.lines[n + 1].command if n + 1 < len(block.lines) else ""
+                exit_code = self.line(line, folder, exit_code, states_exit=following == "echo $?")
+
+    def layout(self, text, folder):
+        """A file that the help shows: a layout."""
+        (folder / "layout.json").write_text(text)
+        self.make("step-10", folder)
+        (folder / "step-10").rename(folder / "CKPT2")
+        self.line(shown.Line("dcpctl reshard step-1000 out --layout layout.json"), folder, 0, False)
+
+    def line(self, line, folder, before, states_exit):
+        if verb := re.match(r"\./dev (\w+)", line.command):
+            self.tell(f"{line.command}: ./dev help knows it (this test is a part of ./dev test)")
+            if f"./dev {verb[1]}" not in subprocess.run([shown.ROOT / "dev", "help"], stdout=subprocess.PIPE, encoding="utf-8").stdout:
+                self.fault(line.command, "./dev help does not know it")
+            return 0
+        command = line.command
+        for stand_in in names.stand_ins(folder):
+            replaced = stand_in.pattern.sub(stand_in.text, command)
+            if replaced != command:
+                self.tell(f"{line.command}: {stand_in.why}")
+            command = replaced
+        if command == "echo $?":
+            command = f"(exit {before}); echo $?"
+        read, written, folders = self.paths(command)
+        for path in written:
+            at = folder / path.rstrip("/")
+            shutil.rmtree(at) if at.is_dir() else at.unlink(missing_ok=True)
+        for path in dict.fromkeys(p.rstrip("/") for p in read if not (folder / p).exists()):
+            self.make(path, folder)
+        for path in folders:
+            (folder / path.replace("~", str(folder))).mkdir(parents=True, exist_ok=True)
+        hosts, why = names.hosts_of(command)
+        for reason in [why, *(w for name, w in self.programs if re.search(rf"\b{name}\b", command))]:
+            if reason:
+                self.tell(f"{line.command}: {reason}")
+        if " | " in command:  # whose exit status is that of its end
+            hosts.append(command.partition(" | ")[0])
+        runs = [self.shell(c, folder) for c in hosts]
+        said = [r.communicate(timeout=240)[0] for r in runs]
+        print(f"{max(r.returncode for r in runs)}  {command}", flush=True)
+        for run, text in zip(runs, said):
+            if run.returncode != 0 and not states_exit:
+                self.fault(line.command, f"exit {run.returncode}: {text}")
+        for path in written:
+            if runs[0].returncode == 0 and not (folder / path).exists():
+                self.fault(line.command, f"there is no {path} afterwards")
+        if line.output:
+            self.compare(line, said[0])
+        return runs[0].returncode
+
+    def compare(self, line, said):
+        filtered = self.bench_filtered if line.command.startswith("dcpctl bench ") else self.filtered
+        expected, got = filtered("\n".join(line.output)), filtered(said)
+        form = "\n".join(r".*(\n.*)*" if text.strip() == "..." else re.escape(text) for text in expected)
+        if not re.fullmatch(form, "\n".join(got)):
+            self.fault(line.command, "\n".join(difflib.unified_diff(expected, got, "shown", "printed", lineterm="")))
+
+    def filtered(self, text):
+        for pattern, replacement in FILTERS:
+            text = pattern.sub(replacement, text)
+        return [line.rstrip() for line in text.strip().split("\n")]
+
+    def bench_filtered(self, text):
+        """Of measurements only what is measured is compared."""
+        return [" ".join(NUMBER.sub("N", line).split()) for line in text.strip().split("\n")]
+
+
+def run(dcpctl, python, sources):
+    runner, every = Runner(dcpctl, python), {**shown.in_help(dcpctl), **shown.in_pages()}
+    for source in sources:
+        if source not in every:
+            runner.fault(source, "shows no command line")
+        for block in every.get(source, []):
+            runner.block(block)
+    print(f"{len(runner.faults)} failures")
+    return 1 if runner.faults else 0
+
+
+def check_all(dcpctl, sources):
+    in_help, in_man, wrong = shown.in_help(dcpctl), shown.in_man(dcpctl), []
+    every = set(in_help) | set(shown.in_pages())
+    for source in sorted(every ^ set(sources)):
+        wrong.append(f"{source}: {'its command lines are not run: it belongs into tests/examples/CMakeLists.txt' if source in every else 'shows no command line'}")
+    for source in sorted(set(in_help) | set(in_man)):
+        help_lines = [line.command for block in in_help.get(source, []) for line in block.lines]
+        if help_lines != in_man.get(source, []):
+            wrong.append(f"{source}: the help shows {help_lines}, the manual page {in_man.get(source)}")
+    if "```" in (shown.ROOT / "README.md").read_text():
+        wrong.append("README.md: a fenced block, whose command lines are not seen: indent it by four")
+    print("\n".join(wrong) or f"{len(every)} places show command lines, and all are run")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    dcpctl, python, *sources = sys.argv[1:]
+    sys.exit(check_all(os.path.abspath(dcpctl), sources) if python == "--all" else run(os.path.abspath(dcpctl), python, sources))

@@ -1,0 +1,116 @@
+"""The command lines that the program and its README show: where they stand, and what is said to come out."""
+import json
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass
+class Line:
+    command: str                                 # as it is pasted
+    output: list = field(default_factory=list)   # what is shown below it, if anything
+
+
+@dataclass
+class Block:
+    """Lines that stand together, so that one may use what another made; or a file that is shown."""
+
+    lines: list = field(default_factory=list)
+    file: str = None
+
+
+def continued(lines):
+    """Each command as one line."""
+    return re.sub(r"\s*\\\n\s*", " ", "\n".join(lines)).splitlines()
+
+
+def blocks_of(text):
+    """Indented lines, parted by empty ones."""
+    blocks, open_block = [], None
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            open_block = None
+            continue
+        if open_block is None:
+            blocks.append(open_block := [])
+        open_block.append(line.strip())
+    return blocks
+
+
+def help_tree(dcpctl):
+    return json.loads(subprocess.run([dcpctl, "help", "--json"], check=True, stdout=subprocess.PIPE).stdout)["command"]
+
+
+def commands_of(command, path=()):
+    yield path, command
+    for child in command["commands"]:
+        yield from commands_of(child, (*path, child["name"]))
+
+
+def in_help(dcpctl):
+    """{"help reshard": [Block]}"""
+    found = {}
+    for path, command in commands_of(help_tree(dcpctl)):
+        blocks = []
+        for lines in blocks_of(command["details"]):
+            if lines[0].startswith("{"):
+                blocks.append(Block(file="\n".join(lines)))
+            elif any("dcpctl " in line for line in lines):
+                blocks.append(Block([Line(c) for c in continued(lines)]))
+        if blocks:
+            found[" ".join(["help", *path])] = blocks
+    return found
+
+
+def in_man(dcpctl):
+    """{"help reshard": [commands]} as the manual pages have them."""
+    found = {}
+    for path, _ in commands_of(help_tree(dcpctl)):
+        page = subprocess.run([dcpctl, "man", *path], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+        examples = re.search(r'^\.SH EXAMPLES\n(.*?)(?=^\.SH )', page, re.DOTALL | re.MULTILINE)
+        if not examples:
+            continue
+        text = "\n".join(line for line in examples[1].splitlines() if not line.startswith("."))
+        for escape, character in {r"\-": "-", r"\(aq": "'", r"\(ti": "~", r"\(ha": "^", r"\(ga": "`", r"\&": "", r"\e": "\\"}.items():
+            text = text.replace(escape, character)
+        found[" ".join(["help", *path])] = continued(text.splitlines())
+    return found
+
+
+def in_pages():
+    """{"README.md: Examples": [Block]}, of every page in the tree that shows a command line, by its heading."""
+    found = {}
+    names = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    for name in names or ["README.md"]:  # what is unpacked without git has README.md
+        source = name
+        for part in re.split(r"^(?=#+ )", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE):
+            if part.startswith("#"):
+                source = f"{name}: {part.splitlines()[0].lstrip('# ')}"
+            blocks = [b for b in map(shown_block, indented(part)) if b.lines]
+            if blocks:
+                found[source] = blocks
+    return found
+
+
+def indented(text):
+    """Blocks of code: indented by four, with empty lines between."""
+    for code in re.findall(r"(?:(?<=\n\n)|^)((?:    .*\n|\n(?=    ))+)", text + "\n"):
+        yield [line[4:] for line in code.rstrip("\n").split("\n")]
+
+
+def shown_block(lines):
+    block = Block()
+    for line in continued(lines):
+        if line.startswith("$ "):
+            block.lines.append(Line(line[2:]))
+        elif line.startswith("./dev "):
+            block.lines.append(Line(line))
+        elif block.lines:
+            block.lines[-1].output.append(line)
+    for shown in block.lines:
+        while shown.output and not shown.output[-1]:
+            shown.output.pop()
+    return block
