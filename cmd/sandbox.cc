@@ -14,20 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A declaration is a validator that refuses nothing: CLI11 keeps it with the option.
-constexpr const char *kReads = "reads", *kWrites = "writes";
-
-CLI::Option* declare(CLI::Option* option, const char* access) {
-  return option->check(CLI::Validator([](std::string&) { return std::string(); }, "", access));
-}
-
-bool is_declared(const CLI::Option& option, const char* access) {
-  try {
-    return const_cast<CLI::Option&>(option).get_validator(access) != nullptr;  // only looked at: CLI11 has no other way to ask
-  } catch (const CLI::OptionNotFound&) {
-    return false;
-  }
-}
+// A declaration is the option's type, as CLI11 calls it; the help shows its option_text instead.
+constexpr std::string_view kReads = "path to read", kWrites = "path to write";
 
 // What a path to a checkpoint stands for beyond itself.
 void add_source_paths(const fs::path& path, bool is_run, std::vector<std::string>& read) {
@@ -91,12 +79,13 @@ bool is_one_of_several() {
 
 }  // namespace
 
-CLI::Option* reads(CLI::Option* option) { return declare(option, kReads); }
-CLI::Option* writes(CLI::Option* option) { return declare(option, kWrites); }
+CLI::Option* reads(CLI::Option* option) { return option->type_name(std::string(kReads)); }
+CLI::Option* writes(CLI::Option* option) { return option->type_name(std::string(kWrites)); }
 
 std::optional<Access> access_of(const CLI::Option& option) {
-  if (is_declared(option, kReads)) return Access::kRead;
-  if (is_declared(option, kWrites)) return Access::kWrite;
+  const std::string type = option.get_type_name();
+  if (type == kReads) return Access::kRead;
+  if (type == kWrites) return Access::kWrite;
   return std::nullopt;
 }
 
