@@ -1,29 +1,18 @@
 # Libraries of the core. Small ones only: dcpctl starts in a millisecond and runs on a bare login node.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(ZLIB REQUIRED)
 
-find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
-find_library(ZSTD_LIBRARY NAMES libzstd.a zstd REQUIRED)
-add_library(dcpctl_zstd INTERFACE)
-target_include_directories(dcpctl_zstd SYSTEM INTERFACE ${ZSTD_INCLUDE_DIR})
-target_link_libraries(dcpctl_zstd INTERFACE ${ZSTD_LIBRARY})
-
-find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
-find_library(XXHASH_LIBRARY NAMES libxxhash.a xxhash REQUIRED)
-add_library(dcpctl_xxhash INTERFACE)
-target_include_directories(dcpctl_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})
-target_link_libraries(dcpctl_xxhash INTERFACE ${XXHASH_LIBRARY})
-
-# ISA-L: CRC-32 six times as fast as zlib's. Optional; zlib is the fallback.
-find_path(ISAL_INCLUDE_DIR isa-l/crc.h)
-find_library(ISAL_LIBRARY NAMES libisal.a isal)
-if(ISAL_INCLUDE_DIR AND ISAL_LIBRARY)
-  add_library(dcpctl_isal INTERFACE)
-  target_include_directories(dcpctl_isal SYSTEM INTERFACE ${ISAL_INCLUDE_DIR})
-  target_link_libraries(dcpctl_isal INTERFACE ${ISAL_LIBRARY})
-  target_compile_definitions(dcpctl_isal INTERFACE DCPCTL_HAVE_ISAL=1)
-endif()
+# dcpctl_library(NAME HEADER LIBRARY): target dcpctl_NAME, linked statically where there is an archive: the program needs the C library alone.
+function(dcpctl_library name header library)
+  find_path(DCPCTL_${name}_INCLUDE ${header} REQUIRED)
+  find_library(DCPCTL_${name}_LIBRARY NAMES lib${library}.a ${library} REQUIRED)
+  add_library(dcpctl_${name} INTERFACE)
+  target_include_directories(dcpctl_${name} SYSTEM INTERFACE ${DCPCTL_${name}_INCLUDE})
+  target_link_libraries(dcpctl_${name} INTERFACE ${DCPCTL_${name}_LIBRARY})
+endfunction()
+dcpctl_library(zlib zlib.h z)
+dcpctl_library(zstd zstd.h zstd)
+dcpctl_library(xxhash xxhash.h xxhash)
 
 if(DCPCTL_FETCH_DEPS)
   include(FetchContent)

@@ -46,9 +46,9 @@ class CrcField {
     return a;
   }
 
-  // The register after `bytes`, begun at zero: eight table look-ups for each eight bytes ("slicing by 8").
-  static W raw(Bytes bytes) {
-    uint64_t crc = 0;
+  // The register after `bytes`: eight table look-ups for each eight bytes ("slicing by 8").
+  static W raw(Bytes bytes, W before = 0) {
+    uint64_t crc = before;
     const std::byte* p = bytes.data();
     size_t left = bytes.size();
     for (; left >= 8; p += 8, left -= 8) {

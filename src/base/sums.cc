@@ -1,13 +1,7 @@
 #include "base/sums.h"
 
-#if DCPCTL_HAVE_ISAL
-#include <isa-l/crc.h>
-#include <isa-l/crc64.h>
-#else
-#include <zlib.h>
-#endif
-
 #include "base/crc_field.h"
+#include "base/crc_fold.h"
 
 namespace dcp {
 namespace {
@@ -19,6 +13,15 @@ W finish(W raw, uint64_t total_bytes) {
   return raw ^ Field::shift(kOnes, total_bytes) ^ kOnes;
 }
 
+// The folded bytes stand for all before them; tables do them, and the few that are left.
+template <class Field>
+auto raw(Bytes bytes) {
+  static constexpr FoldKeys kKeys = fold_keys<Field>();
+  std::byte folded[kFolded];
+  const size_t done = best_fold()(kKeys, bytes, folded);
+  return Field::raw(bytes.subspan(done), done == 0 ? 0 : Field::raw(folded));
+}
+
 std::string hex(uint32_t crc) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "CRC-32 ";
@@ -28,26 +31,8 @@ std::string hex(uint32_t crc) {
 
 }  // namespace
 
-// Both libraries invert the register before and after, so that calls can be chained. Beginning with all ones makes it zero, and the
-// result is inverted back.
-uint32_t crc32_raw(Bytes bytes) {
-  if (bytes.empty()) return 0;
-  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-#if DCPCTL_HAVE_ISAL
-  return ~crc32_gzip_refl(~0u, data, bytes.size());
-#else
-  return ~static_cast<uint32_t>(::crc32_z(0xFFFFFFFFu, data, bytes.size()));
-#endif
-}
-
-uint64_t crc64_raw(Bytes bytes) {
-#if DCPCTL_HAVE_ISAL
-  if (bytes.empty()) return 0;
-  return ~crc64_ecma_refl(~uint64_t{0}, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-#else
-  return Crc64Field::raw(bytes);
-#endif
-}
+uint32_t crc32_raw(Bytes bytes) { return raw<Crc32Field>(bytes); }
+uint64_t crc64_raw(Bytes bytes) { return raw<Crc64Field>(bytes); }
 
 Problem crc_problem(Place place, uint64_t bytes, uint32_t got, uint32_t expected) {
   return make_problem(ProblemId::crc_mismatch, std::move(place), hex(got) + " over " + std::to_string(bytes) + " bytes", hex(expected));

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Is the program hardened as a Release build must be?
 
-    hardening.py DCPCTL     PIE, RELRO with immediate binding, no executable stack, stack protector, fortified calls, marked indirect branches (x86)
+    hardening.py DCPCTL     PIE, RELRO with immediate binding, no executable stack, stack protector, fortified calls, marked indirect branches (x86),
+                            no library but the C library's own
 """
 import platform
 import re
@@ -30,6 +31,8 @@ def main():
     if platform.machine() == "x86_64" and "--no-cet" not in sys.argv:
         code = read("objdump", "-d", "--no-show-raw-insn", program)
         checks["indirect branches land on marks"] = code.count("endbr64") > 1000
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic))
+    checks[f"nothing needed but the C library ({', '.join(sorted(needed))})"] = all(re.fullmatch(r"lib[cm]\.so\.6|ld-linux.*\.so\.\d", n) for n in needed)
     for what, holds in checks.items():
         print(f"{'ok     ' if holds else 'MISSING'} {what}")
     sys.exit(0 if all(checks.values()) else 1)
