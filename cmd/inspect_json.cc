@@ -31,7 +31,9 @@ void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
   json.member("file", catalog.file_name(item.file)).member("file_offset", item.offset).member("length", item.length);
   if (item.transforms == 0) return;
   json.key("transforms").begin_array();
-  for (const std::string& t : catalog.transforms[item.transforms]) json.value(t);
+  if (item.transforms == Item::kDeflated) json.value("deflate");
+  else
+    for (const std::string& t : catalog.transforms[item.transforms]) json.value(t);
   json.end_array();
 }
 

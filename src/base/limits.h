@@ -16,6 +16,7 @@ struct Limits {
   uint64_t pickle_memo_slots = 1u << 30;   // highest memo index + 1 that may be claimed
   uint64_t blob_bytes = 1 * kGiB;          // one byte item's pickle (--max-pickle, as the three below)
   uint64_t decoded_bytes = 8 * kMiB;       // an object behind zstd, and 16 for each of its compressed ones: texts pack at 3 to 10 to 1
+  uint64_t decoded_again = 1 * kGiB;       // of compressed storages, once for each tensor that lies in them; and 16 times all of them
   uint64_t item_pickle_bytes = 16 * kMiB;  // data.pkl of a tensor item: 150 bytes in practice
   uint64_t archive_pickle_bytes = 256 * kMiB;  // data.pkl of a torch.save file: 250 bytes a tensor
   uint64_t state_dict_bytes = 1 * kGiB;        // keys and paths of a flattened state dict

@@ -93,6 +93,9 @@ struct Item {
   uint64_t length = 0;           // bytes; of the transformed bytes if there are transforms
   uint32_t file = kNone;         // in files; kNone: the metadata names no item for this chunk
   uint32_t transforms = 0;       // in transforms; 0: none
+  // The item is one deflated record of an archive and nothing else. Positions in what it decodes to count from its `offset`.
+  static constexpr uint32_t kDeflated = UINT32_MAX;
+  static Item deflated(uint64_t payload, uint64_t packed, uint32_t file) { return {payload, packed, file, kDeflated}; }
   bool operator==(const Item&) const = default;
 };
 
@@ -130,6 +133,7 @@ struct McoreShape {
 struct ItemRecord {
   uint64_t offset = 0;
   uint64_t bytes = 0;
+  uint64_t packed = 0;         // bytes in the file of a deflated record, else 0
   ItemId item = 0;
   uint32_t duplicate = kNone;  // in duplicates: the record is of that copy of the item
   uint32_t crc = 0;
@@ -192,7 +196,11 @@ struct Catalog {
   }
   ItemId item_of(const Tensor& t, uint32_t chunk_in_tensor) const { return t.first_chunk + chunk_in_tensor; }
   ItemId item_of(BlobId b) const { return chunk_total + b; }
-  const Item& item_of(const ItemRecord& r) const { return r.duplicate == kNone ? items[r.item] : duplicates[r.duplicate].other; }
+  // What is read for the record: its item, or itself alone if it is deflated.
+  Item item_of(const ItemRecord& r) const {
+    const Item& item = r.duplicate == kNone ? items[r.item] : duplicates[r.duplicate].other;
+    return r.packed == 0 ? item : Item::deflated(r.offset, r.packed, item.file);
+  }
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
   std::string_view key_of_item(ItemId item) const;

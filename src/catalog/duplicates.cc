@@ -38,7 +38,7 @@ class ContentReader {
     for (const int64_t n : {static_cast<int64_t>(x.dtype), static_cast<int64_t>(x.sizes.size()), static_cast<int64_t>(x.storage_offset), int64_t{x.conj}, int64_t{x.neg}, int64_t{x.big_endian}}) add(n);
     for (const int64_t n : x.sizes) add(n);
     for (const int64_t n : x.strides) add(n);
-    record({.key = {}, .payload = x.payload, .bytes = x.record_bytes, .crc = x.crc, .has_crc = x.has_crc});
+    record({.key = {}, .payload = x.payload, .bytes = x.record_bytes, .packed = x.packed, .crc = x.crc, .has_crc = x.has_crc});
     return true;
   }
 
@@ -59,15 +59,14 @@ class ContentReader {
   }
 
   void sum(const BlobItem::Storage& s, RecordContent& r) {
-    std::vector<std::byte> block(std::min<uint64_t>(s.bytes, kMiB));
+    const uint64_t at = item_.offset + s.payload;
+    const Item part = s.packed != 0 ? Item::deflated(at, s.packed, item_.file) : Item{.offset = at, .length = s.bytes, .file = item_.file};
     uint32_t raw32 = 0;
     uint64_t raw64 = 0;
-    for (uint64_t done = 0; done < s.bytes; done += block.size()) {
-      const MutableBytes part = MutableBytes(block).first(std::min<uint64_t>(block.size(), s.bytes - done));
-      read_exact(files_.io(), files_.open(item_.file)->get(), item_.offset + s.payload + done, part);
-      raw32 = crc32_shift(raw32, part.size()) ^ crc32_raw(part);
-      raw64 = crc64_shift(raw64, part.size()) ^ crc64_raw(part);
-    }
+    decode_item(files_, catalog_, part, {.path = catalog_.file_path(item_.file), .offset = at}, s.bytes, [&](Bytes block) {
+      raw32 = crc32_shift(raw32, block.size()) ^ crc32_raw(block);
+      raw64 = crc64_shift(raw64, block.size()) ^ crc64_raw(block);
+    });
     r.crc32 = crc32_finish(raw32, s.bytes);
     r.crc64 = crc64_finish(raw64, s.bytes);
   }

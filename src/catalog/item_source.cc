@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/inflate.h"
 #include "format/zstd_stream.h"
 
 namespace dcp {
@@ -62,7 +63,8 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
 }
 
 void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
-  const std::vector<std::string>& transforms = catalog.transforms[i.transforms];
+  const bool deflated = i.transforms == Item::kDeflated;
+  const std::vector<std::string>& transforms = catalog.transforms[deflated ? 0 : i.transforms];
   for (const std::string& t : transforms)
     if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
   // Several zstd layers would be several readers in a row; no writer makes them.
@@ -77,6 +79,11 @@ void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const 
     at += part.size();
     return Bytes(part);
   };
+  if (deflated) {
+    InflateReader reader(pull, place, cap);
+    while (const size_t n = reader.read(block)) sink(Bytes(block).first(n));
+    return;
+  }
   if (transforms.empty()) {
     while (at < end) sink(pull());
     return;

@@ -68,7 +68,7 @@ class EndsSource : public ItemSource {
 };
 
 // Pulls the decoded bytes of an item, `sink` by block, at most `cap` in all; of an item without a transform its bytes as they are. Throws
-// transform_unknown, zstd_*.
+// transform_unknown, zstd_*, deflate_broken.
 void decode_item(DataFiles& files, const Catalog& catalog, const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

@@ -64,7 +64,7 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
     throw Error(std::move(p));
   }
   const ItemArchive archive = open_item_archive(source, place, limits);
-  return read_blob_item(source, archive, limits.archive_pickle_bytes, place);
+  return read_blob_item(source, archive, limits.archive_pickle_bytes, limits, place);
 }
 
 // Strides of dims of size 1 mean nothing.
@@ -80,7 +80,10 @@ bool row_major(const TensorItem& t) {
 class TorchReader {
  public:
   TorchReader(TorchFile& file, const std::string& name, const Limits& limits) : file_(file), name_(name), place_(file.archive.pickle_place), limits_(limits) {
-    for (const BlobItem::Storage& s : file.archive.storages) storages_.emplace(s.key, &s);
+    for (const BlobItem::Storage& s : file.archive.storages) {
+      storages_.emplace(s.key, &s);
+      storage_bytes_ += s.bytes;
+    }
   }
 
   // Views the graph's pickle and `state`.
@@ -111,7 +114,7 @@ class TorchReader {
   void blob(MetadataContent& out, const StateDict::Leaf& leaf) {
     out.order.push_back(~static_cast<int64_t>(out.blobs.size()));
     out.blobs.push_back(leaf.key);
-    out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.pickle.size()});
+    out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.packed_pickle});
     blobs_.push_back(leaf.value);
   }
 
@@ -119,8 +122,9 @@ class TorchReader {
     TensorItem t;
     TorchStorage storage;
     ItemInfo info{.resolved = true};
-    uint64_t length = file_.archive.pickle.size();
+    uint64_t length = file_.archive.packed_pickle;
     uint64_t offset = *place_.offset;
+    uint32_t transforms = 0;
     try {
       if (leaf.tensor.kind == Means::kQuantized) {
         reader.read_quantized(leaf.tensor.arguments, t);
@@ -129,7 +133,8 @@ class TorchReader {
         storage = reader.read(leaf.tensor.kind, leaf.tensor.arguments, t);
         const BlobItem::Storage& record = record_of(storage);
         offset = record.payload;
-        length = record.bytes;
+        length = record.packed != 0 ? record.packed : record.bytes;
+        if (record.packed != 0) transforms = Item::kDeflated, count_decoded(leaf.key, record);
         info.record = record.payload;
         info.record_bytes = record.bytes;
         info.crc = record.crc;
@@ -151,10 +156,22 @@ class TorchReader {
     }
     file_.infos.push_back(info);
     file_.values.push_back(leaf.value);
-    add(out, leaf, t, offset, length);
+    add(out, leaf, t, {.key = leaf.key, .has_offset = true, .offset = offset, .length = length, .transforms = transforms});
   }
 
-  void add(MetadataContent& out, const StateDict::Leaf& leaf, const TensorItem& t, uint64_t offset, uint64_t length) {
+  // A deflated storage is decoded for each tensor that lies in it: a file of megabytes must not cost years.
+  void count_decoded(std::string_view key, const BlobItem::Storage& record) {
+    decoded_ += record.bytes;
+    if (decoded_ / 16 <= limits_.decoded_again / 16 + storage_bytes_) return;
+    Place place = place_;
+    place.offset.reset();
+    place.tensor = key;
+    Problem p = make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode");
+    p.hint = "save it anew without compression: torch.save(torch.load(FILE), NEW)";
+    throw Error(std::move(p));
+  }
+
+  void add(MetadataContent& out, const StateDict::Leaf& leaf, const TensorItem& t, MetadataContent::Storage item) {
     const auto rank = narrow<uint32_t>(t.sizes.size());
     const uint64_t zeros = out.ints.size();
     out.ints.insert(out.ints.end(), rank, 0);
@@ -164,7 +181,9 @@ class TorchReader {
     out.tensors.push_back({.key = leaf.key, .dtype = t.dtype, .dtype_name = facts_of(t.dtype).name, .requires_grad = leaf.tensor.requires_grad,
                            .rank = rank, .dims_at = sizes, .first_chunk = out.chunks.size(), .chunk_count = 1});
     out.chunks.push_back({.offsets_at = zeros, .sizes_at = sizes});
-    out.storage.push_back({.key = leaf.key, .has_offset = true, .rank = rank, .offsets_at = zeros, .offset = offset, .length = length});
+    item.rank = rank;
+    item.offsets_at = zeros;
+    out.storage.push_back(item);
   }
 
   const BlobItem::Storage& record_of(const TorchStorage& storage) const {
@@ -196,6 +215,8 @@ class TorchReader {
   const Place& place_;
   const Limits& limits_;
   StorageMap storages_;
+  uint64_t storage_bytes_ = 0;
+  uint64_t decoded_ = 0;  // bytes that deflated storages are decoded to, once for each tensor
   std::vector<Value> blobs_;
 };
 

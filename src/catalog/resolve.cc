@@ -123,8 +123,8 @@ class Resolver {
     if (catalog_.files[item.file].raw) return raw(w, item, place);
     if (item.transforms != 0) return transformed(w, place);
     source.go_to(item.offset, item.length, run_end);
-    if (w.tensor == kNone) return blob(source, w.item, place, {}, item.offset);
-    if (!tensor(source, w, place, item.offset)) blob(source, w.item, place, {}, item.offset);
+    if (w.tensor == kNone) return blob(source, w, place, {}, item.offset);
+    if (!tensor(source, w, place, item.offset)) blob(source, w, place, {}, item.offset);
   }
 
   // The chunk's payload is all there is: build has checked that it is as long as the chunk.
@@ -151,7 +151,7 @@ class Resolver {
     }
     std::vector<std::byte> decoded = decoded_whole(w, place);
     MemorySource source(decoded);  // its bytes stay where they are when the vector is moved
-    blob(source, w.item, place, std::move(decoded), 0);
+    blob(source, w, place, std::move(decoded), 0);
   }
 
   EndsSource decoded_ends(const Wanted& w, const Place& place) {
@@ -197,14 +197,14 @@ class Resolver {
   // Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
   void examine_raw(const Wanted& w, const Item& item, const Place& place) {
     raw(w, item, place);
-    const auto list = [&](uint64_t payload, uint64_t bytes, uint32_t crc, bool has_crc) {
+    const auto list = [&](uint64_t payload, uint64_t bytes, uint64_t packed, uint32_t crc, bool has_crc) {
       const std::lock_guard lock(mutex_);
       if (listed_.insert({item.file, payload}).second)
-        out_.records.push_back({.offset = payload, .bytes = bytes, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
+        out_.records.push_back({.offset = payload, .bytes = bytes, .packed = packed, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
     };
     const ItemInfo& info = out_.items[w.item];
-    if (w.tensor != kNone && !info.opaque) return list(info.record, info.record_bytes, info.crc, info.has_crc);
-    for (const BlobItem::Storage& s : blob_at(w.item).item.storages) list(s.payload, s.bytes, s.crc, s.has_crc);
+    if (w.tensor != kNone && !info.opaque) return list(info.record, info.record_bytes, item.transforms == Item::kDeflated ? item.length : 0, info.crc, info.has_crc);
+    for (const BlobItem::Storage& s : blob_at(w.item).item.storages) list(s.payload, s.bytes, s.packed, s.crc, s.has_crc);
   }
 
   void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
@@ -216,7 +216,7 @@ class Resolver {
     bool plain = false;
     try {
       if (w.tensor != kNone) plain = tensor(source, w, place, base);
-      else stored_record(open_item_archive(source, place, options_.limits).directory, "data.pkl", place);
+      else readable_record(open_item_archive(source, place, options_.limits).directory, "data.pkl", place);
       if (!plain && w.duplicate == kNone) out_.items[w.item].resolved = true;
     } catch (const Error& e) {
       if (!can_be_collected(e.problem().id)) throw;
@@ -228,23 +228,23 @@ class Resolver {
 
   // `plain`: the pickle has been read; one that has not is listed, so that the digest of an object can hold it.
   void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base, bool plain) {
-    if (r.compressed || r.name.ends_with('/')) return;  // the CRC is of other bytes; where they are needed that is refused
+    if (r.name.ends_with('/')) return;
+    if (r.method != ZipRecord::kStored && !r.deflated()) return;  // nobody reads it; where it is needed that is refused
     const uint64_t payload = payload_of(source, directory, r, place);
     const bool is_data = r.name.starts_with("data/");
     const bool is_listed = is_data || (r.name == "data.pkl" && !plain) || r.size > kSmallRecord;
+    check_packed_once(w, r.deflated(), place);
     if (is_listed) {
       const std::lock_guard lock(mutex_);
-      out_.records.push_back({.offset = base + payload, .bytes = r.size, .item = w.item, .duplicate = w.duplicate, .crc = r.crc, .has_crc = has_crc(r), .is_data = is_data});
+      out_.records.push_back({.offset = base + payload, .bytes = r.size, .packed = r.deflated() ? r.packed : 0, .item = w.item, .duplicate = w.duplicate, .crc = r.crc, .has_crc = has_crc(r), .is_data = is_data});
       return;
     }
-    const uint32_t got = crc32(source.at(payload, r.size));
-    const bool checked = has_crc(r) || got == 0;
-    (checked ? checked_ : without_crc_) += 1;
-    if (!checked || got == r.crc) return;
-    Place here = at_offset(place, payload);
-    here.member = r.name;
-    here.length = r.size;
-    found(crc_problem(std::move(here), r.size, got, r.crc));
+    (check_record_crc(source, r, payload, place) ? checked_ : without_crc_) += 1;
+  }
+
+  // Positions in a decoded stream are no place to decode from.
+  void check_packed_once(const Wanted& w, bool deflated, const Place& place) const {
+    if (deflated && slice(w).transforms != 0) fail(ProblemId::item_packed_twice, place);
   }
 
   // A stream of kilobytes may decode to a gigabyte.
@@ -280,6 +280,11 @@ class Resolver {
       const std::vector<int64_t> zero(t.sizes.size(), 0), origin(sizes.size(), 0);
       fail(ProblemId::chunk_shape_differs, place, slice_text(zero, t.sizes), slice_text(origin, sizes));
     }
+    check_packed_once(w, t.packed != 0, place);
+    if (t.packed != 0) {
+      const std::lock_guard lock(mutex_);
+      out_.deflated.emplace(w.item, Item::deflated(base + t.payload, t.packed, slice(w).file));
+    }
     info.resolved = true;
     info.record = base + t.payload;
     info.record_bytes = t.record_bytes;
@@ -308,11 +313,14 @@ class Resolver {
     return true;
   }
 
-  void blob(ItemSource& source, ItemId item, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
+  void blob(ItemSource& source, const Wanted& w, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
     BlobItem b = held(options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : read_blob_item(source, place, options_.limits), place);
-    for (BlobItem::Storage& s : b.storages) s.payload += base;
-    blob_at(item) = {.item = std::move(b), .decoded = std::move(decoded)};
-    out_.items[item].resolved = true;
+    for (BlobItem::Storage& s : b.storages) {
+      check_packed_once(w, s.packed != 0, place);
+      s.payload += base;
+    }
+    blob_at(w.item) = {.item = std::move(b), .decoded = std::move(decoded)};
+    out_.items[w.item].resolved = true;
   }
 
   // The map is looked into under the lock only. What it gives stays where it is and belongs to the worker that has the item.

@@ -26,6 +26,7 @@ struct Resolved {
   std::vector<ItemInfo> items;     // by ItemId; only those asked for are resolved
   std::vector<int64_t> strides;    // [0] is unused
   std::map<ItemId, ResolvedBlob> blobs;
+  std::map<ItemId, Item> deflated;  // tensor items whose storage is a deflated record of their archive: that record
   uint64_t bytes_read = 0;
 
   // With Faults::kCollect:
@@ -36,6 +37,13 @@ struct Resolved {
 
   uint64_t memory_bytes() const;
 };
+
+// What a unit reads for an item: the item, or its storage alone where that is deflated.
+inline const Item& source_of(const Catalog& catalog, const Resolved& resolved, ItemId item) {
+  if (resolved.deflated.empty()) return catalog.items[item];
+  const auto found = resolved.deflated.find(item);
+  return found == resolved.deflated.end() ? catalog.items[item] : found->second;
+}
 
 // What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole.
 enum class BlobUse : uint8_t { kPickles, kWhole };

@@ -110,11 +110,12 @@ class Visitor {
 
   void stream(uint32_t tensor, uint32_t chunk) {
     const Tensor& t = catalog_.tensors[plan_.tensors[tensor].id];
-    if (volume(catalog_.box(t, chunk).sizes) > 0) visit_.decode(catalog_.items[catalog_.item_of(t, chunk)]);
+    if (volume(catalog_.box(t, chunk).sizes) > 0) visit_.decode(source_of(catalog_, resolved_, catalog_.item_of(t, chunk)));
   }
 
   void copy(const CopyRange& c, uint64_t block) {
     const uint64_t at = block * kPassBytes;
+    if (c.packed != 0) return visit_.decode(Item::deflated(c.source_offset, c.packed, catalog_.items[c.item].file));
     if (!c.from_decoded) visit_.read(catalog_.items[c.item].file, c.source_offset + at, std::min(kPassBytes, c.bytes - at));
   }
 

@@ -37,6 +37,11 @@ class Bands {
   uint64_t step_ = 1;  // indices of the dim before
 };
 
+// What another rank has decoded is as long as it is there.
+void check_inflated(const Place& place, uint64_t bytes, uint64_t expected) {
+  if (bytes != expected) fail(ProblemId::deflate_broken, place, std::to_string(bytes) + " bytes", std::to_string(expected));
+}
+
 }  // namespace
 
 // `done` counts elements already placed.
@@ -47,6 +52,8 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   if (total == 0) return;
   const ItemId item = run_.catalog.item_of(t, chunk);
   const ItemInfo& info = run_.resolved.items[item];
+  const Item& source = source_of(run_.catalog, run_.resolved, item);
+  const bool deflated = source.transforms == Item::kDeflated;
   const uint64_t stored = bytes_of(info.dtype), element = bytes_of(t.dtype);
   const Bands bands(box, kPassBytes / element);
   Numbers offsets, sizes;
@@ -73,8 +80,8 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   };
 
   // The record lies at [first, last) of the decoded stream; what is before and after it is the archive's frame. Positions in an item
-  // without a transform, which may lie beside transformed ones, are resolved in its file.
-  const uint64_t first = info.record - (run_.catalog.items[item].transforms == 0 ? run_.catalog.items[item].offset : 0);
+  // without a transform, which may lie beside transformed ones, are resolved in its file; a deflated record is its own stream.
+  const uint64_t first = info.record - (source.transforms == 0 || deflated ? source.offset : 0);
   const uint64_t last = add_or_fail(first, info.record_bytes, {});
   const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
   const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
@@ -85,9 +92,10 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
     std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
-  const uint64_t cap = add_or_fail(last, 16 * kMiB, {});
-  const Place place = run_.catalog.place_of(item, run_.catalog.key(t));
-  pieces_->decode(run_.catalog.items[item], place, cap, [&](Bytes block) {
+  const uint64_t cap = deflated ? last : add_or_fail(last, 16 * kMiB, {});
+  Place place = run_.catalog.place_of(item, run_.catalog.key(t));
+  if (deflated) place.offset = source.offset, place.length = source.length;
+  pieces_->decode(source, place, cap, [&](Bytes block) {
     const uint64_t begin = std::max(position, first), end = std::min(position + block.size(), last);
     Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
     position += block.size();
@@ -101,7 +109,8 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
       if (!whole && held == record.size()) flush();
     }
   });
-  run_.progress.bytes_read.fetch_add(run_.catalog.items[item].length, std::memory_order_relaxed);
+  run_.progress.bytes_read.fetch_add(source.length, std::memory_order_relaxed);
+  if (deflated) check_inflated(place, position, last);
   if (seen != info.record_bytes)  // the stream is not what it was when it was resolved
     fail(ProblemId::zstd_truncated, place, std::to_string(position) + " bytes", std::to_string(last) + " or more");
   if (!whole) return flush();
@@ -114,17 +123,34 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   deliver(finish_elements(info, dense, total, t.dtype));
 }
 
+void Worker::copy_deflated(uint32_t index) {
+  const CopyRange& c = run_.plan.copies[index];
+  const Item item = Item::deflated(c.source_offset, c.packed, run_.catalog.items[c.item].file);
+  const Place place{.path = run_.catalog.file_path(item.file), .tensor = std::string(run_.catalog.key_of_item(c.item)),
+                    .object = c.item >= run_.catalog.chunk_total, .offset = item.offset, .length = item.length};
+  uint64_t at = 0;
+  pieces_->decode(item, place, c.bytes, [&](Bytes block) {
+    if (block.size() > c.bytes - at) check_inflated(place, at + block.size(), c.bytes);
+    copy_part(index, at, block);
+    at += block.size();
+  });
+  run_.progress.bytes_read.fetch_add(item.length, std::memory_order_relaxed);
+  check_inflated(place, at, c.bytes);
+}
+
 void Worker::check_stream(const Group& g) {
   std::span<const ItemRecord> records = std::span(run_.plan.records).subspan(g.first, g.count);
-  const Item& item = run_.catalog.item_of(records[0]);
+  const Item item = run_.catalog.item_of(records[0]);
   const Place place = place_of(run_.catalog, records[0]);
   const uint64_t end = records.back().offset + records.back().bytes;
-  uint64_t at = 0;
-  pieces_->decode(item, place, add_or_fail(end, 16 * kMiB, place), [&](Bytes block) {
+  const bool deflated = item.transforms == Item::kDeflated;
+  uint64_t at = deflated ? item.offset : 0;
+  pieces_->decode(item, place, deflated ? end - at : add_or_fail(end, 16 * kMiB, place), [&](Bytes block) {
     add_parts(records, at, block);
     at += block.size();
   });
   run_.progress.bytes_read.fetch_add(item.length, std::memory_order_relaxed);
+  if (deflated) check_inflated(place, at, end);
   if (at < end) fail(ProblemId::zstd_truncated, place, std::to_string(at) + " bytes", std::to_string(end) + " or more");
 }
 

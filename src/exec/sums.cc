@@ -23,7 +23,7 @@ void compare_record(const Catalog& catalog, const Crc32Sum& sum, const ItemRecor
 }  // namespace
 
 Place place_of(const Catalog& catalog, const ItemRecord& r) {
-  const Item& item = catalog.item_of(r);
+  const Item item = catalog.item_of(r);
   const bool in_file = item.transforms == 0;
   return {.path = catalog.file_path(item.file),
           .tensor = std::string(catalog.key_of_item(r.item)),

@@ -113,11 +113,16 @@ void Worker::box(uint32_t tensor, BoxView box) {
 
 void Worker::copy(uint32_t index, uint64_t block) {
   const CopyRange& c = run_.plan.copies[index];
+  if (c.packed != 0) return copy_deflated(index);
   const uint64_t at = block * kPassBytes;
   const uint64_t bytes = std::min(kPassBytes, c.bytes - at);
-  Bytes data;
-  if (c.from_decoded) data = Bytes(run_.resolved.blobs.at(c.item).decoded).subspan(c.source_offset + at, bytes);
-  else data = read(run_.catalog.items[c.item].file, c.source_offset + at, source_.first(bytes));
+  if (c.from_decoded) copy_part(index, at, Bytes(run_.resolved.blobs.at(c.item).decoded).subspan(c.source_offset + at, bytes));
+  else copy_part(index, at, read(run_.catalog.items[c.item].file, c.source_offset + at, source_.first(bytes)));
+}
+
+void Worker::copy_part(uint32_t index, uint64_t at, Bytes data) {
+  const CopyRange& c = run_.plan.copies[index];
+  const uint64_t bytes = data.size();
   if (sums_->wants_copy(index)) sums_->add_copy(index, crc32_raw(data), bytes, c.bytes - at - bytes);
   for (uint32_t n = c.first_check; n < c.first_check + c.check_count; ++n) {
     const CopyCheck& check = run_.plan.copy_checks[n];

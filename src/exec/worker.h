@@ -113,6 +113,8 @@ class Worker {
   void box(uint32_t tensor, BoxView box);
   void stream(uint32_t tensor, uint32_t chunk);  // stream.cc
   void copy(uint32_t index, uint64_t block);
+  void copy_part(uint32_t index, uint64_t at, Bytes data);
+  void copy_deflated(uint32_t index);       // stream.cc
   void check(const Group& group, uint64_t block);
   void check_stream(const Group& group);  // stream.cc
   void add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data);

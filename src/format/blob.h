@@ -17,12 +17,14 @@ namespace dcp {
 struct BlobItem {
   struct Storage {
     std::string key;       // of the record data/KEY
-    uint64_t payload = 0;  // position of its first byte in the item
+    uint64_t payload = 0;  // position in the item
     uint64_t bytes = 0;
+    uint64_t packed = 0;   // bytes that lie there if it is deflated, else 0
     uint32_t crc = 0;
     bool has_crc = false;  // false: the writer computed none
   };
   std::vector<std::byte> pickle;  // data.pkl, its CRC checked
+  uint64_t packed_pickle = 0;     // bytes that it takes in the item
   Place pickle_place;             // of its first byte, for messages
   std::vector<Storage> storages;  // in the order of the archive
   bool big_endian = false;
@@ -32,7 +34,7 @@ struct BlobItem {
 // the zip_* and item_* errors.
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits);
 // The same for an archive whose directory is read, with a pickle of at most `pickle_bytes`.
-BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Place& place);
+BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Limits& limits, const Place& place);
 
 // Of an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are no archive.
 BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits);

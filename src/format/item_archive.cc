@@ -1,9 +1,12 @@
 #include "format/item_archive.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "base/sums.h"
+#include "format/inflate.h"
 #include "pickle/tokens.h"
 
 namespace dcp {
@@ -13,61 +16,101 @@ namespace {
 constexpr unsigned kMinVersion = 1, kMaxVersion = 10;
 // `version` and `byteorder` are a few letters; more of them is some other file.
 constexpr uint64_t kWordBytes = 16;
+// What is read of a record at once.
+constexpr uint64_t kBlockBytes = 64 * kKiB;
+
+Place place_in(const Place& item, uint64_t at, const ZipRecord& record) {
+  Place here = at_offset(item, at);
+  here.member = record.name;
+  return here;
+}
+
+// All of a record whose size is known to be small enough; crc_mismatch.
+std::vector<std::byte> whole_record(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(record.size);
+  read_record(item, record, payload, place, [&](Bytes b) { bytes.insert(bytes.end(), b.begin(), b.end()); });
+  if (!has_crc(record) || crc32(bytes) == record.crc) return bytes;
+  Place here = place_in(place, payload, record);
+  here.length = record.packed;
+  fail(ProblemId::crc_mismatch, std::move(here));
+}
 
 std::string read_word(ItemSource& item, const ZipDirectory& directory, const ZipRecord& record, ProblemId id, const Place& place) {
   const uint64_t at = payload_of(item, directory, record, place);
   if (record.size > kWordBytes) {
-    Place here = at_offset(place, at);
-    here.member = record.name;
-    fail(id, std::move(here), std::to_string(record.size) + " bytes");
+    fail(id, place_in(place, at, record), std::to_string(record.size) + " bytes");
   }
-  const Bytes bytes = item.at(at, record.size);
-  if (!has_crc(record) || crc32(bytes) == record.crc) return std::string(as_text(bytes));
-  Place here = at_offset(place, at);
-  here.member = record.name;
-  here.length = record.size;
-  fail(ProblemId::crc_mismatch, std::move(here));
+  return std::string(as_text(whole_record(item, record, at, place)));
 }
 
-// torch reads the number and ignores what follows it; "3\n" and "3" are both in use.
+// torch reads the number and ignores what follows it; "3\n" and "3" are both in use. It looks for `.data/version` first.
 void check_version(ItemSource& item, const ZipDirectory& directory, const Place& place) {
-  const ZipRecord& record = stored_record(directory, "version", place);
+  const bool hidden = directory.find(".data/version") != nullptr;
+  const ZipRecord& record = readable_record(directory, hidden ? ".data/version" : "version", place);
   const std::string text = read_word(item, directory, record, ProblemId::item_version, place);
   unsigned version = 0;
   std::from_chars(text.data(), text.data() + text.size(), version);
   if (version >= kMinVersion && version <= kMaxVersion) return;
-  Place here = at_offset(place, record.header);
-  here.member = record.name;
-  fail(ProblemId::item_version, std::move(here), text, std::to_string(kMinVersion) + " to " + std::to_string(kMaxVersion));
+  fail(ProblemId::item_version, place_in(place, record.header, record), text, std::to_string(kMinVersion) + " to " + std::to_string(kMaxVersion));
 }
 
 bool read_big_endian(ItemSource& item, const ZipDirectory& directory, const Place& place) {
   if (directory.find("byteorder") == nullptr) return false;  // torch <= 2.0 wrote none
-  const ZipRecord& record = stored_record(directory, "byteorder", place);
+  const ZipRecord& record = readable_record(directory, "byteorder", place);
   const std::string text = read_word(item, directory, record, ProblemId::item_byteorder, place);
   if (text == "little" || text == "big") return text == "big";
-  Place here = at_offset(place, record.header);
-  here.member = record.name;
-  fail(ProblemId::item_byteorder, std::move(here), text, "little or big");
+  fail(ProblemId::item_byteorder, place_in(place, record.header, record), text, "little or big");
 }
 
 }  // namespace
 
-void check_stored(const ZipRecord& record, const Place& place) {
-  if (!record.compressed) return;
-  Place here = at_offset(place, record.header);
-  here.member = record.name;
-  fail(ProblemId::item_compressed, std::move(here));
+void check_method(const ZipRecord& record, const Place& place) {
+  if (record.method == ZipRecord::kStored || record.method == ZipRecord::kDeflated) return;
+  fail(ProblemId::item_compressed, place_in(place, record.header, record), "method " + std::to_string(record.method));
 }
 
-const ZipRecord& stored_record(const ZipDirectory& directory, std::string_view name, const Place& place) {
+void read_record(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place, const std::function<void(Bytes)>& sink) {
+  check_method(record, place);
+  uint64_t at = 0;
+  const auto next = [&] {
+    const uint64_t bytes = std::min(kBlockBytes, record.packed - at);
+    if (bytes == 0) return Bytes();
+    return item.at(payload + std::exchange(at, at + bytes), bytes);
+  };
+  if (!record.deflated()) {
+    while (at < record.packed) sink(next());
+    return;
+  }
+  InflateReader reader(next, place_in(place, payload, record), record.size);
+  std::vector<std::byte> block(std::min(kBlockBytes, record.size + 1));
+  uint64_t total = 0;
+  while (const size_t n = reader.read(block)) {
+    sink(Bytes(block).first(n));
+    total += n;
+  }
+  if (total != record.size) fail(ProblemId::deflate_broken, place_in(place, payload, record), std::to_string(total) + " bytes", std::to_string(record.size));
+}
+
+bool check_record_crc(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place) {
+  uint32_t raw = 0;
+  read_record(item, record, payload, place, [&](Bytes b) { raw = crc32_shift(raw, b.size()) ^ crc32_raw(b); });
+  const uint32_t got = crc32_finish(raw, record.size);
+  if (!has_crc(record) && got != 0) return false;
+  if (got == record.crc) return true;
+  Place here = place_in(place, payload, record);
+  here.length = record.packed;
+  throw Error(crc_problem(std::move(here), record.size, got, record.crc));
+}
+
+const ZipRecord& readable_record(const ZipDirectory& directory, std::string_view name, const Place& place) {
   const ZipRecord* record = directory.find(name);
   if (record == nullptr) {
     Place here = place;
     here.member = name;
     fail(ProblemId::item_no_record, std::move(here));
   }
-  check_stored(*record, place);
+  check_method(*record, place);
   return *record;
 }
 
@@ -78,22 +121,18 @@ ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits
   return archive;
 }
 
-ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Place& place) {
-  const ZipRecord& record = stored_record(directory, "data.pkl", place);
+ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Limits& limits, const Place& place) {
+  const ZipRecord& record = readable_record(directory, "data.pkl", place);
   const uint64_t at = payload_of(item, directory, record, place);
-  ItemPickle pickle{.bytes = {}, .place = at_offset(place, at)};
+  if (record.deflated()) cap = std::min(cap, limits.decoded_bytes + 16 * record.packed);
+  ItemPickle pickle{.bytes = {}, .packed = record.packed, .place = at_offset(place, at)};
   pickle.place.member = record.name;
   if (record.size > cap) {
     Problem p = make_problem(ProblemId::over_limit, pickle.place, std::to_string(record.size) + " bytes", "at most " + std::to_string(cap));
     p.hint = "give --max-pickle " + std::to_string(record.size / kMiB + 1) + "MiB if you trust where the file comes from";
     throw Error(std::move(p));
   }
-  const Bytes bytes = item.at(at, record.size);
-  if (has_crc(record) && crc32(bytes) != record.crc) {
-    pickle.place.length = record.size;
-    fail(ProblemId::crc_mismatch, pickle.place);
-  }
-  pickle.bytes.assign(bytes.begin(), bytes.end());
+  pickle.bytes = whole_record(item, record, at, place);
   return pickle;
 }
 

@@ -1,7 +1,8 @@
-// What tensor items and byte items have in common: an archive of stored records with a version, a byte order and a pickle.
+// What tensor items and byte items have in common: an archive of records with a version, a byte order and a pickle.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -19,17 +20,24 @@ struct ItemArchive {
 // Reads the directory and checks what every torch since 1.13 checks: a `version` of 1 to 10, a known byte order (little if unsaid).
 ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits& limits);
 
-// item_compressed if the record's bytes cannot be used as they are.
-void check_stored(const ZipRecord& record, const Place& place);
-// The record must be there and stored; else item_no_record, item_compressed.
-const ZipRecord& stored_record(const ZipDirectory& directory, std::string_view name, const Place& place);
+// item_compressed unless the record is stored or deflated.
+void check_method(const ZipRecord& record, const Place& place);
+// The record must be there and readable; else item_no_record, item_compressed.
+const ZipRecord& readable_record(const ZipDirectory& directory, std::string_view name, const Place& place);
+
+// What the record holds, block by block, inflated if it is deflated. Throws item_compressed, deflate_broken.
+void read_record(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place, const std::function<void(Bytes)>& sink);
+
+// Reads the record through for its CRC: crc_mismatch. False if its writer computed none.
+bool check_record_crc(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place);
 
 // data.pkl: at most `cap` bytes (over_limit), which match their CRC (crc_mismatch) if the writer computed one.
 struct ItemPickle {
   std::vector<std::byte> bytes;
-  Place place;  // of the first byte, for messages
+  uint64_t packed = 0;  // bytes that it takes in the item
+  Place place;          // of the first byte, for messages
 };
-ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Place& place);
+ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Limits& limits, const Place& place);
 
 // False where the directory says 0 for a record that is not empty: torch's way to say that no CRC was computed.
 inline bool has_crc(const ZipRecord& record) { return record.crc != 0 || record.size == 0; }

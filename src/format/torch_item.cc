@@ -80,9 +80,10 @@ TorchStorage read_root(const PickleMachine& machine, const ItemHandler& names, V
 
 // The archive's part: where the storage's bytes are, and that they are all there.
 void find_storage(ItemSource& source, const ItemArchive& archive, const TorchStorage& storage, TensorItem& item, const Place& place) {
-  const ZipRecord& record = stored_record(archive.directory, "data/" + storage.key, place);
+  const ZipRecord& record = readable_record(archive.directory, "data/" + storage.key, place);
   item.payload = payload_of(source, archive.directory, record, place);
   item.record_bytes = record.size;
+  item.packed = record.deflated() ? record.packed : 0;
   item.crc = record.crc;
   item.has_crc = has_crc(record);
   check_record(storage, record.size, item.payload, place);
@@ -103,7 +104,7 @@ ItemArchive open_archive(ItemSource& source, const Place& place, const Limits& l
 
 TensorItem read_tensor_item(ItemSource& source, const Place& place, const Limits& limits) {
   const ItemArchive archive = open_archive(source, place, limits);
-  const ItemPickle pickle = read_item_pickle(source, archive.directory, limits.item_pickle_bytes, place);
+  const ItemPickle pickle = read_item_pickle(source, archive.directory, limits.item_pickle_bytes, limits, place);
   PickleMachine machine(pickle.bytes, pickle.place, limits);
   ItemHandler handler;
   const Value root = machine.run(handler);

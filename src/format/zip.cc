@@ -12,12 +12,16 @@
 //   local     := "PK\3\4" needs:2 flags:2 method:2 time:4 crc:4 packed:4 size:4 name_bytes:2 extra_bytes:2 name extra payload
 //
 // Every position counts from the start of the item. Sizes of local headers are not used: torch writes zeros there.
+//
+// What torch reads is what its reader (miniz) makes of this: the end record is the last "PK\5\6" that has room for one, whatever its comment
+// says; names are found without regard to case, and of two equal ones any may be found. An archive that other readers take otherwise is refused.
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
 #include "format/torch_item.h"
 #include "pickle/tokens.h"
 
@@ -29,7 +33,8 @@ constexpr uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark 
 constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kEntryBytes = 46, kLocalBytes = 30;
 constexpr uint64_t kTailBytes = kEnd64Bytes + kLocatorBytes + kEndBytes;  // what torch puts after the directory
 constexpr uint64_t kSearchBytes = 64 * kKiB + kEndBytes;                  // a comment, or junk, of at most 64 KiB
-constexpr uint16_t kEncrypted = 1, kZip64 = 1;
+constexpr uint16_t kEncrypted = 0x2041, kPatched = 0x20;  // of flags: encrypted, strongly, its directory, too; a difference to another file
+constexpr uint16_t kZip64 = 1;
 constexpr uint32_t kOnes = std::numeric_limits<uint32_t>::max();
 
 uint16_t u16(Bytes b, uint64_t at) { return load_le<uint16_t>(b.data() + at); }
@@ -60,24 +65,34 @@ struct End {
   uint64_t end = 0;              // after its comment
 };
 
-bool is_end(Bytes tail, uint64_t at) { return u32(tail, at) == kEndMark && u16(tail, at + 20) <= tail.size() - at - kEndBytes; }
-
-// The last end record that fits. torch's lies in the last 98 bytes, so a short read comes first. Bytes are tail of the item.
-std::optional<uint64_t> last_end(Bytes tail) {
+// The last mark that has room for an end record behind it.
+std::optional<uint64_t> last_mark(Bytes tail) {
   if (tail.size() < kEndBytes) return std::nullopt;
   for (uint64_t at = tail.size() - kEndBytes + 1; at-- > 0;) {
-    if (is_end(tail, at)) return at;
+    if (u32(tail, at) == kEndMark) return at;
   }
   return std::nullopt;
 }
 
+// torch's lies in the last 98 bytes, so a short read comes first.
 uint64_t find_end(ItemSource& item, const Place& place) {
   const uint64_t size = item.size();
-  const uint64_t first = std::min(size, kTailBytes);
-  if (const auto at = last_end(item.at(size - first, first))) return size - first + *at;
-  const uint64_t window = std::min(size, kSearchBytes);
-  if (const auto at = last_end(item.at(size - window, window))) return size - window + *at;
+  for (const uint64_t window : {std::min(size, kTailBytes), std::min(size, kSearchBytes)}) {
+    if (const auto at = last_mark(item.at(size - window, window))) return size - window + *at;
+  }
   fail(ProblemId::zip_no_end, place);
+}
+
+// The last end record is not the plain end of the archive. If it lies in the comment of an earlier one, readers differ on which they take.
+void check_comment(ItemSource& item, const End& end, uint64_t comment_bytes, const Place& place) {
+  const uint64_t size = item.size(), window = std::min(size, kSearchBytes), first = size - window;
+  const Bytes tail = item.at(first, window);
+  for (uint64_t at = end.at - first; at-- > 0;) {
+    if (u32(tail, at) != kEndMark || first + at + kEndBytes > end.at || first + at + kEndBytes + u16(tail, at + 20) <= end.at) continue;
+    fail(ProblemId::zip_two_ends, Where{place, end.at}, "end records at " + number(first + at) + " and, in its comment, at " + number(end.at));
+  }
+  if (comment_bytes > size - end.at - kEndBytes)
+    fail(ProblemId::zip_bad_end, Where{place, end.at}, "a comment of " + number(comment_bytes) + " bytes", "at most " + number(size - end.at - kEndBytes));
 }
 
 // A field of the end record repeats the zip64 one or is all ones.
@@ -93,11 +108,14 @@ void read_end64(ItemSource& item, End& end, const Place& place) {
   if (u32(locator, 0) != kLocatorMark) return;
   const uint64_t at = u64(locator, 8);
   const Where here{place, locator_at};
-  if (u32(locator, 4) != 0 || u32(locator, 16) > 1) fail(ProblemId::zip_bad_end, here, "an archive in several parts");
+  if (u32(locator, 4) != 0 || u32(locator, 16) != 1) fail(ProblemId::zip_bad_end, here, "an archive in several parts");
   if (at > locator_at - kEnd64Bytes) fail(ProblemId::zip_bad_end, here, "a zip64 end record at " + number(at));
   const Bytes b = item.at(at, kEnd64Bytes);
   const Where there{place, at};
   if (u32(b, 0) != kEnd64Mark) fail(ProblemId::zip_bad_end, there, "no zip64 end record");
+  // Some readers follow the locator, others look before it.
+  if (const uint64_t length = locator_at - at - 12; u64(b, 4) != length)
+    fail(ProblemId::zip_bad_end, there, "a zip64 end record of " + number(u64(b, 4)) + " bytes", number(length));
   if (u32(b, 16) != 0 || u32(b, 20) != 0) fail(ProblemId::zip_bad_end, there, "an archive in several parts");
   if (u64(b, 24) != u64(b, 32)) fail(ProblemId::zip_bad_end, there, number(u64(b, 24)), number(u64(b, 32)));
   same_or_ones(end.entries, 0xFFFF, u64(b, 32), there);
@@ -120,15 +138,19 @@ End read_end(ItemSource& item, const Place& place, const Limits& limits) {
   end.directory_bytes = u32(b, 12);
   end.directory_at = u32(b, 16);
   end.directory_limit = end.at;
-  end.end = end.at + kEndBytes + u16(b, 20);
+  const uint16_t comment_bytes = u16(b, 20);
+  end.end = end.at + kEndBytes + comment_bytes;
+  if (comment_bytes != 0 || end.at + kEndBytes != item.size()) check_comment(item, end, comment_bytes, place);
   read_end64(item, end, place);
   if (end.entries > limits.zip_records) fail(ProblemId::over_limit, here, number(end.entries) + " records", "at most " + number(limits.zip_records));
   if (end.directory_bytes > limits.zip_directory_bytes) {
     fail(ProblemId::over_limit, here, number(end.directory_bytes) + " bytes of directory", "at most " + number(limits.zip_directory_bytes));
   }
-  if (end.directory_at > end.directory_limit || end.directory_bytes > end.directory_limit - end.directory_at) {
+  // Were there anything between, readers that count positions from the end would read another archive than those that count from the start.
+  if (end.directory_at > end.directory_limit || end.directory_bytes != end.directory_limit - end.directory_at) {
+    check_comment(item, end, 0, place);
     fail(ProblemId::zip_bad_end, here, number(end.directory_bytes) + " bytes of directory at " + number(end.directory_at),
-         "at most " + number(end.directory_limit) + " bytes before it");
+         "an end at " + number(end.directory_limit));
   }
   // Before any memory is taken for entries: each needs its fixed part and a name of one byte and a slash.
   if (end.entries > end.directory_bytes / kEntryBytes) {
@@ -137,16 +159,29 @@ End read_end(ItemSource& item, const Place& place, const Limits& limits) {
   return end;
 }
 
+bool is_utf8(std::string_view text) {
+  if (std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) return true;
+  while (!text.empty()) {
+    const unsigned bytes = first_code_point(text).size;
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 struct Entry {
   uint64_t size = 0, packed = 0, header = 0;
   uint32_t crc = 0;
-  uint16_t flags = 0, method = 0;
+  uint16_t flags = 0, method = 0, disk = 0;
   std::string_view name;
   uint64_t bytes = 0;  // of the entry in the directory
 };
 
-// Replaces the fields that are all ones by those of the zip64 extra, in the order of the format.
+// Replaces the fields that are all ones by those of the zip64 extra, in the order of the format; where none is, extras say nothing. Of two such
+// extras readers take different ones.
 bool apply_extra(Bytes extra, Entry& entry) {
+  if (entry.size != kOnes && entry.packed != kOnes && entry.header != kOnes) return true;
+  bool met = false;
   while (extra.size() >= 4) {
     const uint16_t id = u16(extra, 0);
     const uint64_t bytes = u16(extra, 2);
@@ -154,6 +189,7 @@ bool apply_extra(Bytes extra, Entry& entry) {
     Bytes content = extra.subspan(4, bytes);
     extra = extra.subspan(4 + bytes);
     if (id != kZip64) continue;
+    if (std::exchange(met, true)) return false;
     for (uint64_t* field : {&entry.size, &entry.packed, &entry.header}) {
       if (*field != kOnes) continue;
       if (content.size() < 8) return false;
@@ -161,7 +197,7 @@ bool apply_extra(Bytes extra, Entry& entry) {
       content = content.subspan(8);
     }
   }
-  return true;
+  return met;
 }
 
 // The entry at `at`, whose fixed part and texts must lie inside the directory.
@@ -174,6 +210,7 @@ Entry read_entry(Bytes directory, uint64_t at, const Where& here) {
   entry.crc = u32(b, 16);
   entry.packed = u32(b, 20);
   entry.size = u32(b, 24);
+  entry.disk = u16(b, 34);
   entry.header = u32(b, 42);
   const uint64_t name = u16(b, 28), extra = u16(b, 30), comment = u16(b, 32);
   entry.bytes = kEntryBytes + name + extra + comment;
@@ -196,13 +233,23 @@ void add_record(ZipDirectory& directory, const Entry& entry, const Where& here) 
   ZipRecord record;
   record.name = name_below(directory, entry.name, here);
   if (entry.flags & kEncrypted) fail_in(record.name, here, ProblemId::zip_encrypted, {});
+  if (entry.flags & kPatched) fail_in(record.name, here, ProblemId::zip_bad_directory, "patched data");
+  if (entry.disk != 0) fail_in(record.name, here, ProblemId::zip_bad_directory, "an archive in several parts");
+  if (entry.name.find('\0') != std::string_view::npos) fail_in(record.name, here, ProblemId::zip_bad_directory, "a name with a NUL byte");
+  if (!is_utf8(entry.name)) fail_in({}, here, ProblemId::zip_bad_directory, "a name that is not UTF-8");  // torch cannot list it
   record.header = entry.header;
-  record.compressed = entry.method != 0;
-  record.size = entry.packed;
+  record.method = entry.method;
+  record.packed = entry.packed;
+  record.size = entry.size;
   record.crc = entry.crc;
-  if (!record.compressed && entry.size != entry.packed) {
+  if (record.method == ZipRecord::kStored && entry.size != entry.packed) {
     fail_in(record.name, here, ProblemId::zip_bad_directory, number(entry.packed) + " bytes stored", number(entry.size));
   }
+  // The format's own bound: 258 bytes from two bits.
+  if (record.method == ZipRecord::kDeflated && (entry.size / 1032 > entry.packed || (entry.packed == 0 && entry.size != 0))) {
+    fail_in(record.name, here, ProblemId::zip_bad_directory, number(entry.size) + " bytes packed into " + number(entry.packed));
+  }
+  if (record.name.ends_with('/') && record.size != 0) fail_in(record.name, here, ProblemId::zip_bad_directory, "a folder of " + number(record.size) + " bytes");
   directory.records.push_back(std::move(record));
 }
 
@@ -215,18 +262,38 @@ void check_disjoint(ZipDirectory& directory, uint64_t directory_at, const Place&
     ZipRecord& record = records[i];
     record.limit = i + 1 < records.size() ? std::min(records[i + 1].header, directory_at) : directory_at;
     const uint64_t head = kLocalBytes + directory.root.size() + 1 + record.name.size();
-    if (record.header <= record.limit && head <= record.limit - record.header && record.size <= record.limit - record.header - head)
+    if (record.header <= record.limit && head <= record.limit - record.header && record.packed <= record.limit - record.header - head)
       continue;
     fail_in(record.name, {place, record.header}, record.limit == directory_at ? ProblemId::zip_outside : ProblemId::zip_overlap,
-            number(record.size) + " bytes", "an end before " + number(record.limit));
+            number(record.packed) + " bytes", "an end before " + number(record.limit));
   }
 }
 
+char fold(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Names that torch asks for, or their beginnings. In other letters torch finds them all the same, other readers do not.
+void check_case(const ZipRecord& record, const Place& place) {
+  if (std::ranges::none_of(record.name, [](char c) { return fold(c) != c; })) return;
+  std::string folded = record.name;
+  std::ranges::transform(folded, folded.begin(), fold);
+  constexpr std::string_view kAsked[] = {"data.pkl", "byteorder", "version", "constants.pkl", ".format_version", ".storage_alignment"};
+  const bool whole = folded.starts_with(".data/") || std::ranges::find(kAsked, folded) != std::end(kAsked);
+  if (!whole && (!folded.starts_with("data/") || record.name.starts_with("data/"))) return;
+  fail_in(record.name, {place, record.header}, ProblemId::zip_name_case, record.name, folded);
+}
+
 void check_names(const ZipDirectory& directory, const Place& place) {
+  const auto less = [](std::string_view a, std::string_view b) { return std::ranges::lexicographical_compare(a, b, {}, fold, fold); };
+  const auto same = [](std::string_view a, std::string_view b) { return std::ranges::equal(a, b, {}, fold, fold); };
   std::vector<std::string_view> names(directory.records.size());
   std::ranges::transform(directory.records, names.begin(), [](const ZipRecord& r) { return std::string_view(r.name); });
-  std::ranges::sort(names);
-  if (const auto it = std::ranges::adjacent_find(names); it != names.end()) fail(ProblemId::zip_duplicate, place, std::string(*it));
+  std::ranges::sort(names, less);
+  if (const auto it = std::ranges::adjacent_find(names, same); it != names.end()) {
+    Problem p = make_problem(ProblemId::zip_duplicate, place, it[0] == it[1] ? std::string(it[0]) : std::string(it[0]) + " and " + std::string(it[1]));
+    if (it[0] != it[1]) p.hint = "torch finds records without regard to case";
+    throw Error(std::move(p));
+  }
+  for (const ZipRecord& r : directory.records) check_case(r, place);
 }
 
 }  // namespace
@@ -264,15 +331,15 @@ uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRe
   const Where here{place, record.header};
   if (u32(b, 0) != kLocalMark) fail_in(record.name, here, ProblemId::zip_bad_local, "no local header");
   if (u16(b, 6) & kEncrypted) fail_in(record.name, here, ProblemId::zip_encrypted, {});
-  if ((u16(b, 8) != 0) != record.compressed) fail_in(record.name, here, ProblemId::zip_bad_local, "method " + number(u16(b, 8)));
+  if (u16(b, 8) != record.method) fail_in(record.name, here, ProblemId::zip_bad_local, "method " + number(u16(b, 8)));
   const std::string_view name = as_text(b.subspan(kLocalBytes));
   if (u16(b, 26) != name_bytes || !name.starts_with(directory.root) || name[directory.root.size()] != '/' || !name.ends_with(record.name)) {
     fail_in(record.name, here, ProblemId::zip_bad_local, "the name " + std::string(name), directory.root + "/" + record.name);
   }
   // check_disjoint left at least this much room; the extra field of the local header must fit in what is over.
   const uint64_t payload = record.header + kLocalBytes + name_bytes + u16(b, 28);
-  if (payload > record.limit || record.size > record.limit - payload) {
-    fail_in(record.name, here, ProblemId::zip_overlap, number(record.size) + " bytes at " + number(payload),
+  if (payload > record.limit || record.packed > record.limit - payload) {
+    fail_in(record.name, here, ProblemId::zip_overlap, number(record.packed) + " bytes at " + number(payload),
             "an end before " + number(record.limit));
   }
   return payload;

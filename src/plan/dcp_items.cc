@@ -77,7 +77,7 @@ uint64_t DcpItems::archive(std::string pickle, std::string byteorder, const std:
     const BlobItem::Storage& s = *storages[n].of;
     crcs.push_back(s.has_crc ? s.crc : 0);
     const uint64_t offset = at.offset + layout.add("data/" + (renumber ? std::to_string(n) : s.key), s.bytes);
-    plan_.copies.push_back({.item = storages[n].item, .from_decoded = storages[n].from_decoded, .source_offset = s.payload, .bytes = s.bytes, .file = at.file, .file_offset = offset});
+    plan_.copies.push_back({.item = storages[n].item, .packed = s.packed, .from_decoded = storages[n].from_decoded, .source_offset = s.payload, .bytes = s.bytes, .file = at.file, .file_offset = offset});
     add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.verify && s.has_crc});
   }
   literal("version", std::string(kArchiveVersion));

@@ -39,6 +39,7 @@ struct Literal {
 // Bytes copied as they are: storages of byte items and of opaque tensors, or such an item whole.
 struct CopyRange {
   ItemId item = 0;
+  uint64_t packed = 0;         // bytes of a deflated record in the file, which `bytes` are decoded from by one unit; else 0
   bool from_decoded = false;   // source_offset is in Resolved::blobs[item].decoded, else in the item's file
   uint64_t source_offset = 0;
   uint64_t bytes = 0;
@@ -76,7 +77,7 @@ struct Group {
     kGrid,    // one tensor cut into boxes: along dim d every steps[d] elements; unit k in row-major order of the grid
     kBatch,   // `count` whole small tensors from `first` on, one unit
     kStream,  // one tensor with transformed chunks: unit k decodes the k-th chunk from front to back and scatters it
-    kCopy,    // CopyRange `first`, unit k its k-th kPassBytes
+    kCopy,    // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
     kCheck,   // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
               // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };

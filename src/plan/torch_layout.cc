@@ -140,7 +140,7 @@ class TorchLayout {
       const auto it = std::ranges::find(blob.item.storages, key, &BlobItem::Storage::key);
       if (it == blob.item.storages.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
       const auto copy = narrow<uint32_t>(plan_.copies.size());
-      plan_.copies.push_back({.item = item, .from_decoded = !blob.decoded.empty(), .source_offset = it->payload, .bytes = it->bytes});
+      plan_.copies.push_back({.item = item, .packed = it->packed, .from_decoded = !blob.decoded.empty(), .source_offset = it->payload, .bytes = it->bytes});
       add_check(plan_, {.at = 0, .bytes = it->bytes, .crc = it->crc, .has_crc = options_.units.verify && it->has_crc});
       storages_.push_back({{ArchivePayload::Kind::kCopy, copy}, it->bytes});
       return std::to_string(storages_.size() - 1);

@@ -35,9 +35,10 @@ class Cutter {
   void run() {
     plan_.checks.assign(catalog_.items.size(), CrcCheck::kUnchecked);
     for (uint32_t c = 0; c < plan_.copies.size(); ++c) {
-      add({.kind = Group::Kind::kCopy, .first = c, .units = passes(plan_.copies[c].bytes)});
-      plan_.bytes_to_read += plan_.copies[c].bytes;
-      need({.source = kPassBytes});
+      const CopyRange& copy = plan_.copies[c];
+      add({.kind = Group::Kind::kCopy, .first = c, .units = copy.packed != 0 ? 1 : passes(copy.bytes)});
+      plan_.bytes_to_read += copy.packed != 0 ? copy.packed : copy.bytes;
+      need({.source = kPassBytes, .decoder = copy.packed != 0 ? kPassBytes : 0});
     }
     for (uint32_t t = 0; t < plan_.tensors.size(); ++t) tensor(t);
     end_batch();
@@ -70,19 +71,19 @@ class Cutter {
   void check_records() {
     std::vector<ItemRecord>& records = plan_.records;
     const auto place = [&](const ItemRecord& r) {
-      const Item& item = catalog_.item_of(r);
+      const Item item = catalog_.item_of(r);
       return std::tuple(item.file, item.transforms == 0 ? 0 : item.offset + 1, r.offset, r.bytes, r.item);
     };
     if (!std::ranges::is_sorted(records, {}, place)) std::ranges::sort(records, {}, place);
     for (uint32_t first = 0; first < records.size();) {
-      const Item& item = catalog_.item_of(records[first]);
+      const Item item = catalog_.item_of(records[first]);
       const bool decoded = item.transforms != 0;
       const uint64_t begin = records[first].offset;
       uint64_t end = begin + records[first].bytes;
       uint32_t next = first + 1;
       for (; next < records.size(); ++next) {
         const ItemRecord& r = records[next];
-        const Item& other = catalog_.item_of(r);
+        const Item other = catalog_.item_of(r);
         if (decoded ? !(other == item) : other.file != item.file || other.transforms != 0) break;
         if (r.offset < end || (!decoded && r.offset - end > options_.pass_gap)) break;
         end = r.offset + r.bytes;
@@ -145,7 +146,7 @@ class Cutter {
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (volume(catalog_.box(t, c).sizes) > 0 && catalog_.items[catalog_.item_of(t, c)].transforms != 0) s.transformed = true;
+      if (volume(catalog_.box(t, c).sizes) > 0 && source_of(catalog_, resolved_, catalog_.item_of(t, c)).transforms != 0) s.transformed = true;
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
       const DType dtype = plan_.regions[r].dtype;
       s.element = std::max(s.element, bytes_of(dtype));
@@ -167,7 +168,7 @@ class Cutter {
       s.strided = s.strided || info.strides_at != 0;
       if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
-      plan_.bytes_to_read += s.transformed ? catalog_.items[item].length : elements * bytes_of(info.dtype);
+      plan_.bytes_to_read += s.transformed ? source_of(catalog_, resolved_, item).length : elements * bytes_of(info.dtype);
       check(item, info, elements, s.transformed);
     }
     return s;

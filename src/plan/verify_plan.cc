@@ -14,7 +14,7 @@ namespace {
 
 // A number that depends on a record's place only, evenly spread (splitmix64 over FNV-1a of the file's name).
 uint64_t lot_of(const Catalog& catalog, const ItemRecord& r) {
-  const Item& item = catalog.item_of(r);
+  const Item item = catalog.item_of(r);
   uint64_t hash = 0xCBF29CE484222325u;
   for (const char c : catalog.file_name(item.file)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
   hash += item.offset * 0x9E3779B97F4A7C15u + r.offset;
@@ -123,8 +123,8 @@ class Planner {
       for (size_t i = first; i < end; ++i) {
         const ItemRecord& r = records_[i];
         taken_[i] = true;
-        out_.plan.copies.push_back({.item = item, .from_decoded = catalog_.items[item].transforms != 0, .source_offset = r.offset, .bytes = r.bytes,
-                                    .file = file, .file_offset = at});
+        out_.plan.copies.push_back({.item = item, .packed = r.packed, .from_decoded = catalog_.items[item].transforms != 0, .source_offset = r.offset,
+                                    .bytes = r.bytes, .file = file, .file_offset = at});
         add_check(out_.plan, {.at = 0, .bytes = r.bytes, .crc = r.crc, .has_crc = r.has_crc});
         at += r.bytes;
       }

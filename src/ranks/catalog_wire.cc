@@ -150,10 +150,16 @@ std::vector<std::byte> resolved_to_wire(const Resolved& r) {
       out.text(s.key);
       out.number(s.payload);
       out.number(s.bytes);
+      out.number(s.packed);
       out.number(s.crc);
       out.number(s.has_crc);
     }
     out.text(as_text(Bytes(b.decoded)));
+  }
+  out.number<uint64_t>(r.deflated.size());
+  for (const auto& [id, item] : r.deflated) {
+    out.number(id);
+    out.number(item);
   }
   out.number(r.bytes_read);
   write_problems(out, r.findings);
@@ -181,6 +187,7 @@ ResolvedBlob read_blob(WireReader& in) {
     s.key = in.text();
     s.payload = in.number<uint64_t>();
     s.bytes = in.number<uint64_t>();
+    s.packed = in.number<uint64_t>();
     s.crc = in.number<uint32_t>();
     s.has_crc = in.number<bool>();
   }
@@ -207,6 +214,10 @@ void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes) {
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
     const auto id = in.number<ItemId>();
     into.blobs.emplace(id, read_blob(in));
+  }
+  for (auto count = in.number<uint64_t>(); count > 0; --count) {
+    const auto id = in.number<ItemId>();
+    into.deflated.emplace(id, in.number<Item>());
   }
   into.bytes_read += in.number<uint64_t>();
   for (Problem& p : read_problems(in)) into.findings.push_back(std::move(p));

@@ -105,7 +105,7 @@ class Exchange::Sender {
   Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress) : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_), progress_(progress) {
     const auto mine = [&](uint32_t file) { return x_.sight_.reader(file, to_) == x_.session_.rank(); };
     const ReadVisitor visit{.read = [&](uint32_t file, uint64_t offset, uint64_t bytes) { if (mine(file)) reads_.push_back({file, offset, bytes}); },
-                            .decode = [&](const Item& item) { if (mine(item.file)) items_.push_back(&item); }};
+                            .decode = [&](const Item& item) { if (mine(item.file)) items_.push_back(item); }};
     for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.reach_, u.ordinal, visit);
   }
 
@@ -118,7 +118,7 @@ class Exchange::Sender {
       at += r.bytes;
     }
     if (bytes > 0) message(buffer.bytes().first(bytes));
-    for (const Item* item : items_) stream(*item, buffer.bytes().first(sizeof(uint64_t) + kStreamBytes)), bytes += item->length;
+    for (const Item& item : items_) stream(item, buffer.bytes().first(sizeof(uint64_t) + kStreamBytes)), bytes += item.length;
     progress_.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
     buffer.end();
   }
@@ -156,7 +156,7 @@ class Exchange::Sender {
   FilePieces files_;
   Progress& progress_;
   std::vector<Read> reads_;
-  std::vector<const Item*> items_;
+  std::vector<Item> items_;
 };
 
 Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers, unsigned workers)

@@ -156,7 +156,7 @@ def an_item_of_no_bytes(c):
 @case("zip_bad_end")
 def an_item_that_begins_too_late(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 514, expected at most 696 bytes before it)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 514, expected an end at 696)
     """
     c.item("model.w").fields.update(offset=64, length=len(c.item("model.w").data.bytes()) - 64)
 

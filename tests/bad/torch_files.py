@@ -195,11 +195,10 @@ def a_file_that_was_cut(c):
 @case("item_compressed")
 def a_compressed_storage(c):
     """
-    dcpctl: m.pt > data/0 @ 0x146: a record of the item is compressed, which torch.save never does
+    dcpctl: m.pt > data/0 @ 0x146: a record of the item is compressed in a way that torch does not read (got method 12)
     """
     made = saved({"w": tensor()}, EIGHT)
-    made["data/0"].method = 8
-    made["data/0"].local = {"method": 8}
+    made["data/0"].method = 12
     put(c, made)
 
 

@@ -244,7 +244,7 @@ def two_items_in_one_place(c):
 def an_item_that_begins_inside_another(c):
     """
     damage: ckpt/__0_0.distcp @ 0x2e6: tensor 'model.b': two items of the checkpoint share bytes of a file (got bytes 742 to 1396, and 'model.w' has bytes 0 to 782)
-    damage: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.b': the end record of the archive is wrong (got 246 bytes of directory at 514, expected at most 18 bytes before it)
+    damage: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.b': the end record of the archive is wrong (got 246 bytes of directory at 514, expected an end at 18)
     """
     length = len(c.item("model.w").data.bytes())
     c.item("model.b").fields = {"offset": length - 40}

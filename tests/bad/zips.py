@@ -1,7 +1,8 @@
 """The archive of one item: end records, directory, local headers."""
 import struct
+import zlib
 
-from recipes import Record, case
+from recipes import Record, case, zstd
 
 COMMANDS = ["consolidate ckpt out.pt"]
 
@@ -46,7 +47,7 @@ def an_archive_in_several_parts(c):
 @case("zip_bad_end")
 def a_directory_past_the_end(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 1073741824, expected at most 760 bytes before it)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 1073741824, expected an end at 760)
     """
     broken(c).end["at"] = 1 << 30
 
@@ -54,7 +55,7 @@ def a_directory_past_the_end(c):
 @case("zip_bad_end")
 def a_directory_longer_than_the_archive(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 1048576 bytes of directory at 514, expected at most 760 bytes before it)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 1048576 bytes of directory at 514, expected an end at 760)
     """
     broken(c).end["bytes"] = 1 << 20
 
@@ -94,7 +95,7 @@ def zip64_record_that_contradicts_the_end_record(c):
 @case("zip_bad_end")
 def zip64_directory_of_exabytes(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 18446744073709551600, expected at most 760 bytes before it)
+    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 18446744073709551600, expected an end at 760)
     """
     broken(c).end.update(at=0xFFFFFFFF)
     broken(c).end64 = {"at": (1 << 64) - 16}
@@ -139,9 +140,9 @@ def a_directory_that_begins_in_the_middle_of_an_entry(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x206: tensor 'model.w': the directory of the archive is wrong (got no entry, expected an entry)
     """
-    at = broken(c).bytes().index(b"PK\1\2")
-    broken(c).end["at"] = at + 4
-    broken(c).end["bytes"] = 200
+    archive = broken(c).bytes()
+    at = archive.index(b"PK\1\2")
+    broken(c).end.update(at=at + 4, bytes=archive.index(b"PK\5\6") - at - 4)
 
 
 @case("zip_bad_directory")
@@ -149,13 +150,22 @@ def an_extra_field_longer_than_its_entry(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got a malformed extra field)
     """
+    broken(c)["data/0"].size = 0xFFFFFFFF
+    broken(c)["data/0"].extra = b"\1\0\xff\xff"
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def an_extra_field_that_says_nothing(c):
+    """
+
+    """
     broken(c)["data/0"].extra = b"\1\0\xff\xff"
 
 
 @case("zip_bad_directory")
 def a_zip64_field_that_is_not_there(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got 24 bytes stored, expected 4294967295)
+    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got a malformed extra field)
     """
     broken(c)["data/0"].size = 0xFFFFFFFF
 
@@ -296,14 +306,149 @@ def records_in_two_folders(c):
 @case("item_compressed")
 def a_compressed_record(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': a record of the item is compressed, which torch.save never does
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': a record of the item is compressed in a way that torch does not read (got method 12)
     """
-    broken(c)["data/0"].method = 8
+    broken(c)["data/0"].method = 12
 
 
 @case("item_compressed")
 def a_compressed_pickle(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record of the item is compressed, which torch.save never does
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record of the item is compressed in a way that torch does not read (got method 9)
     """
-    broken(c)["data.pkl"].method = 8
+    broken(c)["data.pkl"].method = 9
+
+
+def deflate(record):
+    """As a zip tool packs it: size and CRC are those of the content."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    record.crc, record.size = record.true_crc(), len(record.data)
+    record.data = packer.compress(record.data) + packer.flush()
+    record.method = 8
+
+
+@case("deflate_broken")
+def a_deflated_record_that_is_damaged(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': a compressed record is damaged (got invalid block type)
+    """
+    record = broken(c)["data/0"]
+    deflate(record)
+    record.data = b"\x07" + record.data[1:]
+
+
+@case("deflate_broken")
+def a_deflated_record_that_ends_early(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': a compressed record is damaged (got an end in the middle of it)
+    """
+    record = broken(c)["data/0"]
+    deflate(record)
+    record.data = record.data[:-1]
+
+
+@case("deflate_broken")
+def a_deflated_pickle_that_is_longer_than_the_directory_says(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a compressed record is damaged (got more bytes than the archive's directory says)
+    """
+    record = broken(c)["data.pkl"]
+    deflate(record)
+    record.size -= 1
+
+
+@case("zip_bad_directory")
+def a_deflated_record_that_cannot_hold_so_much(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got 1073741824 bytes packed into 24)
+    """
+    record = broken(c)["data/0"]
+    record.method, record.size = 8, 1 << 30
+
+
+@case("crc_mismatch")
+def a_deflated_record_of_other_bytes(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 a3c1ca20)
+    hint: the bytes were damaged after they were written
+    """
+    record = broken(c)["data/0"]
+    record.crc = zlib.crc32(bytes(24))
+    deflate(record)
+
+
+@case("over_limit")
+def a_pickle_that_is_a_bomb(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': a number in the file is over the limit (got 16777216 bytes, expected at most 8649568)
+    hint: give --max-pickle 17MiB if you trust where the file comes from
+    """
+    record = broken(c)["data.pkl"]
+    record.data = bytes(1 << 24)
+    deflate(record)
+
+
+@case("item_packed_twice", "consolidate ckpt out.pt")
+def a_deflated_record_in_a_packed_item(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': a record is compressed in an item that is compressed
+    hint: save it anew: torch packs items or leaves them as they are
+    """
+    deflate(broken(c)["data/0"])
+    c.item("model.w").data = zstd(broken(c).bytes())
+    c.item("model.w").fields["transform_descriptors"] = ["stream.zstd/1"]
+
+
+@case("zip_two_ends")
+def an_end_record_in_the_comment_of_another(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x314: tensor 'model.w': the archive has two end records, and could be read in two ways (got end records at 760 and, in its comment, at 788)
+    """
+    data = broken(c).bytes()
+    c.item("model.w").data = data[:-2] + struct.pack("<H", 28) + b"A note" + data[-22:-2] + b"\7\0"
+
+
+@case("zip_bad_end")
+def something_between_the_directory_and_its_end(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x2fb: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 514, expected an end at 763)
+    """
+    data = broken(c).bytes()
+    c.item("model.w").data = data[:-22] + b"gap" + data[-22:]
+
+
+@case("zip_duplicate")
+def two_records_that_differ_in_case(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have one name (got data/0 and DATA/0)
+    hint: torch finds records without regard to case
+    """
+    broken(c).records.append(Record("DATA/0", bytes(24)))
+
+
+@case("zip_name_case")
+def a_byte_order_that_torch_alone_would_find(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > ByteOrder @ 0xd7: tensor 'model.w': a record's name differs from torch's in case, which torch takes for the same and others do not (got ByteOrder, expected byteorder)
+    """
+    record = broken(c)["byteorder"]
+    record.name, record.data = "ByteOrder", b"big"
+
+
+@case("zip_bad_directory")
+def a_name_with_a_nul_byte(c):
+    r"""
+    dcpctl: ckpt/__0_0.distcp > data/0\x00x @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got a name with a NUL byte)
+    """
+    broken(c)["data/0"].name = "data/0\0x"
+
+
+@case("item_version")
+def a_version_that_torch_reads_first(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > .data/version @ 0x202: tensor 'model.w': the item's format version is not supported (got 99, expected 1 to 10)
+    """
+    broken(c).records.append(Record(".data/version", b"99"))

@@ -48,7 +48,8 @@ TEST_CASE("a real item's records are found") {
   const ZipRecord* data = d.find("data/0");
   REQUIRE(data != nullptr);
   CHECK(data->size == 40);
-  CHECK_FALSE(data->compressed);
+  CHECK(data->packed == 40);
+  CHECK(data->method == ZipRecord::kStored);
   CHECK(d.find("data/1") == nullptr);
   MemoryItem item(bytes);
   CHECK(payload_of(item, d, *data, item_place()) == 704);
@@ -89,7 +90,51 @@ TEST_CASE("a comment is part of the archive") {
 
 TEST_CASE("a record that is compressed is marked") {
   const ZipDirectory d = directory_of(PlainZip().add("r/a", "12", 0, 8).finish());
-  CHECK(d.records[0].compressed);
+  CHECK(d.records[0].deflated());
+}
+
+TEST_CASE("the end record is the last one that has room, as torch takes it") {
+  const std::string bytes = PlainZip().add("r/a", "12").finish();
+  const size_t end = bytes.size() - 22;
+  // One in the comment of another, whether its own comment fits or not.
+  for (const std::string& said : {std::string(2, '\0'), std::string("\7\0", 2), std::string("\4\0", 2)}) {
+    std::string inner = bytes.substr(end);
+    patch(inner, 20, said);
+    for (const std::string& after : {std::string(), std::string("junk")}) {
+      std::string both = bytes + inner + after;
+      patch(both, end + 20, std::string(1, static_cast<char>(22 + after.size())));
+      CHECK(zip_error(both) ==
+            "zip_two_ends: x.distcp @ 0x6a: the archive has two end records, and could be read in two ways (got end records at 84 and, in its "
+            "comment, at 106)");
+    }
+  }
+  std::string long_comment = bytes + "abc";
+  patch(long_comment, end + 20, "\4");
+  CHECK(zip_error(long_comment) == "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got a comment of 4 bytes, expected at most 3)");
+  // A mark without room for a record is text.
+  std::string marked = bytes + "PK\5\6" + std::string(17, 'x');
+  patch(marked, end + 20, "\x15");
+  CHECK(directory_of(marked).end == marked.size());
+}
+
+TEST_CASE("names that torch takes for one another") {
+  CHECK(zip_error(PlainZip().add("r/data/0", "1").add("r/DATA/0", "2").finish()).starts_with("zip_duplicate: x.distcp: two records of the archive have one name (got "));
+  CHECK(zip_error(PlainZip().add("r/data/a", "1").add("r/data/A", "2").finish()).find("data/A") != std::string::npos);
+  CHECK(zip_error(PlainZip().add("r/data/\xC3\xA4", "1").add("r/data/\xC3\x84", "2").finish()).empty());  // of ASCII only
+  for (const char* name : {"Data.pkl", "BYTEORDER", "Version", "DATA/0", ".data/serialization_ID", "constants.PKL"})
+    CHECK(zip_error(PlainZip().add(std::string("r/") + name, "1").finish()).starts_with("zip_name_case: x.distcp > "));
+  CHECK(zip_error(PlainZip().add("r/data/KEY", "1").add("r/Notes", "2").finish()).empty());
+  CHECK(zip_error(PlainZip().add(std::string("r/data/0\0x", 10), "1").finish()).ends_with("(got a name with a NUL byte)"));
+  CHECK(zip_error(PlainZip().add("r/data/", "1").finish()).ends_with("(got a folder of 1 bytes)"));
+}
+
+TEST_CASE("nothing lies between the directory and what ends it") {
+  const std::string bytes = PlainZip().add("r/a", "12").finish();
+  CHECK(zip_error(bytes.substr(0, bytes.size() - 22) + "gap" + bytes.substr(bytes.size() - 22)) ==
+        "zip_bad_end: x.distcp @ 0x57: the end record of the archive is wrong (got 49 bytes of directory at 35, expected an end at 87)");
+  std::string real = real_item("float32");
+  patch(real, kEnd64 + 4, "\x2d");
+  CHECK(zip_error(real).ends_with("(got a zip64 end record of 45 bytes, expected 44)"));
 }
 
 TEST_CASE("malformed end records") {
@@ -116,10 +161,10 @@ TEST_CASE("a directory that is not where it is said to be") {
   std::string far = bytes, shifted = bytes, empty = bytes;
   patch(far, end + 16, "\x70");
   CHECK(zip_error(far) ==
-        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 112, expected at most 84 bytes "
-        "before it)");
+        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 112, expected an end at 84)");
   patch(shifted, end + 16, "\x22");
-  CHECK(zip_error(shifted) == "zip_bad_directory: x.distcp @ 0x22: the directory of the archive is wrong (got no entry, expected an entry)");
+  CHECK(zip_error(shifted) ==
+        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 34, expected an end at 84)");
   patch(empty, end + 8, std::string("\0\0\0\0", 4));
   CHECK(zip_error(empty) ==
         "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got 0 records in 0 bytes, expected 49 bytes)");
@@ -157,8 +202,7 @@ TEST_CASE("malformed directory entries") {
       "zip_outside: x.distcp > a @ 0x40: a record reaches into the archive's directory or beyond (got 2 bytes, expected an end before 35)");
   // Three bytes of the name turned into an extra field, which is too short to be one with a zip64 size in it.
   CHECK(error_at(20, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF") ==
-        "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 4294967295 bytes, expected an end "
-        "before 35)");
+        "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got a malformed extra field)");
 }
 
 TEST_CASE("malformed zip64 extra fields") {
@@ -172,6 +216,8 @@ TEST_CASE("malformed zip64 extra fields") {
   patch(shorter, entry + 48, std::string("\1\0\4\0size", 8));
   CHECK(zip_error(shorter) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
   patch(longer, entry + 28, std::string("\2\0\x8\0", 4));
+  CHECK(zip_error(longer).empty());  // it is not needed
+  patch(longer, entry + 24, "\xFF\xFF\xFF\xFF");
   patch(longer, entry + 48, std::string("\1\0\5\0size", 8));
   CHECK(zip_error(longer) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
 }

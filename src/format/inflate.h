@@ -1,0 +1,33 @@
+// Bounded decoder of a deflated record (RFC 1951) of an archive. torch.save never writes one; zip tools do, and torch reads them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/bytes.h"
+#include "base/problem.h"
+
+namespace dcp {
+
+class InflateReader {
+ public:
+  // The next packed bytes, valid until the next call; empty at the end of the record.
+  using Pull = std::function<Bytes()>;
+
+  // `place` is that of the record's payload; `most_bytes` how many bytes belong into it.
+  InflateReader(Pull pull, Place place, uint64_t most_bytes);
+  ~InflateReader();
+  InflateReader(const InflateReader&) = delete;
+  InflateReader& operator=(const InflateReader&) = delete;
+
+  // Fills `out`, or as much of it as there is: less only at the end. Throws deflate_broken: for a stream that is damaged, ends early or
+  // before the record does, or holds more than belongs there; and what pull throws.
+  size_t read(MutableBytes out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dcp

@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""Archives as dcpctl, torch and Python's zipfile read them.
+
+    archives.py DCPCTL readers RECORDS FIRST COUNT
+                                              made-up archives of seeds FIRST..: what dcpctl reads is what the others read. RECORDS: the program
+                                              of archive_records.cc
+    archives.py DCPCTL deflated               .pt files and DCP items whose records a zip tool deflated: every command gives what it gives of
+                                              the stored ones
+"""
+import io
+import pickle
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from case import check, finish, same
+
+# ---- made-up archives
+
+ROOT = b"archive/"
+ENDS = b"PK\5\6"
+
+
+@dataclass
+class Record:
+    """One record; what is None is the truth. `local` is what its own header says differently."""
+
+    name: bytes
+    data: bytes
+    method: int = 0
+    flags: int = 0
+    crc: int = None
+    size: int = None
+    packed: int = None
+    at: int = None
+    disk: int = 0
+    extra: bytes = b""
+    comment: bytes = b""
+    pad: bytes = b""
+    local: dict = field(default_factory=dict)
+
+    def body(self):
+        if self.method != 8:
+            return self.data
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        return packer.compress(self.data) + packer.flush()
+
+
+@dataclass
+class Archive:
+    records: list
+    front: bytes = b""  # before the first record; counted in positions
+    shift: int = 0      # added to all positions
+    gap: bytes = b""    # after the directory
+    zip64: dict = None  # what its records say differently; None: there are none
+    end: dict = field(default_factory=dict)
+    comment: bytes = b""
+    tail: bytes = b""
+    reverse: bool = False  # the directory
+
+    def bytes(self):
+        out, entries = bytearray(self.front), []
+        for r in self.records:
+            body, at = r.body(), len(out) + self.shift
+            size, packed = len(r.data) if r.size is None else r.size, len(body) if r.packed is None else r.packed
+            crc = zlib.crc32(r.data) if r.crc is None else r.crc
+            name, extra = r.local.get("name", r.name), r.local.get("extra", r.pad)
+            numbers = 20, r.local.get("flags", r.flags), r.local.get("method", r.method), 0, crc, packed & 0xFFFFFFFF, size & 0xFFFFFFFF
+            out += r.local.get("mark", b"PK\3\4") + struct.pack("<HHHIIIIHH", *numbers, len(name), len(extra)) + name + extra + body
+            numbers = 20, 20, r.flags, r.method, 0, crc, packed, size, len(r.name), len(r.extra), len(r.comment), r.disk, 0, 0, (at if r.at is None else r.at) & 0xFFFFFFFF
+            entries.append(b"PK\1\2" + struct.pack("<HHHHIIIIHHHHHII", *numbers) + r.name + r.extra + r.comment)
+        directory = b"".join(reversed(entries) if self.reverse else entries)
+        lie = {"n": len(entries), "bytes": len(directory), "at": len(out) + self.shift, "disk": 0, **self.end}
+        lie = {"here": lie["n"], **lie}
+        out += directory + self.gap
+        if self.zip64 is not None:
+            wide = {**lie, "length": 44, "mark": b"PK\6\6", "end64": len(out) + self.shift, "parts": 1, **self.zip64}
+            wide = {"where": wide["disk"], **wide}
+            out += wide["mark"] + struct.pack("<QHHIIQQQQ", wide["length"], 45, 45, wide["disk"], 0, wide["here"], wide["n"], wide["bytes"], wide["at"] % (1 << 64))
+            out += wide.get("between", b"") + b"PK\6\7" + struct.pack("<IQI", wide["where"], wide["end64"] % (1 << 64), wide["parts"])
+        said = lie.get("comment", len(self.comment))
+        out += ENDS + struct.pack("<HHHHIIH", lie["disk"], 0, lie["here"], lie["n"], lie["bytes"] & 0xFFFFFFFF, lie["at"] & 0xFFFFFFFF, said)
+        return bytes(out) + self.comment + self.tail
+
+
+def small(rng):
+    """What torch.save makes, in plain zip."""
+    mark = bytes([rng.randrange(256)])
+    records = [Record(ROOT + b"data.pkl", pickle.dumps(rng.randrange(1000), 2)), Record(ROOT + b"byteorder", b"little")]
+    records += [Record(ROOT + b"data/%d" % n, mark * rng.randrange(60) + bytes([n])) for n in range(rng.randrange(4))]
+    records.append(Record(ROOT + b"version", b"3\n"))
+    if rng.random() < 0.3:
+        records.append(Record(ROOT + b".data/serialization_id", b"0" * 40))
+    archive = Archive(records, zip64=rng.choice([None, {}]))
+    for r in records:
+        r.pad = b"FB" + struct.pack("<H", rng.choice([0, 5])) if rng.random() < 0.5 else b""
+        r.pad += bytes(5) if r.pad.endswith(b"\5\0") else b""
+    return archive
+
+
+def a_record(change):
+    return lambda rng, a: change(rng, rng.choice(a.records))
+
+
+def put(**fields):
+    """One of several values into a record."""
+    name, values = next(iter(fields.items()))
+    return a_record(lambda rng, r: setattr(r, name, rng.choice(values)))
+
+
+def lie(**fields):
+    name, values = next(iter(fields.items()))
+    return a_record(lambda rng, r: r.local.update({name: rng.choice(values)}))
+
+
+def twin(rng, a):
+    """Another record of the same name, or nearly so."""
+    r = rng.choice(a.records)
+    base = r.name[len(ROOT):]
+    name = rng.choice([base, base.upper(), base.title(), base + b"\0x", base + b"/", base + b" ", base.replace(b"/", b"\\")])
+    a.records.insert(rng.randrange(1, len(a.records) + 1), Record(rng.choice([ROOT, ROOT, ROOT.upper()]) + name, b"another"))
+
+
+def other_case(rng, a):
+    r = rng.choice(a.records)
+    r.name = ROOT + rng.choice([bytes.upper, bytes.title, bytes.swapcase])(r.name[len(ROOT):])
+
+
+def another_end(rng, a):
+    """A whole other archive before this one, which an end record in the comment points to."""
+    other = small(rng)
+    other.zip64 = None
+    made = other.bytes()
+    a.front, end = made[:-22], bytearray(made[-22:])
+    end[20:] = struct.pack("<H", rng.choice([0, 0, 4, 7, 65535]))
+    a.comment = b"x" * rng.randrange(3) + bytes(end) + b"y" * rng.choice([0, 0, 4])
+    if rng.random() < 0.2:
+        a.end["comment"] = rng.randrange(60)
+
+
+def wide(rng, a):
+    """Sizes and positions in zip64 extras, right or not."""
+    r = rng.choice(a.records)
+    size, packed, at = len(r.data), len(r.body()), rng.randrange(200)
+    fields = rng.choice([(size, packed), (size, packed, at), (size,), (packed, size), (size + 1, packed + 1)])
+    extra = struct.pack("<HH", 1, 8 * len(fields)) + struct.pack(f"<{len(fields)}Q", *fields)
+    r.extra = rng.choice([extra, extra, extra * 2, b"XX\0\0" + extra, extra[:-3]])
+    if rng.random() < 0.8:
+        r.size = r.packed = 0xFFFFFFFF
+    if len(fields) == 3 and rng.random() < 0.5:
+        r.at = 0xFFFFFFFF
+
+
+def overlap(rng, a):
+    a.records[0].at = rng.choice([0, 1, 31, len(a.records[0].data) + 46])
+
+
+def nested(rng, a):
+    """A storage that is itself an archive, whole or cut."""
+    made = small(rng).bytes()
+    a.records[rng.randrange(len(a.records))].data = made[: rng.choice([len(made), len(made) - 1, len(made) - 30])]
+
+
+def deflated(rng, a):
+    for r in a.records:
+        if rng.random() < 0.7:
+            r.method = 8
+
+
+CHANGES = [
+    deflated, deflated, deflated, twin, twin, other_case, another_end, another_end, wide, wide, overlap, nested,
+    put(method=[8, 8, 12, 1]), put(flags=[1, 8, 0x20, 0x40, 0x800, 0x808, 0x2000, 2]), put(crc=[0, 1]), put(size=[0, 1, 30, 0xFFFFFFFF]),
+    put(packed=[0, 1, 30, 0xFFFFFFFF]), put(at=[0, 1, 64]), put(disk=[1, 65535]), put(comment=[b"c", b"PK\1\2", ENDS]), put(data=[b"", b"\0" * 9000]),
+    put(name=[b"", b"x", ROOT, b"other/x", ROOT + b"data/", ROOT + b"\xff", ROOT + b"data/\xc3\xa9", b"/x", ROOT + b"n" * 600]),
+    put(extra=[b"XX\2\0ab", b"XX\xff\0ab", b"XX", struct.pack("<HH", 1, 0)]),
+    lie(name=[ROOT + b"data/9", ROOT + b"longer name", b""]), lie(method=[8, 0, 12]), lie(flags=[1, 8, 0x808]), lie(mark=[b"PK\3\5"]), lie(extra=[b"e" * 40]),
+    lambda rng, a: a.records.insert(rng.randrange(len(a.records)), Record(ROOT + rng.choice([b"", b"data/"]), b"")),
+    lambda rng, a: a.records.append(Record(ROOT + b".data/version", rng.choice([b"3", b"99"]))),
+    lambda rng, a: setattr(a.records[-1], "data", rng.choice([b"3", b"10", b"11", b"0", b" 3", b"x", b""])),
+    lambda rng, a: a.records.pop(rng.randrange(len(a.records))) if len(a.records) > 1 else None,
+    lambda rng, a: setattr(a, "front", rng.choice([b"j", b"PK\3\4", bytes(64)])),
+    lambda rng, a: (setattr(a, "front", bytes(64)), setattr(a, "shift", -64)),
+    lambda rng, a: setattr(a, "reverse", True),
+    lambda rng, a: setattr(a, "gap", rng.choice([b"g", bytes(22), b"PK\5\5\0\0"])),
+    lambda rng, a: setattr(a, "comment", rng.choice([b"c", b"c" * 65535, ENDS, ENDS + b"c" * 17, ENDS + bytes(18), ENDS + b"\0" * 40, b"PK\6\7" + bytes(40)])),
+    lambda rng, a: setattr(a, "tail", rng.choice([b"t", bytes(76), bytes(98), bytes(5000), ENDS + bytes(18), ENDS])),
+    lambda rng, a: a.end.update(rng.choice([{"n": 0}, {"n": 1}, {"here": 1}, {"n": 9}, {"bytes": 46}, {"bytes": 10**6}, {"at": 0}, {"at": 1}, {"disk": 1}, {"comment": 3}, {"comment": 65535}])),
+    lambda rng, a: setattr(a, "zip64", rng.choice([{}, {"length": 45}, {"length": 0}, {"mark": b"PK\6\5"}, {"end64": 0}, {"end64": 1 << 40}, {"parts": 0}, {"parts": 2},
+                                                   {"where": 1}, {"disk": 1}, {"n": 1}, {"here": 1}, {"bytes": 1}, {"at": 0}, {"between": b"data"}, {"between": b"data", "length": 48}])),
+]
+
+
+def made_up(seed):
+    rng = random.Random(seed)
+    archive = small(rng)
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
+        rng.choice(CHANGES)(rng, archive)
+    data = bytearray(archive.bytes())
+    if rng.random() < 0.1:
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    if rng.random() < 0.03:
+        data = data[: rng.randrange(len(data))]
+    return bytes(data)
+
+
+# ---- readers: {name: bytes}, a record that cannot be read being None; or why the archive cannot
+
+
+def dcpctl_reads(program, paths):
+    told = subprocess.run([program], input="".join(f"{p}\n" for p in paths), capture_output=True, text=True, errors="surrogateescape", check=True).stdout
+    content = lambda text: b"" if text == "-" else bytes.fromhex(text)
+    for archive in told.split("archive\n")[1:]:
+        records = {}
+        for line in archive.splitlines():
+            kind, _, rest = line.partition(" ")
+            if kind == "refused":
+                records = rest
+            elif kind == "record":
+                name, data = rest.split(" ")
+                records[content(name)] = content(data)
+            elif kind == "unreadable":
+                records[content(rest.split(" ")[0])] = None
+        yield records
+
+
+def torch_reads(path, names):
+    try:
+        reader = torch._C.PyTorchFileReader(str(path))
+        found = {n.encode() for n in reader.get_all_records()}
+    except (RuntimeError, UnicodeDecodeError, ValueError) as e:
+        return str(e).splitlines()[0]
+    records = {}
+    for name in sorted(found | names):
+        try:
+            text = name.decode()
+            if reader.has_record(text):
+                records[name] = bytes(reader.get_record(text))
+        except (RuntimeError, UnicodeDecodeError):
+            records[name] = None
+    return records
+
+
+def zipfile_reads(path):
+    try:
+        archive = zipfile.ZipFile(path)
+    except Exception as e:
+        return str(e)
+    records = {}
+    for info in archive.infolist():
+        name = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437").partition(b"/")[2]
+        try:
+            content = archive.read(info)
+        except Exception:
+            content = None
+        records[name] = None if records.get(name, content) != content else content
+    return records
+
+
+# What dcpctl refuses though torch's reader and zipfile read the same bytes, and why: a pattern of the message each.
+REFUSED = {
+    "crc_mismatch": "torch looks at no CRC",
+    "item_byteorder": "torch.load refuses it, too",
+    r"item_version .*\(got \s": "no writer puts a space before the number",
+    r"got method \d+\)|got the name|zip_encrypted.*own header": "a local header contradicts the directory, which says what is right for both",
+    r"zip_encrypted": "of the bits for encryption they look at one",
+    "an archive in several parts": "of the numbers of parts they look at some",
+    r"got a folder of \d+ bytes": "a folder holds nothing",
+    "a malformed extra field": "two zip64 extras: some take the first, some the last",
+    "got a comment of": "the file was cut in its comment",
+    "zip_name_case": "other readers do not find it",
+    "no zip64 end record|a zip64 end record of": "the locator leads nowhere, or the record ends elsewhere: others go by these",
+    r"zip_bad_end.*got \d+, expected \d+\)": "two numbers for one thing",
+    "deflate_broken.*bytes after its end": "bytes that nobody reads",
+}
+# torch looks for the end record in blocks of 4 KiB, and fails where one would begin before the file.
+NEAR_END = 4096 - 22
+ASKED = {b"data.pkl", b"byteorder", b"version", b"data/0", b"data/1", b".data/version", b".data/serialization_id"}
+
+
+def readers(_, program, first, count):
+    seeds = range(int(first), int(first) + int(count))
+    tally = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / str(seed) for seed in seeds]
+        for seed, path in zip(seeds, paths):
+            path.write_bytes(made_up(seed))
+        for path, got in zip(paths, dcpctl_reads(program, paths), strict=True):
+            tally[compare_readers(got, path)] += 1
+    print(", ".join(f"{n} {what}" for what, n in sorted(tally.items())))
+    check(tally["read"] > len(seeds) / 5 and tally["refused"] > len(seeds) / 5, "archives of both kinds are among them")
+
+
+def compare_readers(got, path):
+    seed = path.name
+    by_torch, by_zipfile = torch_reads(path, ASKED.union(*([] if isinstance(got, str) else [got]))), zipfile_reads(path)
+    files = lambda records: {n: b for n, b in records.items() if not n.endswith(b"/") and n}
+    if isinstance(got, str):
+        agreed = isinstance(by_torch, dict) and isinstance(by_zipfile, dict) and None not in by_torch.values() and files(by_torch) == files(by_zipfile)
+        check(not agreed or any(re.search(pattern, got) for pattern in REFUSED), f"seed {seed}: refused, though torch and zipfile read the same: {got}")
+        return "refused" if not agreed else "refused by dcpctl alone"
+    if isinstance(by_torch, str):
+        far = "failed finding central directory" in by_torch and path.stat().st_size - path.read_bytes().rfind(ENDS) > NEAR_END
+        check(None in got.values() or far, f"seed {seed}: read, though torch does not: {by_torch}")
+        return "read by dcpctl alone"
+    for name, content in files(got).items():
+        if content is None:
+            continue
+        check(by_torch.get(name) == content, f"seed {seed}: {name}: {content[:40]}, torch: {(by_torch.get(name) or b'')[:40]}")
+        if isinstance(by_zipfile, dict) and by_zipfile.get(name) is not None:
+            check(by_zipfile[name] == content, f"seed {seed}: {name}: {content[:40]}, zipfile: {by_zipfile[name][:40]}")
+    for name, content in files(by_torch).items():
+        check(content is None or name in got, f"seed {seed}: torch finds {name}, dcpctl does not")
+    return "read"
+
+
+# ---- deflated records
+
+
+def deflate(data, compressed=lambda name: True, folders=False):
+    """The same records as a zip tool packs them."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        if folders:
+            new.writestr(zipfile.ZipInfo(old.namelist()[0].partition("/")[0] + "/"), b"")
+        for name in old.namelist():
+            new.writestr(name, old.read(name), zipfile.ZIP_DEFLATED if compressed(name) else zipfile.ZIP_STORED)
+    return out.getvalue()
+
+
+def deflate_items(source, target, **how):
+    """A DCP folder, each item deflated."""
+    shutil.copytree(source, target)
+    metadata = torch.distributed.checkpoint.FileSystemReader(source).read_metadata()
+    files = {}
+    for index, info in sorted(metadata.storage_data.items(), key=lambda pair: (pair[1].relative_path, pair[1].offset)):
+        data = (source / info.relative_path).read_bytes()[info.offset : info.offset + info.length]
+        packed = deflate(data, **how)
+        body = files.setdefault(info.relative_path, bytearray())
+        metadata.storage_data[index] = type(info)(info.relative_path, len(body), len(packed))
+        body += packed
+    for name, body in files.items():
+        (target / name).write_bytes(body)
+    (target / ".metadata").write_bytes(pickle.dumps(metadata))
+
+
+def run(dcpctl, *arguments, exit_code=0):
+    result = subprocess.run([dcpctl, *map(str, arguments)], capture_output=True, text=True)
+    check(result.returncode == exit_code, f"{arguments}: exit {result.returncode}, expected {exit_code}\n{result.stdout}{result.stderr}")
+    return result
+
+
+def same_content(dcpctl, stored, packed, folder):
+    manifest = folder / "manifest"
+    run(dcpctl, "verify", stored, "--manifest", manifest)
+    run(dcpctl, "verify", packed, "--against", manifest, "--no-files")
+    manifest.unlink()
+
+
+def dcp_load(path):
+    """Keys, and tensors as bytes."""
+    state = {}
+    torch.distributed.checkpoint.state_dict_loader._load_state_dict(
+        state, storage_reader=torch.distributed.checkpoint.FileSystemReader(path), planner=torch.distributed.checkpoint.default_planner._EmptyStateDictLoadPlanner(),
+        no_dist=True)
+    return [(k, repr(v) if not torch.is_tensor(v) else v.contiguous().flatten().view(torch.uint8).numpy().tobytes()) for k, v in flat(state)]
+
+
+def flat(tree, path=()):
+    if isinstance(tree, dict):
+        for k, v in tree.items():
+            yield from flat(v, (*path, k))
+    else:
+        yield path, tree
+
+
+def same_outputs(dcpctl, stored, packed, what, folder):
+    """What can be written of the packed one is what can be written of the stored one, byte by byte; items that are copied as they lie, by content."""
+    for name, command in {"out.pt": "consolidate", "out.safetensors": "consolidate", "dcp": "convert"}.items():
+        outs = [folder / f"{kind}-{name}" for kind in ("stored", "packed")]
+        for source, out in zip((stored, packed), outs):
+            drop = ["--exclude", "object*"] if name.endswith("safetensors") else []
+            run(dcpctl, command, source, out, "--no-sync", "--max-memory", "512MiB", *drop)
+        if name == "dcp":
+            same_content(dcpctl, *outs, folder)
+            check(dcp_load(outs[1]) == dcp_load(outs[0]), f"{what}: torch loads other values of {name}")
+        files = [sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file()) if out.is_dir() else [Path()] for out in outs]
+        same(files[1], files[0], f"{what}: files of {name}")
+        for file in files[0]:
+            if name != "dcp":
+                check((outs[0] / file).read_bytes() == (outs[1] / file).read_bytes(), f"{what}: {name}/{file} differs")
+        for out in outs:
+            shutil.rmtree(out) if out.is_dir() else out.unlink()
+    same_content(dcpctl, stored, packed, folder)
+
+
+def deflated_records(dcpctl):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        torch.manual_seed(5)
+        base = torch.randn(300, 40)
+        state = {
+            "large": torch.arange(3_000_000, dtype=torch.int32).reshape(3000, 1000), "one": torch.tensor([7.5]), "none": torch.empty(0, 3),
+            "view": base[3:200], "columns": base.t(), "part": base[:, 5:9], "half": torch.randn(5000).to(torch.bfloat16), "flags": torch.tensor([True, False]),
+            "object": {"list": [1, "two", torch.arange(1000)], "text": "x" * 5000}, "object2": {"set": {1, 2}},
+        }
+        torch.save(state, folder / "stored.pt")
+        data = (folder / "stored.pt").read_bytes()
+        torch.distributed.checkpoint.save(state, checkpoint_id=folder / "stored")
+        for what, how in {"all": {}, "storages": {"compressed": lambda n: "/data/" in n}, "pickle": {"compressed": lambda n: n.endswith("data.pkl")}, "folders": {"folders": True}}.items():
+            (folder / "packed.pt").write_bytes(deflate(data, **how))
+            torch.load(folder / "packed.pt", weights_only=False)
+            same_outputs(dcpctl, folder / "stored.pt", folder / "packed.pt", f".pt, {what}", folder)
+            if what == "folders":
+                continue
+            deflate_items(folder / "stored", folder / "packed", **how)
+            same_outputs(dcpctl, folder / "stored", folder / "packed", f"DCP, {what}", folder)
+            shutil.rmtree(folder / "packed")
+        # A bit of a deflated storage is damage.
+        (folder / "packed.pt").write_bytes(deflate(data))
+        packed = bytearray((folder / "packed.pt").read_bytes())
+        packed[len(packed) // 2] ^= 4
+        (folder / "packed.pt").write_bytes(packed)
+        run(dcpctl, "verify", folder / "packed.pt", exit_code=1)
+        run(dcpctl, "consolidate", folder / "packed.pt", folder / "out.pt", exit_code=3)
+
+
+def main():
+    dcpctl, what, *rest = sys.argv[1:]
+    {"readers": readers, "deflated": deflated_records}[what](dcpctl, *rest)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
