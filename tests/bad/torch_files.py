@@ -1,7 +1,7 @@
 """torch.save files that are no state dict, contradict themselves, or are damaged."""
 import pickle
 
-from recipes import Op, Pairs, Record, archive, call, case, dump, glob, new, op, rebuild, storage, struct
+from recipes import Op, Pairs, Record, archive, call, case, deflate, dump, glob, new, op, rebuild, storage, struct
 
 COMMANDS = ["inspect m.pt", "consolidate m.pt out.pt"]
 
@@ -199,6 +199,17 @@ def a_compressed_storage(c):
     """
     made = saved({"w": tensor()}, EIGHT)
     made["data/0"].method = 12
+    put(c, made)
+
+
+@case("over_limit")
+def tensors_that_share_a_bomb(c):
+    """
+    dcpctl: m.pt > data.pkl: tensor 't32': a number in the file is over the limit (got many tensors in compressed storages: 2214592512 bytes to decode)
+    hint: save it anew without compression: torch.save(torch.load(FILE), NEW)
+    """
+    made = saved({f"t{n}": rebuild(storage(count=1 << 24), (2,)) for n in range(40)}, bytes(64 << 20))
+    deflate(made["data/0"])
     put(c, made)
 
 

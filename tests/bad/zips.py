@@ -2,7 +2,7 @@
 import struct
 import zlib
 
-from recipes import Record, case, zstd
+from recipes import Record, case, deflate, zstd
 
 COMMANDS = ["consolidate ckpt out.pt"]
 
@@ -317,14 +317,6 @@ def a_compressed_pickle(c):
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record of the item is compressed in a way that torch does not read (got method 9)
     """
     broken(c)["data.pkl"].method = 9
-
-
-def deflate(record):
-    """As a zip tool packs it: size and CRC are those of the content."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    record.crc, record.size = record.true_crc(), len(record.data)
-    record.data = packer.compress(record.data) + packer.flush()
-    record.method = 8
 
 
 @case("deflate_broken")
