@@ -47,7 +47,7 @@ SyntheticSpec spec_of(const Options& o) {
 // A hidden folder that goes with everything in it, whatever happens.
 class Scratch {
  public:
-  Scratch(Io& io, std::string path) : path_(std::move(path)) { io.make_folder(path_); }
+  Scratch(Io& io, std::string path) : path_(std::move(path)) { make_folder(io, path_); }
   ~Scratch() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -90,7 +90,8 @@ void bare_copy(Io& io, const std::vector<std::string>& paths, const std::string&
     begins.push_back(total);
     total += io.facts(path)->bytes;
   }
-  const OpenFile to(io, io.create(out, Create::kNew));
+  const NameIn made = open_parent(io, out);
+  const OpenFile to(io, io.create(made.folder.get(), made.name));
   io.allocate(to.get(), total);
   read_all(io, paths, workers, stop, [&](size_t file, uint64_t offset, Bytes bytes) { write_all(io, to.get(), begins[file] + offset, bytes); });
 }

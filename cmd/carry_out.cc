@@ -66,7 +66,7 @@ int lead(const WriteJob& j, Shared* shared) {
   FileSet output(j.context.io, j.flags.out, specs, {.folder = j.plan.folder, .replace = j.flags.replace(), .sync = !j.flags.no_sync, .open_files = j.open_outputs});
   for (const std::string& n : output.found()) j.context.note(n);
   for (const std::string& n : output.notes()) j.context.detail(n);
-  if (shared && shared->all_write) shared->ranks.crew.tell(output.paths());
+  if (shared && shared->all_write) shared->ranks.crew.tell(output.shared());
   SummedFiles summed(output, specs);
   Sink& whole = j.flags.verify_after ? static_cast<Sink&>(summed) : output;
   std::optional<ClippedSink> part;

@@ -60,14 +60,14 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
     p.hint = "give a folder that is empty or not there yet";
     throw Error(std::move(p));
   }
-  if (!there) context.io.make_folder(flags.folder);
+  if (!there) make_folder(context.io, flags.folder);
   TrainingReport report{.folder = flags.folder};
   context.detail("without saves");
   report.without_saves = train(context.io, device, workload, std::nullopt, flags.folder, spec, context.stop);
   for (const SaveMode mode : modes) {
     const std::string folder = flags.folder + "/" + std::string(name_of(mode));
     context.detail(folder);
-    context.io.make_folder(folder);
+    make_folder(context.io, folder);
     report.modes.push_back(train(context.io, device, workload, mode, folder, spec, context.stop));
   }
   return report;

@@ -2,7 +2,24 @@
 
 #include <string>
 
+#include "base/working_names.h"
+
 namespace dcp {
+
+NameIn open_parent(Io& io, const std::string& path) {
+  const size_t name = path.rfind('/') + 1;  // npos + 1 is 0
+  try {
+    return {OpenFile(io, io.open_folder(without_trailing_slashes(path.substr(0, name)))), path.substr(name)};
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::io_open) throw;
+    fail(ProblemId::io_create, {.path = path}, e.problem().got);
+  }
+}
+
+void make_folder(Io& io, const std::string& path) {
+  const NameIn made = open_parent(io, path);
+  io.make_folder(made.folder.get(), made.name);
+}
 
 void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer) {
   size_t done = 0;

@@ -21,16 +21,22 @@ using Handle = int;
 inline constexpr Handle kNoHandle = -1;
 
 enum class FileKind : uint8_t { kRegular, kDirectory, kOther };
-enum class Create : uint8_t { kNew, kReuse };  // kNew: fails if it exists
 enum class Replace : uint8_t { kNo, kYes };    // rename onto an existing name
 enum class FollowLinks : uint8_t { kCacheOnly, kAll };
+
+// Two names or handles with one id are one file or folder, as long as one of them is open.
+struct FileId {
+  uint64_t device = 0, inode = 0;
+  bool operator==(const FileId&) const = default;
+};
 
 struct FileFacts {
   uint64_t bytes = 0;
   FileKind kind = FileKind::kOther;
   int64_t modified_ns = 0;  // since the epoch
-  uint64_t id = 0;          // inode: two names (or handles) on one file system with one id are one file
-  bool link = false;        // the path itself is a symbolic link; the rest is of what it points to
+  FileId id{};
+  uint32_t owner = 0;  // the user
+  bool link = false;   // the name itself is a symbolic link; the rest is of what it points to
 };
 
 struct DirEntry {
@@ -56,9 +62,20 @@ class Io {
   virtual std::optional<FileFacts> facts(const std::string& path) = 0;  // nullopt: there is none
   virtual std::vector<DirEntry> list(const std::string& folder) = 0;    // sorted by name, without . and ..
 
+  // --- folders
+  // What is made, renamed or removed is a name (without '/') in an open folder: in that very folder, whatever its path leads to meanwhile.
+  // No link is followed there.
+  virtual Handle open_folder(const std::string& path) = 0;  // one the user named, links followed; "" is the working folder
+  virtual std::optional<Handle> open_folder(Handle folder, const std::string& name) = 0;  // nullopt: there is no folder of this name
+  virtual std::optional<FileFacts> facts(Handle folder, const std::string& name) = 0;     // nullopt: there is none; kOther: a link
+  virtual std::vector<DirEntry> list(Handle folder) = 0;                                  // sorted by name, without . and ..
+  // False: this file system may give a file another id once it has another name, or is looked at from another host.
+  virtual bool keeps_ids(Handle) { return true; }
+
   // --- writing
-  // Opens for reading and writing. An existing file is never cut: allocate() does that, once the lock is held. Links are not followed.
-  virtual Handle create(const std::string& path, Create mode) = 0;
+  // For reading and writing. A file that exists is never cut: allocate() does that, once the lock is held.
+  virtual Handle create(Handle folder, const std::string& name) = 0;                     // output_exists if it exists
+  virtual std::optional<Handle> open_write(Handle folder, const std::string& name) = 0;  // nullopt: there is none
   virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;  // one pwrite; may be short; write_all below loops
   // The same for bytes that will be synced and not be read soon: where the system can, they go to the medium at once and then leave its cache.
   virtual size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) { return write(file, offset, bytes); }
@@ -66,12 +83,14 @@ class Io {
   // False: the file system cannot reserve, so the space is not promised.
   virtual bool allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
-  virtual void sync_folder(const std::string& folder) = 0;
+  virtual void sync_folder(Handle folder) = 0;
   virtual void drop_cache(Handle) {}  // a hint: what is synced is read from the medium next time
-  virtual void make_folder(const std::string& path) = 0;  // output_exists if it exists; parents are not made
-  virtual void rename(const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
-  virtual void remove_file(const std::string& path) = 0;                                     // absent is fine
-  virtual void remove_folder(const std::string& path) = 0;                                   // empty folders only; absent is fine
+  virtual void make_folder(Handle folder, const std::string& name) = 0;  // output_exists if it exists
+  virtual void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
+  // One more name for an open file, whatever its other names have come to. output_exists if it exists; false: not possible here.
+  virtual bool link(Handle file, Handle folder, const std::string& name) = 0;
+  virtual void remove_file(Handle folder, const std::string& name) = 0;    // absent is fine
+  virtual void remove_folder(Handle folder, const std::string& name) = 0;  // empty folders only; absent is fine
   // Exclusive, for the life of the handle; false: held by another process. True where the file system has no locks.
   virtual bool try_lock(Handle file) = 0;
   virtual std::optional<uint64_t> free_bytes(const std::string& folder) = 0;  // for an ordinary user; nullopt: unknown
@@ -104,6 +123,15 @@ class OpenFile {
   Io* io_ = nullptr;
   Handle handle_ = kNoHandle;
 };
+
+// A name, and the folder that has it.
+struct NameIn {
+  OpenFile folder;
+  std::string name;
+};
+// Of a path without '/' at its end, where something is to be made. Throws io_create where there is no such folder.
+NameIn open_parent(Io& io, const std::string& path);
+void make_folder(Io& io, const std::string& path);  // output_exists if it exists; parents are not made
 
 // Fills the whole buffer or throws: io_read, or `short_file` (kInput) where the file ends first, with offset and length.
 void read_exact(Io& io, Handle file, uint64_t offset, MutableBytes buffer);

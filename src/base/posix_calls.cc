@@ -97,22 +97,29 @@ int open_beneath_by_walk(int root, const std::string& name) {
   return file < 0 && errno == ELOOP ? open_cache_link(at, last) : file;
 }
 
-int rename_new_by_kernel(const std::string& from, const std::string& to) {
-  return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+int rename_new_by_kernel(int folder, const std::string& from, const std::string& to) {
+  return ::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE);
 }
 
 // link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links,
 // get a look before the rename: a twin between the two is kept out by the lock of the output.
-int rename_new_by_link(const std::string& from, const std::string& to) {
+int rename_new_by_link(int folder, const std::string& from, const std::string& to) {
   struct stat status {};
-  if (::lstat(from.c_str(), &status) != 0) return -1;
+  if (::fstatat(folder, from.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
   if (!S_ISDIR(status.st_mode)) {
-    if (::link(from.c_str(), to.c_str()) == 0) return ::unlink(from.c_str());
+    if (::linkat(folder, from.c_str(), folder, to.c_str(), 0) == 0) return ::unlinkat(folder, from.c_str(), 0);
     if (errno == EEXIST) return -1;
   }
-  if (::lstat(to.c_str(), &status) == 0) return fail_with(EEXIST);
+  if (::fstatat(folder, to.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return fail_with(EEXIST);
   if (errno != ENOENT) return -1;
-  return ::rename(from.c_str(), to.c_str());
+  return ::renameat(folder, from.c_str(), folder, to.c_str());
+}
+
+// AT_EMPTY_PATH would say the same without /proc, to privileged processes only. (No string: once an output is complete, no memory is asked for.)
+int link_open(int file, int folder, const std::string& name) {
+  char self[32];
+  std::snprintf(self, sizeof self, "/proc/self/fd/%d", file);
+  return ::linkat(AT_FDCWD, self, folder, name.c_str(), AT_SYMLINK_FOLLOW);
 }
 
 ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset) {

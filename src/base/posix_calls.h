@@ -1,4 +1,4 @@
-// System calls that newer kernels and some file systems lack, each with its replacement. Private to base/posix_io and its tests.
+// System calls that newer kernels and some file systems lack, each with its replacement. For those who speak to the system themselves: posix_io, the sandbox, the door of the store.
 //
 // These speak errno like the calls they wrap: -1 and errno on failure, a descriptor or 0 otherwise.
 #pragma once
@@ -48,9 +48,12 @@ int read_flags();
 int open_beneath_by_kernel(int root, const std::string& name);  // openat2; ENOSYS before Linux 5.6, EPERM under old seccomp filters
 int open_beneath_by_walk(int root, const std::string& name);    // component by component; follows a final cache link
 
-// Renames where `to` does not exist; EEXIST where it does.
-int rename_new_by_kernel(const std::string& from, const std::string& to);  // renameat2; EINVAL on file systems without it
-int rename_new_by_link(const std::string& from, const std::string& to);
+// Renames in `folder` where `to` does not exist; EEXIST where it does.
+int rename_new_by_kernel(int folder, const std::string& from, const std::string& to);  // renameat2; EINVAL on file systems without it
+int rename_new_by_link(int folder, const std::string& from, const std::string& to);
+
+// One more name for an open file; EEXIST where there is that name already.
+int link_open(int file, int folder, const std::string& name);
 
 // A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP where kernel or file system has no such thing.
 ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset);

@@ -1,8 +1,10 @@
 // Io on Linux: a Handle is the file descriptor itself, and the names for messages are kept beside it.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -45,7 +47,8 @@ FileFacts facts_of(const struct stat& status) {
   return {.bytes = static_cast<uint64_t>(status.st_size),
           .kind = kind_of(status.st_mode),
           .modified_ns = int64_t{status.st_mtim.tv_sec} * kNsPerSecond + status.st_mtim.tv_nsec,
-          .id = status.st_ino};
+          .id = {status.st_dev, status.st_ino},
+          .owner = status.st_uid};
 }
 
 std::string joined(const std::string& root, std::string_view name) {
@@ -97,6 +100,8 @@ void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t 
     fail(ProblemId::io_no_space, Place{.path = path}, std::to_string(*available) + " bytes free", std::to_string(needed) + " bytes");
   }
 }
+
+constexpr int kWriteFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
 // A page that several small writes share would go to the medium once for each.
 constexpr size_t kLeastPastCache = 256 * kKiB;
@@ -151,38 +156,68 @@ class PosixIo final : public Io {
   std::vector<DirEntry> list(const std::string& folder) override {
     Fd fd(retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!fd) io_fail(ProblemId::io_list, folder, errno);
-    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
-    if (!dir) io_fail(ProblemId::io_list, folder, errno);
-    fd.release();  // it is the stream's
-    std::vector<DirEntry> entries;
-    for (;;) {
-      errno = 0;  // the only way to tell the end from an error
-      const struct dirent* entry = ::readdir(dir.get());
-      if (entry == nullptr) break;
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") entries.push_back(entry_of(::dirfd(dir.get()), *entry));
-    }
-    if (errno != 0) io_fail(ProblemId::io_list, folder, errno);
-    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
-    return entries;
+    return entries_of(std::move(fd), folder);
   }
 
-  // Readable as well, so that what was written can be checked. Not truncated: a live twin may be writing, which only the lock tells.
-  Handle create(const std::string& path, Create mode) override {
-    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (mode == Create::kNew ? O_EXCL : 0);
-    Fd fd(retry([&] { return ::open(path.c_str(), flags, 0666); }));
-    const int error = errno;
-    if (!fd && error == EEXIST) fail(ProblemId::output_exists, Place{.path = path});
-    if (!fd) io_fail(ProblemId::io_create, path, error);
+  // A handle of a folder is an O_PATH descriptor: a folder may be ours to write into and not to read.
+  Handle open_folder(const std::string& path) override {
+    Fd fd(retry([&] { return ::open(path.empty() ? "." : path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+    if (!fd) io_fail(ProblemId::io_open, path.empty() ? "." : path, errno);
+    return keep(std::move(fd), path);
+  }
+
+  std::optional<Handle> open_folder(Handle folder, const std::string& name) override {
+    Fd fd(retry([&] { return ::openat(folder, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+    if (fd) return keep(std::move(fd), joined(name_of(folder), name));
+    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return std::nullopt;
+    fail_in(ProblemId::io_open, folder, name, errno);
+  }
+
+  std::optional<FileFacts> facts(Handle folder, const std::string& name) override {
+    struct stat status {};
+    if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+      FileFacts facts = facts_of(status);
+      facts.link = S_ISLNK(status.st_mode);
+      return facts;
+    }
+    if (errno == ENOENT) return std::nullopt;
+    fail_in(ProblemId::io_open, folder, name, errno);
+  }
+
+  std::vector<DirEntry> list(Handle folder) override {
+    Fd fd = reopened(folder);
+    if (!fd) fail_handle(ProblemId::io_list, folder, errno);
+    return entries_of(std::move(fd), name_of(folder));
+  }
+
+  bool keeps_ids(Handle folder) override {
+    struct statfs fs {};
+    return ::fstatfs(folder, &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC;
+  }
+
+  // Readable as well, so that what was written can be checked. Never truncated: a live twin may be writing, which only the lock tells.
+  Handle create(Handle folder, const std::string& name) override {
+    const std::string path = joined(name_of(folder), name);  // before there is a file that a lack of memory would leave behind
+    Fd fd(retry([&] { return ::openat(folder, name.c_str(), kWriteFlags | O_CREAT | O_EXCL, 0666); }));
+    if (!fd) fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
     try {
-      struct stat status {};
-      if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_create, path, errno);
-      if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
       return keep(std::move(fd), path);
     } catch (...) {
-      if (mode == Create::kNew) ::unlink(path.c_str());  // nobody else knows that it is there
+      ::unlinkat(folder, name.c_str(), 0);  // nobody else knows that it is there
       throw;
     }
+  }
+
+  std::optional<Handle> open_write(Handle folder, const std::string& name) override {
+    Fd fd(retry([&] { return ::openat(folder, name.c_str(), kWriteFlags); }));
+    const int error = errno;
+    if (!fd && error == ENOENT) return std::nullopt;
+    const std::string path = joined(name_of(folder), name);
+    if (!fd) io_fail(ProblemId::io_create, path, error);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_create, path, errno);
+    if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
+    return keep(std::move(fd), path);
   }
 
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {
@@ -218,37 +253,40 @@ class PosixIo final : public Io {
     if (retry([&] { return ::fsync(file); }) != 0) fail_handle(ProblemId::io_sync, file, errno);
   }
 
-  void sync_folder(const std::string& folder) override {
-    const Fd fd(retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-    if (!fd) io_fail(ProblemId::io_sync, folder, errno);
+  void sync_folder(Handle folder) override {
+    const Fd fd = reopened(folder);
+    if (!fd) fail_handle(ProblemId::io_sync, folder, errno);
     if (retry([&] { return ::fsync(fd.get()); }) == 0) return;
     // EINVAL: the file system has nothing to sync for a folder.
-    if (errno != EINVAL) io_fail(ProblemId::io_sync, folder, errno);
+    if (errno != EINVAL) fail_handle(ProblemId::io_sync, folder, errno);
   }
 
-  void make_folder(const std::string& path) override {
-    if (::mkdir(path.c_str(), 0777) == 0) return;
-    const int error = errno;
-    if (error == EEXIST) fail(ProblemId::output_exists, Place{.path = path});
-    io_fail(ProblemId::io_create, path, error);
+  void make_folder(Handle folder, const std::string& name) override {
+    if (::mkdirat(folder, name.c_str(), 0777) != 0) fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
   }
 
-  void rename(const std::string& from, const std::string& to, Replace replace) override {
-    int result = replace == Replace::kYes ? ::rename(from.c_str(), to.c_str()) : posix::rename_new_by_kernel(from, to);
+  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
+    int result = replace == Replace::kYes ? ::renameat(folder, from.c_str(), folder, to.c_str()) : posix::rename_new_by_kernel(folder, from, to);
     const bool lacking = replace == Replace::kNo && (errno == EINVAL || errno == ENOSYS || errno == EPERM);
-    if (result != 0 && lacking) result = posix::rename_new_by_link(from, to);
+    if (result != 0 && lacking) result = posix::rename_new_by_link(folder, from, to);
     if (result == 0) return;
-    const int error = errno;
-    if (replace == Replace::kNo && error == EEXIST) fail(ProblemId::output_exists, Place{.path = to});
-    io_fail(ProblemId::io_rename, from, error);
+    if (replace == Replace::kNo && errno == EEXIST) fail_in(ProblemId::output_exists, folder, to, errno);
+    fail_in(ProblemId::io_rename, folder, from, errno);
   }
 
-  void remove_file(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) io_fail(ProblemId::io_remove, path, errno);
+  // No hard links, no /proc, or the file has no name left: who asks then takes another way, and hears of what is wrong there.
+  bool link(Handle file, Handle folder, const std::string& name) override {
+    if (posix::link_open(file, folder, name) == 0) return true;
+    if (errno == EEXIST) fail_in(ProblemId::output_exists, folder, name, errno);
+    return false;
   }
 
-  void remove_folder(const std::string& path) override {
-    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) io_fail(ProblemId::io_remove, path, errno);
+  void remove_file(Handle folder, const std::string& name) override {
+    if (::unlinkat(folder, name.c_str(), 0) != 0 && errno != ENOENT) fail_in(ProblemId::io_remove, folder, name, errno);
+  }
+
+  void remove_folder(Handle folder, const std::string& name) override {
+    if (::unlinkat(folder, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) fail_in(ProblemId::io_remove, folder, name, errno);
   }
 
   bool try_lock(Handle file) override {
@@ -319,6 +357,33 @@ class PosixIo final : public Io {
     const bool link = ::fstatat(folder, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
     const bool known = ::fstatat(folder, entry.d_name, &status, 0) == 0;
     return {name, known ? kind_of(status.st_mode) : FileKind::kOther, link};
+  }
+
+  // For what an O_PATH descriptor cannot do.
+  static Fd reopened(Handle folder) { return Fd(retry([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); })); }
+
+  static std::vector<DirEntry> entries_of(Fd fd, const std::string& folder) {
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);
+    if (!dir) io_fail(ProblemId::io_list, folder, errno);
+    fd.release();  // it is the stream's
+    std::vector<DirEntry> entries;
+    for (;;) {
+      errno = 0;  // the only way to tell the end from an error
+      const struct dirent* entry = ::readdir(dir.get());
+      if (entry == nullptr) break;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") entries.push_back(entry_of(::dirfd(dir.get()), *entry));
+    }
+    if (errno != 0) io_fail(ProblemId::io_list, folder, errno);
+    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  // output_exists says all by itself.
+  [[noreturn]] void fail_in(ProblemId id, Handle folder, const std::string& name, int error) {
+    Place place{.path = joined(name_of(folder), name)};
+    if (id == ProblemId::output_exists) fail(id, std::move(place));
+    io_fail(id, std::move(place), error);
   }
 
   [[noreturn]] void fail_handle(ProblemId id, Handle file, int error) { io_fail(id, name_of(file), error); }

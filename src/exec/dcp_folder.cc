@@ -59,8 +59,8 @@ std::string DcpFolder::metadata() const {
   return text;
 }
 
-void DcpFolder::write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop,
-                      const Payload& payload) const {
+FileId DcpFolder::write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop,
+                        const Payload& payload) const {
   std::vector<FileSpec> specs;
   for (size_t r = 0; r < names_.size(); ++r) specs.push_back({names_[r], rank_bytes_[r]});
   specs.push_back({".metadata", metadata_.size()});
@@ -69,6 +69,7 @@ void DcpFolder::write(Io& io, const std::string& out, Replace replace, bool sync
   sink.write(narrow<uint32_t>(specs.size() - 1), 0, as_bytes(metadata_));
   sink.finish();
   sink.commit();
+  return sink.folder_id();
 }
 
 void DcpFolder::write_item(size_t chunk, Sink& sink, const Payload& payload) const {

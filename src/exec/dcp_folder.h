@@ -39,8 +39,8 @@ class DcpFolder {
   // Gives the row-major bytes of a chunk to `emit` from front to back, in blocks. Called from several threads.
   using Emit = std::function<void(Bytes)>;
   using Payload = std::function<void(size_t chunk, const Emit& emit)>;
-  // A new folder `out`, committed whole. Throws as FileSet does, what `payload` throws, and `interrupted`.
-  void write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop, const Payload& payload) const;
+  // A new folder `out`, committed whole; which one it is. Throws as FileSet does, what `payload` throws, and `interrupted`.
+  FileId write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop, const Payload& payload) const;
 
  private:
   struct Item {

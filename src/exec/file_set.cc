@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/recent_files.h"
 #include "base/working_names.h"
-#include "plan/assets.h"
+#include "exec/claim.h"
 
 namespace dcp {
 namespace {
@@ -27,48 +27,22 @@ bool is_ours(const DirEntry& entry) {
   return entry.kind == FileKind::kRegular && (entry.name == kLock || (entry.name.starts_with('.') && entry.name.ends_with(kPartial)));
 }
 
+[[noreturn]] void fail_exists(const std::string& out, std::string got, bool force_helps) {
+  Problem problem = make_problem(ProblemId::output_exists, Place{.path = out}, std::move(got));
+  if (!force_helps) problem.hint = "give another name";
+  throw Error(std::move(problem));
+}
+
 bool is_empty_folder(Io& io, const std::string& path) {
   const std::vector<DirEntry> entries = io.list(path);
   return std::all_of(entries.begin(), entries.end(), is_ours);
 }
 
 // With --force a folder goes with all that is in it: only what an output consists of may be there.
-bool may_be_replaced(const DirEntry& e) {
-  if (e.kind == FileKind::kDirectory) return false;
-  constexpr std::string_view kEndings[] = {".metadata", ".distcp", ".safetensors", ".safetensors.index.json", kPartial, kLock};
-  return is_asset(e.name) || std::ranges::any_of(kEndings, [&](std::string_view ending) { return e.name.ends_with(ending); });
-}
-
-// Links are removed themselves, never followed: an old checkpoint may hold links to files that are not part of it.
-void remove_tree(Io& io, const std::string& folder) {
-  for (const DirEntry& entry : io.list(folder)) {
-    const std::string path = folder + "/" + entry.name;
-    if (entry.kind == FileKind::kDirectory && !entry.link) {
-      remove_tree(io, path);
-    } else {
-      io.remove_file(path);
-    }
-  }
-  io.remove_folder(folder);
-}
-
-void remove_any(Io& io, const std::string& path, const FileFacts& facts) {
-  if (facts.kind == FileKind::kDirectory && !facts.link) return remove_tree(io, path);
-  io.remove_file(path);
-}
-
-template <class F>
-void ignoring_errors(F f) noexcept {
-  try {
-    f();
-  } catch (...) {  // cleaning up after an error that is already on its way
-  }
-}
-
-[[noreturn]] void fail_exists(const std::string& out, std::string got, bool force_helps) {
-  Problem problem = make_problem(ProblemId::output_exists, Place{.path = out}, std::move(got));
-  if (!force_helps) problem.hint = "give another name";
-  throw Error(std::move(problem));
+void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {
+  for (const DirEntry& e : entries)
+    if (e.kind == FileKind::kDirectory || !may_be_in_output(e.name))
+      fail_exists(out, "a folder that holds '" + e.name + "', which is no part of a checkpoint", false);
 }
 
 void check_parent(Io& io, const std::string& out) {
@@ -77,25 +51,6 @@ void check_parent(Io& io, const std::string& out) {
   const std::optional<FileFacts> facts = io.facts(parent);
   if (facts && facts->kind == FileKind::kDirectory) return;
   fail(ProblemId::io_create, Place{.path = out}, (facts ? "no folder but a file at '" : "no folder '") + parent + "'");
-}
-
-// The lock under `path`, or nothing while another process holds it.
-OpenFile lock_file(Io& io, const std::string& path) {
-  // A holder removes the file before it lets go, so what was opened may have lost its name: then it locks nothing, and the file that has
-  // the name now is tried. Three rounds: each needs another run to end at that very moment.
-  for (int round = 0; round < 3; ++round) {
-    const bool was_there = io.facts(path).has_value();
-    try {
-      OpenFile file(io, io.create(path, Create::kReuse));
-      if (!io.try_lock(file.get())) return {};
-      const std::optional<FileFacts> named = io.facts(path);
-      if (named && named->id == io.facts(file.get()).id) return file;
-    } catch (...) {
-      if (!was_there) ignoring_errors([&] { io.remove_file(path); });
-      throw;
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -115,8 +70,7 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
     if (is_empty_folder(io, out)) return;
     if (replace == Replace::kNo || !movable) fail_exists(out, "a folder that is not empty", movable);
     if (facts->link) fail_exists(out, "a link to a folder", false);
-    for (const DirEntry& e : io.list(out))
-      if (!may_be_replaced(e)) fail_exists(out, "a folder that holds '" + e.name + "', which is no part of a checkpoint", false);
+    check_replaceable(out, io.list(out));
   } else {
     if (folder) fail_exists(out, "a file", false);
     if (replace == Replace::kNo) fail_exists(out, "a file", true);
@@ -126,42 +80,60 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
 struct FileSet::State {
   enum class Form : uint8_t { kFile, kFolder, kInPlace };
   struct File {
-    std::string path;        // until it is renamed
-    std::string final_path;  // kInPlace and kFile: where commit renames it to
+    std::string name, final_name;  // in the folder that the files are written into; the same in a folder that is renamed as a whole
     uint64_t bytes;
+    std::optional<FileFacts> made{};  // as soon as they are known
   };
 
   Io& io;
   const std::string out;
   const FileSetOptions options;
+  const std::string name, partial, old;  // of the output, and beside it
   Form form = Form::kFile;
-  std::string partial, old, lock_path;
+  OpenFile around, inside;  // the folder of those names; the one that files are written into, where it is another
+  std::string lock_name;
   OpenFile lock;
+  uint32_t owner = 0;  // of what we make here
   std::vector<File> files;
-  size_t renamed = 0;  // kInPlace: so many of them have their final name
   RecentFiles opened;
   bool made_folder = false;  // `partial` is a folder of ours
+  FileId made_id;            // of it
   bool committed = false;
 
   State(Io& the_io, std::string path, FileSetOptions the_options)
-      : io(the_io), out(without_trailing_slashes(std::move(path))), options(the_options), opened(the_options.open_files) {}
+      : io(the_io),
+        out(without_trailing_slashes(std::move(path))),
+        options(the_options),
+        name(split(out).name),
+        partial(beside(name, kPartial)),
+        old(beside(name, kOld)),
+        opened(the_options.open_files) {}
   ~State() { clean_up(); }
 
   void prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes);
   void take_lock();
   void remove_leftovers(std::vector<std::string>& found);
   void check_space(const std::vector<FileSpec>& specs) const;
+  void make_partial_folder();
   void create(const FileSpec& spec, std::vector<std::string>& notes);
-  std::shared_ptr<const OpenFile> handle(uint32_t file) {
-    return opened.open(file, [&] { return OpenFile(io, io.create(files.at(file).path, Create::kReuse)); });
+  Handle folder() const { return inside ? inside.get() : around.get(); }
+  std::string path_of(const std::string& beside_out) const { return split(out).prefix + beside_out; }
+  std::string path_of(const File& f) const {
+    return form == Form::kFile ? path_of(f.name) : (form == Form::kInPlace ? out : path_of(partial)) + "/" + f.name;
   }
+  std::shared_ptr<const OpenFile> handle(uint32_t file);
   // What fails on the way to the medium is told when a file is synced that was open all the time; one opened again may not hear of it.
   Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
+  bool is_written(const FileFacts& made, const std::optional<FileFacts>& now) const;
+  void check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const;
+  void rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to, const FileFacts& made, Replace replace);
+  void name_file(uint32_t file, Replace replace);
   void swap_folders();
-  void rename_in_place();
+  void name_in_place();
+  void remove_written(const std::string& file, const FileFacts& made);
   void clean_up() noexcept;
-  void sync_folder(const std::string& folder) {
-    if (options.sync) io.sync_folder(folder);
+  void sync_folder(Handle which) {
+    if (options.sync) io.sync_folder(which);
   }
 };
 
@@ -169,46 +141,46 @@ void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std
   check_output_free(io, out, options.folder, options.replace);
   const bool in_place = options.folder && io.facts(out) && is_empty_folder(io, out);
   form = in_place ? Form::kInPlace : options.folder ? Form::kFolder : Form::kFile;
-  partial = beside(out, kPartial);
-  old = beside(out, kOld);
-  lock_path = in_place ? out + "/" + std::string(kLock) : beside(out, kLock);
+  around = open_parent(io, out).folder;
+  if (in_place) inside = OpenFile(io, io.open_folder(out));
 
   take_lock();
   remove_leftovers(found);
   // Again, now that nobody else writes: a twin may have finished in between, or an old output may have come back.
   check_output_free(io, out, options.folder, options.replace);
   check_space(specs);
-  if (form == Form::kFolder) {
-    io.make_folder(partial);
-    made_folder = true;
-  }
+  if (form == Form::kFolder) make_partial_folder();
   files.reserve(specs.size());
   for (const FileSpec& spec : specs) create(spec, notes);
 }
 
 void FileSet::State::take_lock() {
-  lock = lock_file(io, lock_path);
+  lock_name = form == Form::kInPlace ? kLock : beside(name, kLock);
+  lock = lock_output(io, folder(), lock_name);
   if (!lock) fail(ProblemId::output_busy, Place{.path = out});
+  owner = io.facts(lock.get()).owner;
 }
 
 void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
-  const auto remove = [&](const std::string& path, const FileFacts& facts, const std::string& what) {
-    remove_any(io, path, facts);
+  const auto remove = [&](const std::string& path, const std::string& left, const FileFacts& facts, Links links, const std::string& what) {
+    remove_leftover(io, folder(), left, facts, owner, links);
     found.push_back("removed '" + escaped(path) + "', " + what);
   };
   const std::string interrupted = "left by an interrupted run";
   if (form == Form::kInPlace) {
-    for (const DirEntry& entry : io.list(out)) {
-      if (is_ours(entry) && entry.name != kLock) remove(out + "/" + entry.name, {.kind = FileKind::kRegular}, interrupted);
+    for (const DirEntry& entry : io.list(inside.get())) {
+      if (!is_ours(entry) || entry.name == kLock) continue;
+      if (const auto facts = io.facts(inside.get(), entry.name)) remove(out + "/" + entry.name, entry.name, *facts, Links::kNone, interrupted);
     }
     return;
   }
-  if (const auto facts = io.facts(partial)) remove(partial, *facts, interrupted);
-  const auto replaced = io.facts(old);
+  if (const auto facts = io.facts(around.get(), partial)) remove(path_of(partial), partial, *facts, Links::kNone, interrupted);
+  const auto replaced = io.facts(around.get(), old);
   if (!replaced) return;
   // An interrupted run came as far as moving the old folder aside. Without a new one in its place it is still the output.
-  if (io.facts(out)) return remove(old, *replaced, "replaced by an interrupted run");
-  io.rename(old, out, Replace::kNo);
+  if (io.facts(around.get(), name)) return remove(path_of(old), old, *replaced, Links::kMayBe, "replaced by an interrupted run");
+  if (replaced->link || replaced->kind != FileKind::kDirectory) fail(ProblemId::leftover_foreign, Place{.path = path_of(old)}, {}, "a folder");
+  io.rename(around.get(), old, name, Replace::kNo);
   found.push_back("put '" + escaped(out) + "' back, moved aside by an interrupted run");
 }
 
@@ -221,67 +193,141 @@ void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
   fail(ProblemId::io_no_space, Place{.path = out}, std::to_string(*free) + " bytes free", std::to_string(needed) + " bytes");
 }
 
+// What is opened could be another folder already. An empty one of ours is as good as the one that was made.
+void FileSet::State::make_partial_folder() {
+  io.make_folder(around.get(), partial);
+  made_folder = true;
+  const std::optional<Handle> made = io.open_folder(around.get(), partial);
+  OpenFile opened_folder;
+  if (made) opened_folder = OpenFile(io, *made);
+  if (!made || io.facts(*made).owner != owner || !io.list(*made).empty()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)});
+  inside = std::move(opened_folder);
+  made_id = io.facts(inside.get()).id;
+}
+
 void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& notes) {
-  File made{.path = partial, .final_path = out, .bytes = spec.bytes};
-  if (form == Form::kFolder) made.path = partial + "/" + spec.name;
-  if (form == Form::kInPlace) {
-    made.final_path = out + "/" + spec.name;
-    made.path = beside(made.final_path, kPartial);
-  }
-  const auto file = opened.open(static_cast<uint32_t>(files.size()), [&] {
-    OpenFile open(io, io.create(made.path, Create::kNew));
-    files.push_back(std::move(made));  // ours from here on; there is room, so nothing can come between
+  File file{.name = partial, .final_name = name, .bytes = spec.bytes};
+  if (form == Form::kFolder) file.name = file.final_name = spec.name;
+  if (form == Form::kInPlace) file.name = beside(spec.name, kPartial), file.final_name = spec.name;
+  const auto handle = opened.open(static_cast<uint32_t>(files.size()), [&] {
+    OpenFile open(io, io.create(folder(), file.name));
+    files.push_back(std::move(file));  // ours from here on; there is room, so nothing can come between
+    files.back().made = io.facts(open.get());
     return open;
   });
-  const bool reserved = io.allocate(file->get(), spec.bytes);
+  const bool reserved = io.allocate(handle->get(), spec.bytes);
   const std::string note = "'" + escaped(out) + "': the file system reserves no space, so it may run out later";
   if (!reserved && (notes.empty() || notes.back() != note)) notes.push_back(note);
 }
 
+std::shared_ptr<const OpenFile> FileSet::State::handle(uint32_t file) {
+  return opened.open(file, [&] {
+    const File& f = files.at(file);
+    const std::optional<Handle> again = io.open_write(folder(), f.name);
+    OpenFile open;
+    if (again) open = OpenFile(io, *again);
+    check_written(path_of(f), *f.made, again ? std::optional(io.facts(*again)) : std::nullopt);
+    return open;
+  });
+}
+
+// Where the file system gives new ids: what has the same owner and kind.
+bool FileSet::State::is_written(const FileFacts& made, const std::optional<FileFacts>& now) const {
+  return now && !now->link && now->kind == made.kind && now->owner == made.owner && (now->id == made.id || !io.keeps_ids(folder()));
+}
+
+void FileSet::State::check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const {
+  if (!is_written(made, now)) fail(ProblemId::output_swapped, Place{.path = path}, now ? "" : "nothing");
+}
+
+// Looked at before, and since the name may come to mean another file in that very moment, afterwards: then it goes back to where it was put.
+void FileSet::State::rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to, const FileFacts& made, Replace replace) {
+  check_written(path, made, io.facts(in, from));
+  io.rename(in, from, to, replace);
+  bool written = true;  // should that not be seen afterwards, it was seen before
+  ignoring_errors([&] { written = is_written(made, io.facts(in, to)); });
+  if (written) return;
+  ignoring_errors([&] {
+    try {
+      io.rename(in, to, from, Replace::kNo);
+    } catch (const Error&) {  // something is there again; a file may at least not stay under the output's name
+      if (made.kind == FileKind::kRegular) io.remove_file(in, to);
+    }
+  });
+  fail(ProblemId::output_swapped, Place{.path = path});
+}
+
+// The file gets its name from what is open, so that no other can get it. A name that is taken can only be given by renaming.
+void FileSet::State::name_file(uint32_t file, Replace replace) {
+  const File& f = files[file];
+  if (replace == Replace::kNo && io.link(handle(file)->get(), folder(), f.final_name)) return;
+  rename_written(path_of(f), folder(), f.name, f.final_name, *f.made, replace);
+}
+
 // The moment without any output is as short as it can be without an exchange; a crash in it is repaired by remove_leftovers. What memory
-// it takes is taken before: afterwards there is no way back. (The old folder holds files only, check_output_free has seen to that.)
+// it takes is taken before: afterwards there is no way back.
 void FileSet::State::swap_folders() {
-  const bool replacing = options.replace == Replace::kYes && io.facts(out).has_value();
-  const std::string around = split(out).folder();
-  std::vector<std::string> replaced;
-  if (replacing)
-    for (const DirEntry& e : io.list(out)) replaced.push_back(old + "/" + e.name);
-  if (replacing) io.rename(out, old, Replace::kNo);
+  for (const File& f : files) check_written(path_of(f), *f.made, io.facts(inside.get(), f.name));
+  if (io.list(inside.get()).size() != files.size()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "more files than were written");
+  const FileFacts made = io.facts(inside.get());
+  const auto there = options.replace == Replace::kYes ? io.open_folder(around.get(), name) : std::nullopt;
+  OpenFile replaced;
+  std::vector<DirEntry> outdated;
+  if (there) {
+    replaced = OpenFile(io, *there);
+    outdated = io.list(replaced.get());
+    check_replaceable(out, outdated);
+    rename_written(out, around.get(), name, old, io.facts(replaced.get()), Replace::kNo);
+  }
   try {
-    io.rename(partial, out, Replace::kNo);
+    rename_written(path_of(partial), around.get(), partial, name, made, Replace::kNo);
   } catch (...) {
-    if (replacing) ignoring_errors([&] { io.rename(old, out, Replace::kNo); });
+    if (replaced) ignoring_errors([&] { io.rename(around.get(), old, name, Replace::kNo); });
     throw;
   }
   committed = true;
-  sync_folder(around);
-  if (!replacing) return;
-  for (const std::string& path : replaced) io.remove_file(path);
-  io.remove_folder(old);
+  sync_folder(around.get());
+  if (!replaced) return;
+  for (const DirEntry& e : outdated) io.remove_file(replaced.get(), e.name);
+  replaced = OpenFile();
+  io.remove_folder(around.get(), old);
 }
 
 // The last file says that the others are there, so it must not reach the disk before them.
-void FileSet::State::rename_in_place() {
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (i > 0 && i + 1 == files.size()) sync_folder(out);
-    io.rename(files[i].path, files[i].final_path, Replace::kNo);
-    renamed = i + 1;
+void FileSet::State::name_in_place() {
+  const auto now = io.facts(out);
+  if (!now || now->id != io.facts(inside.get()).id) fail(ProblemId::output_swapped, Place{.path = out});
+  for (uint32_t i = 0; i < files.size(); ++i) {
+    if (i > 0 && i + 1 == files.size()) sync_folder(inside.get());
+    name_file(i, Replace::kNo);
+    remove_written(files[i].name, *files[i].made);
   }
   committed = true;
-  sync_folder(out);
+  sync_folder(inside.get());
+}
+
+void FileSet::State::remove_written(const std::string& file, const FileFacts& made) {
+  if (is_written(made, io.facts(folder(), file))) io.remove_file(folder(), file);
 }
 
 // Removes what this object created and nothing else; after a commit that is only the lock. The lock last: until then no other run may
-// take what lies here for its own. Its name goes before it is let go (lock_file says why).
+// take what lies here for its own. Its name goes before it is let go (lock_output says why).
 void FileSet::State::clean_up() noexcept {
   opened.close_all();
-  for (size_t i = 0; i < files.size() && !committed; ++i)
-    ignoring_errors([&] { io.remove_file(i < renamed ? files[i].final_path : files[i].path); });
+  for (const File& f : files) {
+    if (committed) break;
+    ignoring_errors([&] { f.made ? remove_written(f.name, *f.made) : io.remove_file(folder(), f.name); });
+    if (form == Form::kInPlace && f.made) ignoring_errors([&] { remove_written(f.final_name, *f.made); });
+  }
   files.clear();
-  if (made_folder && !committed) ignoring_errors([&] { io.remove_folder(partial); });
+  if (made_folder && !committed) {
+    ignoring_errors([&] {
+      if (!inside || is_written(io.facts(inside.get()), io.facts(around.get(), partial))) io.remove_folder(around.get(), partial);
+    });
+  }
   made_folder = false;
-  if (lock) ignoring_errors([&] { io.remove_file(lock_path); });
-  lock = OpenFile();
+  if (lock) ignoring_errors([&] { io.remove_file(form == Form::kInPlace ? inside.get() : around.get(), lock_name); });
+  for (OpenFile* f : {&lock, &inside, &around}) *f = OpenFile();
 }
 
 FileSet::FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options)
@@ -294,33 +340,33 @@ FileSet::~FileSet() = default;
 void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
   const State::File& target = state_->files.at(file);
   if (offset > target.bytes || bytes.size() > target.bytes - offset) {
-    fail(ProblemId::internal, Place{.path = target.path, .offset = offset, .length = bytes.size()}, "a write past the planned end",
+    fail(ProblemId::internal, Place{.path = state_->path_of(target), .offset = offset, .length = bytes.size()}, "a write past the planned end",
          std::to_string(target.bytes) + " bytes in all");
   }
   write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->cache());
 }
 
 void FileSet::finish() {
-  if (!state_->options.sync) return;
-  for (uint32_t file = 0; file < state_->files.size(); ++file) state_->io.sync(state_->handle(file)->get());
-  if (state_->form == State::Form::kFolder) state_->io.sync_folder(state_->partial);
+  State& s = *state_;
+  if (!s.options.sync) return;
+  for (uint32_t file = 0; file < s.files.size(); ++file) s.io.sync(s.handle(file)->get());
+  if (s.form == State::Form::kFolder) s.io.sync_folder(s.inside.get());
 }
 
 void FileSet::commit() {
   State& s = *state_;
   switch (s.form) {
-    case State::Form::kFile: {
-      const std::string around = split(s.out).folder();
-      s.io.rename(s.partial, s.out, s.options.replace);
+    case State::Form::kFile:
+      s.name_file(0, s.options.replace);
       s.committed = true;
-      s.sync_folder(around);
+      s.remove_written(s.partial, *s.files[0].made);
+      s.sync_folder(s.around.get());
       break;
-    }
     case State::Form::kFolder:
       s.swap_folders();
       break;
     case State::Form::kInPlace:
-      s.rename_in_place();
+      s.name_in_place();
       break;
   }
   s.clean_up();
@@ -328,18 +374,28 @@ void FileSet::commit() {
 
 void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const { read_exact(state_->io, state_->handle(file)->get(), offset, into); }
 
-std::vector<std::string> FileSet::paths() const {
-  std::vector<std::string> paths;
-  for (const State::File& file : state_->files) paths.push_back(file.path);
-  return paths;
+std::vector<std::string> FileSet::shared() const {
+  const State& s = *state_;
+  std::vector<std::string> told;
+  const auto add = [&](const std::string& name, const FileFacts& facts) {
+    told.push_back(name);
+    told.push_back(std::to_string(facts.id.inode));
+  };
+  const bool in_place = s.form == State::Form::kInPlace, made = s.form == State::Form::kFolder;
+  add(in_place ? s.out : split(s.out).prefix, s.io.facts(in_place ? s.inside.get() : s.around.get()));
+  add(made ? s.partial : "", made ? s.io.facts(s.inside.get()) : FileFacts{});
+  for (const State::File& f : s.files) add(f.name, *f.made);
+  return told;
 }
 
 void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }
 
 std::string FileSet::name_of(uint32_t file) const {
   const State& s = *state_;
-  return s.form == State::Form::kFolder ? s.out + "/" + split(s.files.at(file).path).name : s.files.at(file).final_path;
+  return s.form == State::Form::kFile ? s.out : s.out + "/" + s.files.at(file).final_name;
 }
+
+FileId FileSet::folder_id() const { return state_->made_id; }
 
 void FileSet::abort() noexcept { state_->clean_up(); }
 

@@ -9,7 +9,11 @@
 // `.OUT.dcpctl-old`, the new one put in its place, then the old one removed. Files never replace folders, nor folders files.
 //
 // The lock is an empty file of its own, `.OUT.dcpctl-lock` beside OUT (filled in place: `OUT/.dcpctl-lock`), so that it is the same lock
-// whatever the twin writes, and never the finished output. Whoever holds it owns whatever lies under the names above.
+// whatever the twin writes, and never the finished output. Whoever holds it owns whatever of this user lies under the names above (claim.h).
+//
+// In a folder into which others write, too, nothing but what was written gets the output's name: folders stay open from the beginning and
+// names are looked up in them; a file gets its name from its open handle (where the file system has links, and the name is free); else what
+// has the partial name is compared with what was made, before the renaming and after it, and put back if it is something else.
 #pragma once
 
 #include <memory>
@@ -31,10 +35,12 @@ struct FileSetOptions {
 };
 
 // The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a live twin holds the
-// lock; io_no_space if the space is not there. What an interrupted run left is removed and named in found().
-// An error of commit() means that nothing has changed, with two exceptions: io_sync of the folder around it (the new output is in place,
-// but a power loss may still undo it; a replaced folder is kept aside for that) and io_remove (it is in place, and of the replaced
-// folder something is left). The next run with this output removes what lies aside.
+// lock; leftover_foreign if something else lies where leftovers may; io_no_space if the space is not there. What an interrupted run left is
+// removed and named in found().
+// An error of commit() means that nothing has changed, with three exceptions: io_sync of the folder around it (the new output is in place,
+// but a power loss may still undo it; a replaced folder is kept aside for that), io_remove (it is in place, and of what lay beside it
+// something is left) and output_swapped where one file was to replace another (neither has the name). The next run with this output removes
+// what lies aside.
 class FileSet : public Sink {
  public:
   FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options);
@@ -45,9 +51,11 @@ class FileSet : public Sink {
   void abort() noexcept override;
   // What was written, before commit. Throws like read_exact.
   void read(uint32_t file, uint64_t offset, MutableBytes into) const;
-  std::vector<std::string> paths() const;             // where the files lie until commit
+  // Where the files lie until commit, for other processes that write into them: a folder, one in it or "", the files; after each its inode.
+  std::vector<std::string> shared() const;
   void drop_cache(uint32_t file) const;               // so that read() asks the medium; after finish()
   std::string name_of(uint32_t file) const;           // where it will be, for messages
+  FileId folder_id() const;                           // of a folder that was made and committed
   const std::vector<std::string>& found() const { return found_; }  // what an interrupted run left, and what became of it
   const std::vector<std::string>& notes() const { return notes_; }  // for -v: no space reservation
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/working_names.h"
 #include "exec/overlaps.h"
 
 namespace dcp {
@@ -117,15 +118,32 @@ void ClippedSink::write(uint32_t file, uint64_t offset, Bytes bytes) {
   if (begin < end) sink_.write(file, begin, bytes.subspan(begin - offset, end - begin));
 }
 
-SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& paths, const std::vector<uint64_t>& bytes, bool sync) : io_(io), sync_(sync) {
-  for (size_t f = 0; f < paths.size(); ++f) {
-    const auto facts = io.facts(paths[f]);
-    if (!facts || facts->bytes != bytes[f]) {
-      Problem p = make_problem(ProblemId::io_create, {.path = paths[f]}, facts ? std::to_string(facts->bytes) + " bytes" : "no such file", "the file of " + std::to_string(bytes[f]) + " bytes that rank 0 has made");
-      p.hint = "--gather none needs an output that all ranks share; --gather rank0 does not";
-      throw Error(std::move(p));
-    }
-    files_.emplace_back(io, io.create(paths[f], Create::kReuse));
+SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync) : io_(io), sync_(sync) {
+  const auto refuse = [&](const std::string& path, std::string got, const std::string& expected) {
+    Problem p = make_problem(ProblemId::io_create, {.path = path}, std::move(got), expected + " that rank 0 has made");
+    p.hint = "--gather none needs an output that all ranks share; --gather rank0 does not";
+    throw Error(std::move(p));
+  };
+  const auto is_told = [&](size_t n, Handle file) { return shared[n + 1] == std::to_string(io.facts(file).id.inode); };
+  if (shared.size() != 2 * (2 + bytes.size())) fail(ProblemId::internal, {}, "another number of files");
+  OpenFile folder(io, io.open_folder(without_trailing_slashes(shared[0])));
+  // A file system that numbers its files anew on each host does so with this folder, which nobody has just made, too.
+  const bool same_numbers = io.keeps_ids(folder.get()) && is_told(0, folder.get());
+  if (!shared[2].empty()) {
+    const std::optional<Handle> inside = io.open_folder(folder.get(), shared[2]);
+    if (!inside) refuse(shared[0] + shared[2], "no such folder", "the folder");
+    folder = OpenFile(io, *inside);
+    if (same_numbers && !is_told(2, folder.get())) refuse(io.name_of(folder.get()), "another folder", "the folder");
+  }
+  for (size_t f = 0; f < bytes.size(); ++f) {
+    const std::string& name = shared[4 + 2 * f];
+    const std::string expected = "the file of " + std::to_string(bytes[f]) + " bytes";
+    const std::optional<Handle> file = io.open_write(folder.get(), name);
+    if (!file) refuse(io.name_of(folder.get()) + "/" + name, "no such file", expected);
+    files_.emplace_back(io, *file);
+    const uint64_t found = io.facts(*file).bytes;
+    if (found != bytes[f]) refuse(io.name_of(*file), std::to_string(found) + " bytes", expected);
+    if (same_numbers && !is_told(4 + 2 * f, *file)) refuse(io.name_of(*file), "another file", expected);
   }
 }
 

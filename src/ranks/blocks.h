@@ -52,8 +52,9 @@ class ClippedSink : public Sink {
 // The files of rank 0's output as another rank writes them: opened, never made, cut, renamed or removed.
 class SharedFiles : public Sink {
  public:
-  // Throws io_create where a file is not there, or is not the one.
-  SharedFiles(Io& io, const std::vector<std::string>& paths, const std::vector<uint64_t>& bytes, bool sync);
+  // `shared`: what FileSet::shared() said on rank 0. Throws io_create where a file is not there, or is not the one: by its size, and by its
+  // inode where the hosts see the same ones.
+  SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync);
   void write(uint32_t file, uint64_t offset, Bytes bytes) override { write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep); }
   void finish() override;
   void commit() override {}

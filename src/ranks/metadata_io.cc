@@ -71,15 +71,22 @@ class WithFiles : public Io {
     std::ranges::sort(entries, {}, &DirEntry::name);
     return entries;
   }
-  Handle create(const std::string& path, Create mode) override { return io_.create(path, mode); }
+  Handle open_folder(const std::string& path) override { return io_.open_folder(path); }
+  std::optional<Handle> open_folder(Handle folder, const std::string& name) override { return io_.open_folder(folder, name); }
+  std::optional<FileFacts> facts(Handle folder, const std::string& name) override { return io_.facts(folder, name); }
+  std::vector<DirEntry> list(Handle folder) override { return io_.list(folder); }
+  bool keeps_ids(Handle folder) override { return io_.keeps_ids(folder); }
+  Handle create(Handle folder, const std::string& name) override { return io_.create(folder, name); }
+  std::optional<Handle> open_write(Handle folder, const std::string& name) override { return io_.open_write(folder, name); }
   size_t write(Handle h, uint64_t offset, Bytes bytes) override { return io_.write(h, offset, bytes); }
   bool allocate(Handle h, uint64_t bytes) override { return io_.allocate(h, bytes); }
   void sync(Handle h) override { io_.sync(h); }
-  void sync_folder(const std::string& folder) override { io_.sync_folder(folder); }
-  void make_folder(const std::string& path) override { io_.make_folder(path); }
-  void rename(const std::string& from, const std::string& to, Replace replace) override { io_.rename(from, to, replace); }
-  void remove_file(const std::string& path) override { io_.remove_file(path); }
-  void remove_folder(const std::string& path) override { io_.remove_folder(path); }
+  void sync_folder(Handle folder) override { io_.sync_folder(folder); }
+  void make_folder(Handle folder, const std::string& name) override { io_.make_folder(folder, name); }
+  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override { io_.rename(folder, from, to, replace); }
+  bool link(Handle file, Handle folder, const std::string& name) override { return io_.link(file, folder, name); }
+  void remove_file(Handle folder, const std::string& name) override { io_.remove_file(folder, name); }
+  void remove_folder(Handle folder, const std::string& name) override { io_.remove_folder(folder, name); }
   bool try_lock(Handle h) override { return io_.try_lock(h); }
   std::optional<uint64_t> free_bytes(const std::string& folder) override { return io_.free_bytes(folder); }
   void close(Handle h) override {

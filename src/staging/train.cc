@@ -61,7 +61,7 @@ class Trainer {
  public:
   Trainer(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& path, const TrainSpec& spec, const StopFlag& stop)
       : io_(io), device_(device), workload_(workload), mode_(mode), path_(path), spec_(spec), stop_(stop),
-        full_(content_of(workload, false, std::nullopt)), at_(offsets_of(workload.tensors, kStampEvery)), host_at_(offsets_of(workload.tensors, kHostAlignment)),
+        folder_(io, io.open_folder(path)), full_(content_of(workload, false, std::nullopt)), at_(offsets_of(workload.tensors, kStampEvery)), host_at_(offsets_of(workload.tensors, kHostAlignment)),
         memory_(device.allocate(at_.back())), compute_(device.stream()), copies_(device.stream()), block_(kBlock) {
     if (spec.last_model_only || spec.export_dtype) last_ = content_of(workload, spec.last_model_only, spec.export_dtype);
     for (size_t t = 0; t < workload.tensors.size(); ++t) fill(t);
@@ -188,20 +188,24 @@ class Trainer {
         emit(converted);
       }
     };
-    const std::string out = path_ + "/step-" + std::to_string(step);
-    content.folder->write(io_, out, Replace::kNo, spec_.sync, 1, stop_, payload);
+    const std::string name = "step-" + std::to_string(step);
+    kept_.push_back({name, content.folder->write(io_, path_ + "/" + name, Replace::kNo, spec_.sync, 1, stop_, payload)});
     s.bytes = content.folder->file_bytes();
-    kept_.push_back(out);
     while (spec_.keep_latest_k > 0 && kept_.size() > spec_.keep_latest_k) purge();
   }
 
-  // `.metadata` first, so that a folder that is half removed is never taken for a checkpoint.
+  // `.metadata` first, so that a folder that is half removed is never taken for a checkpoint. A folder that is no longer the one that was
+  // written stays.
   void purge() {
-    const std::string old = kept_.front();
+    const auto [name, written] = kept_.front();
     kept_.pop_front();
-    io_.remove_file(old + "/.metadata");
-    io_.remove_file(old + "/__0_0.distcp");
-    io_.remove_folder(old);
+    const std::optional<Handle> handle = io_.open_folder(folder_.get(), name);
+    if (!handle) return;
+    const OpenFile old(io_, *handle);
+    if (io_.facts(*handle).id != written && io_.keeps_ids(*handle)) return;
+    io_.remove_file(*handle, ".metadata");
+    io_.remove_file(*handle, "__0_0.distcp");
+    io_.remove_folder(folder_.get(), name);
   }
 
   Io& io_;
@@ -211,13 +215,14 @@ class Trainer {
   const std::string& path_;
   const TrainSpec& spec_;
   const StopFlag& stop_;
+  const OpenFile folder_;  // `path_`
   const Content full_;
   std::optional<Content> last_;
   const std::vector<uint64_t> at_, host_at_;  // of tensors in device memory and in a host buffer
   Device::Memory memory_, pinned_;
   Device::Stream compute_, copies_;
   std::vector<std::byte> block_;
-  std::deque<std::string> kept_;
+  std::deque<std::pair<std::string, FileId>> kept_;
   std::future<void> staged_;
   uint64_t start_ = 0;
   TrainResult result_;

@@ -63,6 +63,28 @@ def an_output_that_somebody_writes(c):
     return lock
 
 
+@case("leftover_foreign", exit=2)
+def a_file_of_somebody_where_a_leftover_may_be(c):
+    """
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: .out.pt.dcpctl-lock: lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left (got a file of 5 bytes, expected an empty file)
+    hint: see what it is and remove it, or give another name
+    """
+    beside(c, ".out.pt.dcpctl-lock", "notes")
+
+
+@case("leftover_foreign", "consolidate ckpt out --max-shard-size 1MB", exit=2)
+def a_folder_of_somebody_where_a_leftover_may_be(c):
+    """
+    dcpctl: left out, not tensors: 1 object
+    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: .out.dcpctl-partial/thesis.tex: lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left (got a file that is no part of a checkpoint)
+    hint: see what it is and remove it, or give another name
+    """
+    (c.folder.parent / ".out.dcpctl-partial").mkdir()
+    beside(c, ".out.dcpctl-partial/thesis.tex")
+
+
 @case("output_in_source", "consolidate ckpt ckpt --max-shard-size 1MB --force", exit=2)
 def an_output_that_is_the_checkpoint(c):
     """

@@ -44,6 +44,7 @@ EXCEPTIONS = {
     "chunks_too_complex": "takes more boxes that no straight cut divides than a quick test can have",
     "sandbox_failed": "takes a kernel that has Landlock and refuses",
     "sandbox_lacking": "takes a kernel without Landlock",
+    "output_swapped": "takes another program at the same time; tests/safety/swaps.py is one",
     "output_differs": "takes a disk that lies; a unit test has one",
 }
 

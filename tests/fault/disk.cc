@@ -85,6 +85,10 @@ void Disk::apply(const Change& c) {
       if (to_folder != folder) throw std::logic_error("a rename between folders");
       return change_name(folder, {.removed = name, .added = to_name, .node = at(c.path)});
     }
+    case Call::kLink: {
+      const auto [to_folder, to_name] = split(c.to);
+      return change_name(to_folder, {.removed = {}, .added = to_name, .node = at(c.path)});
+    }
     case Call::kRemove:
       if (parent(c.path)->names.contains(name)) change_name(folder, {.removed = name, .added = {}, .node = nullptr});
       return;

@@ -57,7 +57,8 @@ ProblemId problem_of(Call call) {
     case Call::kAllocate: return ProblemId::io_write;
     case Call::kSync:
     case Call::kSyncFolder: return ProblemId::io_sync;
-    case Call::kRename: return ProblemId::io_rename;
+    case Call::kRename:
+    case Call::kLink: return ProblemId::io_rename;
     case Call::kRemove: return ProblemId::io_remove;
     default: return ProblemId::io_create;
   }
@@ -67,7 +68,7 @@ ProblemId problem_of(Call call) {
 bool writes(Call call) { return call == Call::kCreate || call == Call::kWrite || call == Call::kAllocate || call == Call::kMakeFolder || call == Call::kSync; }
 
 const char* name_of(Call call) {
-  constexpr const char* kNames[] = {"open", "read", "facts", "list", "create", "write", "allocate", "sync", "sync a folder", "make a folder", "rename", "remove", "lock", "free space"};
+  constexpr const char* kNames[] = {"open", "read", "facts", "list", "create", "write", "allocate", "sync", "sync a folder", "make a folder", "rename", "link", "remove", "lock", "free space"};
   return kNames[static_cast<size_t>(call)];
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -15,12 +16,12 @@
 
 namespace dcp::fault {
 
-enum class Call : uint8_t { kOpen, kRead, kFacts, kList, kCreate, kWrite, kAllocate, kSync, kSyncFolder, kMakeFolder, kRename, kRemove, kLock, kFree };
+enum class Call : uint8_t { kOpen, kRead, kFacts, kList, kCreate, kWrite, kAllocate, kSync, kSyncFolder, kMakeFolder, kRename, kLink, kRemove, kLock, kFree };
 
 // What happened to the disk, in order.
 struct Change {
   Call call{};
-  std::string path, to;  // `to`: of a rename
+  std::string path, to;  // `to`: of a rename; of a link the new name
   uint64_t offset = 0;   // of a write; the new size of kAllocate
   std::string bytes;     // of a write
   bool folder = false;   // of kRemove
@@ -34,6 +35,7 @@ class FaultIo final : public Io {
   std::function<void(uint64_t index, Call call, const std::string& path)> before;  // of every call, from any thread; may throw
   size_t most = std::numeric_limits<size_t>::max();                                // bytes that one read or write moves
   bool reserves = true;                                                            // false: a file system without fallocate
+  bool hard_links = true;                                                            // false: one without hard links
   bool knows_space = true;                                                         // false: one that does not say what is free
   bool recording = false;
   std::vector<Change> changes;
@@ -64,11 +66,32 @@ class FaultIo final : public Io {
     enter(Call::kList, folder);
     return io_.list(folder);
   }
-  Handle create(const std::string& path, Create mode) override {
-    enter(Call::kCreate, path);
-    const Handle file = io_.create(path, mode);
-    record([&] { return Change{.call = Call::kCreate, .path = path}; });
+  Handle open_folder(const std::string& path) override {
+    enter(Call::kOpen, path);
+    return io_.open_folder(path);
+  }
+  std::optional<Handle> open_folder(Handle folder, const std::string& name) override {
+    enter(Call::kOpen, {folder, name});
+    return io_.open_folder(folder, name);
+  }
+  std::optional<FileFacts> facts(Handle folder, const std::string& name) override {
+    enter(Call::kFacts, {folder, name});
+    return io_.facts(folder, name);
+  }
+  std::vector<DirEntry> list(Handle folder) override {
+    enter(Call::kList, {folder, ""});
+    return io_.list(folder);
+  }
+  bool keeps_ids(Handle folder) override { return io_.keeps_ids(folder); }
+  Handle create(Handle folder, const std::string& name) override {
+    enter(Call::kCreate, {folder, name});
+    const Handle file = io_.create(folder, name);
+    record([&] { return Change{.call = Call::kCreate, .path = Where(folder, name).path()}; });
     return file;
+  }
+  std::optional<Handle> open_write(Handle folder, const std::string& name) override {
+    enter(Call::kCreate, {folder, name});
+    return io_.open_write(folder, name);
   }
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {
     enter(Call::kWrite, io_.name_of(file));
@@ -91,31 +114,38 @@ class FaultIo final : public Io {
     io_.sync(file);
     record([&] { return Change{.call = Call::kSync, .path = io_.name_of(file)}; });
   }
-  void sync_folder(const std::string& folder) override {
-    enter(Call::kSyncFolder, folder);
+  void sync_folder(Handle folder) override {
+    enter(Call::kSyncFolder, {folder, ""});
     io_.sync_folder(folder);
-    record([&] { return Change{.call = Call::kSyncFolder, .path = folder}; });
+    record([&] { return Change{.call = Call::kSyncFolder, .path = Where(folder, "").path()}; });
   }
   void drop_cache(Handle file) override { io_.drop_cache(file); }
-  void make_folder(const std::string& path) override {
-    enter(Call::kMakeFolder, path);
-    io_.make_folder(path);
-    record([&] { return Change{.call = Call::kMakeFolder, .path = path}; });
+  void make_folder(Handle folder, const std::string& name) override {
+    enter(Call::kMakeFolder, {folder, name});
+    io_.make_folder(folder, name);
+    record([&] { return Change{.call = Call::kMakeFolder, .path = Where(folder, name).path()}; });
   }
-  void rename(const std::string& from, const std::string& to, Replace replace) override {
-    enter(Call::kRename, from);
-    io_.rename(from, to, replace);
-    record([&] { return Change{.call = Call::kRename, .path = from, .to = to}; });
+  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
+    enter(Call::kRename, {folder, from});
+    io_.rename(folder, from, to, replace);
+    record([&] { return Change{.call = Call::kRename, .path = Where(folder, from).path(), .to = Where(folder, to).path()}; });
   }
-  void remove_file(const std::string& path) override {
-    enter(Call::kRemove, path);
-    io_.remove_file(path);
-    record([&] { return Change{.call = Call::kRemove, .path = path}; });
+  bool link(Handle file, Handle folder, const std::string& name) override {
+    enter(Call::kLink, {folder, name});
+    if (!hard_links) return false;
+    const bool linked = io_.link(file, folder, name);
+    record([&] { return Change{.call = Call::kLink, .path = io_.name_of(file), .to = Where(folder, name).path()}; });
+    return linked;
   }
-  void remove_folder(const std::string& path) override {
-    enter(Call::kRemove, path);
-    io_.remove_folder(path);
-    record([&] { return Change{.call = Call::kRemove, .path = path, .folder = true}; });
+  void remove_file(Handle folder, const std::string& name) override {
+    enter(Call::kRemove, {folder, name});
+    io_.remove_file(folder, name);
+    record([&] { return Change{.call = Call::kRemove, .path = Where(folder, name).path()}; });
+  }
+  void remove_folder(Handle folder, const std::string& name) override {
+    enter(Call::kRemove, {folder, name});
+    io_.remove_folder(folder, name);
+    record([&] { return Change{.call = Call::kRemove, .path = Where(folder, name).path(), .folder = true}; });
   }
   bool try_lock(Handle file) override {
     enter(Call::kLock, io_.name_of(file));
@@ -130,15 +160,32 @@ class FaultIo final : public Io {
   uint64_t now_ns() override { return io_.now_ns(); }
 
  private:
-  void enter(Call call, const std::string& path) {
+  // What a call is about. A folder has the path that it has now, whatever it was opened as. The path takes memory, so it is made only when it
+  // is asked for: a failing allocation would look like a call that failed after it was done.
+  class Where {
+   public:
+    Where(const std::string& path) : path_(&path) {}
+    Where(Handle folder, const std::string& name) : folder_(folder), path_(&name) {}
+    std::string path() const {
+      if (folder_ == kNoHandle) return *path_;
+      const auto folder = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(folder_)).lexically_relative(std::filesystem::current_path());
+      return folder == "." ? *path_ : path_->empty() ? folder.string() : (folder / *path_).string();
+    }
+
+   private:
+    Handle folder_ = kNoHandle;
+    const std::string* path_;
+  };
+
+  void enter(Call call, const Where& where) {
     uint64_t index = 0;
     {
       const std::lock_guard lock(mutex_);
       index = calls_++;
     }
-    if (before) before(index, call, path);
+    if (before) before(index, call, where.path());
   }
-  // Takes no memory of its own when nothing is recorded: a failing allocation would look like a call that failed after it was done.
+  // Takes no memory when nothing is recorded.
   template <class Make>
   void record(Make make) {
     if (!recording) return;

@@ -1,6 +1,6 @@
 // The in-memory twin of Io: files in a map, every call in a log, and a script of what goes wrong.
 //
-// Differs from the real one where that does not matter to a test: no links, no permissions, paths are compared as they are written.
+// Differs from the real one where that does not matter to a test: no symbolic links, no permissions, paths are compared as they are written.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +32,7 @@ enum class Op : uint8_t {
   kSyncFolder,
   kMakeFolder,
   kRename,
+  kLink,
   kRemoveFile,
   kRemoveFolder,
   kLock,
@@ -47,17 +48,30 @@ class FakeIo final : public Io {
   size_t max_write = std::numeric_limits<size_t>::max();  // bytes one write takes at most (short writes)
   uint64_t capacity_bytes = kUnlimited;                   // of all files together; beyond it: io_no_space
   bool can_reserve = true;                                // what allocate() answers
+  bool can_link = true;                                   // what link() answers
+  bool renumbers = false;                                 // every look at a name finds another id
   std::function<void(Op op, uint64_t k)> before;          // seen before each k-th call of a kind, counted from 0; may throw
   // The k-th call of this kind (from 0) fails, before it does anything.
   void fail_at(Op op, uint64_t k, ProblemId id) { faults_[{op, k}] = id; }
   // The file is locked by another process, as it seems.
   void lock_elsewhere(const std::string& path) { node(path).locked = true; }
+  void give_to(const std::string& path, uint32_t owner) { node(path).owner = owner; }
 
   // --- the world, seen from outside: not logged, never fails by script
   void put(const std::string& path, std::string_view text) {
     add_folders(parent(path));
     const Bytes bytes = as_bytes(text);
     files_[path] = std::make_shared<Node>(Node{.bytes = {bytes.begin(), bytes.end()}});
+  }
+  void put_folder(const std::string& path) { add_folders(path); }
+  void take(const std::string& path) {  // with all that is in it
+    move_beneath(files_, path, kNowhere);
+    move_beneath(folders_, path, kNowhere);
+    for (auto* map : {&files_, &folders_}) std::erase_if(*map, [](const auto& entry) { return entry.first.starts_with(kNowhere); });
+  }
+  void move(const std::string& from, const std::string& to) {
+    move_beneath(files_, from, to);
+    move_beneath(folders_, from, to);
   }
   bool exists(const std::string& path) const { return files_.contains(path) || folders_.contains(path); }
   std::string text_of(const std::string& path) const { return std::string(as_text(files_.at(path)->bytes)); }
@@ -100,35 +114,58 @@ class FakeIo final : public Io {
   }
   FileFacts facts(Handle file) override {
     const std::lock_guard lock(mutex_);
-    return facts_of(*opened(file).node);
+    return facts_of(*opened(file).node, opened(file).folder ? FileKind::kDirectory : FileKind::kRegular);
   }
   std::optional<FileFacts> facts(const std::string& path) override {
     const std::lock_guard lock(mutex_);
-    if (folders_.contains(path)) return FileFacts{.kind = FileKind::kDirectory};
-    if (!files_.contains(path)) return std::nullopt;
-    return facts_of(*files_[path]);
+    return named(path);
   }
   std::vector<DirEntry> list(const std::string& folder) override {
     const auto lock = enter(Op::kList, folder, "list " + folder);
-    if (!folders_.contains(folder)) fail(ProblemId::io_list, Place{.path = folder}, "No such file or directory");
-    std::vector<DirEntry> entries;
-    for (const auto& entry : files_) {
-      if (parent(entry.first) == folder) entries.push_back({base_name(entry.first), FileKind::kRegular});
-    }
-    for (const std::string& path : folders_) {
-      if (!base_name(path).empty() && parent(path) == folder) entries.push_back({base_name(path), FileKind::kDirectory});
-    }
-    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
-    return entries;
+    return entries_of(folder);
   }
 
-  Handle create(const std::string& path, Create mode) override {
+  // A handle of a folder stays with it: calls are logged with the path that the folder has when they are made.
+  Handle open_folder(const std::string& path) override {
+    const auto lock = enter(Op::kOpen, path, {});
+    if (!folders_.contains(path)) fail(ProblemId::io_open, Place{.path = path}, "No such file or directory");
+    return keep(path, folders_[path]);
+  }
+  std::optional<Handle> open_folder(Handle folder, const std::string& name) override {
+    std::string path = path_in(folder, name);
+    const auto lock = enter(Op::kOpen, path, {});
+    path = path_now(folder, name);
+    if (!folders_.contains(path)) return std::nullopt;
+    return keep(path, folders_[path]);
+  }
+  std::optional<FileFacts> facts(Handle folder, const std::string& name) override {
+    const std::string path = path_in(folder, name);
+    const std::lock_guard lock(mutex_);
+    return named(path);
+  }
+  std::vector<DirEntry> list(Handle folder) override {
+    std::string path = path_in(folder, "");
+    const auto lock = enter(Op::kList, path, "list " + path);
+    path = path_now(folder, "");
+    return entries_of(path);
+  }
+  bool keeps_ids(Handle) override { return !renumbers; }
+
+  Handle create(Handle folder, const std::string& name) override {
+    std::string path = path_in(folder, name);
     const auto lock = enter(Op::kCreate, path, "create " + path);
-    if (mode == Create::kNew && exists(path)) fail(ProblemId::output_exists, Place{.path = path});
+    path = path_now(folder, name);
+    if (exists(path)) fail(ProblemId::output_exists, Place{.path = path});
     need_parent(path, ProblemId::io_create);
-    std::shared_ptr<Node>& node = files_[path];
-    if (!node) node = std::make_shared<Node>();
-    return keep(path, node);
+    return keep(path, files_[path] = std::make_shared<Node>());
+  }
+  std::optional<Handle> open_write(Handle folder, const std::string& name) override {
+    std::string path = path_in(folder, name);
+    const auto lock = enter(Op::kCreate, path, {});
+    path = path_now(folder, name);
+    if (folders_.contains(path)) fail(ProblemId::io_create, Place{.path = path}, "Is a directory");
+    if (!files_.contains(path)) return std::nullopt;
+    return keep(path, files_[path]);
   }
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {
     const std::string path = name_of(file);
@@ -159,33 +196,48 @@ class FakeIo final : public Io {
     const std::string path = name_of(file);
     enter(Op::kSync, path, "sync " + path);
   }
-  void sync_folder(const std::string& folder) override { enter(Op::kSyncFolder, folder, "sync_folder " + folder); }
-  void make_folder(const std::string& path) override {
+  void sync_folder(Handle folder) override {
+    const std::string path = path_in(folder, "");
+    enter(Op::kSyncFolder, path, "sync_folder " + path);
+  }
+  void make_folder(Handle folder, const std::string& name) override {
+    std::string path = path_in(folder, name);
     const auto lock = enter(Op::kMakeFolder, path, "make_folder " + path);
+    path = path_now(folder, name);
     if (exists(path)) fail(ProblemId::output_exists, Place{.path = path});
     need_parent(path, ProblemId::io_create);
-    folders_.insert(path);
+    add_folders(path);
   }
   // A folder moves with all that is in it; onto another folder only if that one is empty, as rename(2) does.
-  void rename(const std::string& from, const std::string& to, Replace replace) override {
+  void rename(Handle folder, const std::string& from_name, const std::string& to_name, Replace replace) override {
+    std::string from = path_in(folder, from_name), to = path_in(folder, to_name);
     const auto lock = enter(Op::kRename, from, "rename " + from + " -> " + to);
+    from = path_now(folder, from_name), to = path_now(folder, to_name);
     if (!exists(from)) fail(ProblemId::io_rename, Place{.path = from}, "No such file or directory");
     if (replace == Replace::kNo && exists(to)) fail(ProblemId::output_exists, Place{.path = to});
     need_parent(to, ProblemId::io_rename);
     if (holds_something(to)) fail(ProblemId::io_rename, Place{.path = from}, "Directory not empty");
-    move_beneath(files_, from, to);
-    std::map<std::string, bool> folders;
-    for (const std::string& path : folders_) folders[path] = true;
-    move_beneath(folders, from, to);
-    folders_.clear();
-    for (const auto& entry : folders) folders_.insert(entry.first);
+    move(from, to);
   }
-  void remove_file(const std::string& path) override {
+  bool link(Handle file, Handle folder, const std::string& name) override {
+    const std::string from = name_of(file), to = path_in(folder, name);
+    const auto lock = enter(Op::kLink, to, "link " + from + " -> " + to);
+    const std::string path = path_now(folder, name);
+    if (!can_link) return false;
+    if (exists(path)) fail(ProblemId::output_exists, Place{.path = path});
+    files_[path] = opened(file).node;
+    return true;
+  }
+  void remove_file(Handle folder, const std::string& name) override {
+    std::string path = path_in(folder, name);
     const auto lock = enter(Op::kRemoveFile, path, "remove_file " + path);
+    path = path_now(folder, name);
     files_.erase(path);
   }
-  void remove_folder(const std::string& path) override {
+  void remove_folder(Handle folder, const std::string& name) override {
+    std::string path = path_in(folder, name);
     const auto lock = enter(Op::kRemoveFolder, path, "remove_folder " + path);
+    path = path_now(folder, name);
     if (holds_something(path)) fail(ProblemId::io_remove, Place{.path = path}, "Directory not empty");
     folders_.erase(path);
   }
@@ -221,15 +273,38 @@ class FakeIo final : public Io {
   struct Node {
     std::vector<std::byte> bytes;
     bool locked = false;
+    uint32_t owner = 1000;
   };
   struct Open {
     std::string path;
     std::shared_ptr<Node> node;  // outlives the name, as an unlinked file does
+    bool folder = false;
     bool has_lock = false;
   };
 
-  static FileFacts facts_of(const Node& node) {
-    return {.bytes = node.bytes.size(), .kind = FileKind::kRegular, .id = reinterpret_cast<uintptr_t>(&node)};
+  static constexpr const char* kNowhere = "\x01";
+
+  static FileFacts facts_of(const Node& node, FileKind kind = FileKind::kRegular) {
+    return {.bytes = node.bytes.size(), .kind = kind, .id = {1, reinterpret_cast<uintptr_t>(&node)}, .owner = node.owner};
+  }
+  std::optional<FileFacts> named(const std::string& path) {
+    const bool folder = folders_.contains(path);
+    if (!folder && !files_.contains(path)) return std::nullopt;
+    FileFacts facts = folder ? facts_of(*folders_[path], FileKind::kDirectory) : facts_of(*files_[path]);
+    if (renumbers && !folder && base_name(path).find(".dcpctl-lock") == std::string::npos) facts.id.inode = ++numbers_;
+    return facts;
+  }
+  std::vector<DirEntry> entries_of(const std::string& folder) const {
+    if (!folders_.contains(folder)) fail(ProblemId::io_list, Place{.path = folder}, "No such file or directory");
+    std::vector<DirEntry> entries;
+    for (const auto& entry : files_) {
+      if (parent(entry.first) == folder) entries.push_back({base_name(entry.first), FileKind::kRegular});
+    }
+    for (const auto& [path, node] : folders_) {
+      if (!base_name(path).empty() && parent(path) == folder) entries.push_back({base_name(path), FileKind::kDirectory});
+    }
+    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    return entries;
   }
   static size_t index(Op op) { return static_cast<size_t>(op); }
 
@@ -250,7 +325,7 @@ class FakeIo final : public Io {
   }
 
   Handle keep(const std::string& path, const std::shared_ptr<Node>& node) {
-    open_.push_back({path, node});
+    open_.push_back({.path = path, .node = node, .folder = folders_.contains(path)});
     return static_cast<Handle>(open_.size() - 1);  // never given out twice: use after close is found
   }
   Open& opened(Handle file) {
@@ -258,7 +333,19 @@ class FakeIo final : public Io {
     if (!open.node) fail(ProblemId::internal, Place{}, "a closed handle was used");
     return open;
   }
-  Node& node(const std::string& path) { return *files_.at(path); }
+  Node& node(const std::string& path) { return folders_.contains(path) ? *folders_[path] : *files_.at(path); }
+  // Of a name in an open folder: where that folder is now.
+  std::string path_in(Handle folder, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return path_now(folder, name);
+  }
+  std::string path_now(Handle folder, const std::string& name) {
+    const auto& node = opened(folder).node;
+    const auto at = std::ranges::find_if(folders_, [&](const auto& entry) { return entry.second == node; });
+    if (at == folders_.end()) fail(ProblemId::io_open, Place{.path = opened(folder).path}, "No such file or directory");
+    if (name.empty() || at->first.empty()) return at->first + name;
+    return at->first + (at->first == "/" ? "" : "/") + name;
+  }
 
   static std::string parent(const std::string& path) {
     const size_t slash = path.rfind('/');
@@ -269,7 +356,7 @@ class FakeIo final : public Io {
   void add_folders(const std::string& path) {
     if (folders_.contains(path)) return;
     add_folders(parent(path));
-    folders_.insert(path);
+    folders_[path] = std::make_shared<Node>();
   }
   void need_parent(const std::string& path, ProblemId id) const {
     if (!folders_.contains(parent(path))) fail(id, Place{.path = path}, "No such file or directory");
@@ -278,7 +365,7 @@ class FakeIo final : public Io {
     const std::string prefix = folder + "/";
     const auto file = files_.lower_bound(prefix);
     const auto inner = folders_.lower_bound(prefix);
-    return (file != files_.end() && file->first.starts_with(prefix)) || (inner != folders_.end() && inner->starts_with(prefix));
+    return (file != files_.end() && file->first.starts_with(prefix)) || (inner != folders_.end() && inner->first.starts_with(prefix));
   }
   template <class Map>
   static void move_beneath(Map& map, const std::string& from, const std::string& to) {
@@ -306,7 +393,8 @@ class FakeIo final : public Io {
   std::map<std::pair<Op, uint64_t>, ProblemId> faults_;
   std::array<uint64_t, static_cast<size_t>(Op::kCount)> calls_{};
   std::map<std::string, std::shared_ptr<Node>> files_;
-  std::set<std::string> folders_{"", "/"};
+  std::map<std::string, std::shared_ptr<Node>> folders_{{"", std::make_shared<Node>()}, {"/", std::make_shared<Node>()}};
+  uint64_t numbers_ = 0;
   std::vector<Open> open_;
   uint64_t now_ns_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "base/by_path.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "base/io.h"
@@ -10,7 +11,11 @@
 namespace dcp {
 namespace {
 
+using test::create_file;
 using test::error_id;
+using test::remove_file;
+using test::remove_folder;
+using test::rename;
 
 struct World {
   test::TempDir temp;
@@ -23,18 +28,17 @@ std::unique_ptr<World> make_world(bool real) {
   world->root = world->temp / "root";
   if (real) {
     world->io = make_posix_io();
-    world->io->make_folder(world->root);
+    make_folder(*world->io, world->root);
   } else {
     auto fake = std::make_unique<test::FakeIo>();
-    fake->put(world->root + "/x", "");
-    fake->remove_file(world->root + "/x");
+    fake->put_folder(world->root);
     world->io = std::move(fake);
   }
   return world;
 }
 
 void write_text(Io& io, const std::string& path, std::string_view text) {
-  const OpenFile file(io, io.create(path, Create::kNew));
+  const OpenFile file(io, create_file(io, path));
   write_all(io, file.get(), 0, as_bytes(text));
 }
 
@@ -46,25 +50,25 @@ TEST_CASE("files are made, read, renamed and removed") {
   const std::string a = world->root + "/a";
   const std::string b = world->root + "/b";
   write_text(io, a, "hello");
-  CHECK(error_id([&] { io.create(a, Create::kNew); }) == "output_exists");
+  CHECK(error_id([&] { create_file(io, a); }) == "output_exists");
   CHECK(text_of(io, a) == "hello");
   CHECK(io.facts(a)->bytes == 5);
   CHECK(io.facts(a)->kind == FileKind::kRegular);
   CHECK(error_id([&] { read_file(io, a, 4); }) == "over_limit");
 
   write_text(io, b, "old");
-  CHECK(error_id([&] { io.rename(a, b, Replace::kNo); }) == "output_exists");
+  CHECK(error_id([&] { rename(io, a, b, Replace::kNo); }) == "output_exists");
   CHECK(text_of(io, b) == "old");
-  io.rename(a, b, Replace::kYes);
+  rename(io, a, b, Replace::kYes);
   CHECK(text_of(io, b) == "hello");
   CHECK_FALSE(io.facts(a));
-  io.rename(b, a, Replace::kNo);
+  rename(io, b, a, Replace::kNo);
   CHECK(text_of(io, a) == "hello");
 
-  io.remove_file(a);
-  io.remove_file(a);
+  remove_file(io, a);
+  remove_file(io, a);
   CHECK(error_id([&] { io.open_read(a); }) == "io_open");
-  CHECK(error_id([&] { io.rename(a, b, Replace::kYes); }) == "io_rename");
+  CHECK(error_id([&] { rename(io, a, b, Replace::kYes); }) == "io_rename");
 }
 
 TEST_CASE("an opened file is kept when reused, and takes its size from allocate") {
@@ -72,7 +76,8 @@ TEST_CASE("an opened file is kept when reused, and takes its size from allocate"
   Io& io = *world->io;
   const std::string path = world->root + "/f";
   write_text(io, path, "0123456789");
-  const OpenFile file(io, io.create(path, Create::kReuse));
+  const OpenFile file(io, test::open_to_write(io, path).value());
+  CHECK_FALSE(test::open_to_write(io, world->root + "/none"));
   CHECK(io.name_of(file.get()) == path);
   CHECK(io.facts(file.get()).bytes == 10);
   io.allocate(file.get(), 4);
@@ -82,7 +87,7 @@ TEST_CASE("an opened file is kept when reused, and takes its size from allocate"
   io.allocate(file.get(), 0);
   CHECK(io.facts(file.get()).bytes == 0);
   io.sync(file.get());
-  io.sync_folder(world->root);
+  io.sync_folder(OpenFile(io, io.open_folder(world->root)).get());
 }
 
 TEST_CASE("a read past the end names what is missing") {
@@ -102,14 +107,14 @@ TEST_CASE("folders are made, listed, renamed and removed") {
   const auto world = make_world(GENERATE(true, false));
   Io& io = *world->io;
   const std::string folder = world->root + "/d";
-  io.make_folder(folder);
-  CHECK(error_id([&] { io.make_folder(folder); }) == "output_exists");
-  CHECK(error_id([&] { io.make_folder(world->root + "/none/d"); }) == "io_create");
-  CHECK(error_id([&] { io.create(world->root + "/none/f", Create::kNew); }) == "io_create");
+  make_folder(io, folder);
+  CHECK(error_id([&] { make_folder(io, folder); }) == "output_exists");
+  CHECK(error_id([&] { make_folder(io, world->root + "/none/d"); }) == "io_create");
+  CHECK(error_id([&] { create_file(io, world->root + "/none/f"); }) == "io_create");
   CHECK(error_id([&] { io.open_read(folder); }) == "not_regular");
   write_text(io, folder + "/b", "1");
   write_text(io, folder + "/a", "2");
-  io.make_folder(folder + "/c");
+  make_folder(io, folder + "/c");
   const std::vector<DirEntry> entries = io.list(folder);
   REQUIRE(entries.size() == 3);
   CHECK(entries[0].name == "a");
@@ -117,19 +122,19 @@ TEST_CASE("folders are made, listed, renamed and removed") {
   CHECK(entries[2].kind == FileKind::kDirectory);
   CHECK(error_id([&] { io.list(world->root + "/none"); }) == "io_list");
 
-  io.rename(folder, world->root + "/e", Replace::kNo);
+  rename(io, folder, world->root + "/e", Replace::kNo);
   CHECK(text_of(io, world->root + "/e/b") == "1");
   CHECK(io.facts(world->root + "/e/c")->kind == FileKind::kDirectory);
-  CHECK(error_id([&] { io.remove_folder(world->root + "/e"); }) == "io_remove");
-  io.remove_folder(world->root + "/e/c");
-  io.remove_folder(world->root + "/e/c");
+  CHECK(error_id([&] { remove_folder(io, world->root + "/e"); }) == "io_remove");
+  remove_folder(io, world->root + "/e/c");
+  remove_folder(io, world->root + "/e/c");
   CHECK(io.list(world->root + "/e").size() == 2);
 }
 
 TEST_CASE("names from a checkpoint are looked for beneath its folder") {
   const auto world = make_world(GENERATE(true, false));
   Io& io = *world->io;
-  io.make_folder(world->root + "/sub");
+  make_folder(io, world->root + "/sub");
   write_text(io, world->root + "/sub/f", "x");
   const auto open = [&](std::string_view name) { return io.open_beneath(world->root, name, FollowLinks::kCacheOnly); };
   const OpenFile file(io, open("sub/f").value());
@@ -146,8 +151,8 @@ TEST_CASE("a lock keeps others out until the file is closed") {
   const auto world = make_world(GENERATE(true, false));
   Io& io = *world->io;
   const std::string path = world->root + "/lock";
-  OpenFile first(io, io.create(path, Create::kReuse));
-  const OpenFile second(io, io.create(path, Create::kReuse));
+  OpenFile first(io, create_file(io, path));
+  const OpenFile second(io, test::open_to_write(io, path).value());
   CHECK(io.try_lock(first.get()));
   CHECK(io.try_lock(first.get()));
   CHECK_FALSE(io.try_lock(second.get()));

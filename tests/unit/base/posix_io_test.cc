@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <random>
 
+#include "base/by_path.h"
 #include "base/error_line.h"
 #include "base/io.h"
 #include "base/posix_calls.h"
@@ -21,6 +22,7 @@ namespace dcp {
 namespace {
 
 namespace fs = std::filesystem;
+using test::create_file;
 using test::error_id;
 using test::error_line;
 using test::TempDir;
@@ -62,7 +64,7 @@ TEST_CASE("what is written past the cache is what is read") {
   const TempDir temp;
   const auto io = make_posix_io();
   const std::string text = random_text(24 << 20);
-  const OpenFile file(*io, io->create(temp / "out", Create::kNew));
+  const OpenFile file(*io, create_file(*io, temp / "out"));
   io->allocate(file.get(), text.size());
   std::vector<std::pair<uint64_t, uint64_t>> parts;
   for (uint64_t at = 0, n = 0; at < text.size(); ++n) {
@@ -104,7 +106,7 @@ TEST_CASE("only regular files are opened for reading, without waiting for a FIFO
   CHECK(error_line([&] { io->open_read(temp / "none"); }) == temp / "none: cannot be opened (got No such file or directory)");
   CHECK(beneath(*io, temp.path(), "fifo") == "not_regular");
   CHECK(beneath(*io, temp.path(), "socket") == "not_regular");
-  CHECK(error_line([&] { io->create(temp / "fifo", Create::kReuse); }) ==
+  CHECK(error_line([&] { test::open_to_write(*io, temp / "fifo"); }) ==
         temp / "fifo: cannot be created (got a FIFO, expected a regular file)");
 }
 
@@ -113,7 +115,7 @@ TEST_CASE("a link that the user names is followed for reading, never for writing
   const auto io = make_posix_io();
   fs::create_symlink(temp.put("real", "x"), temp / "link");
   CHECK(as_text(read_file(*io, temp / "link", 10)) == "x");
-  CHECK(error_id([&] { io->create(temp / "link", Create::kReuse); }) == "io_create");
+  CHECK(error_id([&] { test::open_to_write(*io, temp / "link"); }) == "io_create");
 }
 
 TEST_CASE("names that could lead out of the folder are refused before anything is opened") {
@@ -216,23 +218,24 @@ TEST_CASE("the walk opens what openat2 opens") {
 TEST_CASE("renaming without replacing, with and without the kernel's help") {
   const auto rename = GENERATE(&posix::rename_new_by_kernel, &posix::rename_new_by_link);
   const TempDir temp;
+  const posix::Fd folder(::open(temp.path().c_str(), O_PATH | O_CLOEXEC));
   temp.put("f", "new");
   temp.put("taken", "old");
   temp.put("d/inside", "x");
-  CHECK(rename(temp / "f", temp / "taken") == -1);
+  CHECK(rename(folder.get(), "f", "taken") == -1);
   CHECK(errno == EEXIST);
   CHECK(temp.text_of("taken") == "old");
   CHECK(temp.text_of("f") == "new");
-  REQUIRE(rename(temp / "f", temp / "free") == 0);
+  REQUIRE(rename(folder.get(), "f", "free") == 0);
   CHECK(temp.text_of("free") == "new");
   CHECK_FALSE(fs::exists(temp / "f"));
 
   fs::create_directory(temp / "empty");
-  CHECK(rename(temp / "d", temp / "empty") == -1);  // rename(2) alone would replace an empty folder
+  CHECK(rename(folder.get(), "d", "empty") == -1);  // rename(2) alone would replace an empty folder
   CHECK(errno == EEXIST);
-  REQUIRE(rename(temp / "d", temp / "e") == 0);
+  REQUIRE(rename(folder.get(), "d", "e") == 0);
   CHECK(temp.text_of("e/inside") == "x");
-  CHECK(rename(temp / "none", temp / "n") == -1);
+  CHECK(rename(folder.get(), "none", "n") == -1);
   CHECK(errno == ENOENT);
 }
 
@@ -253,7 +256,7 @@ TEST_CASE("a list says what links point to") {
 TEST_CASE("allocated space is there, and free space is known") {
   const TempDir temp;
   const auto io = make_posix_io();
-  const OpenFile file(*io, io->create(temp / "f", Create::kNew));
+  const OpenFile file(*io, create_file(*io, temp / "f"));
   const bool reserved = io->allocate(file.get(), 1 << 20);
   struct stat status {};
   REQUIRE(::stat((temp / "f").c_str(), &status) == 0);
@@ -268,9 +271,9 @@ TEST_CASE("failures carry the path, the offset and the system's text") {
   const auto io = make_posix_io();
   const OpenFile file(*io, io->open_read(temp.put("f", "x")));
   CHECK(error_line([&] { io->write(file.get(), 16, as_bytes("y")); }) == temp / "f @ 0x10: cannot be written (got Bad file descriptor)");
-  CHECK(error_line([&] { io->rename(temp / "none", temp / "g", Replace::kNo); }) ==
+  CHECK(error_line([&] { test::rename(*io, temp / "none", temp / "g", Replace::kNo); }) ==
         temp / "none: cannot be renamed (got No such file or directory)");
-  CHECK(error_line([&] { io->remove_folder(temp.path()); }) == temp.path() + ": cannot be removed (got Directory not empty)");
+  CHECK(error_line([&] { test::remove_folder(*io, temp.path()); }) == temp.path() + ": cannot be removed (got Directory not empty)");
   CHECK(error_line([&] { io->list(temp / "none"); }) == temp / "none: cannot be listed (got No such file or directory)");
 }
 

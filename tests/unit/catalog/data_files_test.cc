@@ -76,7 +76,7 @@ TEST_CASE("many workers open many files") {
 
 TEST_CASE("a file that is not there") {
   ManyFiles c(2);
-  c.io.remove_file("ckpt/__1_0.distcp");
+  c.io.take("ckpt/__1_0.distcp");
   DataFiles files(c.io, c.catalog, FollowLinks::kCacheOnly);
   CHECK(error_line([&] { files.open(1); }) == "ckpt/__1_0.distcp: a data file of the checkpoint is missing");
   CHECK(files.open(0) != nullptr);

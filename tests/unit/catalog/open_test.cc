@@ -72,7 +72,7 @@ TEST_CASE("what is there in place of a checkpoint") {
   CHECK(said(io, "nowhere") == "nowhere: there is no such file or folder");
   io.put("model.pt", "x");
   CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got a file of another kind, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)");
-  io.make_folder("run");
+  io.put_folder("run");
   CHECK(said(io, "run") == is_not + "an empty folder" + expected);
   CHECK(folder_of({"b", "a"}) == is_not + "a folder with a, b" + expected);
   CHECK(folder_of({"1", "2", "3", "4", "5", "6"}) == is_not + "a folder with 1, 2, 3, 4, 5, ... (6 in all)" + expected);
@@ -102,7 +102,7 @@ TEST_CASE("files that are missing or short") {
   REQUIRE(faults(io).size() == 1);
   CHECK(faults(io)[0] == "ckpt/__1_0.distcp: an item reaches past the end of its file (got a file of " + less + " bytes, expected at least " + length + ")");
   CHECK(whole(io) == "ckpt/__1_0.distcp @ 0x0: tensor 'w': an item reaches past the end of its file (got a file of " + less + " bytes, expected at least " + length + ")");
-  io.remove_file("ckpt/__1_0.distcp");
+  io.take("ckpt/__1_0.distcp");
   CHECK(faults(io) == Lines{"ckpt/__1_0.distcp: a data file of the checkpoint is missing"});
   CHECK(whole(io) == "ckpt/__1_0.distcp @ 0x0: tensor 'w': a data file of the checkpoint is missing (got chunk [2:4, 0:2])");
 }
@@ -197,7 +197,7 @@ TEST_CASE("rank-local metadata is one checkpoint together") {
   const Catalog other = open_checkpoint(io, "ckpt", {.limits = {}, .prefer_rank = 1});
   CHECK(other.file_name(other.items[other.item_of(BlobId{0})].file) == "__1_0.distcp");
   CHECK(error_id([&] { open_checkpoint(io, "ckpt", {.limits = {}, .prefer_rank = 2}); }) == "usage");
-  io.remove_file("ckpt/__0.metadata");
+  io.take("ckpt/__0.metadata");
   const Lines lines = faults(io);
   REQUIRE(lines.size() == 2);
   CHECK(lines[0].ends_with("(got no __0.metadata beside __1.metadata)"));

@@ -1,5 +1,7 @@
 #include "exec/file_set.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -51,10 +53,12 @@ struct Case {
   FileSetOptions options;
   World before, after;
   bool empty_folder = false;
+  bool can_link = true;
 
   void set_up(FakeIo& io) const {
     for (const auto& [path, text] : before) io.put(path, text);
-    if (empty_folder) io.make_folder("dir/out");
+    if (empty_folder) io.put_folder("dir/out");
+    io.can_link = can_link;
   }
   void run(FakeIo& io, Replace replace) const {
     FileSetOptions with = options;
@@ -72,12 +76,14 @@ const World kBeside = {{"dir/other", "x"}};
 const World kNewFile = {{"dir/other", "x"}, {"dir/out", "new"}};
 const World kNewFolder = {{"dir/other", "x"}, {"dir/out/.metadata", "met"}, {"dir/out/a.distcp", "abcde"}, {"dir/out/b.distcp", ""}};
 
-const std::array<Case, 5> kCases = {{
+const std::array<Case, 7> kCases = {{
     {"a new file", {}, kBeside, kNewFile},
     {"a file replaced", {.replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out", "older"}}, kNewFile},
     {"a new folder", {.folder = true}, kBeside, kNewFolder},
     {"a folder replaced", {.folder = true, .replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out/old.distcp", "older"}}, kNewFolder},
     {"an empty folder filled", {.folder = true}, kBeside, kNewFolder, true},
+    {"a new file, without links", {}, kBeside, kNewFile, false, false},
+    {"an empty folder filled, without links", {.folder = true}, kBeside, kNewFolder, true, false},
 }};
 
 ProblemId problem_of(Op op) {
@@ -90,6 +96,7 @@ ProblemId problem_of(Op op) {
     case Op::kSyncFolder:
       return ProblemId::io_sync;
     case Op::kRename:
+    case Op::kLink:
       return ProblemId::io_rename;
     case Op::kRemoveFile:
     case Op::kRemoveFolder:
@@ -182,16 +189,17 @@ TEST_CASE("a power loss finds files synced before their names, and the last file
   kCases[0].run(io);
   CHECK(io.log == std::vector<std::string>{"create dir/.out.dcpctl-lock", "lock dir/.out.dcpctl-lock", "create dir/.out.dcpctl-partial",
                                            "allocate dir/.out.dcpctl-partial 3", "write dir/.out.dcpctl-partial @0 +3",
-                                           "sync dir/.out.dcpctl-partial", "rename dir/.out.dcpctl-partial -> dir/out", "sync_folder dir",
-                                           "remove_file dir/.out.dcpctl-lock"});
+                                           "sync dir/.out.dcpctl-partial", "link dir/.out.dcpctl-partial -> dir/out",
+                                           "remove_file dir/.out.dcpctl-partial", "sync_folder dir", "remove_file dir/.out.dcpctl-lock"});
   FakeIo in_place;
   kCases[4].set_up(in_place);
   kCases[4].run(in_place);
-  const auto first = std::find(in_place.log.begin(), in_place.log.end(), "rename dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp");
+  const auto first = std::find(in_place.log.begin(), in_place.log.end(), "link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp");
   CHECK(std::vector<std::string>(first, in_place.log.end()) ==
-        std::vector<std::string>{"rename dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "rename dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp",
-                                 "sync_folder dir/out", "rename dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
-                                 "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
+        std::vector<std::string>{"link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "remove_file dir/out/.a.distcp.dcpctl-partial",
+                                 "link dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp", "remove_file dir/out/.b.distcp.dcpctl-partial",
+                                 "sync_folder dir/out", "link dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
+                                 "remove_file dir/out/..metadata.dcpctl-partial", "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
   CHECK(in_place.calls(Op::kSync) == 3);
 }
 
@@ -237,12 +245,12 @@ TEST_CASE("what lies under the output's name is refused before anything is creat
 }
 
 TEST_CASE("an output that appears meanwhile is not replaced") {
-  for (const Case& c : {kCases[0], kCases[2]}) {
+  for (const Case& c : {kCases[0], kCases[2], kCases[5]}) {
     INFO(c.name);
     FakeIo io;
     c.set_up(io);
     io.before = [&](Op op, uint64_t k) {
-      if (op == Op::kRename && k == 0) io.put("dir/out", "of another program");
+      if (op == (c.options.folder || !c.can_link ? Op::kRename : Op::kLink) && k == 0) io.put("dir/out", "of another program");
     };
     CHECK(error_line([&] { c.run(io); }) == "dir/out: the output exists");
     CHECK(world_of(io) == World{{"dir/other", "x"}, {"dir/out", "of another program"}});
@@ -277,7 +285,7 @@ TEST_CASE("a lock whose file has lost its name is no lock") {
   bool hooked = false;
   io.before = [&](Op op, uint64_t) {
     if (op != Op::kLock || std::exchange(hooked, true)) return;
-    io.remove_file("dir/.out.dcpctl-lock");  // as the run before does when it ends
+    io.take("dir/.out.dcpctl-lock");  // as the run before does when it ends
   };
   const FileSet set(io, "dir/out", {{"", 3}}, {});
   CHECK(io.calls(Op::kLock) == 2);
@@ -286,7 +294,7 @@ TEST_CASE("a lock whose file has lost its name is no lock") {
 
 TEST_CASE("leftovers are removed and named") {
   FakeIo io;
-  io.put("dir/.out.dcpctl-partial/a", "half");
+  io.put("dir/.out.dcpctl-partial/a.distcp", "half");
   io.put("dir/.out.dcpctl-lock", "");
   {
     const FileSet set(io, "dir/out", {{"", 3}}, {});  // whatever kind the interrupted run's output was
@@ -297,6 +305,120 @@ TEST_CASE("leftovers are removed and named") {
   io.put("dir/in/.dcpctl-lock", "");
   const FileSet set(io, "dir/in", kThree, {.folder = true});
   CHECK(set.found() == std::vector<std::string>{"removed 'dir/in/.a.distcp.dcpctl-partial', left by an interrupted run"});
+}
+
+// What somebody who may write into the folder, too, can put where an interrupted run would have left something.
+TEST_CASE("what no interrupted run of this user can have left stays, is named, and keeps the output from being written") {
+  const auto refusal = [](const std::function<void(FakeIo&)>& plant, bool in_place = false) {
+    FakeIo io;
+    io.put("dir/other", "x");
+    if (in_place) io.put_folder("dir/out");
+    plant(io);
+    const World before = world_of(io);
+    const std::string line = error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); });
+    CHECK(world_of(io) == before);
+    CHECK(error_id([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "leftover_foreign");
+    CHECK(io.open_handles() == 0);
+    return line;
+  };
+  const std::string says = ": lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left ";
+  const auto foreign = [](const std::string& path) {
+    return [path](FakeIo& io) {
+      io.put(path, "x");
+      io.give_to(path, 7);
+    };
+  };
+  CHECK(refusal(foreign("dir/.out.dcpctl-partial")) == "dir/.out.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
+  CHECK(refusal(foreign("dir/out/.a.distcp.dcpctl-partial"), true) ==
+        "dir/out/.a.distcp.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
+  CHECK(refusal(foreign("dir/.out.dcpctl-partial/a.distcp")) ==
+        "dir/.out.dcpctl-partial/a.distcp" + says + "(got a file of user 7, expected a file of user 1000)");
+  CHECK(refusal([](FakeIo& io) {
+          io.put("dir/.out.dcpctl-partial/a.distcp", "x");
+          io.give_to("dir/.out.dcpctl-partial", 7);
+        }) == "dir/.out.dcpctl-partial" + says + "(got a folder of user 7, expected a folder of user 1000)");
+  CHECK(refusal([](FakeIo& io) {
+          io.put("dir/.out.dcpctl-partial/a.distcp", "x");
+          io.put("dir/.out.dcpctl-partial/b/a.distcp", "x");
+        }) == "dir/.out.dcpctl-partial/b" + says + "(got a folder of user 1000, expected a file of user 1000)");
+  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-partial/thesis.tex", "x"); }) ==
+        "dir/.out.dcpctl-partial/thesis.tex" + says + "(got a file that is no part of a checkpoint)");
+  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-lock", "mine"); }) ==
+        "dir/.out.dcpctl-lock" + says + "(got a file of 4 bytes, expected an empty file)");
+  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-old", "x"); }) == "dir/.out.dcpctl-old" + says + "(expected a folder)");
+}
+
+TEST_CASE("a leftover that becomes another folder while it is cleared: nothing in that one is touched") {
+  FakeIo io;
+  io.put("dir/.out.dcpctl-partial/a.distcp", "half");
+  io.put("dir/precious/a.distcp", "x");
+  io.before = [&](Op op, uint64_t k) {
+    if (op != Op::kRemoveFile || k != 0) return;
+    io.move("dir/.out.dcpctl-partial", "dir/aside");
+    io.move("dir/precious", "dir/.out.dcpctl-partial");
+  };
+  CHECK(error_id([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "leftover_foreign");
+  CHECK(world_of(io) == World{{"dir/.out.dcpctl-partial/a.distcp", "x"}});
+}
+
+// Before each call in turn, every name of what is being written comes to mean something else.
+TEST_CASE("what another program puts in the place of what was written never becomes the output") {
+  for (const Case& c : kCases) {
+    bool finished = false, refused = false;
+    for (uint64_t n = 0; !finished; ++n) {
+      INFO(c.name << ", swapped before call " << n);
+      FakeIo io;
+      c.set_up(io);
+      uint64_t calls = 0;
+      io.before = [&](Op, uint64_t) {
+        if (calls++ != n) return;
+        for (const std::string name : {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}) {
+          if (!io.exists(name)) continue;
+          io.move(name, "dir/aside-" + std::to_string(name.size()));
+          io.put(c.options.folder && !c.empty_folder ? name + "/a.distcp" : name, "evil");
+        }
+      };
+      const std::string id = error_id([&] { c.run(io); });
+      finished = calls <= n;
+      World seen = without_ours(world_of(io));
+      for (const auto& [path, text] : seen)
+        if (path.starts_with("dir/out")) CHECK(text != "evil");
+      std::erase_if(seen, [](const auto& entry) { return entry.first.starts_with("dir/aside"); });
+      if (id.empty()) CHECK(seen == c.after);
+      else if (c.options.replace == Replace::kNo || c.options.folder) CHECK((seen == c.before || seen == c.after));
+      refused = refused || id == "output_swapped";
+      CHECK((id.empty() ? "output_swapped" : id) == "output_swapped");
+      CHECK(io.open_handles() == 0);
+    }
+    // A file that gets its name from its handle, and is never opened again, has no name that matters.
+    CHECK(refused == (!c.can_link || c.options.folder || c.options.replace == Replace::kYes));
+  }
+}
+
+TEST_CASE("files that were closed for want of descriptors are the same when they are opened again") {
+  FakeIo io;
+  io.put_folder("dir");
+  FileSet set(io, "dir/out", kThree, {.folder = true, .open_files = 1});
+  io.move("dir/.out.dcpctl-partial/a.distcp", "dir/aside");
+  CHECK(error_line([&] { write_text(set, 0, "abc"); }) ==
+        "dir/.out.dcpctl-partial/a.distcp: is no longer what was written: another program has changed what has this name (got nothing)");
+  io.put("dir/.out.dcpctl-partial/a.distcp", "other");
+  CHECK(error_id([&] { write_text(set, 0, "abc"); }) == "output_swapped");
+  CHECK(io.text_of("dir/.out.dcpctl-partial/a.distcp") == "other");
+  set.abort();
+  CHECK(world_of(io) == World{{"dir/.out.dcpctl-partial/a.distcp", "other"}, {"dir/aside", std::string(5, '\0')}});
+}
+
+TEST_CASE("where a file system gives new ids, owner and kind tell what is ours") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    FakeIo io;
+    c.set_up(io);
+    io.can_link = false;
+    io.renumbers = true;
+    c.run(io);
+    CHECK(world_of(io) == c.after);
+  }
 }
 
 TEST_CASE("a folder moved aside by an interrupted run comes back") {
@@ -433,10 +555,28 @@ TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are 
   CHECK(io->list(dir.path()).size() == 2);
 }
 
+TEST_CASE("on a disk: what another user has put there stays") {
+  if (::geteuid() != 0) SKIP("only root may give files away");
+  const TempDir dir;
+  const auto io = make_posix_io();
+  const auto refusal = [&] { return error_line([&] { FileSet(*io, dir / "out", kThree, {.folder = true}); }); };
+  const std::string says = ": lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left ";
+  dir.put(".out.dcpctl-partial/a.distcp", "theirs");
+  REQUIRE(::chown((dir / ".out.dcpctl-partial/a.distcp").c_str(), 65534, 65534) == 0);
+  CHECK(refusal() == dir / ".out.dcpctl-partial/a.distcp" + says + "(got a file of user 65534, expected a file of user 0)");
+  REQUIRE(::chown((dir / ".out.dcpctl-partial").c_str(), 65534, 65534) == 0);
+  CHECK(refusal() == dir / ".out.dcpctl-partial" + says + "(got a folder of user 65534, expected a folder of user 0)");
+  CHECK(dir.text_of(".out.dcpctl-partial/a.distcp") == "theirs");
+  std::filesystem::remove_all(dir / ".out.dcpctl-partial");
+  std::filesystem::create_directory_symlink("elsewhere", dir / ".out.dcpctl-partial");
+  CHECK(refusal() == dir / ".out.dcpctl-partial" + says + "(got a link of user 0, expected a file of user 0)");
+  CHECK(std::filesystem::is_symlink(dir / ".out.dcpctl-partial"));
+}
+
 TEST_CASE("past the cache goes what will be synced, if each file stays open until then") {
   const auto paths = [](bool sync, size_t open_files) {
     FakeIo io;
-    io.make_folder("dir");
+    io.put_folder("dir");
     FileSet set(io, "dir/out", kThree, {.folder = true, .sync = sync, .open_files = open_files});
     fill(set, true);
     return io.past_cache.size();

@@ -31,7 +31,7 @@ Workload small() {
 
 struct Trained {
   explicit Trained(std::optional<SaveMode> mode, const TrainSpec& spec, const Workload& w = small()) : device(cpu_device_table(), 0) {
-    io.make_folder("run");
+    io.put_folder("run");
     const StopFlag stop{0};
     result = train(io, device, w, mode, "run", spec, stop);
   }
@@ -131,7 +131,7 @@ TEST_CASE("a failing disk ends the loop, whoever was writing; so does a signal")
   for (const SaveMode mode : kSaveModes) {
     CAPTURE(name_of(mode));
     FakeIo io;
-    io.make_folder("run");
+    io.put_folder("run");
     io.fail_at(Op::kWrite, 3, ProblemId::io_write);
     Device device(cpu_device_table(), 0);
     const Workload w = small();

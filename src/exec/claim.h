@@ -1,0 +1,37 @@
+// The names beside an output that dcpctl works under: who may use them, and what an interrupted run has left there.
+//
+// Others may write into the folder as well. So whatever is taken for ours must be of the kind that we make and belong to the user that our
+// own files belong to, and it is removed through the folder that was looked at, one level deep: an output has no folders inside.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/io.h"
+
+namespace dcp {
+
+// Made new and locked; nothing while another process holds the lock. What an interrupted run left of it is replaced.
+OpenFile lock_output(Io& io, Handle folder, const std::string& name);
+
+// By its name, a file that a checkpoint consists of, stands beside it, or is at work on it.
+bool may_be_in_output(std::string_view name);
+
+// Old checkpoints may hold links to files that are not part of them. They are removed themselves, never followed.
+enum class Links : uint8_t { kNone, kMayBe };
+// Removes the file, or the folder of files, that an interrupted run of this user left. Throws leftover_foreign, and removes nothing, if it is
+// anything else or holds anything else.
+void remove_leftover(Io& io, Handle folder, const std::string& name, const FileFacts& facts, uint32_t owner, Links links);
+
+// The file or folder `name` is the one that these are the facts of, and no link to it.
+bool is_named(Io& io, Handle folder, const std::string& name, const FileFacts& facts);
+
+template <class F>
+void ignoring_errors(F f) noexcept {
+  try {
+    f();
+  } catch (...) {  // cleaning up after an error that is already on its way
+  }
+}
+
+}  // namespace dcp
