@@ -47,6 +47,7 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
   json.member("bytes", catalog.tensor_bytes(t));
   if (t.dtype_known && e.dtype != t.dtype) json.member("cast_to", facts_of(e.dtype).name);
   if (t.requires_grad) json.member("requires_grad", true);
+  if (!selection.state.is_model(e.id)) json.member("training_state", true);
   json.member("sharding", sharding_words(catalog, t));
   json.key("chunks").begin_array();
   for (uint32_t c = 0; c < t.chunk_count; ++c) {
@@ -57,6 +58,35 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
     json.end_object();
   }
   json.end_array().end_object();
+}
+
+std::string_view why(StateSign sign) {
+  switch (sign) {
+    case StateSign::kParamGroups: return "param_groups";
+    case StateSign::kSlots: return "optimizer_slots";
+    case StateSign::kName: return "name";
+    case StateSign::kBeside: return "beside_model";
+  }
+  return "";
+}
+
+template <class Group>
+void sums_json(JsonWriter& json, const Group& g) {
+  json.member("keys", g.keys).member("tensors", g.tensors).member("tensor_bytes", g.tensor_bytes).end_object();
+}
+
+void state_json(JsonWriter& json, const TrainingState& state) {
+  json.key("models").begin_array();
+  for (const ModelRoot& m : state.models) {
+    json.begin_object().member("root", m.path);
+    sums_json(json, m);
+  }
+  json.end_array().key("training_state").begin_array();
+  for (const StateGroup& g : state.groups) {
+    json.begin_object().member("path", g.path).member("why", why(g.sign));
+    sums_json(json, g);
+  }
+  json.end_array();
 }
 
 void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
@@ -89,6 +119,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   json.member("blobs", s.blobs).member("blob_bytes", s.blob_bytes).member("chunks", s.chunks).member("files", uint64_t{catalog.files.size()});
   if (const uint32_t world = world_size_shown(catalog)) json.member("world_size", world);
   json.end_object();
+  state_json(json, selection.state);
   const CastSummary& casts = selection.casts;
   if (!casts.asked) return;
   json.key("cast").begin_object().member("tensors", casts.tensors);
@@ -111,6 +142,7 @@ void inspect_json(const Catalog& catalog, const Selection& selection, const std:
     if (!e.is_blob()) continue;
     json.begin_object().member("key", source_key(catalog, e));
     path_json(json, selection, e);
+    if (!selection.state.is_model(e.id)) json.member("training_state", true);
     item_json(json, catalog, catalog.item_of(e.blob()));
     json.end_object();
   }

@@ -151,13 +151,25 @@ std::string part_text(const PathPart& p) {
   return p.name.empty() ? "''" : escaped(p.name);
 }
 
-// Of the whole checkpoint, whatever is shown of it.
-std::string state_text(const Catalog& catalog) {
-  uint64_t other = 0;
-  for (const int64_t id : catalog.order) other += is_non_model(source_path(catalog, {.id = id, .key = {}}), catalog.has_planner_data);
-  if (other == 0) return "model only: no optimizer or other training state";
-  if (other == catalog.order.size()) return "no model: " + counted(other, "key") + " of training state";
-  return "full: " + counted(other, "key") + " of training state beside the model";
+// Of the whole checkpoint, whatever is shown of it: one line, and what was taken for what in a second.
+std::string state_text(const Catalog& catalog, const TrainingState& state) {
+  std::string text = "  ";
+  if (state.keys == 0) text += "model only: no optimizer or other training state\n";
+  else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
+  else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
+  std::vector<std::string> parts, roots;
+  for (const ModelRoot& m : state.models)
+    if (!m.path.empty()) roots.push_back(m.path);
+  if (!roots.empty()) parts.push_back((roots.size() > 1 ? "several models: " : "model: ") + list_of(roots));
+  for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)), std::pair("by name: ", std::pair(StateSign::kName, StateSign::kName)),
+                                     std::pair("beside the model: ", std::pair(StateSign::kBeside, StateSign::kBeside))}) {
+    std::vector<std::string> groups;
+    for (const StateGroup& g : state.groups)
+      if (g.sign == signs.first || g.sign == signs.second) groups.push_back(g.path);
+    if (!groups.empty()) parts.push_back(title + list_of(groups));
+  }
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "    " : "; ") + parts[i];
+  return parts.empty() ? text : text + "\n";
 }
 
 std::string summary_text(const Catalog& catalog, const Selection& selection) {
@@ -187,7 +199,7 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
   }
   for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
   for (const auto& [name, of] : tops) text += "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
-  text += "  " + state_text(catalog) + "\n";
+  text += state_text(catalog, selection.state);
   if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   return text;

@@ -36,8 +36,8 @@ void describe_selection(const Context& context, const Selection& s) {
     context.note("kept, model: " + counted(s.entries.size(), "key") + "; left out, not model: " + counted(s.dropped_non_model, "key") + " under " + list_of(s.dropped_top));
   if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.root) + ": " + counted(s.dropped_outside_root, "key"));
   if (!s.root.empty()) context.note("stripped the root '" + escaped(s.root) + "'");
-  if (!s.stripped_root.empty()) context.note("stripped the root '" + escaped(s.stripped_root) + "'");
-  if (!s.unstripped.empty()) context.note("no root is stripped: '" + escaped(s.unstripped) + "' lies beside the model; --exclude leaves keys out, --root takes one subtree");
+  if (!s.stripped_root.empty()) context.note("stripped the root '" + escaped(s.stripped_root) + "'" + (s.joined_pieces ? " and those of the model's other pieces" : ""));
+  if (s.kept_beside) context.note("no root is stripped: parameters lie beside the model's root; --exclude leaves keys out, --root takes one subtree");
   if (!s.idle.empty()) context.note("no key for " + list_of(s.idle));
   if (s.renamed > 0) context.note("renamed " + counted(s.renamed, "key"));
   if (!s.unmapped.empty()) context.note("in --rename-map, but no key has the name: " + list_of(s.unmapped));

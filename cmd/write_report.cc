@@ -76,7 +76,7 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   describe_selection(context, s);
   if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
-  if (context.command == "consolidate" && all && is_more_than_model(*catalog, s))
+  if (context.command == "consolidate" && all && is_more_than_model(s))
     context.note("everything is kept" + std::string(catalog->has_planner_data ? " in its nesting" : "") + "; --model-only gives what model.load_state_dict takes");
   if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(catalog->mcore_shapes.size(), "tensor"));
   if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));

@@ -20,8 +20,8 @@ bool is_scale(std::string_view key) {
 
 class Chooser {
  public:
-  Chooser(const Catalog& catalog, const DtypeOptions& options, CastSummary& summary)
-      : catalog_(catalog), options_(options), summary_(summary), used_(options.rules.size()) {
+  Chooser(const Catalog& catalog, const DtypeOptions& options, const TrainingState& state, CastSummary& summary)
+      : catalog_(catalog), options_(options), state_(state), summary_(summary), used_(options.rules.size()) {
     for (const Tensor& t : catalog.tensors) keys_.insert(t.key);
   }
 
@@ -65,7 +65,7 @@ class Chooser {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return t.dtype;
     }
-    if (options_.scope == DtypeScope::kModel && is_non_model(source_path(catalog_, e), catalog_.has_planner_data)) {
+    if (options_.scope == DtypeScope::kModel && !state_.is_model(e.id)) {
       ++summary_.kept_non_model;
       return t.dtype;
     }
@@ -90,6 +90,7 @@ class Chooser {
 
   const Catalog& catalog_;
   const DtypeOptions& options_;
+  const TrainingState& state_;
   CastSummary& summary_;
   std::vector<bool> used_;  // by rule
   std::unordered_set<StringId> keys_;  // of tensors
@@ -104,7 +105,7 @@ void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selectio
     if (!e.is_blob()) e.dtype = catalog.tensors[e.tensor()].dtype;
   selection.casts.asked = options.any();
   if (!options.any()) return;
-  Chooser chooser(catalog, options, selection.casts);
+  Chooser chooser(catalog, options, selection.state, selection.casts);
   for (Entry& e : selection.entries)
     if (!e.is_blob()) e.dtype = chooser.choose(e);
   chooser.end();

@@ -11,32 +11,6 @@
 namespace dcp {
 namespace {
 
-constexpr std::string_view kNonModel[] = {
-    "optim", "optimizer", "optimizers", "optimizer_state", "lr_scheduler", "lr_schedulers", "scheduler", "schedulers", "scaler",
-    "train_state", "dataloader", "dataloaders", "rng", "rng_state", "rng_states", "random_states", "ema_optimizer", "epoch", "step",
-    "global_step", "iteration", "rerun_state_machine_state", "loops", "callbacks", "hparams",
-    // What the tutorials of torch and Lightning's .ckpt files call the same.
-    "optimizer_states", "optimizer_state_dict", "optim_state_dict", "scheduler_state_dict", "lr_scheduler_state_dict", "scaler_state_dict",
-    "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
-constexpr std::string_view kModelRoots[] = {"model", "state_dict", "module", "model_state_dict"};
-
-// Lightning numbers what it has several of: optimizer_0.
-bool names_other_state(std::string_view name) {
-  const size_t digits = name.find_last_not_of("0123456789") + 1;
-  if (digits < name.size() && digits > 1 && name[digits - 1] == '_') name = name.substr(0, digits - 1);
-  return std::ranges::find(kNonModel, name) != std::end(kNonModel);
-}
-
-// The component that says that the path is no model's; path.size(): none does.
-size_t non_model_at(std::span<const PathPart> path) {
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (path[i].position >= 0) continue;
-    if (path[i].name == "model" || path[i].name == "model_state_dict") break;
-    if (names_other_state(path[i].name)) return i;
-  }
-  return path.size();
-}
-
 bool matches(const KeyRule& rule, const std::string& key) {
   if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
   return glob_matches(rule.text, key);
@@ -75,41 +49,6 @@ uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
   return 0;
 }
 
-// Components that all paths share, ending at the deepest one named `model`, `state_dict` or `module`. The deepest, because a trainer's
-// {"state_dict": {"model": {...}}} is stripped to what load_state_dict takes.
-std::span<const PathPart> common_model_root(const Selection& s) {
-  std::span<const PathPart> common = s.path(s.entries.front());
-  common = common.first(common.size() - 1);
-  for (const Entry& e : s.entries) {
-    const std::span<const PathPart> path = s.path(e);
-    size_t n = 0;
-    while (n < common.size() && n + 1 < path.size() && common[n] == path[n]) ++n;
-    common = common.first(n);
-  }
-  while (!common.empty() && (common.back().position >= 0 || std::ranges::find(kModelRoots, common.back().name) == std::end(kModelRoots)))
-    common = common.first(common.size() - 1);
-  return common;
-}
-
-}  // namespace
-
-bool is_more_than_model(const Catalog& catalog, const Selection& s) {
-  if (s.entries.empty()) return false;
-  const auto is_other = [&](const Entry& e) { return is_non_model(s.path(e), catalog.has_planner_data); };
-  return std::ranges::any_of(s.entries, is_other) || !common_model_root(s).empty();
-}
-
-namespace {
-
-// Where some paths lie under a `model` and others do not, so that nothing can be stripped: one of the others.
-std::string beside_model(const Selection& s) {
-  const auto is_root = [](const PathPart& p) { return p.position < 0 && std::ranges::find(kModelRoots, p.name) != std::end(kModelRoots); };
-  const auto has_root = [&](const Entry& e) { return std::ranges::any_of(s.path(e).first(s.path(e).size() - 1), is_root); };
-  if (std::ranges::none_of(s.entries, has_root)) return {};
-  const auto other = std::ranges::find_if_not(s.entries, has_root);
-  return std::string(other == s.entries.end() ? s.entries.back().key : other->key);
-}
-
 void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   std::vector<Entry> kept;
   for (Entry e : s.entries) {
@@ -123,24 +62,43 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   s.entries = std::move(kept);
 }
 
+// Components of the source's path that --root has stripped.
+uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<uint32_t>(source_path(c, e).size()) - e.count; }
+
+std::string root_options(const TrainingState& state, const std::set<int32_t>& models) {
+  constexpr size_t kMost = 16;
+  std::string text;
+  size_t n = 0;
+  for (auto m = models.rbegin(); m != models.rend(); ++m) {
+    if (n++ == kMost) return text + " and " + std::to_string(models.size() - kMost) + " more";
+    text += (text.empty() ? "--root " : ", --root ") + escaped(state.models[static_cast<size_t>(~*m)].path);
+  }
+  return text;
+}
+
 void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
-  std::set<std::string> tops;
+  std::set<int32_t> groups, models;  // places
   const size_t before = s.entries.size();
   std::erase_if(s.entries, [&](const Entry& e) {
-    const std::span<const PathPart> path = s.path(e);
-    if (!is_non_model(path, catalog.has_planner_data)) return false;
-    const size_t length = catalog.has_planner_data ? non_model_at(path) + 1 : 0;
-    tops.insert(catalog.has_planner_data ? joined(path.first(length)) : std::string(path[0].name.substr(0, path[0].name.find('.'))));
-    return true;
+    const int32_t place = s.state.place_of(e.id);
+    (place < 0 ? models : groups).insert(place);
+    return place >= 0;
   });
   s.dropped_non_model = before - s.entries.size();
-  s.dropped_top.assign(tops.begin(), tops.end());
+  for (const int32_t g : groups) s.dropped_top.push_back(s.state.groups[static_cast<size_t>(g)].path);
   if (s.entries.empty() || keep_root) return;
-  const std::span<const PathPart> root = common_model_root(s);
-  if (root.empty()) s.unstripped = beside_model(s);
-  else s.stripped_root = joined(root);
-  const auto components = static_cast<uint32_t>(root.size());
-  for (Entry& e : s.entries) strip(s, e, components);
+  if (models.size() > 1) fail(ProblemId::several_models, {.path = catalog.path}, root_options(s.state, models));
+  const ModelRoot& model = s.state.models[static_cast<size_t>(~*models.begin())];
+  s.kept_beside = s.state.has_parameters_beside && model.components == 0;
+  if (model.components == 0) return;
+  for (Entry& e : s.entries) {
+    const uint32_t stripped = stripped_from(catalog, e);
+    if (stripped >= model.components) continue;
+    const std::string root = joined(s.path(e).first(model.components - stripped));
+    if (s.stripped_root.empty()) s.stripped_root = root;
+    else if (s.stripped_root != root) s.joined_pieces = true;
+    strip(s, e, model.components - stripped);
+  }
 }
 
 void put_under(const std::string& root, Selection& s) {
@@ -170,9 +128,8 @@ void refuse_collisions(const Catalog& catalog, const Selection& s) {
 
 }  // namespace
 
-bool is_non_model(std::span<const PathPart> path, bool has_planner_data) {
-  if (!has_planner_data) return names_other_state(path[0].name.substr(0, path[0].name.find('.')));
-  return non_model_at(path) < path.size();
+bool is_more_than_model(const Selection& s) {
+  return std::ranges::any_of(s.entries, [&](const Entry& e) { return !s.state.is_model(e.id) || s.state.model_of(e.id).components > 0; });
 }
 
 bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }
@@ -203,6 +160,7 @@ std::string joined(std::span<const PathPart> path) {
 
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   Selection s;
+  s.state = find_training_state(catalog);
   // Keys are the first strings that a catalog interns; what follows is other text.
   const auto is_key = [&](const std::string& text) { return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size(); };
   for (const KeyRule& r : options.rules)

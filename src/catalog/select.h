@@ -12,6 +12,7 @@
 
 #include "catalog/catalog.h"
 #include "catalog/dtypes.h"
+#include "catalog/training_state.h"
 
 namespace dcp {
 
@@ -70,11 +71,13 @@ struct Selection {
   std::deque<std::string> texts;      // names that are not the source's
   std::string root;                   // SelectOptions::root
   std::string stripped_root;          // by model_only or root: "app.model", or ""
-  std::string unstripped;             // with model_only: a key beside the model, for which no root was stripped
+  TrainingState state;                // of the whole catalog
+  bool joined_pieces = false;         // with model_only: the model was in pieces, stripped_root is that of the first
+  bool kept_beside = false;           // with model_only: TrainingState::has_parameters_beside, for which no root was stripped
   std::vector<std::string> idle;      // rules that match no key: "--exclude optim*"
   uint64_t dropped_by_rules = 0;      // keys
   uint64_t dropped_non_model = 0;     // keys
-  std::vector<std::string> dropped_top;  // their paths up to the component that says so, distinct, sorted
+  std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
   uint64_t dropped_outside_root = 0;
   uint64_t dropped_blobs = 0;         // by tensors_only
   uint64_t renamed = 0;               // keys whose name a rename, the map or --clean-fqns changed
@@ -88,11 +91,12 @@ struct Selection {
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };
 
-// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), keys_collide, usage (a bad regex), cast_scaled, cast_opaque.
+// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), several_models, keys_collide, usage (a bad regex),
+// cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
 // Whether --model-only would leave keys out or strip a root.
-bool is_more_than_model(const Catalog& catalog, const Selection& selection);
+bool is_more_than_model(const Selection& selection);
 
 std::string_view source_key(const Catalog& catalog, const Entry& entry);
 // The path that the key has in the source; the key itself where the metadata has no paths.
@@ -102,9 +106,5 @@ std::string joined(std::span<const PathPart> path);
 
 // Shell patterns: * and ? match any character, dots too.
 bool glob_matches(const std::string& glob, std::string_view key);
-
-// Whether a key is state that is not model: a component of its path is one of a closed list, or one of them with a number (Lightning's
-// optimizer_0), with none named `model` above it.
-bool is_non_model(std::span<const PathPart> path, bool has_planner_data);
 
 }  // namespace dcp

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/serial_queue.h"
-#include "catalog/select.h"
+#include "catalog/training_state.h"
 #include "exec/dcp_folder.h"
 #include "exec/synthetic.h"
 #include "kernels/kernels.h"
@@ -25,12 +25,7 @@ constexpr uint64_t kBlock = 4 << 20;        // copied, converted and written at 
 enum Lane : size_t { kTraining, kStaging, kWriter };
 enum Kind : size_t { kForward, kOptimizer, kCopying, kWaiting, kWriting };
 
-bool is_model(const FolderTensor& t) {
-  const size_t dot = t.key.find('.');
-  std::vector<PathPart> path{{.name = std::string_view(t.key).substr(0, dot)}};
-  if (dot != std::string::npos) path.push_back({.name = std::string_view(t.key).substr(dot + 1)});
-  return !is_non_model(path, true);
-}
+bool is_model(const FolderTensor& t) { return !names_training_state(std::string_view(t.key).substr(0, t.key.find('.'))); }
 
 // A checkpoint that is written: which tensors of the workload, as what.
 struct Content {

@@ -120,21 +120,41 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
                {"epoch", "epoch", true}, {"loops.fit", "loops/fit", true}}) == Lines{"model.w", "model.b"});
   // Nested roots go down to the deepest one.
   CHECK(model({{"state_dict.model.w", "state_dict/model/w"}, {"state_dict.model.b", "state_dict/model/b"}}) == Lines{"w", "b"});
-  // Only roots that say `model` are stripped, and only if all share them.
-  CHECK(model({{"net.w", "net/w"}, {"net.b", "net/b"}}) == Lines{"net.w = net/w", "net.b = net/b"});
-  CHECK(model({{"model.w", "model/w"}, {"ema.w", "ema/w"}}) == Lines{"model.w = model/w", "ema.w = ema/w"});
+  // Roots that say `model` are stripped, and the one subtree beside a trainer's state.
+  CHECK(model({{"net.w", "net/w"}, {"net.b", "net/b"}}) == Lines{"w", "b"});
+  CHECK(model({{"enc.w", "enc/w"}, {"enc.b", "enc/b"}}) == Lines{"enc.w = enc/w", "enc.b = enc/b"});
+  CHECK(model({{"enc.w", "enc/w"}, {"optimizer", "", true}}) == Lines{"w"});
   CHECK(model({{"net.model.w", "net/model/w"}}) == Lines{"w"});
-  CHECK(model({{"model.0.w", "model/#0/w"}, {"model.1.w", "model/#1/w"}}) == Lines{"0.w = #0/w", "1.w = #1/w"});
+  // Pieces of a pipeline are one dict, unless they have keys in common; then their list stays in its dict.
+  CHECK(model({{"model.0.w", "model/#0/w"}, {"model.1.v", "model/#1/v"}}) == Lines{"w", "v"});
+  CHECK(model({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}}) == Lines{"model.0.w = model/#0/w", "model.1.w = model/#1/w"});
+  CHECK(model({{"model0.w", "model0/w"}, {"model1.v", "model1/v"}, {"optimizer", "", true}, {"loss", "loss"}}) == Lines{"w", "v"});
   CHECK(model({{"model", "model"}}) == Lines{"model"});  // the leaf is no root
 }
 
-TEST_CASE("model only: components are meant and not parts of names, and nothing below `model` is dropped") {
-  const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true, .keep_root = true}); };
-  CHECK(model({{"a", "model/optim/w"}, {"b", "app/model/step"}, {"c", "optim/model/w"}}) == Lines{"a = model/optim/w", "b = app/model/step"});
-  CHECK(model({{"optimizer_0.lr", "optimizer_0/lr"}, {"optimizer_w.w", "optimizer_w/w"}, {"_0.w", "_0/w"}, {"net.w", "net/w"}}) ==
-        Lines{"optimizer_w.w = optimizer_w/w", "_0.w = _0/w", "net.w = net/w"});
-  CHECK(model({{"optimus.w", "optimus/w"}, {"my_optim.w", "my_optim/w"}, {"optim.w"}}) == Lines{"optimus.w = optimus/w", "my_optim.w = my_optim/w", "optim.w"});
-  CHECK(model({{"a", "net/step/w"}, {"b", "net/#0/w"}}) == Lines{"b = net/#0/w"});
+TEST_CASE("model only: scalars and objects beside the root do not keep it from being stripped") {
+  const Catalog c = catalog_of({{"model.w", "model/w"}, {"model.note", "model/note", true}, {"loss", "loss"}, {"seed", "seed", true}, {"args.lr", "args/lr", true}});
+  CHECK(left(c, {.model_only = true}) == Lines{"w", "note"});
+  CHECK(left(c, {.model_only = true, .keep_root = true}) == Lines{"model.w = model/w", "model.note = model/note"});
+  const Selection s = select_keys(c, {.model_only = true});
+  CHECK(s.stripped_root == "model");
+  CHECK(s.dropped_top == Lines{"args", "loss", "seed"});
+  CHECK(s.dropped_non_model == 3);
+}
+
+TEST_CASE("model only: several models are refused unless one is chosen or their roots are kept") {
+  const Catalog c = catalog_of({{"model.w", "model/w"}, {"ema.w", "ema/w"}, {"x.teacher.weight", "x/teacher/weight"}, {"x.optim.a", "x/optim/a"}, {"x.n", "x/n", true}});
+  CHECK(refusal(c, {.model_only = true}) == "ckpt: there are several models (got --root ema, --root model, --root x.teacher)");
+  CHECK(left(c, {.model_only = true, .root = "model"}) == Lines{"w"});
+  CHECK(left(c, {.model_only = true, .root = "x"}) == Lines{"weight"});
+  CHECK(left(c, {.model_only = true, .root = "x.teacher"}) == Lines{"weight"});
+  CHECK(left(c, {.rules = {out("ema.*"), out("x.*")}, .model_only = true}) == Lines{"w"});
+  CHECK(left(c, {.model_only = true, .keep_root = true}) == Lines{"model.w = model/w", "ema.w = ema/w", "x.teacher.weight = x/teacher/weight"});
+  CHECK(left(c, {}).size() == 5);
+  std::vector<Key> many;
+  for (int i = 10; i < 40; ++i) many.push_back({"m" + std::to_string(i) + ".0.w", "m" + std::to_string(i) + "/0.w"});
+  many.push_back({"optimizer", "", true});
+  CHECK(refusal(catalog_of(many), {.model_only = true}).ends_with("--root m25 and 14 more)"));
 }
 
 TEST_CASE("without planner data a key is one component, judged by what stands before its first dot") {
@@ -159,13 +179,14 @@ TEST_CASE("a root at any depth is taken and stripped") {
   CHECK(left(c, {.model_only = true, .root = "app"}) == Lines{"layers.0.w", "layers.1.w"});  // the root first
 }
 
-TEST_CASE("model only: why no root could be stripped") {
-  const auto beside = [](const std::vector<Key>& keys) { return select_keys(catalog_of(keys), {.model_only = true}).unstripped; };
-  CHECK(beside({{"model.w", "model/w"}, {"note", "note", true}}) == "note");
-  CHECK(beside({{"a.model.w", "a/model/w"}, {"b.model.w", "b/model/w"}}) == "b.model.w");
-  CHECK(beside({{"net.w", "net/w"}, {"other.w", "other/w"}}).empty());  // nothing says `model`
-  CHECK(beside({{"model.w", "model/w"}}).empty());
-  // The names of torch's tutorials, and of Lightning's .ckpt files.
+TEST_CASE("model only: a parameter beside the root, which is stripped from neither") {
+  const Catalog c = catalog_of({{"model.w", "model/w"}, {"lm_head.weight"}});
+  CHECK(left(c, {.model_only = true}) == Lines{"model.w = model/w", "lm_head.weight"});
+  CHECK(select_keys(c, {.model_only = true}).kept_beside);
+  CHECK_FALSE(select_keys(catalog_of({{"model.w", "model/w"}}), {.model_only = true}).kept_beside);
+}
+
+TEST_CASE("model only: the names of torch's tutorials, and of Lightning's .ckpt files") {
   const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true}); };
   CHECK(model({{"model_state_dict.w", "model_state_dict/w"}, {"optimizer_state_dict.state.0.step", "optimizer_state_dict/state/0/step"}, {"epoch", "epoch", true}}) == Lines{"w"});
   CHECK(model({{"state_dict.w", "state_dict/w"}, {"optimizer_states.0.state", "optimizer_states/#0/state"}, {"pytorch-lightning_version", "pytorch-lightning_version", true},

@@ -1,0 +1,206 @@
+#include "catalog/optimizer_state.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace dcp {
+namespace {
+
+// What optimizers call what they keep of a parameter: torch.optim, Adafactor, bitsandbytes, Muon, Lion, Shampoo, apex. Names that a module
+// would hardly have.
+constexpr auto kSlots = std::to_array<std::string_view>({
+    "acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow", "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row", "exp_inf", "max_exp_avg_sq",
+    "momentum_buffer", "prev_flat_grad", "square_avg"});
+static_assert(std::ranges::is_sorted(kSlots));
+// Names that mean it only beside `step`, below `state`.
+constexpr std::string_view kWeakSlots[] = {"absmax1", "ax", "col_var", "eta", "master_param", "mu", "mu_product", "prev", "qmap1", "row_var", "state1", "step_size", "sum", "variance"};
+constexpr std::string_view kHyperparameters[] = {"lr", "initial_lr", "betas", "eps", "weight_decay", "momentum", "dampening", "nesterov", "params", "param_names"};
+
+// A set of slots as bits: those of kSlots, then these.
+constexpr uint32_t kWeakBit = 1u << 30, kStepBit = 1u << 31;
+static_assert(kSlots.size() < 30);
+
+bool is_integer(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+}
+template <class List>
+bool is_one_of(const List& list, std::string_view word) {
+  return std::ranges::find(list, word) != std::ranges::end(list);
+}
+
+// Keys are cut at their dots. A prefix is known by its hash, so that all prefixes of a key take time in proportion to its bytes (FNV-1a).
+constexpr uint64_t kEmptyHash = 0xcbf29ce484222325;
+uint64_t extended(uint64_t hash, std::string_view text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+uint64_t joined_hash(uint64_t prefix, std::string_view word) { return extended(prefix == kEmptyHash ? prefix : extended(prefix, "."), word); }
+
+struct Word {
+  std::string_view text;
+  uint32_t begin = 0, end = 0;         // in the key
+  uint64_t before = 0, through = 0;    // hashes of the prefix that ends before it (without the dot), and with it
+  bool is_last = false;
+};
+
+// Calls fn(word) for each word in order until it returns false.
+template <class Fn>
+void for_words(std::string_view key, Fn&& fn) {
+  uint64_t before = kEmptyHash;
+  for (size_t at = 0;;) {
+    const size_t end = std::min(key.find('.', at), key.size());
+    Word w{.text = key.substr(at, end - at), .begin = static_cast<uint32_t>(at), .end = static_cast<uint32_t>(end), .before = before, .is_last = end == key.size()};
+    w.through = at == 0 ? extended(kEmptyHash, w.text) : extended(extended(before, "."), w.text);
+    if (!fn(w) || w.is_last) return;
+    before = w.through;
+    at = end + 1;
+  }
+}
+
+// Sorted hashes behind a filter that most questions do not pass.
+class PrefixSet {
+ public:
+  explicit PrefixSet(std::vector<uint64_t> hashes) : hashes_(std::move(hashes)) {
+    std::ranges::sort(hashes_);
+    hashes_.erase(std::ranges::unique(hashes_).begin(), hashes_.end());
+    size_t bits = 64;
+    while (bits < hashes_.size() * 16) bits *= 2;
+    filter_.resize(bits);
+    for (const uint64_t h : hashes_) filter_[place(h)] = true;
+  }
+  bool empty() const { return hashes_.empty(); }
+  bool contains(uint64_t h) const { return filter_[place(h)] && std::ranges::binary_search(hashes_, h); }
+
+ private:
+  size_t place(uint64_t h) const { return ((h ^ (h >> 29)) * 0x9E3779B97F4A7C15u >> 20) & (filter_.size() - 1); }
+  std::vector<uint64_t> hashes_;
+  std::vector<bool> filter_;
+};
+
+class Finder {
+ public:
+  explicit Finder(const Catalog& c) : c_(c) {}
+
+  std::vector<OptimizerKey> find() {
+    for (const int64_t id : c_.order) look(id);
+    judge_siblings();
+    std::vector<OptimizerKey> keys(c_.order.size());
+    const PrefixSet groups(std::move(groups_)), slots(std::move(slots_));
+    if (groups.empty() && slots.empty()) return keys;
+    for (size_t k = 0; k < keys.size(); ++k) keys[k] = judged(key_of(c_.order[k]), groups, slots);
+    return keys;
+  }
+
+ private:
+  std::string_view key_of(int64_t id) const { return id < 0 ? c_.key(c_.blobs[static_cast<size_t>(~id)]) : c_.key(c_.tensors[static_cast<size_t>(id)]); }
+  bool is_scalar(int64_t id) const { return id < 0 || c_.elements(c_.tensors[static_cast<size_t>(id)]) == 1; }
+
+  // Siblings that would say together what one alone does not.
+  struct Sibling {
+    uint64_t parent;
+    uint64_t subtree;  // what it stands for
+    uint32_t bits;
+    auto operator<=>(const Sibling&) const = default;
+  };
+
+  // Notes what the key shows.
+  void look(int64_t id) {
+    const std::string_view key = key_of(id);
+    Word state, next;          // the deepest `state` so far, and the word below it
+    uint32_t below_state = 0;  // words below it so far
+    bool has_state = false, in_model = false, state_in_model = false;
+    for_words(key, [&](const Word& w) {
+      if (w.text == "param_groups") {
+        const size_t last = key.rfind('.');
+        if (id >= 0 && !is_one_of(kHyperparameters, key.substr(last + 1))) return false;
+        groups_.insert(groups_.end(), {w.through, joined_hash(w.before, "state")});
+        return false;
+      }
+      if (const auto slot = std::ranges::lower_bound(kSlots, w.text); slot != kSlots.end() && *slot == w.text) {
+        siblings_.push_back({w.before, w.through, 1u << (slot - kSlots.begin())});
+        if (!has_state || state_in_model) return false;
+        const bool by_position = below_state == 1 && is_integer(next.text);
+        if (w.is_last && below_state > 0) slots_.push_back(by_position ? state.through : w.before);
+        else if (!w.is_last && below_state == 0) slots_.push_back(state.through);
+        return false;
+      }
+      if (w.is_last) {
+        look_at_leaf(id, w, has_state && below_state == 1 && is_integer(next.text), has_state && below_state > 0, state.through);
+        return false;
+      }
+      if (w.text == "state") {
+        state = w;
+        state_in_model = has_state ? state_in_model : in_model;  // parameters may be called anything
+        has_state = true;
+        below_state = 0;
+      } else if (has_state && below_state++ == 0) {
+        next = w;
+      }
+      in_model = in_model || w.text == "model" || w.text == "module";
+      return true;
+    });
+  }
+
+  void look_at_leaf(int64_t id, const Word& w, bool at_position, bool in_state, uint64_t state) {
+    if (w.text == "step" && is_scalar(id)) {
+      siblings_.push_back({w.before, w.through, kStepBit});
+      if (at_position) steps_.push_back({w.before, state});
+    } else if (in_state && is_one_of(kWeakSlots, w.text)) {
+      siblings_.push_back({w.before, w.through, kWeakBit});
+    } else if (at_position && (w.text == "weight" || w.text == "bias")) {
+      modules_.push_back(w.before);
+    }
+  }
+
+  void judge_siblings() {
+    std::ranges::sort(siblings_);
+    for (size_t i = 0; i < siblings_.size();) {
+      size_t end = i;
+      uint32_t bits = 0;
+      for (; end < siblings_.size() && siblings_[end].parent == siblings_[i].parent; ++end) bits |= siblings_[end].bits;
+      const bool strong = (bits & ~(kStepBit | kWeakBit)) != 0;
+      const bool several = (bits & (bits - 1)) != 0;
+      for (; i < end; ++i)
+        if (several && (strong || (bits & kStepBit) != 0)) slots_.push_back(siblings_[i].subtree);
+    }
+    // `state.0.step` alone is an optimizer's, unless what has the step is a module.
+    std::ranges::sort(modules_);
+    for (const auto& [parent, state] : steps_)
+      if (!std::ranges::binary_search(modules_, parent)) slots_.push_back(state);
+    siblings_ = {};
+    steps_ = {};
+    modules_ = {};
+  }
+
+  static OptimizerKey judged(std::string_view key, const PrefixSet& groups, const PrefixSet& slots) {
+    OptimizerKey found;
+    uint32_t state = 0, first = 0;  // ends of the words before the deepest `state` or `param_groups`, and of the first word
+    bool in_state = false;
+    for_words(key, [&](const Word& w) {
+      if (w.begin == 0) first = w.end;
+      if (w.text == "state" || w.text == "param_groups") {
+        state = w.begin == 0 ? w.end : w.begin - 1;
+        in_state = true;
+      }
+      if (groups.contains(w.through)) found.sign = OptimizerSign::kParamGroups;
+      else if (slots.contains(w.through)) found.sign = OptimizerSign::kSlots;
+      else return true;
+      found.top = in_state ? state : first;
+      return false;
+    });
+    return found;
+  }
+
+  const Catalog& c_;
+  std::vector<uint64_t> groups_, slots_;  // prefixes below which all is an optimizer's
+  std::vector<Sibling> siblings_;
+  std::vector<std::pair<uint64_t, uint64_t>> steps_;  // of `state.0.step`: 'state.0', 'state'
+  std::vector<uint64_t> modules_;                     // `state.0` that has weights
+};
+
+}  // namespace
+
+std::vector<OptimizerKey> find_optimizer_keys(const Catalog& catalog) { return Finder(catalog).find(); }
+
+}  // namespace dcp

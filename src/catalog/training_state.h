@@ -1,0 +1,56 @@
+// What of a checkpoint is model and what is state of training: one answer for --model-only, for the scope of casts, and for `inspect`. A
+// pure function of the catalog.
+//
+// In this order:
+//   structure      keys that are an optimizer's (optimizer_state.h)
+//   names          a component of the path (no planner data: the key up to its first dot) that is one of a closed list, or one of them with
+//                  a number. Names that modules have as well (`step`, `scaler`) say it only where something else shows a trainer's
+//                  checkpoint; nothing below a `model` is judged by its name
+//   what is beside the model: where a `model`, `net`, `module` or `state_dict` holds tensors, or where the dict is a trainer's, the model is
+//                  the one subtree that looks like a module's state dict; there may be several
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+enum class StateSign : uint8_t { kParamGroups, kSlots, kName, kBeside };
+
+// The largest subtrees in which nothing is model, and single keys.
+struct StateGroup {
+  std::string path;  // components joined with dots
+  StateSign sign{};
+  uint64_t keys = 0, tensors = 0, tensor_bytes = 0;
+};
+
+struct ModelRoot {
+  std::string path;         // components joined with dots; "" if the model is not below a root
+  uint32_t components = 0;  // that load_state_dict does not know: those of the path, and where the model is in pieces (`model.0`, `model.1`)
+                            // that have no key in common, the piece's
+  uint64_t keys = 0, tensors = 0, tensor_bytes = 0;
+};
+
+struct TrainingState {
+  std::vector<ModelRoot> models;      // sorted by path; none: there is no model
+  std::vector<StateGroup> groups;     // sorted by path
+  std::vector<int32_t> of_tensor, of_blob;  // group g as g, model m as ~m
+  uint64_t keys = 0;                  // of all groups
+  bool has_parameters_beside = false; // lm_head.weight beside a `model`, which therefore is no root
+
+  // `id` as in Catalog::order.
+  int32_t place_of(int64_t id) const { return id < 0 ? of_blob[static_cast<size_t>(~id)] : of_tensor[static_cast<size_t>(id)]; }
+  bool is_model(int64_t id) const { return place_of(id) < 0; }
+  const ModelRoot& model_of(int64_t id) const { return models[static_cast<size_t>(~place_of(id))]; }
+  const StateGroup& group_of(int64_t id) const { return groups[static_cast<size_t>(place_of(id))]; }
+};
+
+TrainingState find_training_state(const Catalog& catalog);
+
+// Whether a component says by its name alone that what lies below it is not model.
+bool names_training_state(std::string_view component);
+
+}  // namespace dcp

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""What trainers save, as torch.save and dcp.save write it: --model-only gives what the module takes, casts leave the optimizer alone.
+
+    trainers.py DCPCTL forms    each trainer's dict: --model-only and load_state_dict, cast
+    trainers.py DCPCTL optims   every optimizer of torch under names that say nothing: no tensor of it is cast or taken for model
+    trainers.py DCPCTL modules  modules whose parameters are called like training state: all of them are model
+    trainers.py DCPCTL several  several models: refused, with the --root of each; each of these works
+"""
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict  # noqa: E402
+
+from case import check, finish, same  # noqa: E402
+
+DCPCTL = Path(sys.argv[1])
+
+
+def dcpctl(*arguments, exit_code=0):
+    result = subprocess.run([DCPCTL, *map(str, arguments)], capture_output=True, text=True)
+    if result.returncode != exit_code:
+        sys.exit(f"{arguments}: exit {result.returncode}, expected {exit_code}\n{result.stdout}{result.stderr}")
+    return result
+
+
+class Net(nn.Module):
+    """Submodules and parameters that are called like what trainers keep."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+        self.state = nn.Linear(4, 4)
+        self.scaler = nn.Linear(4, 4)
+        self.optimus = nn.Linear(4, 4)
+        self.optimizer_head = nn.Linear(4, 4)
+        self.scheduler_proj = nn.Linear(4, 4)
+        self.step_embed = nn.Embedding(4, 4)
+        self.module = nn.ModuleDict({"net": nn.Linear(4, 4), "state": nn.ModuleList([nn.Linear(4, 4)])})
+        self.model = nn.ModuleDict({"model": nn.ModuleDict({"model": nn.Linear(4, 4)})})
+        self.step = nn.Parameter(torch.randn(3))
+        self.epoch = nn.Parameter(torch.randn(()))
+        self.register_buffer("seen", torch.tensor(7))
+
+    def forward(self, x):
+        x = self.body(x) + self.step.sum() + self.epoch
+        for layer in [self.state, self.scaler, self.optimus, self.optimizer_head, self.scheduler_proj, self.module["net"], self.module["state"][0]]:
+            x = layer(x)
+        return self.model["model"]["model"](x) + self.step_embed(torch.zeros(len(x), dtype=torch.int64))
+
+
+def trained(model, make=lambda p: torch.optim.AdamW(p)):
+    optimizer = make(list(model.parameters()))
+    model(torch.randn(3, 4)).sum().backward()
+    for _ in range(2):
+        optimizer.step(lambda: torch.ones(())) if isinstance(optimizer, torch.optim.LBFGS) else optimizer.step()
+    return optimizer
+
+
+def forms():
+    """name: (a trainer's dict, the components above its model)"""
+    model = Net()
+    optimizer = trained(model)
+    plain, state = model.state_dict(), optimizer.state_dict()
+    by_fqn = get_optimizer_state_dict(model, optimizer)
+    flat = get_optimizer_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1).state_dict()
+    rng = torch.get_rng_state()
+    return {
+        "bare": (plain, ()),
+        "net": ({"net": plain, "opt": state}, ("net",)),
+        "only": ({"model": plain}, ("model",)),
+        "twice": ({"state_dict": {"model": plain}, "epoch": 1}, ("state_dict", "model")),
+        "torchtune": ({"model": plain, "optimizer": state, "seed": 1, "epochs_run": 2, "total_epochs": 3, "max_steps_per_epoch": None}, ("model",)),
+        "nanogpt": ({"model": plain, "optimizer": state, "model_args": {"n_layer": 2, "bias": False}, "iter_num": 5, "best_val_loss": torch.tensor(1.5),
+                     "config": {"out_dir": "x"}}, ("model",)),
+        "composer": ({"state": {"model": plain, "optimizers": {"AdamW": state}, "schedulers": {"StepLR": scheduler}, "run_name": "x", "timestamp": {"iteration": 1, "epoch": 2},
+                                "train_metrics": {"Loss": {"sum_loss": torch.tensor(0.5)}}}, "rng": [{"torch": rng}]}, ("state", "model")),
+        "tutorial": ({"epoch": 1, "model_state_dict": plain, "optimizer_state_dict": state, "loss": torch.tensor(0.5), "count": torch.tensor(5)}, ("model_state_dict",)),
+        "app": ({"app": {"model": plain, "optim": state}}, ("app", "model")),
+        "app fqn": ({"app": {"model": plain, "optim": by_fqn}, "note": "x"}, ("app", "model")),
+        "lightning": ({"epoch": 1, "global_step": 2, "pytorch-lightning_version": "2", "state_dict": plain, "loops": {"fit_loop": {"state_dict": {}}}, "callbacks": {"c": {"score": torch.tensor(0.5)}},
+                       "optimizer_states": [state], "lr_schedulers": [scheduler], "hparams_name": "kwargs", "hyper_parameters": {"lr": 1}}, ("state_dict",)),
+        "deepspeed": ({"module": plain, "optimizer": state, "global_steps": 1, "ds_version": "0.1", "ds_config": {"a": 1}, "dp_world_size": 1}, ("module",)),
+        "titan": ({**plain, "optimizer": flat, "lr_scheduler": scheduler, "train_state": {"step": torch.tensor(1, dtype=torch.int32)}, "ntokens": 5}, ()),
+        "actor": ({"policy": plain, "actor_optimizer": state, "sched": scheduler, "returns": torch.tensor(0.5)}, ("policy",)),
+        "flat opt": ({"net": plain, "o": flat, "cuda_rng": rng, "running": {"loss": torch.zeros(9)}}, ("net",)),
+    }
+
+
+def saved(state, folder):
+    """The state as a .pt file and as a DCP folder."""
+    torch.save(state, folder / "in.pt")
+    dcp.save(state, checkpoint_id=folder / "dcp", no_dist=True)
+    return folder / "in.pt", folder / "dcp"
+
+
+def leaves(state, path=()):
+    for key, value in state.items() if isinstance(state, dict) else enumerate(state):
+        if isinstance(value, (dict, list)):
+            yield from leaves(value, (*path, key))
+        elif isinstance(value, torch.Tensor):
+            yield (*path, key), value
+
+
+def at(state, path):
+    """A DCP checkpoint's keys are text where the dict's are numbers."""
+    for key in path:
+        state = state[str(key) if isinstance(state, dict) and key not in state else key]
+    return state
+
+
+def takes(model, out, what):
+    try:
+        model.load_state_dict(torch.load(out, weights_only=True))
+    except (RuntimeError, KeyError, AttributeError) as error:
+        check(False, f"{what}: {error}")
+
+
+def loads(out, wanted, what):
+    fresh = Net(seed=9)
+    takes(fresh, out, what)
+    for key, value in fresh.state_dict().items():
+        check(torch.equal(value, wanted[key]), f"{what}: {key}")
+
+
+def casts_the_model(source, state, root, what):
+    """Floating tensors under the root are bfloat16, nothing else is."""
+    out = source.with_name("cast.pt")
+    dcpctl("consolidate", source, out, "--dtype", "bf16", "--no-sync", "--force")
+    cast = torch.load(out, weights_only=False)
+    model = {(*root, key) for key in at(state, root)} if root else set((key,) for key in Net().state_dict())
+    for path, value in leaves(state):
+        wanted = torch.bfloat16 if path in model and value.is_floating_point() else value.dtype
+        same(at(cast, path).dtype, wanted, f"{what}: dtype of {path}")
+
+
+def run_forms(scratch):
+    for name, (state, root) in forms().items():
+        folder = scratch / name.replace(" ", "-")
+        folder.mkdir()
+        for source in saved(state, folder):
+            what = f"{name}, {source.name}"
+            out = folder / "model.pt"
+            result = dcpctl("consolidate", source, out, "--model-only", "--no-sync", "--force")
+            loads(out, at(state, root), what)
+            left_out = [line for line in result.stderr.splitlines() if "left out, not model" in line]
+            same(len(left_out), int(name not in ("bare", "only")), f"{what}: what is left out is told in one line")
+            casts_the_model(source, state, root, what)
+            shown = json.loads(dcpctl("inspect", source, "--json").stdout)
+            same([m["root"] for m in shown.get("models", [])], [".".join(root)], f"{what}: the model in inspect")
+            same(sum(not t.get("training_state", False) for t in shown["tensors"]), len(at(state, root)) if root else len(Net().state_dict()), f"{what}: tensors of the model in inspect")
+        # Without paths: only the keys' own structure and first words speak.
+        tensors = {".".join(map(str, path)): value.clone() for path, value in leaves(state)}
+        save_file(tensors, folder / "in.safetensors")
+        dcpctl("cast", folder / "in.safetensors", folder / "cast.safetensors", "--dtype", "bf16", "--no-sync")
+        shown = json.loads(dcpctl("inspect", folder / "cast.safetensors", "--json").stdout)
+        dtypes = {t["key"]: t["dtype"] for t in shown["tensors"]}
+        for path, value in leaves(state):
+            if path == ("epoch",):
+                continue  # a scalar beside an optimizer: here it could be a trainer's
+            if path[: len(root)] == root and (root or path[0] in Net().state_dict()):
+                same(dtypes[".".join(map(str, path))], "bfloat16" if value.is_floating_point() else "int64", f"{name}, safetensors: dtype of {path}")
+            elif {"exp_avg", "exp_avg_sq", "step"} & set(str(path[-1]).split(".")):
+                same(dtypes[".".join(map(str, path))], str(value.dtype)[6:], f"{name}, safetensors: dtype of {path}")
+
+
+OPTIMIZERS = {
+    "Adadelta": {}, "Adafactor": {}, "Adagrad": {}, "Adam": {"amsgrad": True}, "AdamW": {"fused": True}, "Adamax": {}, "ASGD": {}, "LBFGS": {}, "NAdam": {}, "RAdam": {}, "RMSprop": {"centered": True, "momentum": 0.9},
+    "Rprop": {}, "SGD": {}, "SGD momentum": {"momentum": 0.9},
+}  # fmt: skip
+
+
+def run_optims(scratch):
+    for i, (name, options) in enumerate(OPTIMIZERS.items()):
+        model = Net()
+        optimizer = trained(model, lambda p: getattr(torch.optim, name.split()[0])(p, **options))
+        called = ["opt", "optim_g", "optimizer1", "actor_optimizer", "adam", "z", "opt_state", "trainer"][i % 8]
+        states = {"plain": optimizer.state_dict()}
+        if name != "LBFGS":  # whose state torch does not name by parameter
+            states |= {"fqn": get_optimizer_state_dict(model, optimizer), "flat": get_optimizer_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))}
+        for form, optim in states.items():
+            folder = scratch / f"{name.replace(' ', '-')}-{form}"
+            folder.mkdir()
+            for source in saved({"net": model.state_dict(), called: optim}, folder):
+                what = f"{name}, {form}, called {called}, {source.name}"
+                casts_the_model(source, {"net": model.state_dict(), called: optim}, ("net",), what)
+                dcpctl("consolidate", source, folder / "model.pt", "--model-only", "--no-sync", "--force")
+                loads(folder / "model.pt", model.state_dict(), what)
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.tensor(5))
+        self.register_buffer("initted", torch.tensor(True))
+        self.ema_model = nn.Linear(3, 3)
+        self.state = nn.ModuleList([nn.Linear(2, 2)])
+        self.state[0].step = nn.Parameter(torch.ones(()))
+        self.rng = nn.Linear(2, 2)
+        self.loops = nn.Linear(2, 2)
+
+
+def run_modules(scratch):
+    for make in [Net, Counter, lambda: nn.ModuleDict({"model": nn.Linear(2, 2), "ema": nn.Linear(2, 2), "net": nn.Linear(2, 2)})]:
+        model = make()
+        plain = model.state_dict()
+        folder = Path(tempfile.mkdtemp(dir=scratch))
+        save_file({k: v.clone() for k, v in plain.items()}, folder / "in.safetensors")
+        for source in [*saved(plain, folder), folder / "in.safetensors"]:
+            what = f"{type(model).__name__} alone, {source.name}"
+            dcpctl("consolidate", source, folder / "model.pt", "--model-only", "--no-sync", "--force")
+            takes(model, folder / "model.pt", what)
+            shown = json.loads(dcpctl("inspect", source, "--json").stdout)
+            same(shown.get("training_state"), [], f"{what}: training state in inspect")
+            dcpctl("consolidate", source, folder / "cast.safetensors", "--dtype", "bf16", "--no-sync", "--force")
+            dtypes = {t["dtype"] for t in json.loads(dcpctl("inspect", folder / "cast.safetensors", "--json").stdout)["tensors"]}
+            check("float32" not in dtypes, f"{what}: not all is cast")
+
+
+def run_several(scratch):
+    one, two, three = Net(1), Net(2), nn.Linear(3, 3)
+    adam, sgd = trained(one).state_dict(), trained(two, lambda p: torch.optim.SGD(p, 0.1)).state_dict()
+    alone = nn.ParameterDict({"alpha": nn.Parameter(torch.ones(4))}).state_dict()
+    cases = {
+        "ema": ({"model": one.state_dict(), "ema": two.state_dict(), "teacher": three.state_dict(), "optimizer": adam, "epoch": 3}, ["ema", "model", "teacher"]),
+        "gan": ({"generator": one.state_dict(), "discriminator": two.state_dict(), "optim_g": adam, "optim_d": sgd}, ["discriminator", "generator"]),
+        "gan short": ({"netG": one.state_dict(), "netD": two.state_dict(), "optimizerG": adam, "optimizerD": sgd, "step": 5}, ["netD", "netG"]),
+        "gan alone": ({"generator": one.state_dict(), "discriminator": two.state_dict()}, ["discriminator", "generator"]),
+        "app": ({"app": {"gen": one.state_dict(), "disc": two.state_dict(), "o": adam}}, ["app.disc", "app.gen"]),
+        "two apps": ({"a": {"model": one.state_dict(), "optim": adam}, "b": {"model": two.state_dict(), "optim": sgd}}, ["a.model", "b.model"]),
+        "timm": ({"state_dict": one.state_dict(), "state_dict_ema": two.state_dict(), "arch": "x", "args": None}, ["state_dict", "state_dict_ema"]),
+        "copies": ({"model": alone, "ema": alone, "optimizer": adam}, ["ema", "model"]),
+        "copies by number": ({"net1": one.state_dict(), "net2": two.state_dict(), "args": None}, ["net1", "net2"]),
+    }
+    for name, (state, models) in cases.items():
+        folder = scratch / name.replace(" ", "-")
+        folder.mkdir()
+        for source in saved(state, folder):
+            what = f"{name}, {source.name}"
+            out = folder / f"{source.stem}-model.pt"
+            result = dcpctl("consolidate", source, out, "--model-only", "--no-sync", exit_code=2)
+            check(", ".join(f"--root {m}" for m in models) in result.stderr, f"{what}: {result.stderr}")
+            check(not out.exists(), f"{what}: something was written")
+            for model in models:
+                dcpctl("consolidate", source, out, "--model-only", "--root", model, "--no-sync")
+                wanted = at(state, model.split("."))
+                got = torch.load(out, weights_only=True)
+                same(sorted(got), sorted(wanted), f"{what}: keys of {model}")
+                out.unlink()
+            dcpctl("consolidate", source, out, "--model-only", "--keep-root", "--no-sync", "--force")
+            got = {path for path, _ in leaves(torch.load(out, weights_only=True))}
+            same(got, {path for path, _ in leaves(state) if any(".".join(map(str, path)).startswith(m + ".") for m in models)}, f"{what}: --keep-root")
+            dcpctl("consolidate", source, folder / "cast.pt", "--dtype", "bf16", "--no-sync", "--force")
+            cast = torch.load(folder / "cast.pt", weights_only=False)
+            for path, value in leaves(state):
+                if value.is_floating_point():
+                    same(at(cast, path).dtype, torch.bfloat16 if path in got else torch.float32, f"{what}: dtype of {path}")
+    # What looks like several and is one.
+    first, second = nn.ModuleDict({"0": nn.Linear(2, 2)}).state_dict(), nn.ModuleDict({"1": nn.Linear(2, 2)}).state_dict()
+    for i, state in enumerate([{"model_parts": [first, second]}, {"model": [first, second], "optimizer": adam}, {"model0": first, "model1": second, "optimizer": sgd},
+                               {"model": {"model": {"model.model.w": torch.ones(2, 2)}}, "optimizer": adam}]):  # fmt: skip
+        folder = scratch / f"one-{i}"
+        folder.mkdir()
+        for source in saved(state, folder):
+            dcpctl("consolidate", source, folder / "model.pt", "--model-only", "--no-sync", "--force")
+            got = torch.load(folder / "model.pt", weights_only=True)
+            same(set(got), {path[-1] for path, _ in leaves({k: v for k, v in state.items() if k != "optimizer"})}, f"one model {i}, {source.name}")
+
+
+def main():
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as scratch:
+        {"forms": run_forms, "optims": run_optims, "modules": run_modules, "several": run_several}[sys.argv[2]](Path(scratch))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+// What is model and what is training state: tables of keys. "opt/state/#0/exp_avg" is a key with its path, '!' before it an object, '.' in a
+// component stays in it; `[4]` after it are its dims, [2, 2] unless given. Without planner data the slashes are dots.
+#include "catalog/training_state.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "catalog/build.h"
+#include "catalog/made_checkpoint.h"
+
+using namespace dcp;
+using namespace dcp::test;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+Catalog catalog_of(const Lines& lines, bool planner_data = true) {
+  MadeCheckpoint made;
+  made.planner_data = planner_data;
+  for (std::string line : lines) {
+    const bool object = line.starts_with('!');
+    if (object) line.erase(0, 1);
+    Ints dims{2, 2};
+    if (const size_t at = line.find(" ["); at != std::string::npos) {
+      dims.clear();
+      if (line[at + 2] != ']') dims.push_back(std::stoll(line.substr(at + 2)));
+      line.resize(at);
+    }
+    Lines path;
+    std::string key;
+    for (size_t at = 0; at <= line.size();) {
+      const size_t end = std::min(line.find('/', at), line.size());
+      path.push_back(line.substr(at, end - at));
+      key += (key.empty() ? "" : ".") + (path.back().starts_with('#') ? path.back().substr(1) : path.back());
+      at = end + 1;
+    }
+    if (object) made.blobs.push_back({.key = key, .pickle = {}, .path = path});
+    else made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = dims, .chunks = {whole_chunk(dims)}, .path = path});
+  }
+  return build_catalog(made.content(), "ckpt", "ckpt");
+}
+
+// "model: ROOT", then "PATH: sign" of each group.
+Lines told(const Lines& lines, bool planner_data = true) {
+  static constexpr const char* kSigns[] = {"param_groups", "slots", "name", "beside"};
+  const TrainingState s = find_training_state(catalog_of(lines, planner_data));
+  Lines out;
+  for (const ModelRoot& m : s.models) out.push_back("model: " + m.path);
+  for (const StateGroup& g : s.groups) out.push_back(g.path + ": " + kSigns[static_cast<size_t>(g.sign)]);
+  return out;
+}
+Lines flat(const Lines& lines) { return told(lines, false); }
+
+}  // namespace
+
+TEST_CASE("an optimizer is told by param_groups beside state, whatever it is called") {
+  const Lines optimizer{"model: net", "z: param_groups"};
+  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr", "!z/more"}) == optimizer);
+  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == optimizer);                    // one object, as torch before 2.4
+  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == optimizer);            // a learning rate that is a tensor
+  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == optimizer);                                    // SGD has no state
+  CHECK(told({"net/0.weight", "z/state.0.weight.anything", "!z/param_groups.0.weight.lr"}) == optimizer); // torchtitan's flattened form
+  CHECK(told({"app/net/0.weight", "app/z/state/0/anything", "!app/z/param_groups/#0/lr"}) == Lines{"model: app.net", "app.z: param_groups"});
+  CHECK(told({"net/0.weight", "z/#0/state/0/anything", "!z/#0/param_groups/#0/lr", "!z/#1/param_groups/#0/lr"}) == optimizer);
+  // The state dict of an optimizer itself.
+  CHECK(told({"state/0/anything", "!param_groups/#0/lr"}) == Lines{"param_groups: param_groups", "state: param_groups"});
+  // Without planner data.
+  CHECK(flat({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr"}) == Lines{"model: ", "z: param_groups"});
+  CHECK(flat({"app/net/0.weight", "app/z/state/0/anything", "!app/z/param_groups/#0/lr"}) == Lines{"model: ", "app.z: param_groups"});
+  // A list of parameters that is called like it.
+  CHECK(told({"param_groups.0.weight", "state.weight"}) == Lines{"model: "});
+}
+
+TEST_CASE("an optimizer is told by what it keeps of parameters") {
+  for (const char* slot : {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "acc_delta", "exp_inf"}) {
+    const std::string name = slot;
+    CAPTURE(name);
+    const Lines z{"model: net", "z: slots"};
+    CHECK(told({"net/0.weight", "z/state/0/" + name}) == z);
+    CHECK(told({"net/0.weight", "z/state/0/" + name, "z/state/1/other"}) == z);
+    CHECK(told({"net/0.weight", "z/state/0.weight/" + name}) == z);
+    CHECK(told({"net/0.weight", "z/state.0.weight." + name}) == z);
+    CHECK(told({"net/0.weight", "z/state.model.state.0.weight." + name}) == z);  // `model` and `state` are modules here
+    CHECK(told({"0.weight", "z.state." + name + ".0.weight", "z.state.master.0.weight"}) == Lines{"model: ", "z: slots"});  // Megatron's
+    CHECK(flat({"0/weight", "z/state/" + name + "/0.weight"}) == Lines{"model: ", "z: slots"});
+    CHECK(flat({"0/weight", "z/state/0/" + name}) == Lines{"model: ", "z: slots"});
+  }
+  CHECK(told({"net/0.weight", "z/state/0/step []", "z/state/0/sum"}) == Lines{"model: net", "z: slots"});
+  CHECK(told({"net/0.weight", "z/state/0.weight/step []", "z/state/0.weight/sum"}) == Lines{"model: net", "z: slots"});
+  CHECK(told({"net/0.weight", "z/exp_avg/0.weight", "z/exp_avg_sq/0.weight", "!z/lr"}) == Lines{"model: net", "z: slots"});
+  CHECK(told({"net/0.weight", "exp_avg/0.weight", "exp_avg_sq/0.weight"}) == Lines{"model: net", "exp_avg: slots", "exp_avg_sq: slots"});
+  CHECK(told({"net/0.weight", "z/0.weight/exp_avg", "z/0.weight/step []"}) == Lines{"model: net", "z: slots"});
+}
+
+TEST_CASE("parameters that are called like an optimizer's") {
+  const Lines model{"model: "};
+  for (const Lines& keys : {Lines{"state.weight", "state.step", "step"}, Lines{"state.0.weight", "state.0.step []"}, Lines{"state.cell.step []", "state.cell.weight"},
+                            Lines{"a.exp_avg", "a.weight"}, Lines{"state.exp_avg"}, Lines{"optimus.weight", "step_embed.weight", "scheduler_proj.weight", "optimizer_head.weight"},
+                            Lines{"scaler.weight", "scheduler.weight", "rng.weight", "loops.0.weight", "epoch", "step []"}, Lines{"net.weight", "module.weight", "model.weight"},
+                            Lines{"model.model.weight", "model.state.weight", "lm_head.weight"}}) {
+    CAPTURE(keys);
+    CHECK(told(keys) == model);
+    CHECK(flat(keys) == model);
+    Lines below;
+    for (const std::string& k : keys) below.push_back("model/" + k);
+    CHECK(told(below) == Lines{"model: model"});
+    below.push_back("!optimizer/param_groups/#0/lr");
+    CHECK(told(below) == Lines{"model: model", "optimizer: param_groups"});
+  }
+  CHECK(told({"model/state.cell.exp_avg", "model/state.cell.weight"}) == Lines{"model: model"});
+  CHECK(told({"model/optim/w", "app/model/step"}) == told({"app/model/step", "model/optim/w"}));
+}
+
+TEST_CASE("names say it: whole components, with a number, not below a model") {
+  for (const char* name : {"optim", "optimizer", "optimizers", "optimizer_0", "optimizer1", "opt_state", "optimizer_state_dict", "lr_scheduler", "train_state", "dataloader", "rng_state", "hparams"}) {
+    CAPTURE(name);
+    const std::string n = name;
+    CHECK(told({"w", n + "/x"}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"w", "!" + n}) == Lines{"model: ", n + ": name"});
+    CHECK(flat({"a/w", n + "/x"}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"model/w", "model/" + n + "/x"}) == Lines{"model: model"});
+    CHECK(told({"w", n + ".x"}) == Lines{"model: "});
+    CHECK(flat({"a/w", "b/" + n + "/x"}) == Lines{"model: "});
+  }
+  // What modules are called as well needs a trainer beside it.
+  for (const char* name : {"scheduler", "scaler", "rng", "epoch", "step", "iteration", "loops", "callbacks", "opt", "adam", "optim_g", "optimizerG", "actor_optimizer", "cuda_rng_state"}) {
+    CAPTURE(name);
+    const std::string n = name;
+    CHECK(told({"w", n + "/x"}) == Lines{"model: "});
+    CHECK(flat({"a/w", n + "/x"}) == Lines{"model: "});
+    CHECK(told({"model/w", n + "/x"}) == Lines{"model: model", n + ": name"});
+    CHECK(told({"w", "!" + n + "/x"}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"w", n + " []", "!train_state"}) == Lines{"model: ", n + ": name", "train_state: name"});
+    CHECK(told({"w", n + " [3]", "!train_state"}) == Lines{"model: ", "train_state: name"});  // no counter
+    CHECK(flat({"a/w", n + "/x", "!train_state"}) == Lines{"model: ", n + ": name", "train_state: name"});
+    CHECK(flat({"a/w", n + "/weight", "!train_state"}) == Lines{"model: ", "train_state: name"});  // a module
+  }
+}
+
+TEST_CASE("what stands beside the model is not model") {
+  CHECK(told({"model/0.weight", "!seed", "!a/b", "loss []", "queue", "stats/mean [3]"}) == Lines{"model: model", "a: beside", "loss: beside", "queue: beside", "seed: beside", "stats: beside"});
+  CHECK(told({"state/model/0.weight", "!state/run", "!state/t/epoch", "!state/t/x"}) == Lines{"model: state.model", "state.run: beside", "state.t: name"});
+  CHECK(told({"policy/0.weight", "!optimizer/param_groups", "loss []"}) == Lines{"model: policy", "loss: beside", "optimizer: param_groups"});
+  // A bare state dict with a trainer's objects beside; an object of a module is one.
+  CHECK(told({"0.weight", "!0._extra_state", "!0._packed_params.dtype", "!tokens", "!optimizer"}) == Lines{"model: ", "optimizer: name", "tokens: beside"});
+  CHECK(told({"0.weight", "!tokens"}) == Lines{"model: "});
+  // A parameter beside the root: all of it is the model.
+  CHECK(told({"model/0.weight", "lm_head.weight"}) == Lines{"model: "});
+  CHECK(find_training_state(catalog_of({"model/0.weight", "lm_head.weight"})).has_parameters_beside);
+  // Nested modules.
+  CHECK(told({"a/weight", "b/weight"}) == Lines{"model: "});
+  CHECK(told({"model/a/weight", "model/net/weight"}) == Lines{"model: model"});
+  CHECK(told({"app/a/weight", "!x"}) == Lines{"model: app", "x: beside"});
+  // Nothing but state.
+  CHECK(told({"optim/state/0/exp_avg", "!lr"}) == Lines{"lr: beside", "optim: slots"});
+  CHECK(told({}).empty());
+}
+
+TEST_CASE("several models, and one in pieces") {
+  const std::string opt = "!o/param_groups";
+  CHECK(told({"model/w", "ema/w", "teacher/0.weight", opt}) == Lines{"model: ema", "model: model", "model: teacher", "o: param_groups"});
+  CHECK(told({"netG/weight", "netD/weight", opt}) == Lines{"model: netD", "model: netG", "o: param_groups"});
+  CHECK(told({"gen/0.weight", "disc/0.weight"}) == Lines{"model: disc", "model: gen"});
+  CHECK(told({"a/model/w", "b/model/w"}) == Lines{"model: a.model", "model: b.model"});
+  CHECK(told({"state_dict/model/w", "state_dict/ema/weight"}) == Lines{"model: state_dict.ema", "model: state_dict.model"});
+  CHECK(told({"net1/0.weight", "net2/0.weight"}) == Lines{"model: net1", "model: net2"});
+  CHECK(told({"model0/0.weight", "model1/1.weight", opt}) == Lines{"model: ", "o: param_groups"});
+  CHECK(told({"model/#0/w", "model/#1/v"}) == Lines{"model: model"});
+  CHECK(told({"a/model/#0/w", "a/model/#1/w", "!loss"}) == Lines{"model: a", "loss: beside"});  // keys in common: the list stays
+  CHECK(told({"model/model/model.w"}) == Lines{"model: model.model"});
+}
+
+TEST_CASE("sums of models and of state") {
+  const TrainingState s = find_training_state(catalog_of({"model/a.weight", "!model/a.note", "z/state/0/exp_avg [3]", "!z/param_groups", "!z/x"}));
+  REQUIRE(s.models.size() == 1);
+  CHECK((s.models[0].keys == 2 && s.models[0].tensors == 1 && s.models[0].tensor_bytes == 16 && s.models[0].components == 1));
+  REQUIRE(s.groups.size() == 1);
+  CHECK((s.groups[0].keys == 3 && s.groups[0].tensors == 1 && s.groups[0].tensor_bytes == 12));
+  CHECK(s.keys == 3);
+}
