@@ -62,8 +62,8 @@ void add_ranks(CLI::App& c, RanksFlags& f, Gathers gathers) {
   c.add_flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say")->group(group);
 }
 
-Together::Together(const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up)
-    : session(table, launch, options, context.io, context.stop, std::move(give_up)), crew(session) {}
+Together::Together(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up)
+    : door(std::move(the_door)), session(table, launch, options, context.io, context.stop, std::move(give_up)), crew(session) {}
 
 void join_ranks(const RanksFlags& flags, Context& context) {
   if (flags.alone) return;
@@ -80,9 +80,12 @@ void join_ranks(const RanksFlags& flags, Context& context) {
     report_error(context, problem_of(f));
     std::_Exit(static_cast<int>(Exit::kRank));
   };
-  const SessionOptions options{.timeout_ms = static_cast<uint32_t>(flags.timeout_s * 1000), .identity = identity(table.header), .host = host_name()};
+  auto door = launch->serves_store ? std::make_unique<Door>(launch->host, launch->port) : nullptr;
+  if (door) context.detail("the ranks' store listens at " + door->where());
+  const SessionOptions options{.timeout_ms = static_cast<uint32_t>(flags.timeout_s * 1000), .identity = identity(table.header), .host = host_name(), .door = door.get(),
+                               .address = launch->names_interface ? "" : address_towards(launch->host)};
   context.joined = true;
-  context.together = std::make_shared<Together>(table, *launch, options, context, give_up);
+  context.together = std::make_shared<Together>(std::move(door), table, *launch, options, context, give_up);
   context.together->transport = std::string(flags.transport == "nccl" ? "nccl" : "gloo") + ", " + table.header.built_with;
   context.together->module_bytes = peak_rss_bytes() - before;
   context.together->joining_ns = context.io.now_ns() - begin;

@@ -23,7 +23,8 @@ void add_ranks(CLI::App& command, RanksFlags& flags, Gathers gathers);
 // Lives until the process ends: threads of LibTorch may still use what is here.
 class Together {
  public:
-  Together(const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up);
+  Together(std::unique_ptr<Door> door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up);
+  std::unique_ptr<Door> door;  // where this rank serves the store
   Session session;
   Crew crew;
   std::string transport;          // "gloo, torch 2.11.0"

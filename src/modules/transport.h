@@ -8,12 +8,14 @@
 
 extern "C" {
 
-enum { kDcpctlTransportAbi = 2 };
+enum { kDcpctlTransportAbi = 3 };
 
 struct DcpctlJoin {
   const char* host;  // of the store
   uint16_t port;
   uint8_t serves;    // this rank runs the store; else it connects to it
+  int listener;      // who serves: a socket that listens at host and port already; -1: there is none
+  const char* address;  // of this machine: where it waits for messages of other ranks. "": the library knows better
   uint32_t rank, world_size;
   uint32_t local_rank;  // on its host: which GPU is its own
   uint32_t timeout_ms;

@@ -104,8 +104,8 @@ std::vector<std::string> Crew::tell(const std::vector<std::string>& texts) {
   for (const std::string& t : texts) out.text(t);
   const std::vector<std::byte> bytes = tree_.broadcast(out.take());
   WireReader in(bytes);
-  std::vector<std::string> told(in.number<uint64_t>());
-  for (std::string& t : told) t = in.text();
+  std::vector<std::string> told;
+  for (auto count = in.number<uint64_t>(); count > 0; --count) told.push_back(in.text());
   return told;
 }
 
@@ -169,6 +169,7 @@ std::vector<RankWork> Crew::gather_work(RankWork mine, const std::string& host) 
       [&](Bytes bytes) {
         WireReader in(bytes);
         for (const RankWork& w : in.array<RankWork>()) {
+          if (w.rank >= session_.world_size()) fail(ProblemId::internal, {}, "a message between ranks of rank " + std::to_string(w.rank));
           all.push_back(w);
           hosts.push_back(in.text());
         }

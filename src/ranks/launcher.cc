@@ -92,6 +92,7 @@ std::optional<Launch> find_launch(const Variables& variables) {
       launch.local_rank = number(name, *local);
       break;
     }
+  launch.names_interface = variables("GLOO_SOCKET_IFNAME").has_value();
   launch.attempt = variables("TORCHELASTIC_RESTART_COUNT").value_or("0");
   return launch;
 }

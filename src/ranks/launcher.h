@@ -18,6 +18,7 @@ struct Launch {
   uint16_t port = 0;
   bool serves_store = false; // rank 0 runs the store, unless torchrun's agent does
   std::string attempt = "0"; // torchrun's count of restarts
+  bool names_interface = false;  // GLOO_SOCKET_IFNAME
 };
 
 using Variables = std::function<std::optional<std::string>(const char* name)>;

@@ -14,8 +14,10 @@ std::string rank_text(uint32_t rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
-Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms) : table_(table) {
-  const DcpctlJoin join{.host = launch.host.c_str(), .port = launch.port, .serves = launch.serves_store, .rank = launch.rank, .world_size = launch.world_size, .local_rank = launch.local_rank, .timeout_ms = timeout_ms};
+Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms, Door* door, const std::string& address) : table_(table) {
+  const bool behind = launch.serves_store && door;
+  const DcpctlJoin join{.host = behind ? "127.0.0.1" : launch.host.c_str(), .port = behind ? door->store_port() : launch.port, .serves = launch.serves_store,
+                        .listener = behind ? door->take_store_socket() : -1, .address = address.c_str(), .rank = launch.rank, .world_size = launch.world_size, .local_rank = launch.local_rank, .timeout_ms = timeout_ms};
   DcpctlReason why{};
   if (table_.join(&join, &transport_, &why) == 0) return;
   const std::string where = launch.host + ":" + std::to_string(launch.port);

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "modules/transport.h"
+#include "ranks/door.h"
 #include "ranks/launcher.h"
 
 namespace dcp {
@@ -17,7 +18,8 @@ namespace dcp {
 class Link {
  public:
   // Connects to the store, which rank 0's process or torchrun's agent serves.
-  Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms);
+  // Who serves the store does so behind `door`, if there is one. Ranks listen for each other at `address`.
+  Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms, Door* door, const std::string& address);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 

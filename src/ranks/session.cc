@@ -27,17 +27,22 @@ std::string packed(const RankFailure& f) {
   return std::string(as_text(out.take()));
 }
 
-RankFailure unpacked(std::string_view text) {
-  WireReader in(as_bytes(text));
-  RankFailure f{.rank = in.number<uint32_t>(), .code = in.number<int>(), .host = in.text(), .problem = {}};
-  f.problem = in.problem();
-  return f;
-}
-
 std::string seconds_text(uint32_t ms) { return std::to_string(ms / 1000) + (ms % 1000 ? "." + std::to_string(ms % 1000 / 100) : "") + " s"; }
 
 RankFailure lost_rank(uint32_t rank, std::string why) {
   return {.rank = rank, .code = static_cast<int>(Exit::kRank), .host = {}, .problem = make_problem(ProblemId::rank_lost, {.path = "rank " + std::to_string(rank)}, std::move(why))};
+}
+
+// The store is open to more than the ranks: what is no failure of one of them is taken as the store's.
+RankFailure unpacked(std::string_view text, uint32_t world_size) {
+  try {
+    WireReader in(as_bytes(text));
+    RankFailure f{.rank = in.number<uint32_t>(), .code = in.number<int>(), .host = in.text(), .problem = {}};
+    f.problem = in.problem();
+    if (f.rank < world_size && f.code > 0 && f.code < 256) return f;
+  } catch (const Error&) {
+  }
+  return lost_rank(0, "the store holds a failure that no rank has written");
 }
 
 }  // namespace
@@ -60,7 +65,7 @@ Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOption
     : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop), give_up_(std::move(give_up)) {
   beaten_ns_ = io_.now_ns();
   guard_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { guard(); });
-  link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms);
+  link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms, options_.door, options_.address);
   // A script may run several commands under one launcher, and torchrun's store outlives them: the n-th command of each rank meets the n-th
   // of the others.
   const std::string base = "dcpctl/" + launch_.attempt + "/";
@@ -119,7 +124,7 @@ void Session::beat() {
   if (closing_) return;
   try {
     link_->add(kDcpctlBeat, key("beat/" + std::to_string(launch_.rank)), 1);
-    if (link_->look(kDcpctlBeat, key("failed"))) note(unpacked(link_->get(kDcpctlBeat, key("failed"))));
+    if (link_->look(kDcpctlBeat, key("failed"))) note(unpacked(link_->get(kDcpctlBeat, key("failed")), launch_.world_size));
     if (complete_) watch_before();
     watch_connecting();
     beaten_ns_ = io_.now_ns();
@@ -169,7 +174,7 @@ void Session::guard() {
 }
 
 void Session::first_failure(RankFailure failure, bool tell) {
-  if (tell) failure = unpacked(link_->set_first(kDcpctlBeat, key("failed"), packed(failure)));
+  if (tell) failure = unpacked(link_->set_first(kDcpctlBeat, key("failed"), packed(failure)), launch_.world_size);
   note(std::move(failure));
 }
 
@@ -216,7 +221,7 @@ RankFailure Session::fail_with(const Problem& problem, int code) {
 
 void Session::tell(RankFailure mine) {
   try {
-    mine = unpacked(link_->set_first(kDcpctlMain, key("failed"), packed(mine)));
+    mine = unpacked(link_->set_first(kDcpctlMain, key("failed"), packed(mine)), launch_.world_size);
   } catch (const Error&) {  // the store is gone, too
   }
   note(std::move(mine));

@@ -30,6 +30,8 @@ struct SessionOptions {
   uint32_t timeout_ms = 60000;
   std::string identity;  // what must be the same on all ranks: build, modules, command line
   std::string host;      // of this rank, for messages
+  Door* door = nullptr;  // before the store, where this rank serves it
+  std::string address;   // address_towards()
 };
 
 class Session {

@@ -70,8 +70,8 @@ Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, Foll
   tree.gather(
       [&](Bytes bytes) {
         WireReader in(bytes);
-        const std::vector<Seen> theirs = in.array<Seen>();
-        const std::vector<uint64_t> bits = in.array<uint64_t>();
+        const std::vector<Seen> theirs = in.array_of<Seen>(seen.size());
+        const std::vector<uint64_t> bits = in.array_of<uint64_t>(sight.bits_.size());
         for (size_t f = 0; f < seen.size(); ++f) {
           if (theirs[f].differs || (theirs[f].bytes != kUnseen && seen[f].bytes != kUnseen && theirs[f].bytes != seen[f].bytes)) seen[f].differs = true;
           if (seen[f].bytes == kUnseen) seen[f].bytes = theirs[f].bytes;
@@ -82,8 +82,8 @@ Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, Foll
       take);
   const std::vector<std::byte> all = tree.broadcast(session.rank() == 0 ? take() : std::vector<std::byte>());
   WireReader in(all);
-  seen = in.array<Seen>();
-  sight.bits_ = in.array<uint64_t>();
+  seen = in.array_of<Seen>(seen.size());
+  sight.bits_ = in.array_of<uint64_t>(sight.bits_.size());
   faults.assign(faults.size(), nullptr);
   read_faults(in);
   for (uint32_t f = 0; f < seen.size(); ++f) {

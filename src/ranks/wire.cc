@@ -12,9 +12,17 @@ void WireWriter::problem(const Problem& p) {
 }
 
 Problem WireReader::problem() {
+#define DCP_PROBLEM(...) +1
+  constexpr int kProblems =
+#include "base/problems.def"
+      ;
+#undef DCP_PROBLEM
+  const auto id = number<std::underlying_type_t<ProblemId>>();
+  const auto severity = number<std::underlying_type_t<Severity>>();
+  if (id >= kProblems || severity > static_cast<int>(Severity::kError)) fail(ProblemId::internal, {}, "a message between ranks with a problem that there is not");
   Problem p;
-  p.id = number<ProblemId>();
-  p.severity = number<Severity>();
+  p.id = static_cast<ProblemId>(id);
+  p.severity = static_cast<Severity>(severity);
   p.place.object = number<uint8_t>() != 0;
   if (const auto n = number<uint64_t>(); n != UINT64_MAX) p.place.offset = n;
   if (const auto n = number<uint64_t>(); n != UINT64_MAX) p.place.length = n;

@@ -58,6 +58,13 @@ class WireReader {
     if (count > 0) std::memcpy(values.data(), from.data(), from.size());
     return values;
   }
+  // The same, where the receiver knows how many there must be.
+  template <class T>
+  std::vector<T> array_of(size_t count) {
+    std::vector<T> values = array<T>();
+    if (values.size() != count) fail(ProblemId::internal, {}, "a message between ranks of " + std::to_string(values.size()) + " values", std::to_string(count));
+    return values;
+  }
   std::string text() {
     const auto count = number<uint64_t>();
     return std::string(as_text(next(count)));

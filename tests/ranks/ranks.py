@@ -369,6 +369,55 @@ def fault_full_disk(job):
         subprocess.run(["umount", small])
 
 
+def listeners(processes):
+    """{address in hex} at which these processes listen."""
+    sockets = set()
+    for p in processes:
+        for fd in Path(f"/proc/{p.pid}/fd").iterdir():
+            try:
+                sockets.add(os.readlink(fd))
+            except OSError:
+                pass
+    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+    return {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+def flooded(job, connections, talk):
+    """The last rank comes when the store's port has had so many strangers, who hold on."""
+    job.args[job.args.index("--timeout") + 1] = 60  # the others have to wait meanwhile
+    processes, held = [job.start(r) for r in range(job.world - 1)], []
+    end = time.monotonic() + LOAD_S
+    while len(held) < connections and time.monotonic() < end:
+        try:
+            s = socket.create_connection(("127.0.0.1", job.port), timeout=1)
+            held.append(s)
+            talk(s, len(held))
+        except OSError:
+            time.sleep(0.01)
+    check(len(held) == connections, f"{len(held)} connections were made")
+    processes.append(job.start(job.world - 1))
+    heard = set()
+    while any(p.poll() is None for p in processes) and time.monotonic() < end + LOAD_S:
+        heard |= listeners([p for p in processes if p.poll() is None])
+        time.sleep(0.02)
+    results = finish(processes, job.in_time)
+    check(all(r and r[0] == 0 for r in results), results)
+    check(heard == {"0100007F"}, f"MASTER_ADDR is 127.0.0.1, and they listen at {heard}")
+    check((job.tmp / "out.pt").stat().st_size > 0, "no output")
+
+
+def fault_silent_strangers(job):
+    flooded(job, 300, lambda s, n: None)
+
+
+def fault_noisy_strangers(job):
+    def talk(s, n):
+        s.sendall(random.Random(n).randbytes((1, 5, 64, 4096)[n % 4]))
+        if n % 2:
+            s.close()
+    flooded(job, 1500, talk)
+
+
 def faults(name):
     with tempfile.TemporaryDirectory(prefix="dcpctl-ranks-") as tmp:
         globals()["fault_" + name.replace("-", "_")](Job(Path(tmp)))

@@ -37,6 +37,7 @@ struct Connecting {
   c10::intrusive_ptr<::c10d::Store> store;
   int rank, world_size, local_rank;
   std::chrono::milliseconds timeout;
+  std::string address;  // DcpctlJoin
 };
 // Of gloo_only.cc or nccl.cc, whichever the module holds. Connects all ranks.
 std::unique_ptr<Messages> make_messages(const Connecting& how);

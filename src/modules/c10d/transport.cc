@@ -21,6 +21,7 @@ struct DcpctlWork {
 
 struct DcpctlTransport {
   DcpctlJoin join{};
+  std::string address;
   c10::intrusive_ptr<c10d::Store> lanes[2];
   std::unique_ptr<Messages> messages;
   std::mutex mutex;  // under_way, aborted
@@ -78,9 +79,11 @@ int join(const DcpctlJoin* how, DcpctlTransport** out, DcpctlReason* why) {
       options.waitWorkers = false;
       options.timeout = ms(how->timeout_ms);
       options.multiTenant = true;
+      if (options.isServer && how->listener >= 0) options.masterListenFd = how->listener;
       transport->lanes[lane] = c10::make_intrusive<c10d::TCPStore>(how->host, options);
     }
-    transport->join.host = nullptr;  // the caller's
+    transport->address = how->address;
+    transport->join.host = transport->join.address = nullptr;  // the caller's
     *out = transport.release();
   });
 }
@@ -112,7 +115,7 @@ int connect(DcpctlTransport* t, const char* name, DcpctlReason* why) {
   return guarded(why, [&] {
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, t->lanes[kDcpctlMain]);
     store->setTimeout(ms(t->join.timeout_ms));
-    t->messages = dcp::c10d_module::make_messages({store, static_cast<int>(t->join.rank), static_cast<int>(t->join.world_size), static_cast<int>(t->join.local_rank), ms(t->join.timeout_ms)});
+    t->messages = dcp::c10d_module::make_messages({store, static_cast<int>(t->join.rank), static_cast<int>(t->join.world_size), static_cast<int>(t->join.local_rank), ms(t->join.timeout_ms), t->address});
   });
 }
 

@@ -41,6 +41,27 @@ TEST_CASE("Trees reach every rank once, and nobody talks to more than log2 of th
   }
 }
 
+TEST_CASE("What a stranger writes into the store ends the ranks, and nothing worse") {
+  WireWriter no_such_problem;
+  no_such_problem.number<uint32_t>(1);
+  no_such_problem.number<int>(3);
+  no_such_problem.text("host");
+  no_such_problem.number<uint16_t>(60000);
+  const std::vector<std::byte> bytes = no_such_problem.take();
+  const std::string unknown(as_text(bytes));
+  for (const std::string& value : {std::string("noise"), std::string(60000, '\xFF'), std::string(4, '\0'), unknown}) {
+    test::World world(3);
+    const auto said = test::as_ranks(world, 3, 60000, [&](Session& session, StopFlag&) {
+      if (session.rank() == 1) session.link().set(kDcpctlMain, "dcpctl/0/1/failed", value);
+      for (;;) {
+        session.check();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    });
+    for (const std::string& s : said) CHECK(s == "rank 0: a rank is gone or cannot be reached (got the store holds a failure that no rank has written)");
+  }
+}
+
 TEST_CASE("A failing rank is the reason that all others name") {
   test::World world(4);
   std::vector<RankFailure> failures(4);

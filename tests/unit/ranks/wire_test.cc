@@ -31,6 +31,16 @@ TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
   CHECK(test::error_id([&] { in.number<char>(); }) == "internal");
 }
 
+TEST_CASE("A problem that there is not is refused, whatever its number") {
+  WireWriter out;
+  out.problem(make_problem(ProblemId::short_file, {.path = "p"}));
+  for (const auto& [at, value] : {std::pair<size_t, int>{1, 0x7F}, {1, 0xFF}, {2, 4}, {2, 0xFF}}) {  // of the id, and the severity
+    std::vector<std::byte> bytes = WireWriter(out).take();
+    bytes[at] = static_cast<std::byte>(value);
+    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) == "internal error (got a message between ranks with a problem that there is not)");
+  }
+}
+
 TEST_CASE("Every cut of a message is noticed") {
   WireWriter out;
   out.text("some text");
