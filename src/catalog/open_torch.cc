@@ -67,16 +67,6 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
   return read_blob_item(source, archive, limits.archive_pickle_bytes, limits, place);
 }
 
-// Strides of dims of size 1 mean nothing.
-bool row_major(const TensorItem& t) {
-  int64_t stride = 1;
-  for (size_t d = t.sizes.size(); d-- > 0;) {
-    if (t.sizes[d] != 1 && t.strides[d] != stride) return false;
-    stride *= t.sizes[d];
-  }
-  return true;
-}
-
 class TorchReader {
  public:
   TorchReader(TorchFile& file, const std::string& name, const Limits& limits) : file_(file), name_(name), place_(file.archive.pickle_place), limits_(limits) {
@@ -149,7 +139,7 @@ class TorchReader {
     info.swap = file_.archive.big_endian && swap_unit(t.dtype) > 1;
     info.conj = t.conj;
     info.neg = t.neg;
-    if (!info.opaque && (t.storage_offset != 0 || !row_major(t))) {
+    if (!info.opaque && !is_dense(t)) {
       info.strides_at = file_.strides.size();
       file_.strides.push_back(narrow<int64_t>(t.storage_offset));
       file_.strides.insert(file_.strides.end(), t.strides.begin(), t.strides.end());

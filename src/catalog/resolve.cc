@@ -294,21 +294,11 @@ class Resolver {
     info.swap = t.big_endian && swap_unit(t.dtype) > 1;
     info.conj = t.conj;
     info.neg = t.neg;
-    if (t.storage_offset != 0 || !row_major(t)) {
+    if (!is_dense(t)) {
       const std::lock_guard lock(mutex_);
       info.strides_at = out_.strides.size();
       out_.strides.push_back(narrow<int64_t>(t.storage_offset));
       out_.strides.insert(out_.strides.end(), t.strides.begin(), t.strides.end());
-    }
-    return true;
-  }
-
-  // Strides of dims of size 1 mean nothing.
-  static bool row_major(const TensorItem& t) {
-    int64_t stride = 1;
-    for (size_t d = t.sizes.size(); d-- > 0;) {
-      if (t.sizes[d] != 1 && t.strides[d] != stride) return false;
-      stride *= t.sizes[d];
     }
     return true;
   }

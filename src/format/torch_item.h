@@ -72,6 +72,10 @@ struct TensorItem {
   bool has_crc = false;      // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
   std::string opaque_class;  // for kOpaque: "torch._utils._rebuild_qtensor"
 };
+// Whether there is no element: then offset and strides, which torch keeps from the view that the tensor was, mean nothing.
+bool is_empty(const TensorItem& item);
+// Whether the elements lie one after another from the storage's start on.
+bool is_dense(const TensorItem& item);
 TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

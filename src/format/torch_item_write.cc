@@ -2,6 +2,7 @@
 #include "format/torch_item_write.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/sums.h"
@@ -32,18 +33,18 @@ void write_storage(PickleWriter& out, const DTypeFacts& facts, uint64_t elements
   out.op(Op::BINPERSID);
 }
 
-// As torch computes them: a dim of 0 counts as 1.
-std::vector<int64_t> row_major(std::span<const int64_t> sizes) {
+}  // namespace
+
+std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size());
   uint64_t step = 1;
   for (size_t d = sizes.size(); d-- > 0;) {
-    strides[d] = narrow<int64_t>(step);
+    if (!std::in_range<int64_t>(step)) fail(ProblemId::number_overflow, {}, "a stride of " + std::to_string(step));
+    strides[d] = static_cast<int64_t>(step);
     step = mul_or_fail(step, static_cast<uint64_t>(std::max<int64_t>(sizes[d], 1)), {});
   }
   return strides;
 }
-
-}  // namespace
 
 std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes) {
   const DTypeFacts& facts = facts_of(dtype);
@@ -59,7 +60,7 @@ std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes) {
   write_storage(out, facts, elements);
   out.integer(0);  // offset
   write_tuple(out, sizes);
-  write_tuple(out, row_major(sizes));
+  write_tuple(out, contiguous_strides(sizes));
   out.boolean(false);                        // requires_grad: DCP keeps it in the metadata
   out.global("collections", "OrderedDict");  // backward hooks
   out.op(Op::EMPTY_TUPLE);

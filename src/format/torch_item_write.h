@@ -23,6 +23,9 @@ enum TensorItemRecord : uint64_t { kItemPickle, kItemByteorder, kItemData, kItem
 inline constexpr std::string_view kByteorderLittle = "little";
 inline constexpr std::string_view kArchiveVersion = "3\n";
 
+// As torch computes them: a dim of 0 counts as 1. Throws number_overflow.
+std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
+
 // The pickle of a row-major tensor on the CPU with storage "0" of its own: _rebuild_tensor_v2 where the dtype has a typed storage class,
 // else _rebuild_tensor_v3. Protocol 2, only opcodes that torch.load(weights_only=True) takes. Throws number_overflow. Not for quantized
 // dtypes, which have no such form.

@@ -1,5 +1,7 @@
 #include "format/torch_tensor.h"
 
+#include <algorithm>
+
 #include "base/checked.h"
 #include "pickle/tokens.h"
 
@@ -137,25 +139,35 @@ void TensorReader::read_flags(const Value& v, TensorItem& item) const {
   }
 }
 
-// offset + sum((size - 1) * stride) < elements of the storage, in arithmetic that cannot wrap. An empty tensor touches nothing.
+// offset + sum((size - 1) * stride) < elements of the storage, in arithmetic that cannot wrap. A tensor without elements touches nothing:
+// torch leaves it the offset and strides of the view that it was, whatever its storage holds.
 void TensorReader::check_extent(const TensorItem& item, const TorchStorage& storage) const {
   if (item.sizes.size() != item.strides.size()) {
     fail(ProblemId::item_bad_shape, place_, std::to_string(item.strides.size()) + " strides", std::to_string(item.sizes.size()));
   }
-  const uint64_t capacity = storage.bytes / bytes_of(item.dtype);
+  if (is_empty(item)) return;
   uint64_t elements = 1, last = item.storage_offset;
-  for (const int64_t size : item.sizes) elements = size == 0 ? 0 : elements;
-  if (elements != 0) {
-    for (size_t d = 0; d < item.sizes.size(); ++d) {
-      const auto size = static_cast<uint64_t>(item.sizes[d]), stride = static_cast<uint64_t>(item.strides[d]);
-      elements = mul_or_fail(elements, size, place_);
-      last = add_or_fail(last, mul_or_fail(size - 1, stride, place_), place_);
-    }
+  for (size_t d = 0; d < item.sizes.size(); ++d) {
+    const auto size = static_cast<uint64_t>(item.sizes[d]), stride = static_cast<uint64_t>(item.strides[d]);
+    elements = mul_or_fail(elements, size, place_);
+    last = add_or_fail(last, mul_or_fail(size - 1, stride, place_), place_);
   }
   mul_or_fail(elements, bytes_of(item.dtype), place_);
-  if (elements == 0 ? last <= capacity : last < capacity) return;
-  fail(ProblemId::item_outside_storage, place_, (elements == 0 ? "an empty tensor at element " : "element ") + std::to_string(last),
-       "less than " + std::to_string(capacity));
+  const uint64_t capacity = storage.bytes / bytes_of(item.dtype);
+  if (last >= capacity) fail(ProblemId::item_outside_storage, place_, "element " + std::to_string(last), "less than " + std::to_string(capacity));
+}
+
+bool is_empty(const TensorItem& item) { return std::ranges::find(item.sizes, 0) != item.sizes.end(); }
+
+// Strides of dims of size 1 mean nothing.
+bool is_dense(const TensorItem& item) {
+  if (is_empty(item)) return true;
+  uint64_t stride = 1;
+  for (size_t d = item.sizes.size(); d-- > 0;) {
+    if (item.sizes[d] != 1 && static_cast<uint64_t>(item.strides[d]) != stride) return false;
+    stride *= static_cast<uint64_t>(item.sizes[d]);
+  }
+  return item.storage_offset == 0;
 }
 
 void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place) {

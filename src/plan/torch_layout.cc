@@ -104,10 +104,7 @@ class TorchLayout {
     writer_.integer(0);
     const Dims shape = output_shape(plan_, catalog_, e.tensor());
     numbers(shape);
-    std::vector<int64_t> strides(shape.size());
-    int64_t stride = 1;
-    for (size_t d = shape.size(); d-- > 0; stride *= std::max<int64_t>(shape[d], 1)) strides[d] = stride;
-    numbers(strides);
+    numbers(contiguous_strides(shape));
     writer_.boolean(false);
     shared("collections", "OrderedDict");
     writer_.op(Op::EMPTY_TUPLE);

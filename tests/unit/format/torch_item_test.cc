@@ -169,8 +169,6 @@ TEST_CASE("tensors that reach outside their storage") {
   CHECK(error(TensorText{.count = py_int(5)}) == wrong + "(got element 5, expected less than 5)");
   CHECK(error(TensorText{.offset = py_int(1)}) == wrong + "(got element 6, expected less than 6)");
   CHECK(error(TensorText{.strides = py_tuple(py_int(4) + py_int(1))}) == wrong + "(got element 6, expected less than 6)");
-  CHECK(error(TensorText{.offset = py_int(7), .sizes = py_tuple(py_int(0) + py_int(3))}) ==
-        wrong + "(got an empty tensor at element 7, expected less than 6)");
   CHECK(error(TensorText{.function = kV3, .type = kUntyped, .rest = py_global("torch", "float32")}) ==
         wrong + "(got element 5, expected less than 1)");
   const std::string overflow = "number_overflow: " + kPickle;
@@ -180,6 +178,18 @@ TEST_CASE("tensors that reach outside their storage") {
   CHECK(error(TensorText{.strides = py_tuple(huge + huge)}).starts_with("item_outside_storage: "));
   CHECK(error(TensorText{.sizes = py_tuple(py_int(5) + py_int(3)), .strides = py_tuple(huge + huge)}).starts_with(overflow));
   CHECK(error(TensorText{.count = huge}).starts_with(overflow));
+}
+
+TEST_CASE("a tensor without elements keeps any offset and strides of the view that it was") {
+  const std::string huge = py_int(int64_t{1} << 62);
+  const TensorItem beyond = read(TensorText{.offset = py_int(7), .sizes = py_tuple(py_int(0) + py_int(3))});
+  CHECK((beyond.sizes == Ints{0, 3} && is_empty(beyond) && is_dense(beyond)));
+  const TensorItem far = read(TensorText{.offset = huge, .sizes = py_tuple(py_int(3) + py_int(0)), .strides = py_tuple(huge + huge)});
+  CHECK((far.sizes == Ints{3, 0} && is_dense(far)));
+  // Sizes that no arithmetic holds, beside the 0.
+  CHECK(read(TensorText{.sizes = py_tuple(py_int(0) + huge + huge), .strides = py_tuple(huge + huge + huge)}).sizes.size() == 3);
+  CHECK(!is_empty(read(TensorText{})));
+  CHECK(!is_dense(read(TensorText{.offset = py_int(1), .sizes = py_tuple(py_int(1) + py_int(1))})));
 }
 
 TEST_CASE("storages") {
