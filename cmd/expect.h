@@ -23,6 +23,7 @@ void add_expect(CLI::App& command, ExpectFlags& flags);
 struct Expectation {
   std::string reference;
   std::vector<Difference> differences;
+  bool has_gap = false;  // REF may lack tensors itself, as the checkpoint does that it is, or is a copy of
 };
 // Compares and names the differences on stderr, at most kShown of each kind. Throws expect_differs if there are any; `found` is filled in any
 // case.

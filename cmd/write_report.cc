@@ -45,6 +45,13 @@ void WriteReport::note_source(const Catalog& from) {
     if (p.severity == Severity::kWarning) warnings_.push_back(p);
 }
 
+void WriteReport::note_expected(const Context& context) {
+  const auto gap = std::ranges::find(warnings_, ProblemId::shard_gap, &Problem::id);
+  if (expectation.reference.empty() || gap == warnings_.end()) return;
+  if (expectation.has_gap) context.note("--expect " + escaped(expectation.reference) + " has such a gap itself: it cannot show what is missing");
+  else std::erase_if(warnings_, [](const Problem& p) { return p.id == ProblemId::shard_gap; });
+}
+
 void WriteReport::describe_casts(const Context& context) const {
   const CastSummary& casts = selection.casts;
   if (!casts.asked) return;

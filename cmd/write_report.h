@@ -33,6 +33,8 @@ class WriteReport {
 
   // What the source's metadata says that concerns any output.
   void note_source(const Catalog& catalog);
+  // `expectation` holds: what a missing file could have held is not missing, unless REF lacks it, too.
+  void note_expected(const Context& context);
   // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr.
   void describe(const Context& context, const SelectOptions& select) const;
   // Prints the answer and returns `exit`.

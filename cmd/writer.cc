@@ -40,7 +40,7 @@ struct Parts {
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
 };
-Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form, bool shapes_proven) {
+Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
   Parts parts;
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(source_key(catalog, e));
@@ -56,7 +56,6 @@ Parts check_selected(const Catalog& catalog, const Selection& selection, const O
     check_whole(catalog, t);
     parts.tensors.push_back(e.tensor());
   }
-  if (!shapes_proven) check_shards(catalog);
   return parts;
 }
 
@@ -80,7 +79,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   refuse_source(flags.out, catalog);
   report.note_source(catalog);
   report.selection = select_keys(catalog, select);
-  const Parts parts = check_selected(catalog, report.selection, form, !flags.expect.reference.empty());
+  const Parts parts = check_selected(catalog, report.selection, form);
 
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
@@ -93,6 +92,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   const Plan plan = make_plan(catalog, resolved, report.selection);
   if (ranks) ranks->crew.agree(plan);
   check_expected(flags.expect, signatures_of(catalog, report.selection, plan), context, report.expectation);
+  report.note_expected(context);
   report.plan = &plan;
   const uint64_t least = std::max(flags.verify_after ? kPassBytes : kMiB, ranks ? Exchange::worker_bytes(plan) : 0);
   const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = least}, report.planned_memory);

@@ -344,11 +344,6 @@ void check_opened(const Catalog& catalog, const std::function<bool(std::string_v
     if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) fail_with(p);
 }
 
-void check_shards(const Catalog& catalog) {
-  const auto missing = std::ranges::find(catalog.findings, ProblemId::shard_file_missing, &Problem::id);
-  if (missing != catalog.findings.end()) fail_with(*missing);
-}
-
 void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {
   if (auto fault = slice_fault(catalog, slice, place, what)) throw Error(std::move(*fault));
 }

@@ -35,9 +35,6 @@ void find_structure_faults(Catalog& catalog);
 // Throws damage that was found while opening, such as a file that an index names and that is not there; not what concerns a key that is
 // in the catalog and left out.
 void check_opened(const Catalog& catalog, const std::function<bool(std::string_view key)>& is_left_out);
-// Throws where a shard of a safetensors folder may be missing: nothing in the others shows how large a tensor is as a whole, so unless its
-// shape is proven otherwise it could come out too small.
-void check_shards(const Catalog& catalog);
 // Throws the first fault of this tensor: a dtype or layout that is not known, a chunk outside it, a hole, an overlap, a chunk without an
 // item, an item outside its file.
 void check_whole(const Catalog& catalog, const Tensor& tensor);

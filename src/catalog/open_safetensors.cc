@@ -206,45 +206,48 @@ std::string padded(uint32_t number) {
   return std::string(5 - std::min<size_t>(digits.size(), 5), '0') + digits;
 }
 
-// A number that no file has. Of MMMMM files each holds tensors, so one that is missing takes them along: damage. A rank may have had
-// nothing to write into a file (another saved its replicas), but nothing in the others shows it, nor how large a tensor is as a whole:
-// a warning here, and who writes an output asks for proof (check_shards).
+// A number that no file has. Of MMMMM files of one process each holds tensors, so one that is missing takes them along: damage. Of files that
+// ranks wrote, a rank may have had nothing to write (another saved its replicas), but nothing in the others shows it: a warning. What a
+// missing one held of tensors that others hold, too, is a hole, or it was at the end of a tensor: there only a rank without elements, which
+// torch writes down with its offsets, shows how large the tensor is.
 void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings) {
-  std::map<std::pair<std::string, uint32_t>, std::set<uint32_t>> groups;
+  struct Group {
+    std::set<uint32_t> numbers;
+    bool by_ranks = false;
+  };
+  std::map<std::pair<std::string, uint32_t>, Group> groups;
   std::set<uint32_t> ranks;
   std::set<std::tuple<std::string, uint32_t, uint32_t>> shards;  // prefix, number, rank
   for (const std::string& name : names) {
     const std::optional<Numbered> n = numbered(name);
     if (!n) continue;
-    groups[{n->prefix, n->of}].insert(n->number);
+    Group& group = groups[{n->prefix, n->of}];
+    group.numbers.insert(n->number);
     if (n->rank == 0) continue;
+    group.by_ranks = true;
     ranks.insert(n->rank);
     shards.insert({n->prefix, n->number, n->rank});
   }
-  for (const auto& [group, numbers] : groups) {
-    const auto& [prefix, of] = group;
+  const auto gap = [&](std::string got) { findings.push_back(finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got))); };
+  for (const auto& [name, group] : groups) {
+    const auto& [prefix, of] = name;
     uint32_t next = 1;
-    while (numbers.contains(next)) ++next;
-    if (next <= of)
-      findings.push_back(finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, "no " + prefix + "-" + padded(next) + "-of-" + padded(of)));
+    while (group.numbers.contains(next)) ++next;
+    if (next > of) continue;
+    std::string got = "no " + prefix + "-" + padded(next) + "-of-" + padded(of);
+    if (group.by_ranks) gap(std::move(got));
+    else findings.push_back(finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, std::move(got)));
   }
   if (ranks.empty()) return;
   uint32_t next = 1;
   while (ranks.contains(next)) ++next;
-  if (next < *ranks.rbegin()) {
-    findings.push_back(finding(ProblemId::shard_file_missing, Severity::kWarning, {.path = path},
-                               "no shard-" + padded(next) + " beside shard-" + padded(*ranks.rbegin())));
-    return;
-  }
-  for (const auto& [group, numbers] : groups) {
-    const auto& [prefix, of] = group;
-    for (const uint32_t number : numbers)
+  if (next < *ranks.rbegin()) return gap("no shard-" + padded(next) + " beside shard-" + padded(*ranks.rbegin()));
+  for (const auto& [name, group] : groups) {
+    const auto& [prefix, of] = name;
+    for (const uint32_t number : group.numbers)
       for (const uint32_t rank : ranks)
-        if (!shards.contains({prefix, number, rank}) && shards.contains({prefix, number, rank == 1 ? *ranks.rbegin() : 1})) {
-          const std::string file = "-" + prefix + "-" + padded(number) + "-of-" + padded(of);
-          findings.push_back(finding(ProblemId::shard_file_missing, Severity::kWarning, {.path = path}, "no shard-" + padded(rank) + file + " beside other ranks' shards of it"));
-          return;
-        }
+        if (!shards.contains({prefix, number, rank}) && shards.contains({prefix, number, rank == 1 ? *ranks.rbegin() : 1}))
+          return gap("no shard-" + padded(rank) + "-" + prefix + "-" + padded(number) + "-of-" + padded(of) + " beside other ranks' shards of it");
   }
 }
 

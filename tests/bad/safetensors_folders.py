@@ -221,7 +221,7 @@ def a_numbered_file_is_missing(c):
 def a_numbered_file_is_missing_to_a_writer(c):
     """
     dcpctl: ckpt: the files are numbered, and one is missing (got no model-00001-of-00002)
-    hint: bring all files of the save into one folder; if that rank had nothing to write, --expect REF proves that nothing is lost
+    hint: bring all files of the save into one folder
     """
     folder(c, {B: TWO[B]})
 
@@ -345,7 +345,7 @@ def one_shard_in_two_files(c):
 @case("tensor_hole", "inspect ckpt", exit=0, says="findings")
 def the_first_shard_is_missing(c):
     """
-    warning: ckpt: the files are numbered, and one is missing (got no shard-00001 beside shard-00002)
+    warning: ckpt: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show (got no shard-00001 beside shard-00002)
     damage: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [0:2] in no chunk)
     """
     folder(c, {name(2): shard({"w": ((2,), (2,))})})
@@ -360,10 +360,10 @@ def a_shard_in_the_middle_is_missing_to_a_writer(c):
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((2,), (4,))})})
 
 
-@case("shard_file_missing", "inspect ckpt", exit=0, says="findings")
+@case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_a_rank_is_missing(c):
     """
-    warning: ckpt: the files are numbered, and one is missing (got no shard-00002 beside shard-00003)
+    warning: ckpt: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show (got no shard-00002 beside shard-00003)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"v": ((2,), (0,))})})
 
@@ -374,21 +374,30 @@ def shards_of_two_ranks(c):
     folder(c, {f"shard-0000{rank}-model-0000{number}-of-00002.safetensors": shard(tensors) for (rank, number), tensors in files.items()})
 
 
-@case("shard_file_missing", "inspect ckpt", exit=0, says="findings")
+@case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def one_file_of_a_rank_is_missing(c):
     """
-    warning: ckpt: the files are numbered, and one is missing (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
+    warning: ckpt: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
     """
     shards_of_two_ranks(c)
 
 
-@case("shard_file_missing", "consolidate ckpt out.pt")
-def one_file_of_a_rank_is_missing_to_a_writer(c):
+@case("shard_gap", "inspect ckpt", exit=0, says="findings")
+def a_file_that_no_rank_wrote(c):
     """
-    dcpctl: ckpt: the files are numbered, and one is missing (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
-    hint: bring all files of the save into one folder; if that rank had nothing to write, --expect REF proves that nothing is lost
+    warning: ckpt: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show (got no model-00002-of-00003)
     """
-    shards_of_two_ranks(c)
+    files = {1: {"w": ((2,), (0,))}, 3: {"v": ((2,), (0,))}}
+    folder(c, {f"shard-00001-model-0000{number}-of-00003.safetensors": shard(tensors) for number, tensors in files.items()})
+
+
+@case("tensor_hole", "consolidate ckpt out.pt")
+def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
+    """
+    dcpctl: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [2:4] in no chunk)
+    hint: torch would load garbage there; leave the key out with --exclude
+    """
+    folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((0,), (4,))})})
 
 
 @case("shard_lost", "inspect ckpt", exit=0, says="findings")
