@@ -94,6 +94,9 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
                  "; --weights-only-safe leaves them out");
   }
   for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+  if (plan->list_holes.count > 0)
+    context.note("None fills positions of lists that no key fills: " + grouped(plan->list_holes.count) + ", such as '" + escaped(plan->list_holes.example) +
+                 "'; an empty dict was there, which dcp.save drops, or a key that is left out");
   for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
   if (plan->dcp) describe_dcp(context, *plan->dcp);
   describe_casts(context);
@@ -166,6 +169,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
     out.member("planned_read_bytes", plan->bytes_to_read).member("planned_write_bytes", plan->bytes_to_write).member("planned_memory_bytes", planned_memory);
     selection_json(out, *catalog, selection, plan->left_out_blobs);
     notes_json(out, "left_out", plan->left_out);
+    if (plan->list_holes.count > 0) out.member("list_holes", plan->list_holes.count);
     notes_json(out, "converted", plan->converted);
     notes_json(out, "unsafe", plan->unsafe);
     text_json(out, "unsafe_globals", plan->unsafe_globals);

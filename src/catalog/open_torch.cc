@@ -11,11 +11,16 @@
 #include "catalog/state_dict.h"
 #include "format/item_archive.h"
 #include "pickle/graph_write.h"
+#include "pickle/writer.h"
 
 namespace dcp {
 namespace {
 
 using Means = TorchGlobal::Kind;
+// What TorchFile::values holds of an empty mapping, whatever its class.
+constexpr Value kEmptyDict{};
+static_assert(kEmptyDict.kind == Kind::kUnset);
+
 using StorageMap = std::unordered_map<std::string_view, const BlobItem::Storage*>;
 
 // Archives that torch writes and that are no torch.save files.
@@ -105,7 +110,7 @@ class TorchReader {
     out.order.push_back(~static_cast<int64_t>(out.blobs.size()));
     out.blobs.push_back(leaf.key);
     out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.packed_pickle});
-    blobs_.push_back(leaf.value);
+    blobs_.push_back(leaf.empty_mapping ? kEmptyDict : leaf.value);
   }
 
   void tensor(MetadataContent& out, const TensorReader& reader, const StateDict::Leaf& leaf) {
@@ -243,6 +248,15 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
 }
 
 BlobItem blob_of(const TorchFile& file, ItemId item, const Place& place, const Limits& limits) {
+  if (file.values[item].kind == kEmptyDict.kind) {
+    std::string pickle;
+    PickleWriter writer(pickle, PickleProtocol::k2);
+    writer.begin();
+    writer.op(Op::EMPTY_DICT);
+    writer.end();
+    const Bytes bytes = as_bytes(pickle);
+    return {.pickle = {bytes.begin(), bytes.end()}, .pickle_place = place, .storages = {}};
+  }
   WrittenValue written = write_value(*file.graph, file.values[item], place, limits.blob_bytes);
   const Bytes pickle = as_bytes(written.pickle);
   BlobItem blob{.pickle = {pickle.begin(), pickle.end()}, .pickle_place = file.archive.pickle_place, .storages = {}, .big_endian = file.archive.big_endian};

@@ -17,7 +17,7 @@ namespace dcp {
 struct TorchFile {
   BlobItem archive;                    // data.pkl, and where every storage lies in the file
   std::unique_ptr<PickleGraph> graph;  // of data.pkl
-  std::vector<Value> values;           // by ItemId: what the item is in the graph
+  std::vector<Value> values;           // by ItemId: what the item is in the graph; of an empty dict nothing
   std::vector<ItemInfo> infos;         // by ItemId; of tensors
   std::vector<int64_t> strides;        // as in Resolved
   uint64_t unreferenced_bytes = 0;     // of storages that nothing in data.pkl names

@@ -86,6 +86,13 @@ PickleMachine::Items StateDict::mapping_items(const Value& v) const {
   return m_.items(counter ? m_.element(m_.arguments_of(v), 0) : v);
 }
 
+bool StateDict::is_empty_mapping(const Value& v) const {
+  if (!is_mapping(v)) return false;
+  auto items = mapping_items(v);
+  Value first;
+  return !items.next(first);
+}
+
 bool StateDict::is_terminal(const Value& list, uint64_t depth) {
   if (depth > limits_.pickle_depth) fail(ProblemId::over_limit, place_, "lists nested " + std::to_string(depth) + " deep", "at most " + std::to_string(limits_.pickle_depth));
   Value v;
@@ -100,6 +107,21 @@ bool StateDict::is_terminal(const Value& list, uint64_t depth) {
     }
   }
   return true;
+}
+
+// Empty mappings, and lists of nothing else. Called for lists that is_terminal has walked: their depth is known to be bounded.
+bool StateDict::is_hollow(const Value& v) {
+  if (v.kind != Kind::kList) return is_empty_mapping(v);
+  const auto [known, fresh] = hollow_.try_emplace(v.payload, false);
+  if (!fresh) return known->second;
+  auto items = m_.items(v);
+  Value element;
+  bool hollow = false;
+  while (items.next(element)) {
+    hollow = is_hollow(element);
+    if (!hollow) break;
+  }
+  return hollow_[v.payload] = hollow;
 }
 
 // --- the walk
@@ -131,8 +153,9 @@ void StateDict::open(const Value& v, bool is_list) {
 }
 
 void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn) {
-  if (is_mapping(v)) return open(v, false);
-  if (v.kind == Kind::kList && !is_terminal(v, 0)) return open(v, true);
+  const bool empty_mapping = is_empty_mapping(v);
+  if (!empty_mapping && is_mapping(v)) return open(v, false);
+  if (v.kind == Kind::kList && !is_terminal(v, 0) && !is_hollow(v)) return open(v, true);
   std::string key = path_text();
   path_bytes_ += key.size() + path_.size() * sizeof(PathElement);
   const uint64_t most = std::min(limits_.state_dict_bytes, limits_.path_bytes + 64 * m_.arena_cells());
@@ -142,7 +165,7 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
   Place place = place_;
   place.tensor = kept;
   if (!keys_.insert(kept).second) fail(ProblemId::state_dict_key_twice, place);
-  fn({.key = kept, .path = path_, .value = v, .tensor = tensor_call(v)});
+  fn({.key = kept, .path = path_, .value = v, .tensor = tensor_call(v), .empty_mapping = empty_mapping});
 }
 
 void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {

@@ -3,8 +3,10 @@
 //
 // Rules of torch 2.4 to 2.15 (torch/distributed/checkpoint/_traverse.py): mappings are always descended into, their keys become text; a
 // list is, unless it is terminal, which is to say without a tensor, a mapping or a list that is not terminal in it; all else is a leaf,
-// tuples with tensors too. Empty mappings vanish. Mappings here: dict, and OrderedDict, defaultdict and Counter of `collections`; an
-// object of any other class is a leaf, since only its class knows what it holds.
+// tuples with tensors too. Torch drops empty mappings; here each is a leaf, or the state dict would come back without it; a list of nothing
+// else is one leaf, since torch's format_utils takes a list of byte items for one. Mappings here:
+// dict, and OrderedDict, defaultdict and Counter of `collections`, all read as dicts; an object of any other class is a leaf, since only
+// its class knows what it holds.
 #pragma once
 
 #include <deque>
@@ -49,6 +51,7 @@ class StateDict {
     std::span<const MetadataContent::PathElement> path;  // valid during the call; the names in it as long as this object
     Value value;
     TensorCall tensor;
+    bool empty_mapping = false;
   };
   // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, state_dict_key_twice,
   // over_limit.
@@ -76,7 +79,9 @@ class StateDict {
   TensorCall tensor_call(Value v) const;
   bool is_any_tensor(const Value& v) const;
   bool is_mapping(const Value& v) const;
+  bool is_empty_mapping(const Value& v) const;
   bool is_terminal(const Value& list, uint64_t depth);
+  bool is_hollow(const Value& v);
   PickleMachine::Items mapping_items(const Value& v) const;
   void open(const Value& v, bool is_list);
   void enter(const Value& v, const std::function<void(const Leaf&)>& fn);
@@ -91,7 +96,7 @@ class StateDict {
   GraphNames names_;
   std::vector<Open> open_;
   std::unordered_set<uint64_t> on_path_;
-  std::unordered_map<uint64_t, bool> terminal_;
+  std::unordered_map<uint64_t, bool> terminal_, hollow_;
   std::vector<PathElement> path_;
   std::unordered_set<std::string_view> keys_;
   std::deque<std::string> texts_;

@@ -43,7 +43,7 @@ uint64_t DcpItems::container(const FlatEntries& flat, uint32_t node, At at) {
   PickleWriter writer(pickle, PickleProtocol::k2);
   std::vector<Storage> storages;
   writer.begin();
-  write_container(*flat.tree, node, writer, [&](uint32_t entry) { splice(selection_.entries[entry], writer, storages); });
+  write_container(*flat.tree, node, writer, [&](uint32_t entry) { splice(selection_.entries[entry], writer, storages); }, plan_.list_holes);
   writer.end();
   return archive(std::move(pickle), std::string(kByteorderLittle), storages, true, at);
 }

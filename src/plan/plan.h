@@ -123,6 +123,13 @@ struct RankBound {
   std::vector<uint64_t> ranks;  // ascending
 };
 
+// Positions of lists that no key fills: None is written there, as torch's format_utils does. An empty dict was there, which dcp.save drops, or a
+// key that was left out.
+struct ListHoles {
+  uint64_t count = 0;
+  std::string example;  // its path
+};
+
 // What a DCP folder's reader should know beside its bytes.
 struct DcpNotes {
   uint32_t world_size = 0;
@@ -164,6 +171,7 @@ struct Plan {
   std::vector<KeyNote> converted;           // stored dtype differs from the metadata's
   std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
   uint64_t left_out_blobs = 0;
+  ListHoles list_holes;
   std::optional<DcpNotes> dcp;              // of a DCP folder
 
   uint64_t memory_bytes() const;

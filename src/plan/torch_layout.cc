@@ -22,7 +22,7 @@ class TorchLayout {
     if (entries_.empty() && !catalog_.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
     const Tree tree(catalog_, selection, entries_, options_.limits);
     writer_.begin();
-    write_container(tree, 0, writer_, [&](uint32_t entry) { leaf(entries_[entry]); });
+    write_container(tree, 0, writer_, [&](uint32_t entry) { leaf(entries_[entry]); }, plan_.list_holes);
     writer_.end();
     archive();
     plan_.unsafe_globals.assign(unsafe_.begin(), unsafe_.end());

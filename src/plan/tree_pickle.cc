@@ -17,7 +17,7 @@ void write_key(const PathPart& part, PickleWriter& writer) {
 }  // namespace
 
 // Depth-first with a stack of its own: paths can be deep.
-void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t)>& leaf) {
+void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t)>& leaf, ListHoles& holes) {
   struct Level {
     uint32_t node;
     size_t child = 0;
@@ -45,6 +45,12 @@ void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, cons
     }
     if (list && static_cast<int64_t>(level.written) < n.children[level.child].first.position) {
       writer.op(Op::NONE);
+      if (holes.count++ == 0) {
+        std::vector<PathPart> path;
+        for (size_t l = 0; l + 1 < stack.size(); ++l) path.push_back(tree.node(stack[l].node).children[stack[l].child - 1].first);
+        path.push_back({.name = {}, .position = static_cast<int64_t>(level.written)});
+        holes.example = joined(path);
+      }
       ++level.written;
       continue;
     }
