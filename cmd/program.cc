@@ -81,6 +81,16 @@ void refuse_empty_values(const CLI::App& app) {
   }
 }
 
+// A repeatable option takes one value each time, as it is: CLI11 would take the words after it too, CKPT among them, and a value in brackets,
+// such as the glob [ab], for a list.
+void take_one_value_each(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    for (CLI::Option* option : command->get_options())
+      if (option->nonpositional() && option->get_items_expected_max() == 1) option->allow_extra_args(false);
+    take_one_value_each(*command);
+  }
+}
+
 int run_commands(Io& io, int argc, char** argv) {
   Context context{.io = io, .stop = g_stop};
   CLI::App app{"Toolkit for PyTorch Distributed Checkpoints: inspects, verifies and consolidates them, without Python", "dcpctl"};
@@ -99,6 +109,7 @@ int run_commands(Io& io, int argc, char** argv) {
   add_help(app, context);
   add_man(app, context);
   add_completions(app, context);
+  take_one_value_each(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     app.parse(argc, argv);
