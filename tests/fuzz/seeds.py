@@ -109,6 +109,10 @@ def main():
     zip64 = recipes.archive(recipes.dump(7, 2), bytes(8))
     zip64.end64 = {}
     write("zip_slice", "zip64", zip64.bytes())
+    deflated = recipes.tensor_item(range(40), (40,))
+    for record in deflated.records:
+        recipes.deflate(record)
+    write("zip_slice", "deflated", deflated.bytes())
     write("zip_slice", "made", recipes.tensor_item(range(4), (4,)).bytes())
     whole = safetensors({"a": ("F32", [2, 3], 24), "b": ("BF16", [4], 8), "c": ("F8_E4M3", [], 1), "d": ("I64", [0], 0)}, {"format": "pt"})
     shards = [safetensors({"w": ("F32", [2, 2], 16)}, {"DCP_SHARDING_INFO": '{"w":{"saved_offsets":[%d,0]}}' % at, "DCP_VERSION": "1.0"}) for at in (0, 2)]
