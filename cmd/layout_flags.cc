@@ -15,12 +15,15 @@ using Json = nlohmann::ordered_json;  // the first glob that matches wins, so th
   fail(ProblemId::usage, {.path = path}, got, expected);
 }
 
+// A value in a message. What holds others may be of any size.
+std::string shown(const Json& value) { return value.is_structured() ? std::string("an ") + value.type_name() : value.dump(); }
+
 // A text, or an array whose elements are joined: ["dp", "tp"] is "dp,tp", [2, 4] is "2x4".
 std::string text_of(const Json& value, char between, const std::string& path, const std::string& name) {
   const auto one = [&](const Json& v) -> std::string {
     if (v.is_string()) return v.get<std::string>();
     if (v.is_number_unsigned()) return v.dump();
-    fail_file(path, "member '" + name + "': " + v.dump(), "a text, or an array of texts or numbers");
+    fail_file(path, "member '" + name + "': " + shown(v), "a text, or an array of texts or numbers");
   };
   if (!value.is_array()) return one(value);
   std::string text;
@@ -37,7 +40,7 @@ LayoutFlags read_layout(Io& io, const std::string& path) {
   flags.file = path;
   for (const auto& [name, value] : json.items()) {
     if (name == "world_size") {
-      if (!value.is_number_unsigned() || value > kMostRanks || value < 1) fail_file(path, "world_size " + value.dump(), "1 to " + std::to_string(kMostRanks));
+      if (!value.is_number_unsigned() || value > kMostRanks || value < 1) fail_file(path, "world_size " + shown(value), "1 to " + std::to_string(kMostRanks));
       flags.world_size = value.get<uint32_t>();
     } else if (name == "mesh") {
       flags.mesh = text_of(value, 'x', path, name);
@@ -46,7 +49,7 @@ LayoutFlags read_layout(Io& io, const std::string& path) {
     } else if (name == "like") {
       flags.like = text_of(value, ',', path, name);
     } else if (name == "placements") {
-      if (!value.is_object()) fail_file(path, "placements " + value.dump(), "an object: {\"GLOB\": [\"shard(0)\", ...], ...}");
+      if (!value.is_object()) fail_file(path, "placements " + shown(value), "an object: {\"GLOB\": [\"shard(0)\", ...], ...}");
       for (const auto& [glob, placements] : value.items()) flags.placements.push_back(glob + "=" + text_of(placements, ',', path, glob));
     } else {
       fail_file(path, "member '" + name + "'", "world_size, mesh, mesh_dims, placements or like");

@@ -1,5 +1,9 @@
 #include "ranks/catalog_wire.h"
 
+#include <algorithm>
+#include <bit>
+
+#include "exec/worker.h"
 #include "ranks/wire.h"
 
 namespace dcp {
@@ -11,7 +15,7 @@ void write_texts(WireWriter& out, const std::vector<std::string>& texts) {
 }
 
 std::vector<std::string> read_texts(WireReader& in) {
-  std::vector<std::string> texts(in.number<uint64_t>());
+  std::vector<std::string> texts(in.count());
   for (std::string& t : texts) t = in.text();
   return texts;
 }
@@ -22,7 +26,7 @@ void write_problems(WireWriter& out, const std::vector<Problem>& problems) {
 }
 
 std::vector<Problem> read_problems(WireReader& in) {
-  std::vector<Problem> problems(in.number<uint64_t>());
+  std::vector<Problem> problems(in.count());
   for (Problem& p : problems) p = in.problem();
   return problems;
 }
@@ -38,11 +42,11 @@ void write_attributes(WireWriter& out, const std::vector<ExtraAttribute>& attrib
 }
 
 std::vector<ExtraAttribute> read_attributes(WireReader& in) {
-  std::vector<ExtraAttribute> attributes(in.number<uint64_t>());
+  std::vector<ExtraAttribute> attributes(in.count());
   for (ExtraAttribute& a : attributes) {
     for (std::string* s : {&a.name, &a.type, &a.not_plain, &a.value}) *s = in.text();
     a.is_dict = in.number<bool>();
-    a.entries.resize(in.number<uint64_t>());
+    a.entries.resize(in.count());
     for (auto& [key, value] : a.entries) key = in.text(), value = in.text();
   }
   return attributes;
@@ -60,6 +64,46 @@ Provenance read_provenance(WireReader& in) {
   for (auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) *list = read_texts(in);
   p.attributes = read_attributes(in);
   return p;
+}
+
+void need(bool holds) {
+  if (!holds) WireReader::wrong();
+}
+
+bool lies_in(uint64_t first, uint64_t count, uint64_t size) { return first <= size && count <= size - first; }
+
+template <class... Flag>
+bool are_flags(const Flag&... flags) {
+  return ((std::bit_cast<uint8_t>(flags) <= 1) && ...);
+}
+
+// Whatever is used as an index, and what came as a struct and has values that no object may have.
+void check(const Catalog& c) {
+  const auto is_text = [&](StringId s) { return s < c.strings.size(); };
+  const auto is_item = [&](const Item& i) { return (i.file == kNone || i.file < c.files.size()) && (i.transforms == 0 || i.transforms < c.transforms.size()); };
+  for (const PathElement& e : c.path_elements) need(e.is_position() || is_text(e.name_id()));
+  for (const Tensor& t : c.tensors) {
+    need(is_text(t.key) && is_text(t.dtype_name) && lies_in(t.path.first, t.path.count, c.path_elements.size()));
+    need(t.rank <= kMaxRank && t.dtype < DType::kCount && are_flags(t.dtype_known, t.strided, t.requires_grad));
+    need(lies_in(t.dims_at, t.rank, c.numbers.size()) && lies_in(t.boxes_at, uint64_t{2} * t.rank * t.chunk_count, c.numbers.size()));
+    need(lies_in(t.first_chunk, t.chunk_count, c.chunk_total));
+  }
+  for (const Blob& b : c.blobs) need(is_text(b.key) && lies_in(b.path.first, b.path.count, c.path_elements.size()));
+  for (const int64_t o : c.order) need(o >= 0 ? static_cast<uint64_t>(o) < c.tensors.size() : static_cast<uint64_t>(~o) < c.blobs.size());
+  need(c.items.size() == c.chunk_total + c.blobs.size() && std::ranges::all_of(c.items, is_item));
+  for (const DataFile& f : c.files) need(is_text(f.name));
+  for (const McoreShape& m : c.mcore_shapes) need(m.tensor < c.tensors.size() && lies_in(m.dims_at, m.rank, c.numbers.size()));
+  for (const Duplicate& d : c.duplicates) need(d.item < c.items.size() && is_text(d.key) && is_item(d.other));
+  for (const ItemId i : c.named_twice) need(i < c.items.size());
+}
+
+void check(const Resolved& r, const Catalog& c) {
+  for (const Tensor& t : c.tensors)
+    for (uint32_t n = 0; n < t.chunk_count; ++n) {
+      const ItemInfo& i = r.items[c.item_of(t, n)];
+      need(i.strides_at == 0 || lies_in(i.strides_at, t.rank + uint64_t{1}, r.strides.size()));
+    }
+  for (const ItemRecord& i : r.records) need(i.item < c.items.size() && (i.duplicate == kNone || i.duplicate < c.duplicates.size()) && are_flags(i.has_crc, i.is_data));
 }
 
 }  // namespace
@@ -98,12 +142,13 @@ std::vector<std::byte> catalog_to_wire(const Catalog& c) {
 Catalog catalog_from_wire(Bytes bytes) {
   WireReader in(bytes);
   Catalog c;
-  c.kind = in.number<CheckpointKind>();
+  c.kind = in.one_of<CheckpointKind>(static_cast<uint8_t>(CheckpointKind::kHf) + 1);
   c.path = in.text();
   c.folder = in.text();
   c.single_file = in.number<bool>();
-  const auto strings = in.number<uint64_t>();
-  for (uint64_t s = 0; s < strings; ++s) c.strings.intern(in.text());
+  const uint64_t strings = in.count();
+  for (uint64_t s = 0; s < strings; ++s)
+    if (c.strings.intern(in.text()) != s) WireReader::wrong();
   c.numbers = in.array<int64_t>();
   c.path_elements = in.array<PathElement>(PathElement::name(0));
   c.tensors = in.array<Tensor>();
@@ -111,12 +156,12 @@ Catalog catalog_from_wire(Bytes bytes) {
   c.order = in.array<int64_t>();
   c.items = in.array<Item>();
   c.chunk_total = in.number<uint32_t>();
-  c.files.resize(in.number<uint64_t>());
+  c.files.resize(in.count());
   for (DataFile& f : c.files) {
     f.name = in.number<StringId>();
     f.raw = in.number<bool>();
   }
-  c.transforms.resize(in.number<uint64_t>());
+  c.transforms.resize(in.count());
   for (auto& t : c.transforms) t = read_texts(in);
   c.has_planner_data = in.number<bool>();
   c.provenance = read_provenance(in);
@@ -124,6 +169,7 @@ Catalog catalog_from_wire(Bytes bytes) {
   c.duplicates = in.array<Duplicate>();
   c.named_twice = in.array<ItemId>();
   c.findings = read_problems(in);
+  check(c);
   return c;
 }
 
@@ -182,7 +228,7 @@ ResolvedBlob read_blob(WireReader& in) {
   b.item.pickle_place.path = in.text();
   b.item.pickle_place.offset = in.number<uint64_t>();
   b.item.big_endian = in.number<bool>();
-  b.item.storages.resize(in.number<uint64_t>());
+  b.item.storages.resize(in.count());
   for (BlobItem::Storage& s : b.item.storages) {
     s.key = in.text();
     s.payload = in.number<uint64_t>();
@@ -206,13 +252,15 @@ void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes) {
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
     const auto id = in.number<ItemId>();
     auto info = in.number<ItemInfo>();
+    need(id < into.items.size() && info.dtype < DType::kCount && are_flags(info.resolved, info.opaque, info.has_crc, info.swap, info.conj, info.neg));
     if (info.strides_at != 0) info.strides_at += strides_at;
-    if (!into.items.at(id).resolved) into.items[id] = info;
+    if (!into.items[id].resolved) into.items[id] = info;
   }
   const std::vector<int64_t> strides = in.array<int64_t>();
   into.strides.insert(into.strides.end(), strides.begin(), strides.end());
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
     const auto id = in.number<ItemId>();
+    need(id < into.items.size());
     into.blobs.emplace(id, read_blob(in));
   }
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
@@ -225,6 +273,7 @@ void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes) {
   into.records.insert(into.records.end(), records.begin(), records.end());
   into.records_checked += in.number<uint64_t>();
   into.records_without_crc += in.number<uint64_t>();
+  check(into, catalog);
 }
 
 }  // namespace dcp

@@ -65,7 +65,7 @@ void merge_contents(Contents& into, Bytes bytes) {
   WireReader in(bytes);
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
     const auto index = in.number<uint64_t>();
-    const auto copy = in.number<Copy>();
+    const auto copy = in.one_of<Copy>(2);
     Read read{.content = {.facts = in.text(), .records = in.array<RecordContent>()}, .fault = {}};
     if (in.number<bool>()) read.fault = in.problem();
     into.emplace(std::pair(index, copy), std::move(read));
@@ -104,8 +104,8 @@ std::vector<std::string> Crew::tell(const std::vector<std::string>& texts) {
   for (const std::string& t : texts) out.text(t);
   const std::vector<std::byte> bytes = tree_.broadcast(out.take());
   WireReader in(bytes);
-  std::vector<std::string> told;
-  for (auto count = in.number<uint64_t>(); count > 0; --count) told.push_back(in.text());
+  std::vector<std::string> told(in.count());
+  for (std::string& t : told) t = in.text();
   return told;
 }
 
@@ -130,8 +130,8 @@ void Crew::gather_digests(DigestSink& sink) {
   std::vector<DigestSink::Part> parts = sink.parts();
   tree_.gather(
       [&](Bytes bytes) {
-        const auto theirs = WireReader(bytes).array<DigestSink::Part>();
-        for (size_t i = 0; i < parts.size(); ++i) parts[i].raw ^= theirs.at(i).raw, parts[i].bytes += theirs[i].bytes;
+        const auto theirs = WireReader(bytes).array_of<DigestSink::Part>(parts.size());
+        for (size_t i = 0; i < parts.size(); ++i) parts[i].raw ^= theirs[i].raw, parts[i].bytes += theirs[i].bytes;
       },
       [&] {
         WireWriter out;
@@ -181,7 +181,7 @@ std::vector<RankWork> Crew::gather_work(RankWork mine, const std::string& host) 
         return out.take();
       });
   hosts_.resize(session_.world_size());
-  for (size_t i = 0; i < all.size(); ++i) hosts_[all[i].rank] = hosts[i];
+  for (size_t i = 0; i < all.size(); ++i) hosts_.at(all[i].rank) = hosts[i];
   std::ranges::sort(all, {}, &RankWork::rank);
   return all;
 }

@@ -197,16 +197,16 @@ void Exchange::join(RunSums& sums, RunLosses& losses) {
   tree.gather(
       [&](Bytes bytes) {
         WireReader in(bytes);
-        const auto theirs = in.array<RunSums::Part>();
-        const auto their_counts = in.array<CastLosses>();
-        for (size_t i = 0; i < parts.size(); ++i) parts[i].raw ^= theirs.at(i).raw, parts[i].bytes += theirs[i].bytes;
-        for (size_t i = 0; i < counts.size(); ++i) counts[i] += their_counts.at(i);
+        const auto theirs = in.array_of<RunSums::Part>(parts.size());
+        const auto their_counts = in.array_of<CastLosses>(counts.size());
+        for (size_t i = 0; i < parts.size(); ++i) parts[i].raw ^= theirs[i].raw, parts[i].bytes += theirs[i].bytes;
+        for (size_t i = 0; i < counts.size(); ++i) counts[i] += their_counts[i];
       },
       take);
   const std::vector<std::byte> all = tree.broadcast(session_.rank() == 0 ? take() : std::vector<std::byte>());
   WireReader in(all);
-  sums.set(in.array<RunSums::Part>());
-  losses.set(in.array<CastLosses>());
+  sums.set(in.array_of<RunSums::Part>(parts.size()));
+  losses.set(in.array_of<CastLosses>(counts.size()));
 }
 
 void Exchange::serve(unsigned workers, Progress& progress, const StopFlag& stop) {

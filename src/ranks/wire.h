@@ -1,5 +1,6 @@
 // What ranks tell each other, as bytes: numbers and arrays of plain structs as they lie in memory. All ranks are one build (Session checks
-// that before anything else is read), so nothing needs to be portable; but lengths are checked all the same.
+// that before anything else is read), so nothing needs to be portable; but lengths, counts, indices and enumerators are checked all the same:
+// what another host sends may be damaged, and must end the run and do no more.
 #pragma once
 
 #include <string>
@@ -44,9 +45,25 @@ class WireReader {
   explicit WireReader(Bytes bytes) : bytes_(bytes) {}
   template <class T>
   T number() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const Bytes bytes = next(sizeof(T));
+    if constexpr (std::is_same_v<T, bool>) return bytes[0] != std::byte{};
     T value;
-    std::memcpy(&value, next(sizeof value).data(), sizeof value);
+    std::memcpy(&value, bytes.data(), sizeof value);
     return value;
+  }
+  // An enumerator; `end`: the first number that is none.
+  template <class T>
+  T one_of(std::underlying_type_t<T> end) {
+    const auto value = number<std::underlying_type_t<T>>();
+    if (value >= end) wrong();
+    return static_cast<T>(value);
+  }
+  // Of things that take a byte or more each.
+  uint64_t count() {
+    const auto n = number<uint64_t>();
+    if (n > bytes_.size()) cut();
+    return n;
   }
   // `like`: an element, for types that cannot be made from nothing.
   template <class T>
@@ -70,6 +87,7 @@ class WireReader {
     return std::string(as_text(next(count)));
   }
   Problem problem();
+  [[noreturn]] static void wrong() { fail(ProblemId::internal, {}, "a message between ranks that says what cannot be"); }
 
  private:
   [[noreturn]] static void cut() { fail(ProblemId::internal, {}, "a message between ranks that ends too early"); }

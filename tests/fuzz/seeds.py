@@ -83,10 +83,37 @@ def safetensors(tensors, metadata=None):
     return struct.pack("<Q", len(text)) + text + bytes(range(256)) * (at // 256) + bytes(at % 256)
 
 
+def small_formats():
+    """What is not made of a checkpoint."""
+    manifest = b'{"schema":"dcpctl.manifest/1","files":{"__0_0.distcp":{"bytes":12,"xxh3_128":"%s"}},"objects":{"step":{"crc64":"%s","bytes":9}},"tensors":{"model.w":{"crc64":"%s","dtype":"float32","shape":[4,3]},"x":{"crc64":"%s","dtype":"bool","shape":[]}}}'
+    write("manifest", "one", manifest % (b"0123456789abcdef" * 2, b"0" * 16, b"f" * 16, b"0123456789abcdef"))
+    write("manifest", "empty", b'{"schema": "dcpctl.manifest/1", "files": {}, "objects": {}, "tensors": {}, "more": [1]}')
+    write("layout", "mesh", b'{"mesh": [2, 4], "mesh_dims": ["dp", "tp"], "placements": {"*.weight": ["shard(0)", "shard(1)"], "*.bias": "tp:shard(0)", "*": ["strided(0)", "shard(0)"]}}')
+    write("layout", "world", b'{"world_size": 5, "placements": {"a": "shard(-1)", "*": ["replicate"]}}')
+    write("layout", "like", b'{"like": "ckpt"}')
+    write("rename_map", "names", b'_orig_mod.module.w\n{"model.w": "w", "model.b": "deep.er.b", "nested.x": "nested.y"}')
+    write("rename_map", "swap", b'module.module._fsdp_wrapped_module.w\n{"model.w": "model.b", "model.b": "model.w", "gone": ""}')
+    write("rename_map", "collide", b'\n{"model.w": "model.b"}')
+    names = [(0, "step-1"), (1, "step-20"), (2, "checkpoint_5"), (3, "epoch=0-step=100.ckpt"), (0, "iter_0000100"), (4, "global_step99999999999999999999"), (5, "7"), (0, "7x")]
+    for how in (0, 1):
+        write("run_folder", ("latest", "number")[how], b"".join(bytes([what + 6 * how, len(name)]) + name.encode() for what, name in names))
+    write("mcore", "rows", bytes([2, 2, 1, 12, 6, 4]))
+    write("mcore", "pieces", bytes([3, 6, 2, 1, 6, 6, 4, 3]))
+    write("mcore", "moved", bytes([2, 1, 2, 12, 6, 4]))
+    write("mcore", "scalar", bytes([0, 1]))
+    for kind, name in enumerate(("catalog", "facts", "problem")):
+        write("wire", name, bytes([kind, 3]))
+        write("wire", f"{name}-changed", bytes([kind, 1]) + struct.pack("<IB", 3, 0xFF) + struct.pack("<IB", 70, 1))
+        write("wire", f"{name}-cut", bytes([kind, 7]) + struct.pack("<IB", 1 << 31 | 41, 0))
+
+
 def main():
+    small_formats()
     for case in SMALL:
         folder = DATA / case / "ckpt"
         write("metadata", case, (folder / ".metadata").read_bytes())
+        if case == "megatron_like":
+            write("mcore", case, (folder / ".metadata").read_bytes())
         files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
         write("open_folder", case, folder_bytes(files))
         for n, archive in zip(range(2), archives(next(d for f, d in files.items() if f.endswith(".distcp")))):

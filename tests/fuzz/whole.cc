@@ -10,7 +10,9 @@
 namespace dcp::fuzz {
 namespace {
 
-constexpr uint64_t kMostBytes = 4 * kMiB;  // a tensor of stride 0 may have any size: how long to read it is the caller's choice
+// Small enough for thousands of runs a second, and for several units and batches of tensors of a few KiB.
+constexpr UnitOptions kUnits{.unit_bytes = 2048, .least_run = 64, .pass_gap = 256};
+constexpr uint64_t kMostBytes = 256 * kKiB;  // a tensor of stride 0 may have any size: how long to read it is the caller's choice
 
 // Each byte inside the planned file.
 class BoundsSink : public Sink {
@@ -28,7 +30,7 @@ class BoundsSink : public Sink {
   const Plan& plan_;
 };
 
-void plan_and_run(Io& io, const std::string& path) {
+void plan_and_run(Io& io, const std::string& path, unsigned workers) {
   Catalog catalog = open_checkpoint(io, path, {.limits = kLimits});
   look_at_files(io, catalog, FollowLinks::kCacheOnly);
   const Selection selection = select_keys(catalog, {});
@@ -49,21 +51,23 @@ void plan_and_run(Io& io, const std::string& path) {
   }
   const StopFlag stop{0};
   DataFiles files(io, catalog, FollowLinks::kCacheOnly);
-  const Resolved resolved = resolve(files, catalog, tensors, blobs, {.limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
-  const Plan plan = plan_torch(catalog, resolved, selection, {});
+  const Resolved resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
+  const Plan plan = plan_torch(catalog, resolved, selection, {.limits = kLimits, .units = kUnits});
   BoundsSink sink(plan);
   Progress progress;
-  execute(plan, catalog, resolved, files, sink, {.workers = 1}, progress, stop);
+  execute(plan, catalog, resolved, files, sink, {.workers = workers}, progress, stop);
 }
 
 }  // namespace
 
-void run_whole(test::FakeIo& io, const std::string& path) {
+void run_whole(test::FakeIo& io, const std::string& path, Bytes input) {
+  // Threads cost more than most inputs do.
+  const unsigned workers = input.size() % 4 == 0 ? 3 : 1;
   try {
-    const test::Verified verified(io, {}, path);
+    const test::Verified verified(io, {.digests = true, .workers = workers, .units = kUnits, .limits = kLimits}, path);
   } catch (const Error&) {
   }
-  plan_and_run(io, path);
+  plan_and_run(io, path, workers);
 }
 
 }  // namespace dcp::fuzz

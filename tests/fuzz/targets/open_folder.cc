@@ -12,13 +12,14 @@ void run(Bytes input) {
   test::FakeIo io;
   io.put_folder("ckpt");
   constexpr size_t kHead = 5;
+  const Bytes whole = input;
   while (input.size() >= kHead) {
     const auto name = std::to_integer<uint8_t>(input[0]) % std::size(kNames);
     const size_t bytes = std::min<size_t>(load_le<uint32_t>(input.data() + 1), input.size() - kHead);
     io.put(std::string("ckpt/") + kNames[name], as_text(input.subspan(kHead, bytes)));
     input = input.subspan(kHead + bytes);
   }
-  run_whole(io, "ckpt");
+  run_whole(io, "ckpt", whole);
 }
 
 }  // namespace dcp::fuzz

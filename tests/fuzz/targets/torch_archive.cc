@@ -28,7 +28,7 @@ void run(Bytes input) {
   tried([&] { read_tensor_item(source, place, kLimits); });
   test::FakeIo io;
   io.put("model.pt", as_text(input));
-  run_whole(io, "model.pt");
+  run_whole(io, "model.pt", input);
 }
 
 }  // namespace dcp::fuzz

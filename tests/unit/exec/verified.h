@@ -23,10 +23,11 @@ struct VerifySetup {
   bool digests = false;
   unsigned workers = 1;
   UnitOptions units = {};
+  Limits limits = {};
 };
 
 struct Verified {
-  explicit Verified(Io& io, const VerifySetup& setup = {}, const std::string& path = "ckpt") : catalog(open_checkpoint(io, path, {})) {
+  explicit Verified(Io& io, const VerifySetup& setup = {}, const std::string& path = "ckpt") : catalog(open_checkpoint(io, path, {.limits = setup.limits})) {
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
     find_structure_faults(catalog);
     add(std::move(catalog.findings));
@@ -37,7 +38,7 @@ struct Verified {
     std::iota(blobs.begin(), blobs.end(), 0u);
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
     const StopFlag stop{0};
-    const ResolveOptions options{.workers = setup.workers, .faults = Faults::kCollect, .limits = {}};
+    const ResolveOptions options{.workers = setup.workers, .faults = Faults::kCollect, .limits = setup.limits};
     resolved = resolve(files, catalog, tensors, blobs, options, stop);
     add(std::move(resolved.findings));
     add(find_differing_duplicates(catalog, resolved, contents_of(files, catalog, options.limits)));

@@ -4,13 +4,87 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "as_ranks.h"
-#include "catalog/made_checkpoint.h"
+#include "base/serial_queue.h"
+#include "catalog/random_checkpoint.h"
+#include "exec/execute.h"
 #include "plan/opened.h"
 #include "ranks/blocks.h"
+#include "ranks/crew.h"
 #include "ranks/sight.h"
 #include "ranks/tree.h"
 
 namespace dcp {
+namespace {
+
+// Files in memory, each byte written by one thread only: without a lock, so that ThreadSanitizer sees a second one.
+class SharedMemory : public Sink {
+ public:
+  explicit SharedMemory(std::vector<std::string>& files) : files_(files) {}
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override { std::ranges::copy(as_text(bytes), files_.at(file).begin() + static_cast<int64_t>(offset)); }
+  void finish() override {}
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  std::vector<std::string>& files_;
+};
+
+std::vector<std::string> room_for(const Plan& plan) {
+  std::vector<std::string> files;
+  for (const OutputFile& f : plan.files) files.emplace_back(f.bytes, '?');
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("Ranks of several workers write what one process writes") {
+  constexpr uint32_t kRanks = 3;
+  for (uint64_t seed = 1; seed <= 24; ++seed) {
+    test::MadeCheckpoint made = test::random_checkpoint(seed);
+    test::FakeIo all;
+    made.put(all, "ckpt");
+    test::Opened opened(all, "ckpt");
+    const Plan plan = opened.torch();
+    std::vector<std::string> alone = room_for(plan);
+    SharedMemory sink(alone);
+    Progress progress;
+    execute(plan, opened.catalog, opened.resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
+    for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
+      CAPTURE(seed, writers);
+      std::vector<std::string> together = room_for(plan);
+      test::World world(kRanks);
+      const auto said = test::as_ranks(world, kRanks, 60000, [&](Session& session, StopFlag& stop) {
+        test::FakeIo own;
+        own.put_folder("ckpt");
+        if (session.rank() == 0) own.put("ckpt/.metadata", all.text_of("ckpt/.metadata"));
+        for (uint32_t f = session.rank(); f < opened.catalog.files.size(); f += kRanks)
+          if (const std::string path = opened.catalog.file_path(f); all.facts(path)) own.put(path, all.text_of(path));
+        Crew crew(session);
+        const Catalog catalog = crew.share(crew.leads() ? open_checkpoint(own, "ckpt", {}) : Catalog(), own, FollowLinks::kCacheOnly);
+        const Selection selection = select_keys(catalog, {});
+        std::vector<TensorId> tensors;
+        std::vector<BlobId> blobs;
+        for (const Entry& e : selection.entries) e.is_blob() ? blobs.push_back(e.blob()) : tensors.push_back(e.tensor());
+        DataFiles files(own, catalog, FollowLinks::kCacheOnly);
+        const Resolved resolved = crew.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
+        const Plan mine = plan_torch(catalog, resolved, selection, {});
+        crew.agree(mine);
+        const Blocks blocks(mine, kRanks);
+        SharedMemory whole(together);
+        ClippedSink part(whole, blocks, session.rank());
+        Exchange exchange(session, crew.sight(), mine, catalog, resolved, files, writers == Writers::kRank0 ? deal_to_rank0(mine, kRanks) : deal_by_blocks(mine, catalog, blocks, kRanks), writers, 3);
+        Progress moved;
+        SerialQueue serving;
+        serving.run([&] { exchange.serve(2, moved, stop); });
+        if (writers == Writers::kAll || crew.leads())
+          execute(mine, catalog, resolved, files, writers == Writers::kAll ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
+        serving.wait();
+      });
+      CHECK(said == std::vector<std::string>(kRanks, "no error"));
+      CHECK(together == alone);
+    }
+  }
+}
 
 // What the sanitizers see: the message of rank 1 arrives where a buffer was.
 TEST_CASE("A buffer outlives its batch while a message may still arrive in it") {

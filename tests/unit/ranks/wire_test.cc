@@ -37,7 +37,7 @@ TEST_CASE("A problem that there is not is refused, whatever its number") {
   for (const auto& [at, value] : {std::pair<size_t, int>{1, 0x7F}, {1, 0xFF}, {2, 4}, {2, 0xFF}}) {  // of the id, and the severity
     std::vector<std::byte> bytes = WireWriter(out).take();
     bytes[at] = static_cast<std::byte>(value);
-    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) == "internal error (got a message between ranks with a problem that there is not)");
+    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) == "internal error (got a message between ranks that says what cannot be)");
   }
 }
 
@@ -50,6 +50,42 @@ TEST_CASE("Every cut of a message is noticed") {
     WireReader in(Bytes(bytes).first(n));
     CHECK(test::error_id([&] { in.text(), in.array<uint64_t>(); }) == "internal");
   }
+}
+
+TEST_CASE("What no rank of this build says is refused") {
+  const auto refused = [](const auto& write, const auto& read) {
+    WireWriter out;
+    write(out);
+    const std::vector<std::byte> bytes = out.take();
+    return test::error_line([&] {
+      WireReader in(bytes);
+      read(in);
+    });
+  };
+  const std::string cut = to_line(make_problem(ProblemId::internal, {}, "a message between ranks that ends too early"));
+  const std::string wrong = to_line(make_problem(ProblemId::internal, {}, "a message between ranks that says what cannot be"));
+  CHECK(refused([](WireWriter& out) { out.number(uint64_t{1} << 60); }, [](WireReader& in) { in.count(); }) == cut);
+  CHECK(refused([](WireWriter& out) { out.number<uint8_t>(4); }, [](WireReader& in) { in.one_of<Severity>(4); }) == wrong);
+  CHECK(refused([](WireWriter& out) { out.array(std::vector<uint32_t>{1, 2}); }, [](WireReader& in) { in.array_of<uint32_t>(3); }) ==
+        to_line(make_problem(ProblemId::internal, {}, "a message between ranks of 2 values", "3")));
+  CHECK(refused([](WireWriter& out) { out.number<uint8_t>(7); }, [](WireReader& in) { CHECK(in.number<bool>()); }) == "no error");
+
+  const auto io = make_posix_io();
+  const Catalog whole = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/tp_2x2/ckpt", {});
+  const auto with = [&](const auto& change) {
+    Catalog c = catalog_from_wire(catalog_to_wire(whole));
+    change(c);
+    const std::vector<std::byte> bytes = catalog_to_wire(c);
+    return test::error_line([&] { catalog_from_wire(bytes); });
+  };
+  CHECK(with([](Catalog&) {}) == "no error");
+  CHECK(with([](Catalog& c) { c.tensors[0].key = static_cast<StringId>(c.strings.size()); }) == wrong);
+  CHECK(with([](Catalog& c) { c.tensors[0].boxes_at = c.numbers.size(); }) == wrong);
+  CHECK(with([](Catalog& c) { c.tensors[0].rank = 65; }) == wrong);
+  CHECK(with([](Catalog& c) { c.tensors.back().first_chunk = c.chunk_total; }) == wrong);
+  CHECK(with([](Catalog& c) { c.items[0].file = static_cast<uint32_t>(c.files.size()); }) == wrong);
+  CHECK(with([](Catalog& c) { c.order[0] = static_cast<int64_t>(c.tensors.size()); }) == wrong);
+  CHECK(with([](Catalog& c) { c.named_twice.push_back(static_cast<ItemId>(c.items.size())); }) == wrong);
 }
 
 TEST_CASE("A catalog is the same after its way to another rank") {
