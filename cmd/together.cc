@@ -74,7 +74,8 @@ void join_ranks(const RanksFlags& flags, Context& context) {
   const uint64_t before = peak_rss_bytes(), begin = context.io.now_ns();
   // LibTorch writes its own stack to stderr where something fails; what matters of it is said by us.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
-  const DcpctlTransportTable& table = open_module(module_folders(), flags.transport == "nccl" ? kNccl : kGloo);
+  const std::vector<std::string> folders = module_folders();
+  const DcpctlTransportTable& table = open_module(folders, flags.transport == "nccl" ? kNccl : kGloo);
   const auto give_up = [&context, rank = launch->rank](const RankFailure& f) {
     if (f.rank == 0 && rank != 0) context.speaks = true;
     report_error(context, problem_of(f));

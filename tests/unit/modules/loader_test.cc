@@ -25,7 +25,8 @@ ProblemId problem_of(const std::vector<std::string>& folders, const ModuleKind<D
 
 TEST_CASE("A module opens once, from the first folder that has it") {
   const test::TempDir empty;
-  const DcpctlModuleHeader& header = open_module({empty.path(), DCPCTL_EXAMPLE_MODULE}, kKind);
+  const std::vector<std::string> folders{empty.path(), DCPCTL_EXAMPLE_MODULE};
+  const DcpctlModuleHeader& header = open_module(folders, kKind);
   CHECK(std::string(header.built_with) == "the test");
   CHECK(&header == &open_module({DCPCTL_EXAMPLE_MODULE}, kKind));
 }
