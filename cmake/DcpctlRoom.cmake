@@ -7,17 +7,24 @@ function(dcpctl_room name)
   target_link_libraries(dcp_${name} PUBLIC dcpctl_options ${ROOM_DEPS})
 endfunction()
 
-# dcpctl_unit(ROOM a_test.cc ... [DEPS ...]): the Catch2 program `unit_ROOM`, each of its cases a ctest test.
+# dcpctl_unit(ROOM [THREADS] SOURCES a_test.cc ... [DEPS ...]): the Catch2 program `unit_ROOM`, each of its cases a ctest test. THREADS: what it
+# tests has threads, and belongs to what ThreadSanitizer looks at in the short form.
 function(dcpctl_unit room)
-  cmake_parse_arguments(UNIT "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(UNIT "THREADS" "" "SOURCES;DEPS" ${ARGN})
   add_executable(unit_${room} ${UNIT_SOURCES})
   target_include_directories(unit_${room} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
   target_compile_definitions(unit_${room} PRIVATE DCPCTL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   # Most of the time goes into templates of Catch2 and the standard library, which files that are compiled together share. A name in an unnamed
   # namespace must therefore be the only one of its kind among neighbours.
   set_target_properties(unit_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  # clang counts an alias as shadowed where neighbours both declare it, to the same type.
+  target_compile_options(unit_${room} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-shadow>)
   target_link_libraries(unit_${room} PRIVATE dcp_${room} ${UNIT_DEPS} Catch2::Catch2WithMain)
-  catch_discover_tests(unit_${room} TEST_PREFIX "${room}: ")
+  set(label unit)
+  if(UNIT_THREADS)
+    set(label unit-threads)
+  endif()
+  catch_discover_tests(unit_${room} TEST_PREFIX "${room}: " PROPERTIES LABELS ${label})
 endfunction()
 
 # dcpctl_module(NAME SOURCES ... LINKS ... RPATH ...): libdcpctl_NAME.so, beside the program in the build and in ${libdir}/dcpctl installed.
