@@ -4,9 +4,13 @@
 
 #include "catalog/oddities.h"
 #include "catalog/open.h"
+#include "catalog/unsafe.h"
 #include "commands.h"
 #include "dtype_flags.h"
+#include "findings.h"
 #include "inspect_text.h"
+#include "memory.h"
+#include "open_files.h"
 #include "sandbox.h"
 #include "source.h"
 #include "write_report.h"
@@ -17,11 +21,15 @@ namespace {
 constexpr const char* kText = R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
 sharded, which files hold it. Reads metadata and headers only, in milliseconds; no tensor data, and no data file needs to be there.
 
+Where the data files are there, the pickles of objects are looked into, too: one that would run what torch.load(weights_only=True) refuses
+is named with its key. With --fail-on unsafe every item's pickle is, and the exit code is 1 if one does, or cannot be looked into.
+
 CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files,
 or with --step a run folder. What a file is, its content says.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --keys --include 'model.*'
+  dcpctl inspect step-1000 --fail-on unsafe
   dcpctl inspect step-1000 --json | jq '.tensors[].key')";
 
 struct Options {
@@ -30,25 +38,38 @@ struct Options {
   bool keys = false, chunks = false, files = false, model_only = false;
   SelectionFlags selection;
   DtypeFlags dtypes;
+  FailOn fail_on;
   std::string html;
   bool has_html = false;
 };
 
-// Returns the JSON document if --report asks for it.
-std::string answer(const Options& o, Context& context) {
+struct Answer {
+  std::string document;  // the JSON, if --report asks for it
+  bool fails = false;
+};
+
+Answer answer(const Options& o, Context& context) {
   if (o.has_html)
     if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
   Catalog catalog = open_source(o.source, context);
   find_structure_faults(catalog);
   if (!catalog.single_file) std::ranges::move(find_folder_oddities(context.io, catalog), std::back_inserter(catalog.findings));
+  std::ranges::move(find_unsafe_pickles(catalog), std::back_inserter(catalog.findings));
+  {
+    DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
+    const LookInto what = o.fail_on.unsafe() ? LookInto::kAll : LookInto::kSome;
+    std::ranges::move(find_unsafe_items(files, catalog, what, what == LookInto::kAll ? wanted_workers(0, false) : 1, o.source.limits(), context.stop), std::back_inserter(catalog.findings));
+  }
+  const bool has_failed = fails(o.fail_on, catalog.findings);
+  const std::vector<UnsafePickle> unsafe = fold_unsafe(catalog.findings);
   const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
   if (!selection.idle.empty()) context.note("no key for " + list_of(selection.idle));
   if (o.has_html) save_text(context.io, o.html, inspect_html(catalog, selection));
-  if (context.common.json) inspect_json(catalog, selection, [&](std::string_view text) { context.out(text); });
+  if (context.common.json) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { context.out(text); });
   else inspect_text(catalog, selection, o.view, context);
-  std::string document;
-  if (context.common.has_report) inspect_json(catalog, selection, [&](std::string_view text) { document += text; });
-  return document;
+  Answer a{.document = {}, .fails = has_failed};
+  if (context.common.has_report) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { a.document += text; });
+  return a;
 }
 
 std::string failure(const Options& o, const Problem& problem) {
@@ -66,7 +87,9 @@ int run(const Options& o, Context& context) {
   int exit = 0;
   std::string document;
   try {
-    document = answer(o, context);
+    Answer a = answer(o, context);
+    document = std::move(a.document);
+    if (a.fails) exit = static_cast<int>(Exit::kAnswerNo);
   } catch (const std::exception& error) {
     exit = report_error(context, error);
     document = failure(o, problem_of(error));
@@ -88,6 +111,7 @@ void add_inspect(CLI::App& app, Context& context) {
   writes(command->add_option_function<std::string>("--html", [options](const std::string& file) { options->html = file, options->has_html = true; }, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut"))->option_text("FILE");
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
   add_selection(*command, options->selection);
+  add_fail_on(*command, options->fail_on, "What is checked");
   add_dtypes(*command, options->dtypes);
   add_common(*command, context, true);
   command->callback([options, &context] {

@@ -94,6 +94,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", kind_name(catalog.kind));
   json.key("writer").begin_object();
   if (!p.written_by.empty()) json.member("torch", p.written_by);
+  if (p.by_dcpctl) json.member("program", "dcpctl");
   if (!p.format_version.empty()) json.member("format_version", p.format_version);
   for (const auto& [name, list] : {std::pair("extra_attributes", &p.extra_attributes), std::pair("unknown_globals", &p.unknown_globals)}) {
     if (list->empty()) continue;
@@ -128,7 +129,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
 
 }  // namespace
 
-void inspect_json(const Catalog& catalog, const Selection& selection, const std::function<void(std::string_view)>& write) {
+void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe, const std::function<void(std::string_view)>& write) {
   std::vector<Entry> entries = selection.entries;
   std::ranges::sort(entries, {}, [&](const Entry& e) { return source_key(catalog, e); });
   JsonWriter json(write);
@@ -156,7 +157,9 @@ void inspect_json(const Catalog& catalog, const Selection& selection, const std:
   }
   json.end_array().key("findings").begin_array();
   for (const Problem& p : catalog.findings) finding_json(json, p);
-  json.end_array().end_object();
+  json.end_array();
+  unsafe_json(json, unsafe);
+  json.end_object();
   json.finish();
 }
 

@@ -177,7 +177,9 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
   const InspectSummary s = summary_of(catalog, selection);
   std::string text = escaped(catalog.path) + ": " + kind_text(catalog.kind);
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
-  if (!p.loads_in.empty()) text += "; loads in torch " + p.loads_in;
+  if (p.by_dcpctl) text += ", written by dcpctl";
+  if (p.loads_in == "none") text += "; loads in no torch";
+  else if (!p.loads_in.empty()) text += "; loads in torch " + p.loads_in;
   text += "\n";
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
@@ -255,15 +257,20 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
     if (i.file == kNone) continue;
     ++uses[i.file].items;
     uses[i.file].item_bytes += i.length;
-    first[i.file] = std::min(first[i.file], i.offset);
   }
+  for (ItemId n = 0; n < catalog.chunk_total; ++n)
+    if (const Item& i = catalog.items[n]; i.file != kNone) first[i.file] = std::min(first[i.file], i.offset);
+  std::vector<uint64_t> before(catalog.files.size(), 0);  // bytes of objects, which precede the header of a safetensors file in a DCP folder
+  for (BlobId b = 0; b < catalog.blobs.size(); ++b)
+    if (const Item& i = catalog.items[catalog.item_of(b)]; i.file != kNone) before[i.file] += i.length;
   for (uint32_t f = 0; f < uses.size(); ++f) {
     if (catalog.torch) {
       uses[f].unreferenced = catalog.torch->unreferenced_bytes;
       continue;
     }
     // What comes before the tensors of a safetensors file is its header.
-    const uint64_t used = uses[f].item_bytes + (catalog.files[f].raw && uses[f].items > 0 ? first[f] : 0);
+    const bool has_header = catalog.files[f].raw && first[f] != std::numeric_limits<uint64_t>::max() && first[f] >= before[f];
+    const uint64_t used = uses[f].item_bytes + (has_header ? first[f] - before[f] : 0);
     if (catalog.files[f].bytes && *catalog.files[f].bytes > used) uses[f].unreferenced = *catalog.files[f].bytes - used;
   }
   return uses;

@@ -10,13 +10,14 @@
 #include "catalog/catalog.h"
 #include "catalog/select.h"
 #include "context.h"
+#include "findings.h"
 
 namespace dcp::cmd {
 
 enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
 
 void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context);
-void inspect_json(const Catalog& catalog, const Selection& selection, const std::function<void(std::string_view)>& write);
+void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe, const std::function<void(std::string_view)>& write);
 // A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
 std::string inspect_html(const Catalog& catalog, const Selection& selection);
 

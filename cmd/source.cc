@@ -48,8 +48,16 @@ Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint
   std::string path = flags.path;
   if (!flags.step.empty()) {
     std::vector<Step> broken;
-    path = find_step(io, flags.path, flags.step, flags.pattern, options, broken);
-    for (const Step& s : broken) context.note("passed over: " + to_line(*s.broken));
+    const auto tell = [&] {
+      for (const Step& s : broken) context.note("passed over: " + to_line(*s.broken));
+    };
+    try {
+      path = find_step(io, flags.path, flags.step, flags.pattern, options, broken, context.command);
+    } catch (const Error& e) {
+      if (e.problem().id == ProblemId::step_in_parts) tell();
+      throw;
+    }
+    tell();
     context.note("step: " + escaped(path));
   }
   Catalog catalog = open_checkpoint(io, path, options);

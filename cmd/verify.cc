@@ -8,6 +8,7 @@
 
 #include "catalog/duplicates.h"
 #include "catalog/oddities.h"
+#include "catalog/unsafe.h"
 #include "commands.h"
 #include "exec/digest.h"
 #include "exec/file_set.h"
@@ -35,18 +36,22 @@ torch compares no CRC: it loads damaged bytes without a word.
   warning    odd, but nothing is lost by it, or cannot be checked (a file that belongs to no item, records without a CRC)
   note       may mean nothing
 
+What loading a pickle would run that torch.load(weights_only=True) refuses is a warning that names it, and damage where a tensor should be:
+of every object, of the metadata (torch loads both with pickle.load), of a torch.save file. --fail-on unsafe makes the exit code 1.
+
 A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype and shape: the same for every sharding and file format),
 of every object (its pickle and storages, comparable between DCP folders) and of every file. With --against a checkpoint, or what was
 made from one, is proved to hold the same. Options of which keys and names say what the manifest holds, as they do for consolidate.
 
   dcpctl verify step-1000
-  dcpctl verify step-1000 --quick
+  dcpctl verify step-1000 --quick --fail-on unsafe
   dcpctl verify step-1000 --manifest model.json --model-only
   dcpctl verify model.safetensors --against model.json)";
 
 struct Options {
   SourceFlags source;
   KeyFlags keys;
+  FailOn fail_on;
   bool quick = false, strict = false, subset = false, no_files = false, force = false;
   std::string sample, manifest, against, max_memory = "1GiB";
   unsigned threads = 0;
@@ -84,6 +89,7 @@ std::vector<Problem> look_around(Catalog& catalog, const Context& context) {
   std::vector<Problem> findings = std::move(catalog.findings);
   add(findings, find_overlapping_items(catalog));
   add(findings, find_folder_oddities(context.io, catalog));
+  add(findings, find_unsafe_pickles(catalog));
   return findings;
 }
 
@@ -176,7 +182,8 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   Together* const ranks = context.together.get();
   const bool leads = !ranks || ranks->crew.leads();
   report.source = o.source.path;
-  report.strict = o.strict;
+  report.fail_on = o.fail_on;
+  if (o.strict) report.fail_on.classes.push_back("warnings");
   report.against = o.against;
   VerifyOptions what{.data = !o.quick};
   if (!o.sample.empty()) what.sample_percent = percent_of(o.sample);
@@ -251,7 +258,8 @@ void add_verify(CLI::App& app, Context& context) {
   add_source(*command, o.source);
   auto* quick = command->add_flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only")->group(what);
   auto* sample = command->add_option("--sample", o.sample, "Of the data check that much, always the same")->option_text("PERCENT")->group(what)->excludes(quick);
-  command->add_flag("--strict", o.strict, "Exit with 1 for warnings too")->group(what);
+  command->add_flag("--strict", o.strict, "Exit with 1 for warnings too: --fail-on warnings")->group(what);
+  add_fail_on(*command, o.fail_on, what);
   command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group("Reading");
   command->add_option("--max-memory", o.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group("Reading");
   const std::string manifest = "Manifest";

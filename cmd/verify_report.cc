@@ -67,7 +67,7 @@ bool VerifyReport::is_damaged() const { return count(findings, Severity::kDamage
 
 int VerifyReport::exit_code() const {
   if (count(findings, Severity::kError) > 0) return static_cast<int>(Exit::kMachine);
-  const bool no = count(findings, Severity::kDamage) > 0 || (strict && count(findings, Severity::kWarning) > 0);
+  const bool no = count(findings, Severity::kDamage) > 0 || fails(fail_on, findings);
   return static_cast<int>(no ? Exit::kAnswerNo : Exit::kOk);
 }
 
@@ -127,6 +127,7 @@ void VerifyReport::json(JsonWriter& out) const {
   out.key("findings").begin_array();
   for (const Problem& p : findings) finding_json(out, p);
   out.end_array();
+  unsafe_json(out, unsafe_);
   out.member("seconds", static_cast<double>(seconds_ns) / 1e9).member("peak_memory_bytes", peak_rss_bytes()).end_object();
 }
 
@@ -139,6 +140,7 @@ std::string VerifyReport::document() const {
 }
 
 int VerifyReport::done(const Context& context) {
+  unsafe_ = fold_unsafe(findings);
   sort_findings(findings);
   exit_ = exit_code();
   if (context.common.json) context.out(document());

@@ -10,6 +10,7 @@
 #include "catalog/resolve.h"
 #include "context.h"
 #include "exec/execute.h"
+#include "findings.h"
 #include "plan/verify_plan.h"
 
 namespace dcp::cmd {
@@ -18,7 +19,7 @@ class VerifyReport {
  public:
   std::string source, manifest, against;
   std::string_view kind;
-  bool strict = false;
+  FailOn fail_on;
   uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
   uint64_t records = 0;              // whose CRC was compared
   uint64_t records_without_crc = 0;  // that were read, but have none
@@ -48,6 +49,7 @@ class VerifyReport {
   std::string summary() const;
   int exit_code() const;
 
+  std::vector<UnsafePickle> unsafe_;
   int exit_ = 0;
   std::optional<Problem> error_;
 };

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/utf8.h"
 #include "base/working_names.h"
 #include "carry_out.h"
 #include "catalog/data_files.h"
@@ -40,6 +41,17 @@ struct Parts {
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
 };
+
+// Python could not read a name that is no text.
+void check_text(const Catalog& catalog, const Selection& selection, const Entry& e) {
+  bool text = is_pickled_text(e.key);
+  for (const PathPart& p : selection.path(e)) text = text && is_pickled_text(p.name);
+  if (text) return;
+  Problem p = make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()}, "a key that is not UTF-8");
+  p.hint = "--rename gives it another name, --exclude leaves it out";
+  throw Error(std::move(p));
+}
+
 Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
   Parts parts;
   std::set<std::string_view> kept;
@@ -49,11 +61,13 @@ Parts check_selected(const Catalog& catalog, const Selection& selection, const O
     if (e.is_blob()) {
       if (!form.blobs) continue;
       check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "");
+      check_text(catalog, selection, e);
       parts.blobs.push_back(e.blob());
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    check_whole(catalog, t);
+    if (!form.any_tensor || !catalog.torch || t.strided) check_whole(catalog, t);
+    if (form.blobs) check_text(catalog, selection, e);
     parts.tensors.push_back(e.tensor());
   }
   return parts;

@@ -38,6 +38,7 @@ struct OutputForm {
   bool folder = false;
   bool blobs = true;  // holds byte items; else they are not looked at
   BlobUse blob_use = BlobUse::kPickles;
+  bool any_tensor = false;  // holds those of a torch.save file that have no layout of their own: sparse, on meta, nested
 };
 using MakePlan = std::function<Plan(const Catalog&, const Resolved&, const Selection&)>;
 

@@ -15,11 +15,11 @@ _dcpctl_options() {
       options='--version -h --help'
       valued='' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --keys --chunks --files --html --model-only --include --exclude --key --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --html --include --exclude --key --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --html --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sample -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --sandbox --report --progress' ;;
     'consolidate')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
@@ -60,12 +60,14 @@ _dcpctl_options() {
 _dcpctl_value() {
   case $1 in
     'inspect --html') kind=file ;;
+    'inspect --fail-on') list='unsafe damage warnings' ;;
     'inspect --dtype-scope') list='model all' ;;
     'inspect --color') list='auto always never' ;;
     'inspect --sandbox') list='auto on off' ;;
     'inspect --report') kind=file ;;
     'inspect --progress') list='auto bar plain json none' ;;
     'inspect 0') kind=file ;;
+    'verify --fail-on') list='unsafe damage warnings' ;;
     'verify --manifest') kind=file ;;
     'verify --against') kind=file ;;
     'verify --rename-map') kind=file ;;

@@ -32,4 +32,18 @@ CodePoint first_code_point(std::string_view text) {
   return {value, size};
 }
 
+bool is_pickled_text(std::string_view text) {
+  while (!text.empty()) {
+    if (static_cast<unsigned char>(text[0]) < 0x80) {
+      text.remove_prefix(1);
+      continue;
+    }
+    unsigned size = first_code_point(text).size;
+    if (size == 0 && text.size() >= 3 && text[0] == '\xED' && (text[1] & '\xE0') == '\xA0' && (text[2] & '\xC0') == '\x80') size = 3;
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
 }  // namespace dcp

@@ -14,6 +14,9 @@ struct CodePoint {
 // U+10FFFF.
 CodePoint first_code_point(std::string_view text);
 
+// Whether CPython reads `text` out of a pickle: UTF-8 in which surrogates may stand for themselves.
+bool is_pickled_text(std::string_view text);
+
 // Code points that act on a terminal or reorder what is read, though they are valid text. All lie below U+10000.
 constexpr bool acts_on_terminal(char32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F)  // C0, DEL and C1: terminal escape codes begin with these (1B, 9B)

@@ -262,6 +262,7 @@ Catalog build_catalog(const MetadataContent& content, const std::string& path, c
   catalog.path = path;
   catalog.folder = folder;
   Builder(content, catalog).run();
+  catalog.unloadable = content.unloadable;
   catalog.provenance = provenance_of(content, catalog);
   if (!content.planner_note.empty()) {
     Problem p = make_problem(ProblemId::planner_data_foreign, {.path = path}, content.planner_note, "a dict of keys to paths");

@@ -154,8 +154,9 @@ struct DataFile {
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
 struct Provenance {
-  std::string written_by;               // ">=2.15", "2.4 - 2.6", "1.13"
-  std::string loads_in;                 // ">=2.15", ">=2.4", "1.13"
+  std::string written_by;               // ">=2.15", "2.4 - 2.6", "1.13": a torch
+  bool by_dcpctl = false;               // then written_by is ""
+  std::string loads_in;                 // ">=2.15", ">=2.4", "1.13", "none"
   std::vector<std::string> why;         // what rules other versions out
   std::string format_version;           // Metadata.version, or ""
   std::vector<std::string> packages;     // that Python must be able to import to unpickle it, beside torch
@@ -188,6 +189,7 @@ struct Catalog {
   std::vector<Duplicate> duplicates;    // rank-local checkpoints only
   std::vector<ItemId> named_twice;      // storage_data names two items for these, sorted; the first is in items
   std::vector<Problem> findings;        // oddities met while building: entries without a chunk, and so on
+  std::vector<Problem> unloadable;      // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
 
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
   BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {

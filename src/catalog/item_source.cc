@@ -1,7 +1,9 @@
 #include "catalog/item_source.h"
 
 #include <algorithm>
+#include <deque>
 
+#include "base/checked.h"
 #include "format/inflate.h"
 #include "format/zstd_stream.h"
 
@@ -67,8 +69,6 @@ void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const 
   const std::vector<std::string>& transforms = catalog.transforms[deflated ? 0 : i.transforms];
   for (const std::string& t : transforms)
     if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
-  // Several zstd layers would be several readers in a row; no writer makes them.
-  if (transforms.size() > 1) fail(ProblemId::transform_unknown, place, std::to_string(transforms.size()) + " transforms in a row");
   const auto file = files.open(i.file);
   uint64_t at = i.offset;
   const uint64_t end = i.offset + i.length;
@@ -88,8 +88,17 @@ void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const 
     while (at < end) sink(pull());
     return;
   }
-  ZstdReader reader(pull, place, cap);
-  while (const size_t n = reader.read(block)) sink(Bytes(block).first(n));
+  // In decode order. What lies between two of them is packed: it cannot be much larger than the item.
+  const uint64_t between = add_or_fail(mul_or_fail(i.length, 16, place), 8 * kMiB, place);
+  std::deque<ZstdReader> readers;
+  std::vector<std::vector<std::byte>> buffers(transforms.size() - 1, std::vector<std::byte>(kReadAhead));
+  for (size_t n = 0; n < transforms.size(); ++n) {
+    const bool last = n + 1 == transforms.size();
+    if (n == 0) readers.emplace_back(pull, place, last ? cap : between);
+    else
+      readers.emplace_back([&from = readers.back(), &buffer = buffers[n - 1]] { return Bytes(buffer).first(from.read(buffer)); }, place, last ? cap : between);
+  }
+  while (const size_t n = readers.back().read(block)) sink(Bytes(block).first(n));
 }
 
 }  // namespace dcp

@@ -15,6 +15,7 @@
 #include "catalog/safetensors_files.h"
 #include "format/dcp_metadata.h"
 #include "format/lfs_pointer.h"
+#include "pickle/text_opcodes.h"
 
 namespace dcp {
 namespace {
@@ -36,9 +37,10 @@ void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& 
 Catalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder, const OpenOptions& options) {
   if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, options.limits);
   // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
-  const std::vector<std::byte> bytes = path == file ? read_file(io, file, options.limits.metadata_bytes)
+  std::vector<std::byte> bytes = path == file ? read_file(io, file, options.limits.metadata_bytes)
                                                     : read_file_beneath(io, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
+  if (auto binary = binary_form(bytes, {.path = file}, options.limits)) bytes = std::move(*binary);
   const MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
   check_catalog_fits(content, file, options.limits);
   Catalog catalog = build_catalog(content, path, folder);
@@ -82,6 +84,7 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
     const std::string name = "__" + std::to_string(r) + std::string(kMetadata), file = path + "/" + name;
     pickles.push_back(read_file_beneath(io, path, name, options.links, options.limits.metadata_bytes));
     if (is_lfs_pointer(pickles.back())) fail(ProblemId::lfs_pointer, {.path = file});
+    if (auto binary = binary_form(pickles.back(), {.path = file}, options.limits)) pickles.back() = std::move(*binary);
     contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
   }
   const MetadataContent merged = merge_rank_local(contents, path);
@@ -144,7 +147,8 @@ bool has_distinct_steps(Io& io, const std::string& path) {
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
   const Foreign foreign = foreign_of(io, path, entries, names);
-  if (const auto checkpoints = checkpoints_in(io, path); !checkpoints.empty()) {
+  if (auto checkpoints = checkpoints_in(io, path); !checkpoints.empty()) {
+    std::ranges::stable_sort(checkpoints, {}, [&](const std::string& c) { return c.find("optim", path.size()) != c.npos; });  // the model's first
     p.got = "a folder of checkpoints";
     p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step: " : "give one of them: ") + joined(checkpoints);
   } else if (!foreign.what.empty()) {
@@ -308,6 +312,7 @@ void find_structure_faults(Catalog& catalog) {
   const auto has_no_one_item = [&](ItemId item) {
     return catalog.items[item].file == kNone || std::ranges::binary_search(catalog.named_twice, item);
   };
+  for (const Problem& p : catalog.unloadable) add(p);
   for (const Tensor& t : catalog.tensors) {
     if (const auto fault = check_cover(catalog, t)) add(hole_or_overlap(catalog, t, *fault));
     for (uint32_t c = 0; c < t.chunk_count; ++c)

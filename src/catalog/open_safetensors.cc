@@ -281,14 +281,13 @@ void doubt_scalars(Io& io, Catalog& catalog) {
 
 // --- beside a `.metadata`
 
-// The items of one file, set by name.
-void set_items(Catalog& catalog, uint32_t file, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+// The items of one file, set by name. `begin`: of the safetensors part, behind the byte items.
+void set_items(Catalog& catalog, uint32_t file, uint64_t begin, const SafetensorsFile& shard, std::span<const TensorId> owner) {
   std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
   for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
   for (ItemId i = 0; i < catalog.items.size(); ++i) {
-    if (catalog.items[i].file != file) continue;
+    if (catalog.items[i].file != file || i >= catalog.chunk_total) continue;
     catalog.items[i].file = kNone;
-    if (i >= catalog.chunk_total) continue;
     const Tensor& t = catalog.tensors[owner[i]];
     const BoxView box = catalog.box(t, i - t.first_chunk);
     const auto found = by_name.find(catalog.key(t));
@@ -301,7 +300,7 @@ void set_items(Catalog& catalog, uint32_t file, const SafetensorsFile& shard, st
     }
     if (t.dtype_known && found->second->dtype != t.dtype)
       fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
-    catalog.items[i] = {.offset = found->second->offset, .length = found->second->bytes, .file = file};
+    catalog.items[i] = {.offset = begin + found->second->offset, .length = found->second->bytes, .file = file};
   }
   catalog.files[file].raw = true;
 }
@@ -343,7 +342,7 @@ Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vect
 
 void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options) {
   std::vector<TensorId> owner(catalog.chunk_total);
-  std::set<uint32_t> suspects;
+  std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
   for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
     const Tensor& tensor = catalog.tensors[t];
     for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
@@ -351,20 +350,23 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
       owner[item] = t;
       const Item& i = catalog.items[item];
       // No archive is as short as its payload.
-      if (i.file != kNone && i.offset == 0 && i.transforms == 0 && tensor.dtype_known && i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
-        suspects.insert(i.file);
+      if (i.file != kNone && i.transforms == 0 && tensor.dtype_known && i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
+        suspects.emplace(i.file, i.offset);
     }
   }
   Limits left = options.limits;
-  for (const uint32_t file : suspects) {
+  for (const auto& [file, begin] : suspects) {
     const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.file_name(file), options.links);
     if (!handle) continue;  // look_at_files tells
     const OpenFile open(io, *handle);
-    const uint64_t bytes = io.facts(*handle).bytes;
+    const uint64_t bytes = io.facts(*handle).bytes - std::min(begin, io.facts(*handle).bytes);
     std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
-    read_exact(io, *handle, 0, head);
+    read_exact(io, *handle, begin, head);
     if (!begins_like_safetensors(head, bytes)) continue;
-    set_items(catalog, file, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left), owner);
+    set_items(catalog, file, begin, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left, begin), owner);
+    catalog.findings.push_back(finding(ProblemId::safetensors_items, Severity::kWarning, {.path = catalog.file_path(file)}));
+    catalog.provenance.loads_in = "none";
+    catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};
   }
 }
 

@@ -95,8 +95,9 @@ class TorchReader {
       if (held > limits_.memory_bytes) fail_memory({.path = place_.path}, limits_.memory_bytes, held, "its state dict");
       out.paths.push_back({.key = leaf.key, .first = out.path_elements.size(), .count = narrow<uint32_t>(leaf.path.size())});
       out.path_elements.insert(out.path_elements.end(), leaf.path.begin(), leaf.path.end());
-      if (leaf.tensor.kind == Means::kOther) blob(out, leaf);
-      else tensor(out, reader, leaf);
+      if (is_one_ranks(leaf.tensor.cls)) refuse_rank_part(leaf);
+      if (leaf.tensor.kind == Means::kOther && !leaf.tensor.opaque) blob(out, leaf);
+      else tensor(out, reader, state, leaf);
     });
     // Item numbers: tensors first, since each has one chunk, then byte items.
     file_.values.insert(file_.values.end(), blobs_.begin(), blobs_.end());
@@ -113,16 +114,44 @@ class TorchReader {
     blobs_.push_back(leaf.empty_mapping ? kEmptyDict : leaf.value);
   }
 
-  void tensor(MetadataContent& out, const TensorReader& reader, const StateDict::Leaf& leaf) {
+  // verl, FSDP with torch.save: model_world_size_8_rank_0.pt and the like.
+  [[noreturn]] void refuse_rank_part(const StateDict::Leaf& leaf) const {
+    Problem p = make_problem(ProblemId::torch_rank_part, {.path = place_.path, .tensor = std::string(leaf.key)}, leaf.tensor.cls);
+    if (name_.find("_world_size_") != std::string::npos)
+      p.hint = "verl merges the files of all ranks: python -m verl.model_merger merge --backend fsdp --local_dir FOLDER --target_dir OUT";
+    throw Error(std::move(p));
+  }
+
+  // A class may call torch's functions with what suits only itself.
+  static bool describe(const TensorReader& reader, const TensorCall& call, TensorItem& t) {
+    try {
+      return reader.read_opaque(call.kind, call.arguments, t);
+    } catch (const Error&) {
+      if (call.kind == Means::kQuantized) throw;
+      t = {};
+      return false;
+    }
+  }
+
+  // What the bytes of an opaque tensor mean is its class's. One that only a .pt can hold has no strides to lay it out by.
+  std::string_view dtype_name(const StateDict::Leaf& leaf, const TensorItem& t, bool described, StateDict& state, bool& strided) const {
+    const std::string_view dtype = facts_of(t.dtype).name;
+    strided = described && leaf.tensor.kind != Means::kSparse && leaf.tensor.kind != Means::kMeta;
+    if (described && leaf.tensor.kind == Means::kMeta) return state.keep(std::string(dtype) + " on meta");
+    return described ? dtype : state.keep(leaf.tensor.cls);
+  }
+
+  void tensor(MetadataContent& out, const TensorReader& reader, StateDict& state, const StateDict::Leaf& leaf) {
     TensorItem t;
+    bool described = true;
     TorchStorage storage;
     ItemInfo info{.resolved = true};
     uint64_t length = file_.archive.packed_pickle;
     uint64_t offset = *place_.offset;
     uint32_t transforms = 0;
     try {
-      if (leaf.tensor.kind == Means::kQuantized) {
-        reader.read_quantized(leaf.tensor.arguments, t);
+      if (leaf.tensor.opaque) {
+        described = describe(reader, leaf.tensor, t);
         info.opaque = true;
       } else {
         storage = reader.read(leaf.tensor.kind, leaf.tensor.arguments, t);
@@ -152,6 +181,8 @@ class TorchReader {
     file_.infos.push_back(info);
     file_.values.push_back(leaf.value);
     add(out, leaf, t, {.key = leaf.key, .has_offset = true, .offset = offset, .length = length, .transforms = transforms});
+    MetadataContent::Tensor& added = out.tensors.back();
+    if (leaf.tensor.opaque) added.dtype_name = dtype_name(leaf, t, described, state, added.strided);
   }
 
   // A deflated storage is decoded for each tensor that lies in it: a file of megabytes must not cost years.
@@ -243,6 +274,7 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
   catalog.provenance = {};
   catalog.single_file = true;
   catalog.files[0].raw = true;
+  if (const auto& bad = file->graph->machine().bad_text()) catalog.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
   catalog.torch = std::move(file);
   return catalog;
 }

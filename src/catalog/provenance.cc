@@ -100,6 +100,9 @@ std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& cata
   return needs;
 }
 
+// torch's own writers have had a StorageMeta since 2.4, five releases before a version.
+bool is_dcpctls(const MetadataContent& content) { return content.unframed && content.has_version && !content.has_storage_meta && content.properties_fields <= 5; }
+
 // What each release began or stopped to write.
 std::string writer_of(const MetadataContent& content) {
   if (content.old_module_names) return "1.13";
@@ -120,7 +123,8 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
   p.extra_attributes = content.extra_attributes;
   p.attributes = content.attributes;
   p.unknown_globals = content.unknown_globals;
-  p.written_by = writer_of(content);
+  p.by_dcpctl = is_dcpctls(content);
+  if (!p.by_dcpctl) p.written_by = writer_of(content);
   if (content.old_module_names) {
     p.loads_in = "1.13";
     p.why.push_back("class names of torch 1.13: every torch 2 unpickles them and then refuses them");
@@ -131,6 +135,10 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
     p.loads_in = ">=" + spelled(least);
     for (const Bound& b : needs)
       if (b.version == least) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
+  }
+  if (!content.unloadable.empty()) {
+    p.loads_in = "none";
+    p.why = {"Python cannot load the metadata: " + content.unloadable[0].got + ", expected " + content.unloadable[0].expected};
   }
   for (const auto& [package, example] : packages_of(content.unknown_globals)) {
     p.packages.push_back(package);

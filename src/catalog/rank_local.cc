@@ -115,6 +115,8 @@ class Merger {
     out_.has_storage_meta_modules |= r.has_storage_meta_modules;
     out_.has_version |= r.has_version;
     out_.python313_path |= r.python313_path;
+    out_.unframed |= r.unframed;
+    out_.unloadable.insert(out_.unloadable.end(), r.unloadable.begin(), r.unloadable.end());
     if (out_.version.empty()) out_.version = r.version;
     for (MetadataContent::McoreShape s : r.mcore_shapes) {
       s.dims_at += base_;

@@ -11,8 +11,10 @@
 #include "catalog/cover.h"
 #include "catalog/item_source.h"
 #include "catalog/open_torch.h"
+#include "catalog/unsafe.h"
 #include "format/item_archive.h"
 #include "pickle/tokens.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 namespace {
@@ -120,12 +122,15 @@ class Resolver {
   void one(SliceSource& source, const Wanted& w, uint64_t run_end) {
     const Item& item = catalog_.items[w.item];
     const Place place = catalog_.place_of(w.item, key(w));
-    if (catalog_.files[item.file].raw) return raw(w, item, place);
+    if (is_raw(w, item)) return raw(w, item, place);
     if (item.transforms != 0) return transformed(w, place);
     source.go_to(item.offset, item.length, run_end);
     if (w.tensor == kNone) return blob(source, w, place, {}, item.offset);
     if (!tensor(source, w, place, item.offset)) blob(source, w, place, {}, item.offset);
   }
+
+  // Byte items before the safetensors part of a data file are archives.
+  bool is_raw(const Wanted& w, const Item& item) const { return catalog_.files[item.file].raw && (catalog_.torch || w.item < catalog_.chunk_total); }
 
   // The chunk's payload is all there is: build has checked that it is as long as the chunk.
   void raw(const Wanted& w, const Item& item, const Place& place) {
@@ -179,7 +184,7 @@ class Resolver {
   void examine(SliceSource& source, const Wanted& w, uint64_t run_end) {
     const Item& item = slice(w);
     const Place place{.path = catalog_.file_path(item.file), .tensor = std::string(key(w)), .object = w.item >= catalog_.chunk_total, .offset = item.offset, .length = item.length};
-    if (catalog_.files[item.file].raw) return examine_raw(w, item, place);
+    if (is_raw(w, item)) return examine_raw(w, item, place);
     if (item.transforms == 0) {
       source.go_to(item.offset, item.length, run_end);
       archive(source, w, place, item.offset);
@@ -191,7 +196,7 @@ class Resolver {
       std::vector<std::byte> decoded = decoded_whole(w, place);
       MemorySource memory(decoded);
       archive(memory, w, place, 0);
-      blob_at(w.item).decoded = std::move(decoded);
+      if (options_.blobs != BlobUse::kNames) blob_at(w.item).decoded = std::move(decoded);
     }
   }
   // Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
@@ -208,6 +213,7 @@ class Resolver {
   }
 
   void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
+    if (options_.blobs == BlobUse::kNames && w.tensor == kNone) return look_into(source, place);
     const ZipDirectory directory = read_zip_directory(source, place, options_.limits);
     if (directory.end < source.size()) {
       const std::string bytes = std::to_string(source.size() - directory.end);
@@ -216,7 +222,7 @@ class Resolver {
     bool plain = false;
     try {
       if (w.tensor != kNone) plain = tensor(source, w, place, base);
-      else readable_record(open_item_archive(source, place, options_.limits).directory, "data.pkl", place);
+      else look_into(source, place);
       if (!plain && w.duplicate == kNone) out_.items[w.item].resolved = true;
     } catch (const Error& e) {
       if (!can_be_collected(e.problem().id)) throw;
@@ -224,6 +230,19 @@ class Resolver {
       if (e.problem().id != ProblemId::crc_mismatch) found(e.problem());
     }
     for (const ZipRecord& r : directory.records) collect([&] { record(source, directory, r, w, place, base, plain); });
+  }
+
+  // What loading an object would import.
+  void look_into(ItemSource& source, const Place& place) {
+    const ZipDirectory directory = open_item_archive(source, place, options_.limits).directory;
+    const uint64_t most = std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
+    const uint64_t bytes = readable_record(directory, "data.pkl", place).size;
+    if (bytes > most) return found(unseen_pickle(place, bytes, most), Severity::kWarning);
+    const ItemPickle pickle = read_item_pickle(source, directory, most, options_.limits, place);
+    unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
+  }
+  void unsafe(const Place& place, const std::vector<std::string>& globals) {
+    if (!globals.empty()) found(unsafe_pickle(place, globals), Severity::kWarning);
   }
 
   // `plain`: the pickle has been read; one that has not is listed, so that the digest of an object can hold it.
@@ -239,7 +258,8 @@ class Resolver {
       out_.records.push_back({.offset = base + payload, .bytes = r.size, .packed = r.deflated() ? r.packed : 0, .item = w.item, .duplicate = w.duplicate, .crc = r.crc, .has_crc = has_crc(r), .is_data = is_data});
       return;
     }
-    (check_record_crc(source, r, payload, place) ? checked_ : without_crc_) += 1;
+    const bool checked = check_record_crc(source, r, payload, place);
+    if (r.size > 0) (checked ? checked_ : without_crc_) += 1;
   }
 
   // Positions in a decoded stream are no place to decode from.
@@ -272,6 +292,7 @@ class Resolver {
     const TensorItem t = read_tensor_item(source, place, options_.limits);
     ItemInfo& info = out_.items[w.item];
     if (t.form == ItemForm::kOpaque) {
+      if (options_.faults == Faults::kCollect) unsafe(place, t.refused);
       info.resolved = info.opaque = true;
       return false;
     }

@@ -45,8 +45,9 @@ inline const Item& source_of(const Catalog& catalog, const Resolved& resolved, I
   return found == resolved.deflated.end() ? catalog.items[item] : found->second;
 }
 
-// What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole.
-enum class BlobUse : uint8_t { kPickles, kWhole };
+// What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole; or nothing, with
+// Faults::kCollect, but to find what their pickles import.
+enum class BlobUse : uint8_t { kPickles, kWhole, kNames };
 
 struct ResolveOptions {
   unsigned workers = 1;

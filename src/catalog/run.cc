@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <regex>
 
 namespace dcp {
@@ -45,6 +46,18 @@ void refuse_twins(const std::vector<Step>& steps, const std::string& run) {
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
 }
 
+// The checkpoints in a step's folders, the optimizer's last: FSDP with transformers or accelerate keeps model and optimizer apart.
+std::vector<std::string> parts_of(Io& io, const std::string& step) {
+  std::vector<std::string> parts;
+  for (const DirEntry& e : io.list(step)) {
+    if (e.kind != FileKind::kDirectory || e.link) continue;
+    const std::string path = step + "/" + e.name;
+    if (std::ranges::any_of(io.list(path), [](const DirEntry& inner) { return inner.kind == FileKind::kRegular && describes_checkpoint(inner.name); })) parts.push_back(path);
+  }
+  std::ranges::stable_sort(parts, {}, [&](const std::string& path) { return path.find("optim", step.size()) != path.npos; });
+  return parts;
+}
+
 bool looks_like_step(Io& io, const std::string& path) {
   for (const DirEntry& e : io.list(path))
     for (const std::string_view ending : {".metadata", ".metadata.tmp", ".distcp", ".safetensors", ".safetensors.index.json"})
@@ -54,7 +67,9 @@ bool looks_like_step(Io& io, const std::string& path) {
 
 }  // namespace
 
-std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern) {
+namespace {
+
+std::vector<Step> steps_where(Io& io, const std::string& run, const std::string& pattern, const std::function<bool(const std::string& path)>& is_step) {
   std::optional<std::regex> regex;
   if (!pattern.empty()) regex = compiled(pattern);
   std::vector<Step> steps;
@@ -65,10 +80,23 @@ std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pa
     if (!regex) number = last_integer(e.name);
     else if (std::regex_search(e.name, match, *regex)) number = parsed(match[1].str());
     const std::string path = run + "/" + e.name;
-    if (number && looks_like_step(io, path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
+    if (number && is_step(path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
   }
   std::ranges::stable_sort(steps, {}, &Step::number);
   return steps;
+}
+
+// No folder of the run is a step by itself: the one that is wanted may be in parts.
+[[noreturn]] void refuse_parts(Io& io, const std::string& step, const std::string& command) {
+  Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
+  for (const std::string& part : parts_of(io, step)) p.hint += (p.hint.empty() ? "dcpctl " : "; dcpctl ") + command + " " + part;
+  throw Error(std::move(p));
+}
+
+}  // namespace
+
+std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern) {
+  return steps_where(io, run, pattern, [&](const std::string& path) { return looks_like_step(io, path); });
 }
 
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options) {
@@ -84,11 +112,19 @@ std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOpt
 }
 
 std::string find_step(Io& io, const std::string& given, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
-                      std::vector<Step>& broken) {
+                      std::vector<Step>& broken, const std::string& command) {
   std::string run = given;
   while (run.size() > 1 && run.ends_with('/')) run.pop_back();
   if (!io.facts(run)) fail(ProblemId::no_such_path, {.path = run});
   std::vector<Step> steps = steps_of(io, run, pattern);
+  const bool in_parts = steps.empty();
+  if (in_parts) steps = steps_where(io, run, pattern, [&](const std::string& path) { return !parts_of(io, path).empty(); });
+  const auto fault_of = [&](const std::string& step) -> std::optional<Problem> {
+    if (!in_parts) return why_broken(io, step, options);
+    for (const std::string& part : parts_of(io, step))
+      if (auto fault = why_broken(io, part, options)) return fault;
+    return std::nullopt;
+  };
   const std::string there = numbers_of(steps);
   const bool latest = wanted == "latest";
   const std::optional<uint64_t> number = latest ? std::nullopt : parsed(wanted);
@@ -96,8 +132,9 @@ std::string find_step(Io& io, const std::string& given, const std::string& wante
   for (; !steps.empty(); steps.pop_back()) {
     Step& s = steps.back();
     if (!latest && s.number != *number) continue;
-    if (latest) s.broken = why_broken(io, s.path, options);
+    if (latest) s.broken = fault_of(s.path);
     if (!s.broken) {
+      if (in_parts) refuse_parts(io, s.path, command);
       refuse_twins(steps, run);
       return s.path;
     }

@@ -27,8 +27,9 @@ std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pa
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options);
 
 // The path of step `wanted` (a number, or "latest": the newest complete one). `broken` gets the newer ones that were passed over.
-// Throws step_missing, step_ambiguous, usage.
+// Throws step_missing, step_ambiguous, usage; step_in_parts for a step that holds several checkpoints in folders of its own, whose hint is
+// `command` for each of them.
 std::string find_step(Io& io, const std::string& run, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
-                      std::vector<Step>& broken);
+                      std::vector<Step>& broken, const std::string& command = "inspect");
 
 }  // namespace dcp

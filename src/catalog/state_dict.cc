@@ -11,6 +11,10 @@ using Means = TorchGlobal::Kind;
 
 }  // namespace
 
+bool is_one_ranks(std::string_view cls) {
+  return cls.starts_with("torch.distributed.") && (cls.ends_with(".DTensor") || cls.ends_with(".ShardedTensor"));
+}
+
 TorchGlobal GraphNames::meaning(const Value& v) const {
   if (v.kind != Kind::kGlobal) return {};
   const auto [module, name] = graph_.global(v);
@@ -25,48 +29,59 @@ StateDict::StateDict(const PickleGraph& graph, const Place& place, const Limits&
 
 TensorCall StateDict::tensor_call(Value v) const {
   TensorCall call;
+  // Whatever torch calls a tensor is a weight, understood or not.
+  TensorCall odd{.kind = Means::kOther, .arguments = {}, .opaque = is_any_tensor(v), .cls = graph_.global_of(v)};
   // Parameters of parameters come from no program; a few are let through.
   for (int nested = 0; nested < 8; ++nested) {
-    if (v.kind != Kind::kObject) return {};
+    if (v.kind != Kind::kObject) return odd;
     const Value arguments = m_.arguments_of(v);
     const auto at = [&](uint32_t i) { return m_.element(arguments, i); };
-    if (arguments.kind != Kind::kTuple) return {};
+    if (arguments.kind != Kind::kTuple) return odd;
     call.kind = names_.meaning(m_.callable_of(v)).kind;
     call.arguments = arguments;
     switch (call.kind) {
       case Means::kParameter:
       case Means::kParameterWithState:
-        if (arguments.n < 2) return {};
+        if (arguments.n < 2) return odd;
         call.requires_grad = at(1).kind == Kind::kBool && at(1).payload != 0;
         v = at(0);
         continue;
       case Means::kFromType:  // a tensor with Python attributes; of torch's own classes it is a tensor like any other
-        if (arguments.n != 4 || names_.meaning(at(1)).kind != Means::kTensorClass) return {};
+        if (arguments.n != 4) return odd;
+        if (names_.meaning(at(1)).kind != Means::kTensorClass) {
+          call.opaque = true;
+          call.cls = odd.cls = graph_.global_of(at(1));
+        }
         call.kind = names_.meaning(at(0)).kind;
         call.arguments = at(2);
         if (call.kind == Means::kParameter && call.arguments.kind == Kind::kTuple && call.arguments.n > 0) {
           v = m_.element(call.arguments, 0);
           continue;
         }
-        if (call.kind == Means::kTensorV2 || call.kind == Means::kTensorV3) break;
-        return {};
+        break;
+      default: break;
+    }
+    switch (call.kind) {
       case Means::kTensorV2:
-      case Means::kTensorV3:
-      case Means::kQuantized: break;
-      default: return {};
+      case Means::kTensorV3: break;
+      case Means::kQuantized:
+      case Means::kSparse:
+      case Means::kMeta:
+      case Means::kWrapper: call.opaque = true; break;
+      default: return odd;
     }
     if (call.kind != Means::kQuantized && call.arguments.kind == Kind::kTuple && call.arguments.n > 4)
       call.requires_grad = call.requires_grad || (m_.element(call.arguments, 4).kind == Kind::kBool && m_.element(call.arguments, 4).payload != 0);
     return call;
   }
-  return {};
+  return odd;
 }
 
 // Sparse ones, subclasses and the like too: what torch would call a tensor when it looks through a list.
 bool StateDict::is_any_tensor(const Value& v) const {
   if (v.kind != Kind::kObject) return false;
   const std::string name = graph_.global_of(v);
-  return name.starts_with("torch._utils._rebuild_") || name == "torch._tensor._rebuild_from_type_v2";
+  return name.starts_with("torch._utils._rebuild_") || name.starts_with("torch._tensor._rebuild_from_type") || is_one_ranks(name);
 }
 
 bool StateDict::is_mapping(const Value& v) const {
@@ -196,7 +211,7 @@ void StateDict::refuse_root(const Value& root) const {
   const TensorCall call = tensor_call(root);
   const std::string name = graph_.global_of(root);
   Problem p = make_problem(ProblemId::torch_no_state_dict, place_, m_.describe(root), "a dict of tensors");
-  if (call.kind != Means::kOther || is_any_tensor(root)) {
+  if (call.kind != Means::kOther || call.opaque) {
     p.got = "a single tensor";
     p.hint = "save it under a name: torch.save({'name': torch.load(FILE)}, NEW)";
   } else if (!name.empty()) {

@@ -34,13 +34,18 @@ class GraphNames : public TorchNames {
   const PickleGraph& graph_;
 };
 
-// A leaf that is a tensor: kind (kTensorV2, kTensorV3, kQuantized) and arguments of the call that would rebuild it. kOther: no tensor whose
-// elements can be found.
+// A leaf that is a tensor: kind and arguments of the call that would rebuild it. A plain one is kTensorV2 or kTensorV3; all others (quantized,
+// sparse, on meta, of a class of its own) are opaque, kOther where only its class knows what it holds. kOther, not opaque: no tensor.
 struct TensorCall {
   TorchGlobal::Kind kind = TorchGlobal::Kind::kOther;
   Value arguments;
   bool requires_grad = false;
+  bool opaque = false;
+  std::string cls{};  // "module.Class", where it is not torch.Tensor
 };
+
+// Classes of tensors of which a process has its own part only.
+bool is_one_ranks(std::string_view cls);
 
 class StateDict {
  public:
@@ -58,6 +63,7 @@ class StateDict {
   void flatten(const std::function<void(const Leaf&)>& fn);
 
   const GraphNames& names() const { return names_; }
+  std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }  // as long as this object
 
   // Keys that are neither text nor integers: in paths they are text, as torch's planner makes it, and do not come back as what they were.
   struct OddKeys {

@@ -15,7 +15,7 @@ void compare_record(const Catalog& catalog, const Crc32Sum& sum, const ItemRecor
     ++out.without_crc;
     return;
   }
-  ++out.checked;
+  out.checked += r.bytes > 0;
   out.bytes += r.bytes;
   if (got != r.crc) out.damage.push_back(crc_problem(place_of(catalog, r), r.bytes, got, r.crc));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "format/dcp_metadata_handler.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 
@@ -36,9 +37,21 @@ const MetadataHandler::KnownGlobal MetadataHandler::kKnownGlobals[] = {
     {"pathlib", "WindowsPath", kPath},
     {"pathlib._local", "PosixPath", kPath},  // CPython 3.13
     {"pathlib._local", "WindowsPath", kPath},
+    {"collections", "OrderedDict", kDictClass},
+    {"collections", "defaultdict", kDictClass},
+    {"copyreg", "_reconstructor", kReconstructor},
+    {"copy_reg", "_reconstructor", kReconstructor},
+    {"builtins", "object", kObjectClass},
+    {"__builtin__", "object", kObjectClass},
+    {"builtins", "list", kBuiltinClass},
+    {"__builtin__", "list", kBuiltinClass},
+    {"builtins", "dict", kBuiltinClass},
+    {"__builtin__", "dict", kBuiltinClass},
+    {"builtins", "int", kBuiltinClass},
+    {"__builtin__", "int", kBuiltinClass},
 };
 
-Value MetadataHandler::global(PickleMachine&, std::string_view module, std::string_view name) {
+Value MetadataHandler::global(PickleMachine& m, std::string_view module, std::string_view name) {
   const auto [found, is_new] = global_numbers_.try_emplace({module, name}, static_cast<uint32_t>(globals_.size()));
   if (is_new) {
     Global g{.module = module, .name = name};
@@ -50,6 +63,7 @@ Value MetadataHandler::global(PickleMachine&, std::string_view module, std::stri
       g.dtype = *dtype;
     }
     g.foreign = g.cls == kUnknown;
+    if (g.foreign && module == "torch.distributed.checkpoint.metadata") cannot_load(m, name_of(g), "a class that torch 2.15 has there");
     if (module.starts_with("torch.distributed._shard.checkpoint.")) content_.old_module_names = true;
     if (g.cls == kProperties && module.starts_with("torch.distributed._shard.")) content_.old_properties_module = true;
     if (module == "pathlib._local") content_.python313_path = true;
@@ -66,9 +80,21 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
     case kSize:
       return arguments.n == 0 ? typed(kSize, content_.ints.size()) : size_of(m, argument(0));
     case kGetLayout:
+      check_layout(m, argument(0));
       return typed(kGetLayout, 0, m.is_text(argument(0), "torch.strided") ? 1 : 0);
     case kMemoryFormat:
+      if (const Value v = argument(0); arguments.n != 1 || v.kind != Kind::kInt || v.integer() < 0 || v.integer() > 2)
+        cannot_load(m, "memory format " + describe(m, v), "0, 1 or 2");
       return typed(kMemoryFormat);
+    case kDictClass:
+      // With arguments beside the factory of a defaultdict it holds more than its items.
+      if (arguments.n > (globals_[callable.n].name == "defaultdict" ? 1 : 0)) break;
+      return m.dict();
+    case kReconstructor:
+      if (arguments.n != 3 || argument(0).kind != Kind::kGlobal || argument(1).kind != Kind::kGlobal ||
+          globals_[argument(1).n].cls != kObjectClass || argument(2).kind != Kind::kNil)
+        break;
+      return new_object(m, argument(0), Value{}, Value{});
     case kGetattr: {
       // How CPython 3.11.2 pickles an enum member. Anywhere else getattr is a way to reach any function, and stays opaque.
       const Value owner = argument(0);
@@ -80,8 +106,22 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
       return opaque(callable);
     }
     default:
-      return opaque(callable);
+      break;
   }
+  if (globals_[callable.n].cls == kReconstructor) globals_[callable.n].foreign = true;
+  return opaque(callable);
+}
+
+void MetadataHandler::check_layout(const PickleMachine& m, const Value& name) {
+  // torch/serialization.py _get_layout: the names of all torch.layout objects.
+  for (const std::string_view known : {"torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc", "torch._mkldnn", "torch.jagged"})
+    if (m.is_text(name, known)) return;
+  cannot_load(m, "layout " + describe(m, name), "a layout of torch");
+}
+
+void MetadataHandler::cannot_load(const PickleMachine& m, std::string got, std::string expected) {
+  constexpr size_t kTold = 8;
+  if (content_.unloadable.size() < kTold) content_.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, place_of(m), std::move(got), std::move(expected)));
 }
 
 Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {
@@ -178,6 +218,10 @@ Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   Value layout;
   Value requires_grad;
   uint32_t fields = 0;
+  if (state.kind != Kind::kTuple || (state.n != 5 && state.n != 6))
+    cannot_load(m, "TensorProperties of " + m.describe(state), "5 or 6 fields");
+  else if (const Value format = m.element(state, 3); !is(format, kMemoryFormat))
+    cannot_load(m, "TensorProperties with the memory format " + describe(m, format), "torch's own");
   if (state.kind == Kind::kTuple) {
     const auto field = [&](uint32_t i) { return i < state.n ? m.element(state, i) : Value{}; };
     fields = state.n;
@@ -196,6 +240,7 @@ Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   // A dtype that this table lacks is still a global of torch.
   const bool is_dtype = is(dtype, kDType) || (dtype.kind == Kind::kGlobal && globals_[dtype.n].module == "torch");
   if (!is_dtype) fail_field(m, "TensorProperties.dtype", dtype, "a dtype of torch");
+  if (!is(dtype, kDType) && !weights_only_allows(name_of(globals_[dtype.n]))) cannot_load(m, "dtype " + std::string(globals_[dtype.n].name), "one that torch 2.15 has");
   const bool strided = layout.kind == Kind::kUnset || (is(layout, kGetLayout) && layout.n == 1);
   const bool grad = requires_grad.kind == Kind::kBool && requires_grad.payload == 1;
   return typed(kProperties, dtype.n, (strided ? kStrided : 0) | (grad ? kRequiresGrad : 0));
@@ -367,6 +412,8 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
   PickleMachine machine(pickle, place, limits);
   const Value root = machine.run(handler);
   handler.finish(machine, root);
+  if (const auto& bad = machine.bad_text()) content.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
+  content.unframed = pickle.size() > 2 && static_cast<Op>(pickle[0]) == Op::PROTO && std::to_integer<int>(pickle[1]) == 4 && static_cast<Op>(pickle[2]) != Op::FRAME;
   return content;
 }
 

@@ -99,11 +99,15 @@ struct MetadataContent {
   // Metadata.mcore_data[key]["nd_reformulated_orig_global_shape"], where it is a tuple of sizes; in the file's order.
   std::vector<McoreShape> mcore_shapes;
 
+  // Why pickle.load cannot load it, though its content is clear: pickle_unloadable, some of them.
+  std::vector<Problem> unloadable;
+
   // What shows who wrote it, and who can load it.
   uint32_t properties_fields = 0;         // most fields of a TensorProperties seen: 5, or 6 since torch 2.15; 0: no tensors
   bool old_module_names = false;          // torch.distributed._shard.checkpoint.*: torch 1.13
   bool old_properties_module = false;     // TensorProperties of _shard.sharded_tensor.metadata: torch <= 2.2
   bool has_storage_meta = false;          // a StorageMeta object: torch >= 2.4
+  bool unframed = false;                  // protocol 4 without a FRAME, which CPython always writes: dcpctl's form
   bool has_storage_meta_modules = false;  // its field `modules`: torch >= 2.7
   bool has_version = false;               // torch >= 2.9
   bool python313_path = false;            // pathlib._local: unreadable on Python <= 3.12

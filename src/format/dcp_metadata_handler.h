@@ -51,6 +51,10 @@ class MetadataHandler {
     kGetLayout,
     kGetattr,
     kPath,
+    kObjectClass,
+    kBuiltinClass,   // what a defaultdict makes
+    kDictClass,      // OrderedDict, defaultdict: their content is a dict's
+    kReconstructor,  // copyreg._reconstructor(class, object, None): NEWOBJ of protocols 0 and 1
     kDType,
   };
   struct KnownGlobal {
@@ -95,6 +99,7 @@ class MetadataHandler {
 
   template <class Fn>
   void for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const;
+  void check_layout(const PickleMachine& m, const Value& name);
   Value build_properties(PickleMachine& m, const Value& state);
   Value build_chunk(PickleMachine& m, const Value& state);
   Value build_tensor(PickleMachine& m, const Value& state);
@@ -127,6 +132,8 @@ class MetadataHandler {
   Place place_of(const PickleMachine& m, Key key = {}) const;
   [[noreturn]] void fail_field(const PickleMachine& m, std::string_view field, const Value& got, std::string_view expected,
                                Key key = {}) const;
+  // What Python would stop at is noted, and read on.
+  void cannot_load(const PickleMachine& m, std::string got, std::string expected);
   [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t most) const;
 
   MetadataContent& content_;

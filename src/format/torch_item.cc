@@ -2,40 +2,38 @@
 //
 // Grammar (tensor, parameter: torch_tensor.h):
 //   item  := tensor | parameter | other
-//   other := any other class or function: a tensor that is not plain
+//   other := a call of another function or class that weights_only allows and that makes a tensor, one that is not plain
 #include "format/torch_item.h"
+
+#include <map>
 
 #include "base/checked.h"
 #include "format/item_archive.h"
 #include "format/torch_tensor.h"
 #include "pickle/machine.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 namespace {
 
-// Keeps every call as an object, to be read from the root when the pickle is done. Functions are kGlobal, dtypes and classes of storages
-// kTyped. Any other global is opaque; so is what it makes.
+// Keeps every call as an object, to be read from the root when the pickle is done. What makes tensors is kGlobal, dtypes and classes of
+// storages are kTyped. Any other global is opaque; so is what it makes.
 class ItemHandler : public TorchNames {
  public:
   using Means = TorchGlobal::Kind;
-  struct Name {
-    std::string_view module, name;
-  };
 
-  Value global(PickleMachine&, std::string_view module, std::string_view name) {
+  Value global(PickleMachine& machine, std::string_view module, std::string_view name) {
     const TorchGlobal g = torch_global(module, name);
-    switch (g.kind) {
-      case Means::kTensorV2:
-      case Means::kTensorV3:
-      case Means::kParameter:
-      case Means::kOrderedDict: return function(g.kind);
-      case Means::kTypedStorage:
-      case Means::kUntypedStorage:
-      case Means::kDType: return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
-      default: break;
+    if (g.kind == Means::kTypedStorage || g.kind == Means::kUntypedStorage || g.kind == Means::kDType)
+      return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
+    const auto [found, is_new] = numbers_.try_emplace({module, name}, static_cast<uint32_t>(names_.size()));
+    if (is_new) {
+      if (names_.size() > kMostNames) fail(ProblemId::over_limit, machine.place(), "more classes and functions", std::to_string(kMostNames));
+      Name& met = names_.emplace_back(Name{.text = std::string(module) + "." + std::string(name), .means = g.kind});
+      met.is_allowed = weights_only_allows(met.text);
+      met.is_known = g.kind != Means::kOther || (met.is_allowed && makes_tensor(met.text));
     }
-    names_.push_back({module, name});
-    return {.kind = Kind::kOpaque, .n = narrow<uint32_t>(names_.size() - 1)};
+    return {.kind = names_[found->second].is_known ? Kind::kGlobal : Kind::kOpaque, .n = found->second};
   }
   Value reduce(PickleMachine& machine, const Value& callable, const Value& arguments) { return machine.object(callable, arguments); }
   Value new_object(PickleMachine& machine, const Value& cls, const Value& arguments, const Value&) {
@@ -45,37 +43,55 @@ class ItemHandler : public TorchNames {
     if (object.kind == Kind::kObject) machine.set_state(object, state);
     return object;
   }
-  Value persistent(PickleMachine& machine, const Value& id) { return machine.object(function(Means::kStorage), id); }
+  Value persistent(PickleMachine& machine, const Value& id) { return machine.object({.kind = Kind::kGlobal, .n = kStorage}, id); }
 
   TorchGlobal meaning(const Value& v) const override {
-    if (v.kind == Kind::kGlobal) return {static_cast<Means>(v.n), {}};
+    if (v.kind == Kind::kGlobal) return {names_[v.n].means, {}};
     if (v.kind == Kind::kTyped) return {static_cast<Means>(v.tag), static_cast<DType>(v.n)};
     return {};
   }
   std::string name_of(const Value& v) const override {
-    if (v.kind != Kind::kOpaque) return {};
-    return std::string(names_[v.n].module) + "." + std::string(names_[v.n].name);
+    return v.kind == Kind::kOpaque || (v.kind == Kind::kGlobal && v.n != kStorage) ? names_[v.n].text : std::string();
+  }
+
+  // Globals that weights_only refuses.
+  std::vector<std::string> refused() const {
+    std::vector<std::string> texts;
+    for (const Name& n : names_)
+      if (!n.is_allowed) texts.push_back(n.text);
+    return texts;
   }
 
  private:
-  static Value function(Means m) { return {.kind = Kind::kGlobal, .n = static_cast<uint32_t>(m)}; }
-  std::vector<Name> names_;
+  struct Name {
+    std::string text;
+    Means means = Means::kOther;
+    bool is_allowed = true;
+    bool is_known = true;
+  };
+  static constexpr uint32_t kStorage = 0;
+  static constexpr size_t kMostNames = 4096;  // of one item: a subclass made of subclasses has some ten
+  std::vector<Name> names_{{.text = {}, .means = Means::kStorage}};
+  std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
 };
-
-TorchStorage set_opaque(TensorItem& item, std::string name) {
-  item.form = ItemForm::kOpaque;
-  item.opaque_class = std::move(name);
-  return {};
-}
 
 TorchStorage read_root(const PickleMachine& machine, const ItemHandler& names, Value root, TensorItem& item, const Limits& limits, const Place& place) {
   const TensorReader reader(machine, names, limits, place);
   while (reader.call_of(root) == TorchGlobal::Kind::kParameter) root = reader.argument(machine.arguments_of(root), 0, 3, 3);
-  if (root.kind == Kind::kOpaque) return set_opaque(item, names.name_of(root));
+  const Value callable = root.kind == Kind::kObject ? machine.callable_of(root) : Value{};
+  const std::string name = names.name_of(callable.kind == Kind::kGlobal ? callable : root);
+  if (callable.kind != Kind::kGlobal || !makes_tensor(name)) fail(ProblemId::item_not_tensor, place, name.empty() ? machine.describe(root) : name, "a tensor");
   const TorchGlobal::Kind call = reader.call_of(root);
-  if (call != TorchGlobal::Kind::kTensorV2 && call != TorchGlobal::Kind::kTensorV3) fail(ProblemId::item_not_tensor, place, machine.describe(root), "a tensor");
-  if (machine.state_of(root).kind != Kind::kUnset) return set_opaque(item, "torch.Tensor with a state of its own");
-  return reader.read(call, machine.arguments_of(root), item);
+  const bool plain = (call == TorchGlobal::Kind::kTensorV2 || call == TorchGlobal::Kind::kTensorV3) && machine.state_of(root).kind == Kind::kUnset;
+  TorchStorage storage;
+  if (plain) storage = reader.read(call, machine.arguments_of(root), item);
+  item.refused = names.refused();
+  for (const std::string& global : item.refused)
+    if (plain || weights_only_blocks(global)) fail(ProblemId::item_refused, place, global, "what torch.load(weights_only=True) takes");
+  if (plain) return storage;
+  item.form = ItemForm::kOpaque;
+  item.opaque_class = name;
+  return {};
 }
 
 // The archive's part: where the storage's bytes are, and that they are all there.
@@ -108,6 +124,7 @@ TensorItem read_tensor_item(ItemSource& source, const Place& place, const Limits
   PickleMachine machine(pickle.bytes, pickle.place, limits);
   ItemHandler handler;
   const Value root = machine.run(handler);
+  if (const auto& bad = machine.bad_text()) fail(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8");
   TensorItem item;
   item.big_endian = archive.big_endian;
   const TorchStorage storage = read_root(machine, handler, root, item, limits, pickle.place);

@@ -71,11 +71,14 @@ struct TensorItem {
   uint32_t crc = 0;
   bool has_crc = false;      // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
   std::string opaque_class;  // for kOpaque: "torch._utils._rebuild_qtensor"
+  std::vector<std::string> refused;  // for kOpaque: globals that dcp.load refuses unless its program allows them: a subclass's own
 };
 // Whether there is no element: then offset and strides, which torch keeps from the view that the tensor was, mean nothing.
 bool is_empty(const TensorItem& item);
 // Whether the elements lie one after another from the storage's start on.
 bool is_dense(const TensorItem& item);
+// Throws item_not_tensor for what torch makes no tensor of, item_refused for a pickle that dcp.load, which reads tensors with
+// weights_only=True, refuses whatever its program allows.
 TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

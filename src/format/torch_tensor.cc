@@ -20,7 +20,11 @@ TorchGlobal torch_global(std::string_view module, std::string_view name) {
                               {"torch._utils", "_rebuild_parameter", Means::kParameter},
                               {"torch._utils", "_rebuild_parameter_with_state", Means::kParameterWithState},
                               {"torch._utils", "_rebuild_qtensor", Means::kQuantized},
+                              {"torch._utils", "_rebuild_sparse_tensor", Means::kSparse},
+                              {"torch._utils", "_rebuild_meta_tensor_no_storage", Means::kMeta},
+                              {"torch._utils", "_rebuild_wrapper_subclass", Means::kWrapper},
                               {"torch._tensor", "_rebuild_from_type_v2", Means::kFromType},
+                              {"torch", "Size", Means::kSize},
                               {"torch", "Tensor", Means::kTensorClass},
                               {"torch.nn.parameter", "Parameter", Means::kTensorClass},
                               {"torch.nn.parameter", "Buffer", Means::kTensorClass},
@@ -32,6 +36,12 @@ TorchGlobal torch_global(std::string_view module, std::string_view name) {
   if (const auto dtype = dtype_of_storage_class(name)) return {Means::kTypedStorage, *dtype};
   if (const auto dtype = dtype_named(name)) return {Means::kDType, *dtype};
   return {};
+}
+
+bool makes_tensor(std::string_view global) {
+  const bool torchs_own = global.starts_with("torch.") && global.find_last_of('.') == 5;  // torch.Tensor, torch.FloatTensor
+  return global.starts_with("torch._utils._rebuild_") || global.starts_with("torch._tensor._rebuild_from_type") ||
+         global == "torch.nn.parameter.Parameter" || (torchs_own && global.ends_with("Tensor"));
 }
 
 // --- calls and their arguments
@@ -80,10 +90,50 @@ TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& argumen
   return storage;
 }
 
-void TensorReader::read_quantized(const Value& arguments, TensorItem& item) const {
+bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {
   item.form = ItemForm::kOpaque;
-  item.dtype = typed_dtype(read_storage(argument(arguments, 0, 7, 7)));
-  item.sizes = naturals(argument(arguments, 2, 7, 7), "sizes");
+  switch (function) {
+    case Means::kTensorV2:
+    case Means::kTensorV3: read(function, arguments, item); return true;
+    case Means::kQuantized:
+      item.dtype = typed_dtype(read_storage(argument(arguments, 0, 7, 7)));
+      item.sizes = naturals(argument(arguments, 2, 7, 7), "sizes");
+      return true;
+    case Means::kMeta:
+      item.dtype = read_dtype(argument(arguments, 0, 4, 4));
+      item.sizes = naturals(sizes_in(argument(arguments, 1, 4, 4)), "sizes");
+      return true;
+    case Means::kWrapper: {
+      // Of a tensor that has no sizes of its own (a nested one) they are symbols.
+      const Value sizes = sizes_in(argument(arguments, 2, 8, 8));
+      if (sizes.kind != Kind::kTuple) return false;
+      item.dtype = read_dtype(argument(arguments, 1, 8, 8));
+      item.sizes = naturals(sizes, "sizes");
+      return true;
+    }
+    case Means::kSparse: {
+      const Value data = argument(arguments, 1, 2, 2);
+      for (uint32_t i = 1; data.kind == Kind::kTuple && i < data.n; ++i) {
+        const Value values = machine_.element(data, i - 1), sizes = sizes_in(machine_.element(data, i));
+        const TorchGlobal::Kind call = call_of(values);
+        if (sizes.kind != Kind::kTuple || (call != Means::kTensorV2 && call != Means::kTensorV3)) continue;
+        TensorItem of_values;
+        read(call, machine_.arguments_of(values), of_values);
+        item.dtype = of_values.dtype;
+        item.sizes = naturals(sizes, "sizes");
+        return true;
+      }
+      return false;
+    }
+    default: return false;
+  }
+}
+
+// A tuple, or what torch.Size is called with.
+Value TensorReader::sizes_in(const Value& v) const {
+  if (call_of(v) != Means::kSize) return v;
+  const Value arguments = machine_.arguments_of(v);
+  return arguments.kind == Kind::kTuple && arguments.n == 1 ? machine_.element(arguments, 0) : v;
 }
 
 TorchStorage TensorReader::read_storage(const Value& v) const {

@@ -32,6 +32,10 @@ struct TorchGlobal {
     kParameterWithState,  // torch._utils._rebuild_parameter_with_state(tensor, requires_grad, hooks, state)
     kFromType,            // torch._tensor._rebuild_from_type_v2(function, class, arguments, state)
     kQuantized,           // torch._utils._rebuild_qtensor(storage, offset, sizes, strides, quantizer, requires_grad, hooks)
+    kSparse,              // torch._utils._rebuild_sparse_tensor(layout, (indices..., values, sizes[, coalesced]))
+    kMeta,                // torch._utils._rebuild_meta_tensor_no_storage(dtype, sizes, strides, requires_grad)
+    kWrapper,             // torch._utils._rebuild_wrapper_subclass(class, dtype, sizes, strides, offset, layout, device, requires_grad)
+    kSize,                // torch.Size(sizes)
     kTensorClass,         // torch.Tensor, torch.nn.parameter.Parameter: classes without bytes of their own
     kOrderedDict,
     kStorage,             // what a persistent id becomes
@@ -43,6 +47,8 @@ struct TorchGlobal {
   DType dtype{};  // of kTypedStorage, kDType
 };
 TorchGlobal torch_global(std::string_view module, std::string_view name);
+// Whether a call of "torch._utils._rebuild_qtensor" and the like makes a tensor, be it a plain one or not.
+bool makes_tensor(std::string_view global);
 
 // How a machine's handler stored what torch_global() told it.
 class TorchNames {
@@ -71,11 +77,12 @@ class TensorReader {
   Value argument(const Value& arguments, uint32_t i, uint32_t least, uint32_t most) const;
   // Of a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, whose extent the tensor has been checked against.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
-  // Of a kQuantized: dtype and sizes only; the rest is the quantizer's.
-  void read_quantized(const Value& arguments, TensorItem& item) const;
+  // Of a tensor that is not plain: dtype and sizes only; the rest is its class's. False: the call does not say them.
+  bool read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
 
  private:
   int64_t natural(const Value& v, ProblemId id, std::string_view what) const;
+  Value sizes_in(const Value& v) const;
   std::vector<int64_t> naturals(const Value& v, std::string_view what) const;
   TorchStorage read_storage(const Value& v) const;
   DType typed_dtype(const TorchStorage& storage) const;

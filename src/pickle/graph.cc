@@ -58,8 +58,13 @@ bool PickleGraph::is_persistent(const Value& v) const {
 }
 
 void PickleGraph::visit(const std::function<void(const Value&)>& fn) const {
-  std::vector<bool> seen(machine_.arena_cells());  // by the first cell
-  std::vector<Value> todo{root_};
+  std::vector<bool> seen;
+  visit(root_, seen, fn);
+}
+
+void PickleGraph::visit(const Value& from, std::vector<bool>& seen, const std::function<void(const Value&)>& fn) const {
+  seen.resize(machine_.arena_cells());  // by the first cell
+  std::vector<Value> todo{from};
   while (!todo.empty()) {
     const Value v = todo.back();
     todo.pop_back();

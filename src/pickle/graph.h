@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,10 @@ class PickleGraph {
 
   // Calls fn for the root and for every value below it; each container and object once, before what it holds.
   void visit(const std::function<void(const Value&)>& fn) const;
+  // The same from `v` down, but for what `seen` says has been visited, which starts out empty.
+  void visit(const Value& v, std::vector<bool>& seen, const std::function<void(const Value&)>& fn) const;
+  // Module and name of all that is imported, in order, also of what is not part of the value in the end.
+  std::span<const std::pair<std::string_view, std::string_view>> globals() const { return std::span(globals_).subspan(1); }
 
   std::string scalar_repr(const Value& v, const ReprCaps& caps) const;  // of what holds nothing
   // One line such as `{'lr': 0.1, 'betas': (0.9, 0.999), 'x': collections.OrderedDict(){'a': 1}}`; an object's state

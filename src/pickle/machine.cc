@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/utf8.h"
+
 namespace dcp {
 namespace {
 
@@ -181,11 +183,16 @@ void PickleMachine::push_scalar() {
     case Op::BINUNICODE8:
     case Op::SHORT_BINSTRING:
     case Op::BINSTRING:
-      return push_view(Kind::kText, token_.text);
+      return push_text();
     default:
       push_view(Kind::kBytes, token_.text);
       stack_.back().tag = token_.op == Op::BYTEARRAY8;
   }
+}
+
+void PickleMachine::push_text() {
+  if (!bad_text_ && !is_pickled_text(token_.text)) bad_text_ = {place(), "text '" + std::string(token_.text.substr(0, 200)) + "'"};
+  push_view(Kind::kText, token_.text);
 }
 
 void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,6 +107,15 @@ class PickleMachine {
     grown(object.payload);
   }
 
+  Value dict() { return make_chain(Kind::kDict); }  // an empty one, for objects that are one
+
+  // Why CPython cannot read a text that was met, with the place of its opcode: the first of them; nullopt: it can read all.
+  struct BadText {
+    Place place;
+    std::string got;
+  };
+  const std::optional<BadText>& bad_text() const { return bad_text_; }
+
   uint64_t arena_cells() const { return arena_.size(); }  // in use now, 16 bytes each
 
   // --- for messages
@@ -181,6 +191,7 @@ class PickleMachine {
   template <Op op, class Handler>
   void run_one(Handler& handler);
   void push_scalar();
+  void push_text();
   void push_kept(uint64_t slot) {
     Value v = memo_.get(slot);
     if (v.kind == Kind::kUnset) fail_unset();
@@ -218,6 +229,7 @@ class PickleMachine {
   Cells arena_;
   uint64_t most_cells_;  // that stack and arena have room for together
   uint64_t pin_ = 0;
+  std::optional<BadText> bad_text_;
 };
 
 template <class Handler>

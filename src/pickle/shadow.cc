@@ -46,6 +46,7 @@ void ShadowStack::push_tuple(const Token& t, uint64_t first) {
 
 void ShadowStack::take_persistent_id(const Token& t) {
   need(t, 1);
+  if (storage_ids_ == StorageIds::kAny) return replace(t, 1);
   const Shadow id = stack_.back();
   // A tuple that the memo holds could be data as well, and then its text must not change.
   if (id.tuple >= ids_.size() || shared_tuples_.contains(id.push)) {

@@ -12,10 +12,13 @@
 
 namespace dcp {
 
+// kAny: persistent ids may be anything, and key_use() says nothing.
+enum class StorageIds : uint8_t { kChecked, kAny };
+
 class ShadowStack {
  public:
-  ShadowStack(Bytes pickle, const Place& place, const Limits& limits)
-      : pickle_(pickle), place_(&place), limits_(&limits), memo_(pickle, place, limits) {}
+  ShadowStack(Bytes pickle, const Place& place, const Limits& limits, StorageIds ids = StorageIds::kChecked)
+      : pickle_(pickle), place_(&place), limits_(&limits), storage_ids_(ids), memo_(pickle, place, limits) {}
 
   // A literal: the opcode that holds a text.
   struct Literal {
@@ -68,6 +71,7 @@ class ShadowStack {
   Bytes pickle_;
   const Place* place_;
   const Limits* limits_;
+  StorageIds storage_ids_;
   Memo memo_;
   std::deque<Shadow> stack_;  // a vector that grows is there twice
   std::vector<Id> ids_;

@@ -31,8 +31,4 @@ using RenameStorage = std::function<std::string(std::string_view old_key)>;
 // Appends the value of `pickle` to a writer of protocol 2. Throws Error: pickle_*, over_limit; then the writer's text is to be dropped.
 SpliceResult splice_pickle(Bytes pickle, const Place& place, const Limits& limits, const RenameStorage& rename, PickleWriter& writer);
 
-// Whether torch.load(weights_only=True) of torch 2.15 takes a global by default: "torch._utils._rebuild_tensor_v2". Python 2 names, as
-// protocol 2 writes them, count under their new ones ("__builtin__.set").
-bool weights_only_allows(std::string_view global);
-
 }  // namespace dcp

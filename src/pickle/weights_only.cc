@@ -1,10 +1,14 @@
 // The globals that torch.load(weights_only=True) takes without being told to. Source: torch 2.15, torch/_weights_only_unpickler.py
-// _get_allowed_globals; and CPython's Lib/_compat_pickle.py for the names that protocol 2 gives to what is in `builtins`.
+// _get_allowed_globals and _blocklisted_modules; and CPython's Lib/_compat_pickle.py for the names that protocol 2 gives to what is in `builtins`.
+#include "pickle/weights_only.h"
+
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <unordered_set>
 
-#include "pickle/splice.h"
+#include "base/utf8.h"
+#include "pickle/shadow.h"
+#include "pickle/tokens.h"
 
 namespace dcp {
 namespace {
@@ -119,6 +123,10 @@ bool take(string_view& text, string_view prefix) {
   return true;
 }
 
+bool is_text(Op op) {
+  return op == Op::SHORT_BINUNICODE || op == Op::BINUNICODE || op == Op::BINUNICODE8 || op == Op::SHORT_BINSTRING || op == Op::BINSTRING;
+}
+
 bool is_legacy_class(string_view name) {
   const bool cuda = take(name, "cuda.");
   const bool sparse = take(name, "sparse.");
@@ -138,6 +146,40 @@ bool weights_only_allows(string_view global) {
   if (take(global, "torch._utils._rebuild_")) return has(kRebuild, global);
   if (!take(global, "torch.")) return false;
   return has(kDTypes, global) || is_legacy_class(global);
+}
+
+bool weights_only_blocks(string_view global) {
+  constexpr std::array kModules = {string_view("os."), string_view("posix."), string_view("nt."), string_view("sys.")};
+  return std::ranges::any_of(kModules, [&](string_view module) { return global.starts_with(module); });
+}
+
+std::vector<std::string> refused_globals(Bytes pickle, const Place& place, const Limits& limits) {
+  std::vector<std::string> refused;
+  std::unordered_set<std::string> known;
+  const auto meet = [&](string_view module, string_view name) {
+    std::string global = std::string(module) + "." + std::string(name);
+    if (!weights_only_allows(global) && known.insert(global).second) refused.push_back(std::move(global));
+  };
+  bool names_on_stack = false;
+  TokenReader reader(pickle, place);
+  Token t;
+  do {
+    reader.next(t);
+    if (t.op == Op::GLOBAL) meet(t.text, t.name);
+    if (is_text(t.op) && !is_pickled_text(t.text)) fail(ProblemId::pickle_unloadable, at_offset(place, t.offset), "text '" + std::string(t.text.substr(0, 200)) + "'", "UTF-8");
+    names_on_stack = names_on_stack || t.op == Op::STACK_GLOBAL;
+  } while (t.op != Op::STOP);
+  if (!names_on_stack) return refused;
+  refused.clear();
+  known.clear();
+  ShadowStack shadow(pickle, place, limits, StorageIds::kAny);
+  TokenReader again(pickle, place);
+  do {
+    again.next(t);
+    shadow.step(t);
+    if (t.op == Op::GLOBAL || t.op == Op::STACK_GLOBAL) meet(shadow.module(), shadow.name());
+  } while (t.op != Op::STOP);
+  return refused;
 }
 
 }  // namespace dcp

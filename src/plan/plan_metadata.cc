@@ -38,9 +38,11 @@ void write_entries(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& ou
   }
 }
 
-// A source without planner data has none here either, unless the choice of names has put its keys under a root.
+// A save of torch's without flattening has no planner data, nor has what is made of it, unless the choice of names has put its keys under a
+// root. Safetensors files have none either, but what is made of them is a flat state dict, whose keys torch's planner names as they are.
 bool has_paths(const PlanKeys& keys) {
-  return keys.catalog.has_planner_data || std::ranges::any_of(keys.flat.entries, [](const Entry& e) { return e.count > 1; });
+  const bool flat = keys.catalog.kind == CheckpointKind::kSafetensors || keys.catalog.kind == CheckpointKind::kHf;
+  return keys.catalog.has_planner_data || flat || std::ranges::any_of(keys.flat.entries, [](const Entry& e) { return e.count > 1; });
 }
 
 void write_paths(const PlanKeys& keys, DcpMetadataStream& out) {

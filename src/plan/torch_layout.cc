@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "format/torch_item_write.h"
 #include "pickle/splice.h"
+#include "pickle/weights_only.h"
 #include "plan/layout.h"
 #include "plan/tree_pickle.h"
 

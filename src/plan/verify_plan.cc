@@ -80,18 +80,18 @@ class Planner {
 
   bool tensor(const Entry& e) {
     const Tensor& t = catalog_.tensors[e.tensor()];
-    if (!t.dtype_known || check_cover(catalog_, t)) return false;
     std::vector<ItemId> items;
     bool opaque = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       if (volume(catalog_.box(t, c).sizes) == 0) continue;
       const ItemId item = catalog_.item_of(t, c);
       const ItemInfo& info = resolved_.items[item];
-      if (!info.resolved || (!info.opaque && !convertible(info.dtype, t.dtype))) return false;
+      if (!info.resolved || (!info.opaque && (!t.dtype_known || !convertible(info.dtype, t.dtype)))) return false;
       opaque = opaque || info.opaque;
       items.push_back(item);
     }
     if (opaque) return object(items);
+    if (!t.dtype_known || check_cover(catalog_, t)) return false;
     for (const ItemId item : items) take_storage(item);
     Plan& plan = out_.plan;
     plan.regions.push_back({.box_at = add_whole_box(plan, catalog_.dims(t)),

@@ -56,6 +56,7 @@ void write_provenance(WireWriter& out, const Provenance& p) {
   for (const std::string* s : {&p.written_by, &p.loads_in, &p.format_version}) out.text(*s);
   for (const auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) write_texts(out, *list);
   write_attributes(out, p.attributes);
+  out.number(p.by_dcpctl);
 }
 
 Provenance read_provenance(WireReader& in) {
@@ -63,6 +64,7 @@ Provenance read_provenance(WireReader& in) {
   for (std::string* s : {&p.written_by, &p.loads_in, &p.format_version}) *s = in.text();
   for (auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) *list = read_texts(in);
   p.attributes = read_attributes(in);
+  p.by_dcpctl = in.number<bool>();
   return p;
 }
 
@@ -136,6 +138,7 @@ std::vector<std::byte> catalog_to_wire(const Catalog& c) {
   out.array(c.duplicates);
   out.array(c.named_twice);
   write_problems(out, c.findings);
+  write_problems(out, c.unloadable);
   return out.take();
 }
 
@@ -169,6 +172,7 @@ Catalog catalog_from_wire(Bytes bytes) {
   c.duplicates = in.array<Duplicate>();
   c.named_twice = in.array<ItemId>();
   c.findings = read_problems(in);
+  c.unloadable = read_problems(in);
   check(c);
   return c;
 }

@@ -311,11 +311,10 @@ def a_transform_that_is_not_known(c):
     c.item("model.w").fields["transform_descriptors"] = ["stream.rot13/1"]
 
 
-@case("transform_unknown", "consolidate ckpt out.pt")
+@case("zstd_broken", "consolidate ckpt out.pt")
 def zstd_twice(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the item is stored under a transform that is not known (got 2 transforms in a row)
-    hint: leave the key out with --exclude
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the zstd stream is damaged (got Unknown frame descriptor)
     """
     c.item("model.w").fields["transform_descriptors"] = ["stream.zstd/1", "stream.zstd/1"]
 
@@ -395,6 +394,7 @@ def planner_data_of_another_planner(c):
 def planner_data_that_is_an_object(c):
     """
     warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got my.planner.Data, expected a dict of keys to paths)
+    warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got my.planner.Data)
     """
     c.paths = new("my.planner.Data", {"x": 1})
 
@@ -448,3 +448,43 @@ def chunk_of_bytes(offsets, sizes):
         return glob("torch.Size") + pickle.MARK + b"".join(pickle.BININT1 + bytes([n]) for n in numbers) + pickle.TUPLE + pickle.TUPLE1 + pickle.REDUCE
 
     return new(METADATA + "ChunkStorageMetadata", {"offsets": Op(size(offsets)), "sizes": Op(size(sizes))})
+
+
+# ---- what Python cannot load
+
+
+@case("pickle_unloadable", "verify ckpt", says="findings", exit=1)
+def a_key_that_is_not_utf8(c):
+    r"""
+    damage: ckpt/.metadata @ 0x2c4: Python cannot load the pickle (got text 'model.\xff', expected UTF-8)
+    """
+    c.tensors["model.\udcff"] = c.tensors.pop("model.b")
+    c.item("model.b").key = "model.\udcff"
+
+
+@case("pickle_unloadable", "inspect ckpt", says="findings", exit=0)
+def a_key_that_is_not_utf8_and_inspect(c):
+    r"""
+    damage: ckpt/.metadata @ 0x2c4: Python cannot load the pickle (got text 'model.\xff', expected UTF-8)
+    """
+    c.tensors["model.\udcff"] = c.tensors.pop("model.b")
+    c.item("model.b").key = "model.\udcff"
+
+
+@case("pickle_unloadable", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
+def a_key_that_is_not_utf8_and_a_pickle(c):
+    r"""
+    dcpctl: ckpt: tensor 'model.\xff': Python cannot load the pickle (got a key that is not UTF-8)
+    hint: --rename gives it another name, --exclude leaves it out
+    """
+    c.tensors["model.\udcff"] = c.tensors.pop("model.b")
+    c.item("model.b").key = "model.\udcff"
+
+
+@case("pickle_unloadable", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+def a_dtype_that_torch_has_not(c):
+    """
+    damage: ckpt/.metadata @ 0x172: tensor 'model.w': Python cannot load the pickle (got dtype float3, expected one that torch 2.15 has)
+    warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got torch.float3)
+    """
+    c.tensors["model.w"].dtype = "torch.float3"

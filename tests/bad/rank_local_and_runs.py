@@ -157,3 +157,16 @@ def a_rank_with_40000_chunks_of_one_tensor(c):
     """
     c.tensors["model.b"] = Tensor((40000,), [], fields={"chunks": chunks_of_one(40000)})
     ranks(c)
+
+
+@case("step_in_parts", "consolidate . out.pt --step latest", "consolidate . out.pt --step 7")
+def a_step_of_two_checkpoints(c):
+    """
+    dcpctl: ./checkpoint-7: the step holds several checkpoints
+    hint: dcpctl consolidate ./checkpoint-7/pytorch_model_fsdp_0; dcpctl consolidate ./checkpoint-7/optimizer_0
+    """
+    c.write()
+    for step in ("checkpoint-3", "checkpoint-7"):
+        for part in ("optimizer_0", "pytorch_model_fsdp_0"):
+            shutil.copytree(c.folder, c.folder.parent / step / part)
+    shutil.rmtree(c.folder)

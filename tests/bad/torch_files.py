@@ -265,3 +265,67 @@ def the_source_as_output(c):
 @case(None, "consolidate m.pt out.pt --quiet", exit=0, creates=["out.pt"])
 def globals_that_nobody_knows(c):
     put(c, saved({"o": new("evil.Thing", {"x": (1,)}), "f": glob("os.system"), "w": tensor()}, EIGHT))
+
+
+# ---- tensors that are not plain
+
+
+def wrapped(cls, inner):
+    """A wrapper subclass as torch saves it."""
+    arguments = (glob(cls), glob("torch.float32"), (2,), (1,), 0, call("torch.serialization._get_layout", "torch.strided"), call("torch.device", "cpu"), False)
+    return call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob(cls), arguments, {"inner": inner})
+
+
+@case("torch_rank_part", "inspect m.pt", "verify m.pt", "consolidate m.pt out.pt", "convert m.pt out")
+def what_one_rank_saved_of_its_dtensors(c):
+    """
+    dcpctl: m.pt: tensor 'w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got torch.distributed.tensor.DTensor)
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    """
+    put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor()), "b": tensor()}, EIGHT))
+
+
+@case("torch_rank_part", "inspect model_world_size_2_rank_0.pt")
+def what_verl_saved_of_a_rank(c):
+    """
+    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got torch.distributed.tensor.DTensor)
+    hint: verl merges the files of all ranks: python -m verl.model_merger merge --backend fsdp --local_dir FOLDER --target_dir OUT
+    """
+    put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor())}, EIGHT))
+    (c.folder.parent / "m.pt").rename(c.folder.parent / "model_world_size_2_rank_0.pt")
+
+
+@case("no_dtype_in_output", "consolidate m.pt out.safetensors")
+def a_subclass_that_safetensors_cannot_hold(c):
+    """
+    dcpctl: m.pt: safetensors has no form for some tensors (got w (float32))
+    hint: leave them out with --exclude, or write a .pt file
+    """
+    put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))
+
+
+@case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
+def a_tensor_on_meta(c):
+    """
+    dcpctl: m.pt: tensor 'w': a tensor that is not strided (sparse or another layout) has no bytes to write (got float32 on meta (not strided))
+    hint: leave the key out with --exclude
+    """
+    put(c, saved({"w": call("torch._utils._rebuild_meta_tensor_no_storage", glob("torch.float32"), (3,), (1,), False), "b": tensor()}, EIGHT))
+
+
+@case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
+def a_nested_tensor(c):
+    """
+    dcpctl: m.pt: tensor 'w': a tensor that is not strided (sparse or another layout) has no bytes to write (got torch._utils._rebuild_nested_tensor (not strided))
+    hint: leave the key out with --exclude
+    """
+    put(c, saved({"w": call("torch._utils._rebuild_nested_tensor", tensor(), tensor(), tensor(), tensor()), "b": tensor()}, EIGHT))
+
+
+@case("cast_opaque", "consolidate m.pt out.pt --dtype bf16")
+def a_subclass_to_be_cast(c):
+    """
+    dcpctl: m.pt: tensor 'w': only plain tensors can be cast (got float32 that is quantized or a subclass)
+    hint: --dtype-rule 'KEY=keep' leaves it as it is
+    """
+    put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))

@@ -50,6 +50,24 @@ TEST_CASE("each release shows by what it began or stopped to write") {
         }) == "; >=2.0");  // no tensors: nothing shows
 }
 
+TEST_CASE("dcpctl's own form is no torch's, and what Python cannot load loads nowhere") {
+  const auto form = [](bool unframed, bool version, bool storage_meta) {
+    return provenance([=](MetadataContent& c) {
+      c.unframed = unframed;
+      c.has_version = version;
+      c.has_storage_meta = storage_meta;
+    });
+  };
+  CHECK(form(true, true, false).by_dcpctl);
+  CHECK(form(true, true, false).written_by.empty());
+  CHECK_FALSE(form(false, true, false).by_dcpctl);
+  CHECK_FALSE(form(true, true, true).by_dcpctl);
+  CHECK_FALSE(form(true, false, false).by_dcpctl);
+  const Provenance p = provenance([](MetadataContent& c) { c.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, {}, "text 'a'", "UTF-8")); });
+  CHECK(p.loads_in == "none");
+  CHECK(p.why == std::vector<std::string>{"Python cannot load the metadata: text 'a', expected UTF-8"});
+}
+
 TEST_CASE("what else needs a newer torch: the newest need counts") {
   CHECK(versions([](MetadataContent&) {}, DType::uint16) == "2.3; >=2.5");
   CHECK(versions([](MetadataContent& c) { c.tensors[0].dtype_known = false; }, DType::uint16) == "2.3; >=2.3");

@@ -174,44 +174,5 @@ TEST_CASE("every truncation and byte flip splices or is an Error") {
   SUCCEED();
 }
 
-TEST_CASE("what weights_only takes") {
-  for (const char* name : {"torch._utils._rebuild_tensor_v2",
-                           "torch._utils._rebuild_tensor_v3",
-                           "torch._utils._rebuild_qtensor",
-                           "torch._tensor._rebuild_from_type_v2",
-                           "collections.OrderedDict",
-                           "collections.Counter",
-                           "torch.Size",
-                           "torch.float32",
-                           "torch.float4_e2m1fn_x2",
-                           "torch.bool",
-                           "torch.uint1",
-                           "torch.per_tensor_affine",
-                           "torch.FloatStorage",
-                           "torch.cuda.HalfTensor",
-                           "torch.sparse.LongTensor",
-                           "torch.cuda.sparse.ByteTensor",
-                           "torch.storage.UntypedStorage",
-                           "torch.QUInt4x2Storage",
-                           "torch.ComplexFloatStorage",
-                           "torch.cuda.BoolTensor",
-                           "__builtin__.set",
-                           "builtins.set",
-                           "__builtin__.bytearray",
-                           "_codecs.encode",
-                           "torch.nn.parameter.Parameter",
-                           "torch.device"}) {
-    CAPTURE(name);
-    CHECK(weights_only_allows(name));
-  }
-  for (const char* name : {"__builtin__.bytes", "builtins.eval", "collections.defaultdict", "torch.load", "torch._utils._rebuild_",
-                           "torch._utils._rebuild_nested_tensor", "torch.half", "torch.sparse.BoolTensor", "torch.cuda.QInt8Storage",
-                           "torch.ComplexFloatTensor", "torch.sparse.FloatStorage", "torch.Storage", "torch.Tensor2", "torch.", "",
-                           "numpy._core.multiarray.scalar", "torch.cuda.cuda.FloatTensor", "torch.sparse.cuda.FloatTensor"}) {
-    CAPTURE(name);
-    CHECK_FALSE(weights_only_allows(name));
-  }
-}
-
 }  // namespace
 }  // namespace dcp

@@ -1,0 +1,42 @@
+// Findings of `inspect` and `verify`: which make the exit code 1, and those of what loading would run, of which a checkpoint may have thousands.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/problem.h"
+
+namespace CLI {
+class App;
+}
+
+namespace dcp::cmd {
+
+// --fail-on CLASS,...
+struct FailOn {
+  std::vector<std::string> classes;
+  bool unsafe() const { return has("unsafe"); }
+  bool warnings() const { return has("warnings"); }
+  bool damage() const { return has("damage"); }
+
+ private:
+  bool has(std::string_view name) const;
+};
+void add_fail_on(CLI::App& command, FailOn& flags, const std::string& group);
+// Whether one of the findings is of a class that is asked for. What cannot be read cannot be told to be safe.
+bool fails(const FailOn& flags, const std::vector<Problem>& findings);
+
+// A pickle that runs something: of a byte item or tensor, of the metadata, or of a torch.save file as a whole (no key).
+struct UnsafePickle {
+  std::string key;
+  bool object = false;
+  std::string path;
+  std::string globals;  // in one line
+};
+// The pickle_unsafe findings. Those that tell of the same globals become one, in the order of their places.
+std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);
+// The member "unsafe": each of them.
+void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,125 @@
+#include "catalog/unsafe.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "catalog/open_torch.h"
+#include "catalog/resolve.h"
+#include "pickle/weights_only.h"
+
+namespace dcp {
+namespace {
+
+// A list of names in one line: a file may hold millions.
+constexpr size_t kMostNamed = 16;
+
+Problem warning(ProblemId id, Place place, std::string got, std::string expected = {}) {
+  Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
+  p.severity = Severity::kWarning;
+  return p;
+}
+
+// Classes of torch's own that planners put into the metadata, and that only hold data.
+bool is_of_a_plan(std::string_view global) {
+  for (const std::string_view module : {"torch.distributed.checkpoint.planner.", "torch.distributed.checkpoint.metadata."})
+    if (global.starts_with(module)) return global.find('.', module.size()) == std::string_view::npos;
+  return global == "collections.OrderedDict" || global == "collections.defaultdict";
+}
+
+void find_in_torch_file(const Catalog& catalog, std::vector<Problem>& found) {
+  const TorchFile& file = *catalog.torch;
+  const Place whole{.path = catalog.path, .member = file.archive.pickle_place.member, .offset = file.archive.pickle_place.offset};
+  std::set<std::string> everywhere;
+  for (const auto& [module, name] : file.graph->globals()) {
+    std::string global = std::string(module) + "." + std::string(name);
+    if (!weights_only_allows(global)) everywhere.insert(std::move(global));
+  }
+  if (everywhere.empty()) return;
+  std::vector<bool> seen;
+  std::set<std::string> told;
+  for (ItemId i = 0; i < file.values.size(); ++i) {
+    std::set<std::string> here;
+    file.graph->visit(file.values[i], seen, [&](const Value& v) {
+      if (v.kind != Kind::kGlobal) return;
+      std::string global = file.graph->global_of(v);
+      if (everywhere.contains(global)) here.insert(std::move(global));
+    });
+    if (here.empty()) continue;
+    Place place = whole;
+    place.tensor = catalog.key_of_item(i);
+    place.object = i >= catalog.chunk_total;
+    found.push_back(unsafe_pickle(std::move(place), {here.begin(), here.end()}));
+    told.merge(here);
+  }
+  // What no value holds in the end was run all the same.
+  std::vector<std::string> rest;
+  std::ranges::set_difference(everywhere, told, std::back_inserter(rest));
+  if (!rest.empty()) found.push_back(unsafe_pickle(whole, rest));
+}
+
+}  // namespace
+
+Problem unsafe_pickle(Place place, const std::vector<std::string>& globals) {
+  std::string names;
+  for (size_t i = 0; i < globals.size() && i < kMostNamed; ++i) names += (i > 0 ? ", " : "") + globals[i];
+  if (globals.size() > kMostNamed) names += " and " + std::to_string(globals.size() - kMostNamed) + " more";
+  return warning(ProblemId::pickle_unsafe, std::move(place), std::move(names));
+}
+
+Problem unseen_pickle(Place place, uint64_t bytes, uint64_t most) {
+  Problem p = warning(ProblemId::pickle_unseen, std::move(place), "a pickle of " + std::to_string(bytes) + " bytes", "at most " + std::to_string(most));
+  p.hint = "give a larger --max-memory";
+  return p;
+}
+
+bool tells_unsafe(ProblemId id) {
+  return id == ProblemId::pickle_unsafe || id == ProblemId::pickle_unseen || id == ProblemId::item_refused || id == ProblemId::item_not_tensor;
+}
+
+std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
+  std::vector<Problem> found;
+  std::vector<std::string> of_metadata;
+  for (const std::string& g : catalog.provenance.unknown_globals)
+    if (!weights_only_allows(g) && !is_of_a_plan(g)) of_metadata.push_back(g);
+  const std::string file = catalog.kind == CheckpointKind::kDcp && !catalog.path.ends_with(".metadata") ? catalog.path + "/.metadata" : catalog.path;
+  if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, of_metadata));
+  if (catalog.torch) find_in_torch_file(catalog, found);
+  return found;
+}
+
+std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, unsigned workers, const Limits& limits, const StopFlag& stop) {
+  if (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal) return {};
+  constexpr uint64_t kMostItems = 64 * kMiB, kMostPickle = kMiB;
+  ResolveOptions options{.workers = workers, .faults = Faults::kCollect, .blobs = BlobUse::kNames, .limits = limits, .memory_bytes = kGiB};
+  std::vector<TensorId> tensors;
+  std::vector<BlobId> blobs;
+  uint64_t bytes = 0, left_out = 0;
+  if (what == LookInto::kSome) options.memory_bytes = 4 * workers * kMostPickle;
+  for (BlobId b = 0; b < catalog.blobs.size(); ++b) {
+    if (what == LookInto::kSome && bytes > kMostItems) {
+      ++left_out;
+      continue;
+    }
+    bytes += std::min(catalog.items[catalog.item_of(b)].length, kMostPickle);
+    blobs.push_back(b);
+  }
+  if (what == LookInto::kAll) {
+    tensors.resize(catalog.tensors.size());
+    std::iota(tensors.begin(), tensors.end(), 0u);
+  }
+  std::vector<Problem> found = resolve(files, catalog, tensors, blobs, options, stop).findings;
+  if (what == LookInto::kAll) return found;
+  std::erase_if(found, [](const Problem& p) { return !tells_unsafe(p.id); });
+  for (Problem& p : found)
+    if (p.id == ProblemId::pickle_unseen) p.severity = Severity::kNote;
+  if (left_out > 0) {
+    found.push_back(warning(ProblemId::pickle_unseen, {.path = catalog.path}, std::to_string(left_out) + " objects"));
+    found.back().severity = Severity::kNote;
+  }
+  for (Problem& p : found)
+    if (p.id == ProblemId::pickle_unseen) p.hint = "'dcpctl verify' and --fail-on unsafe look into all";
+  return found;
+}
+
+}  // namespace dcp
