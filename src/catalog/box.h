@@ -2,12 +2,18 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace dcp {
 
 using Dims = std::span<const int64_t>;
+
+// Most dims a tensor can have: torch's own limit, and Limits::tensor_rank.
+inline constexpr size_t kMaxRank = 64;
+using Numbers = std::array<int64_t, kMaxRank>;  // one a dim
 
 struct BoxView {
   Dims offsets;
@@ -20,6 +26,14 @@ inline uint64_t volume(Dims sizes) {
   uint64_t v = 1;
   for (int64_t s : sizes) v *= static_cast<uint64_t>(s);
   return v;
+}
+
+// Strides, in elements, of a dense box with the last dim fastest.
+inline Numbers row_major(Dims sizes) {
+  Numbers strides{};
+  int64_t stride = 1;
+  for (size_t d = sizes.size(); d-- > 0; stride *= sizes[d]) strides[d] = stride;
+  return strides;
 }
 
 // Writes the intersection; false if it is empty (0-dim boxes always intersect).

@@ -41,16 +41,15 @@ class AllUnits : public UnitSupply {
   const Catalog& catalog_;
 };
 
-void write_item_frames(const Plan& plan, const Catalog& catalog, const RunSums& sums, Sink& sink) {
+// Of items that no unit of this rank has written whole: those whose place is another rank's are cut off by the sink.
+void write_item_frames(const Plan& plan, const RunSums& sums, const std::vector<std::atomic<bool>>& framed, Sink& sink) {
   TensorItemFrames frames;
   std::vector<std::byte> tail;
   for (uint32_t r = 0; r < plan.regions.size(); ++r) {
     const Region& region = plan.regions[r];
-    if (!region.is_item()) continue;
-    const size_t rank = catalog.tensors[plan.tensors[region.tensor].id].rank;
-    const Dims sizes(plan.numbers.data() + region.box_at + rank, rank);
-    const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
-    const TensorItemFrame& frame = frames.of(region.dtype, sizes);
+    if (!region.is_item() || framed[r]) continue;
+    const uint64_t bytes = plan.payload_bytes(region);
+    const TensorItemFrame& frame = frames.of(region.dtype, plan.box(region).sizes);
     tail.resize(region.tail);
     frame.write_tail(sums.region_crc(r, bytes), tail.data());
     sink.write(region.file, region.file_offset - region.head, frame.head());
@@ -58,10 +57,18 @@ void write_item_frames(const Plan& plan, const Catalog& catalog, const RunSums& 
   }
 }
 
+// Literals and frames are written by every rank, so the sink must keep what is this rank's and no more.
+void need_own_part(const Plan& plan, const Sink& sink) {
+  const bool is_framed = std::ranges::any_of(plan.files, [](const OutputFile& f) { return f.archive || f.generator; });
+  const bool has_items = std::ranges::any_of(plan.regions, &Region::is_item);
+  if (sink.keeps_own_part() || (plan.literals.empty() && !is_framed && !has_items)) return;
+  fail(ProblemId::internal, {}, "a sink that keeps what every rank writes", "one that keeps this rank's part");
+}
+
 }  // namespace
 
 uint64_t execute_bytes(const Plan& plan) {
-  constexpr uint64_t kOfTensor = 64;  // Reach of 2 to 4 dims
+  constexpr uint64_t kOfTensor = 64;  // MaxExtents of 2 to 4 dims
   return RunSums::bytes(plan) + plan.tensors.size() * kOfTensor;
 }
 
@@ -69,16 +76,15 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
                       const ExecuteOptions& options, Progress& progress, const StopFlag& stop) {
   RunSums sums(plan, catalog);
   RunLosses losses(plan);
-  const Reach reach(plan, catalog);
+  const MaxExtents extents(plan, catalog);
   AllUnits all(plan, files, catalog);
   UnitSupply& supply = options.supply ? *options.supply : all;
-  std::optional<RunSums> guest_sums;
-  std::optional<RunLosses> guest_losses;
+  std::optional<SharedRun> shared;
   if (supply.is_shared()) {
-    guest_sums.emplace(plan, catalog);
-    guest_losses.emplace(plan);
+    need_own_part(plan, sink);
+    shared.emplace(plan, catalog);
   }
-  RunContext run{plan, catalog, resolved, sink, sums, losses, guest_sums ? &*guest_sums : nullptr, guest_losses ? &*guest_losses : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, reach};
+  RunContext run{plan, catalog, resolved, sink, sums, losses, shared ? &*shared : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, extents};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -105,7 +111,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   report.damage.insert(report.damage.end(), std::make_move_iterator(compared.damage.begin()), std::make_move_iterator(compared.damage.end()));
   for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
   if (report.damage.empty()) {
-    if (supply.is_shared()) write_item_frames(plan, catalog, sums, sink);
+    if (shared) write_item_frames(plan, sums, shared->framed, sink);
     for (uint32_t f = 0; f < plan.files.size(); ++f) {
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
       if (plan.files[f].generator) write_generated(plan, f, sink, progress);

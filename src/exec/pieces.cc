@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "catalog/item_source.h"
-#include "exec/overlaps.h"
-#include "exec/worker.h"
+#include "exec/unit_walk.h"
 
 namespace dcp {
 namespace {
@@ -14,7 +13,7 @@ constexpr uint64_t kFreeSpan = 64 * kKiB;
 
 }  // namespace
 
-bool next_index(std::array<int64_t, 64>& index, const std::array<int64_t, 64>& sizes, size_t count) {
+bool next_index(Numbers& index, const Numbers& sizes, size_t count) {
   for (size_t d = count; d-- > 0;) {
     if (++index[d] < sizes[d]) return true;
     index[d] = 0;
@@ -68,77 +67,41 @@ ChunkSpans spans_of(const Catalog& catalog, const Resolved& resolved, const Tens
 
 namespace {
 
-class Visitor {
- public:
-  Visitor(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Reach& reach, const ReadVisitor& visit)
-      : plan_(plan), catalog_(catalog), resolved_(resolved), reach_(reach), visit_(visit) {}
+// The reads of a unit's steps.
+struct Reads {
+  const Plan& plan;
+  const Catalog& catalog;
+  const Resolved& resolved;
+  const MaxExtents& extents;
+  const ReadVisitor& visit;
 
-  void unit(uint64_t ordinal) {
-    const Group& g = plan_.group_of(ordinal);
-    const uint64_t k = ordinal - g.first_unit;
-    switch (g.kind) {
-      case Group::Kind::kGrid:
-        unit_box(plan_, catalog_, g, k, offsets_, sizes_);
-        return box(g.first, {offsets_, sizes_});
-      case Group::Kind::kBatch: return batch(g);
-      case Group::Kind::kStream: return stream(g.first, static_cast<uint32_t>(k));
-      case Group::Kind::kCopy: return copy(plan_.copies[g.first], k);
-      case Group::Kind::kCheck: return check(g, k);
-    }
-  }
-
- private:
-  void batch(const Group& g) {
-    for (uint32_t i = g.first; i < g.first + g.count; ++i) {
-      const Dims dims = catalog_.dims(catalog_.tensors[plan_.tensors[i].id]);
-      offsets_.assign(dims.size(), 0);
-      if (volume(dims) > 0) box(i, {offsets_, dims});
-    }
-  }
-
+  void begin_batch(const Group&) {}
+  void end_batch() {}
+  void empty_items(uint32_t) {}
   void box(uint32_t tensor, BoxView box) {
-    const Tensor& t = catalog_.tensors[plan_.tensors[tensor].id];
-    const auto offsets_of = [&](uint32_t c) { return catalog_.box(t, c).offsets; };
-    visit_overlaps(0, t.chunk_count, reach_.chunks(tensor), box, offsets_of, [&](uint32_t c) {
-      Numbers offsets, sizes;
-      if (!intersect(box, catalog_.box(t, c), offsets.data(), sizes.data())) return;
-      const ChunkSpans spans = spans_of(catalog_, resolved_, t, c, {Dims(offsets.data(), t.rank), Dims(sizes.data(), t.rank)});
-      const uint32_t file = catalog_.items[spans.item].file;
-      spans.each([&](uint64_t element, const Numbers&) { visit_.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes()); });
+    const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
+    each_chunk(plan, catalog, extents, tensor, box, [&](uint32_t chunk, BoxView part) {
+      const ChunkSpans spans = spans_of(catalog, resolved, t, chunk, part);
+      const uint32_t file = catalog.items[spans.item].file;
+      spans.each([&](uint64_t element, const Numbers&) { visit.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes()); });
     });
   }
-
   void stream(uint32_t tensor, uint32_t chunk) {
-    const Tensor& t = catalog_.tensors[plan_.tensors[tensor].id];
-    if (volume(catalog_.box(t, chunk).sizes) > 0) visit_.decode(source_of(catalog_, resolved_, catalog_.item_of(t, chunk)));
+    visit.decode(source_of(catalog, resolved, catalog.item_of(catalog.tensors[plan.tensors[tensor].id], chunk)));
   }
-
-  void copy(const CopyRange& c, uint64_t block) {
-    const uint64_t at = block * kPassBytes;
-    if (c.packed != 0) return visit_.decode(Item::deflated(c.source_offset, c.packed, catalog_.items[c.item].file));
-    if (!c.from_decoded) visit_.read(catalog_.items[c.item].file, c.source_offset + at, std::min(kPassBytes, c.bytes - at));
+  void copy(uint32_t range, uint64_t at, uint64_t bytes) {
+    const CopyRange& c = plan.copies[range];
+    if (!c.from_decoded) visit.read(catalog.items[c.item].file, c.source_offset + at, bytes);
   }
-
-  void check(const Group& g, uint64_t block) {
-    const ItemRecord& first = plan_.records[g.first];
-    const ItemRecord& last = plan_.records[g.first + g.count - 1];
-    if (catalog_.item_of(first).transforms != 0) return visit_.decode(catalog_.item_of(first));
-    const uint64_t begin = first.offset + block * kPassBytes, stop = std::min(begin + kPassBytes, last.offset + last.bytes);
-    for (uint64_t at = begin; at < stop; at += kCheckBytes) visit_.read(catalog_.item_of(first).file, at, std::min(kCheckBytes, stop - at));
-  }
-
-  const Plan& plan_;
-  const Catalog& catalog_;
-  const Resolved& resolved_;
-  const Reach& reach_;
-  const ReadVisitor& visit_;
-  std::vector<int64_t> offsets_, sizes_;
+  void copy_deflated(uint32_t range) { visit.decode(plan.copies[range].deflated(catalog)); }
+  void check(const Group&, uint32_t file, uint64_t at, uint64_t bytes) { visit.read(file, at, bytes); }
+  void check_decoded(const Group& g) { visit.decode(catalog.item_of(plan.records[g.first])); }
 };
 
 }  // namespace
 
-void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Reach& reach, uint64_t unit, const ReadVisitor& visit) {
-  Visitor(plan, catalog, resolved, reach, visit).unit(unit);
+void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit) {
+  walk_unit(plan, catalog, unit, Reads{plan, catalog, resolved, extents, visit});
 }
 
 }  // namespace dcp

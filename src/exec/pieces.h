@@ -54,20 +54,22 @@ class UnitSupply {
   virtual ~UnitSupply() = default;
   virtual uint64_t batches() const = 0;
   virtual UnitBatch take(uint64_t batch) = 0;
-  // True: others do units of the same plan, and write what their sink lets through. join() is called when the units are done: what all have
-  // summed becomes what each has. Frames of items, which need whole sums, are written after that, by all.
+  // True: others do units of the same plan. All write literals and what they have of a unit, and each rank's sink keeps its own part
+  // (Sink::keeps_own_part; one without parts, such as digests, takes plans without literals and items only). A unit is dealt to every rank
+  // whose part it writes to, its items without elements too. join() is called when the units are done: what all have summed becomes what
+  // each has. Frames of items that no unit held whole need that, and are written after it.
   virtual bool is_shared() const { return false; }
   virtual void join(RunSums&, RunLosses&) {}
 };
 
-class Reach;
+class MaxExtents;
 
 // What a worker will ask its source for while it does a unit, in that order.
 struct ReadVisitor {
   std::function<void(uint32_t file, uint64_t offset, uint64_t bytes)> read;
   std::function<void(const Item& item)> decode;
 };
-void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Reach& reach, uint64_t unit, const ReadVisitor& visit);
+void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit);
 
 // How the part of a chunk that lies in a box is read: as spans, `inner` dims at once, the others one index after the other.
 struct ChunkSpans {
@@ -78,7 +80,7 @@ struct ChunkSpans {
   uint64_t extent = 1;         // elements from the first to the last of a span
   uint64_t count = 1;          // elements of it that are wanted
   std::array<size_t, 64> order{};           // dims, slowest in the source first
-  std::array<int64_t, 64> sizes{}, strides{};  // of the part, and in the source; by dim
+  Numbers sizes{}, strides{};  // of the part, and in the source; by dim
   uint64_t bytes() const { return extent * bytes_of(info->dtype); }
   // fn(element, index): for each span; `index` counts dims order[0..outer).
   template <class Fn>
@@ -87,11 +89,11 @@ struct ChunkSpans {
 ChunkSpans spans_of(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor, uint32_t chunk, BoxView part);
 
 // Counts through the first `count` of `sizes`, last fastest; false after the last.
-bool next_index(std::array<int64_t, 64>& index, const std::array<int64_t, 64>& sizes, size_t count);
+bool next_index(Numbers& index, const Numbers& sizes, size_t count);
 
 template <class Fn>
 void ChunkSpans::each(const Fn& fn) const {
-  std::array<int64_t, 64> index{}, outer_sizes{};
+  Numbers index{}, outer_sizes{};
   for (size_t i = 0; i < outer; ++i) outer_sizes[i] = sizes[order[i]];
   do {
     uint64_t element = first;

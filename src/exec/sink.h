@@ -19,6 +19,8 @@ class Sink {
   virtual void finish() = 0;  // all bytes are there: sync them
   virtual void commit() = 0;  // make them appear under the final name
   virtual void abort() noexcept = 0;
+  // Several ranks may write the same bytes: it lets through what lies in this rank's part of the output, which no other rank's does.
+  virtual bool keeps_own_part() const { return false; }
 };
 
 }  // namespace dcp

@@ -49,7 +49,6 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   const Tensor& t = run_.catalog.tensors[run_.plan.tensors[tensor].id];
   const BoxView box = run_.catalog.box(t, chunk);
   const uint64_t total = volume(box.sizes);
-  if (total == 0) return;
   const ItemId item = run_.catalog.item_of(t, chunk);
   const ItemInfo& info = run_.resolved.items[item];
   const Item& source = source_of(run_.catalog, run_.resolved, item);
@@ -123,22 +122,22 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   deliver(finish_elements(info, dense, total, t.dtype));
 }
 
-void Worker::copy_deflated(uint32_t index) {
-  const CopyRange& c = run_.plan.copies[index];
-  const Item item = Item::deflated(c.source_offset, c.packed, run_.catalog.items[c.item].file);
+void Worker::copy_deflated(uint32_t range) {
+  const CopyRange& c = run_.plan.copies[range];
+  const Item item = c.deflated(run_.catalog);
   const Place place{.path = run_.catalog.file_path(item.file), .tensor = std::string(run_.catalog.key_of_item(c.item)),
                     .object = c.item >= run_.catalog.chunk_total, .offset = item.offset, .length = item.length};
   uint64_t at = 0;
   pieces_->decode(item, place, c.bytes, [&](Bytes block) {
     if (block.size() > c.bytes - at) check_inflated(place, at + block.size(), c.bytes);
-    copy_part(index, at, block);
+    copy_part(range, at, block);
     at += block.size();
   });
   run_.progress.bytes_read.fetch_add(item.length, std::memory_order_relaxed);
   check_inflated(place, at, c.bytes);
 }
 
-void Worker::check_stream(const Group& g) {
+void Worker::check_decoded(const Group& g) {
   std::span<const ItemRecord> records = std::span(run_.plan.records).subspan(g.first, g.count);
   const Item item = run_.catalog.item_of(records[0]);
   const Place place = place_of(run_.catalog, records[0]);

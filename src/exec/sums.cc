@@ -75,10 +75,9 @@ void RunSums::need_items_complete(const Catalog& catalog) const {
   for (size_t r = 0; r < plan_.regions.size(); ++r) {
     const Region& region = plan_.regions[r];
     if (!region.is_item()) continue;
-    const Tensor& t = catalog.tensors[plan_.tensors[region.tensor].id];
-    const uint64_t bytes = volume({plan_.numbers.data() + region.box_at + t.rank, t.rank}) * bytes_of(region.dtype);
+    const uint64_t bytes = plan_.payload_bytes(region);
     if (regions_[r].added() != bytes)
-      fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, std::to_string(regions_[r].added()) + " bytes summed", std::to_string(bytes));
+      fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[plan_.tensors[region.tensor].id]))}, std::to_string(regions_[r].added()) + " bytes summed", std::to_string(bytes));
   }
 }
 

@@ -2,7 +2,7 @@
 // it to the output regions that it crosses. Streams, verbatim copies and CRC passes are the other kinds of unit.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,20 +11,18 @@
 #include "exec/execute.h"
 #include "exec/pieces.h"
 #include "exec/sums.h"
+#include "exec/unit_walk.h"
 #include "format/torch_item_write.h"
 
 namespace dcp {
 
-// Largest extents of a tensor's chunks and regions on each dim, for finding those that a unit crosses.
-class Reach {
- public:
-  Reach(const Plan& plan, const Catalog& catalog);
-  const int64_t* chunks(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor]; }
-  const int64_t* regions(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor] + (at_[plan_tensor + 1] - at_[plan_tensor]) / 2; }
-
- private:
-  std::vector<uint64_t> at_;
-  std::vector<int64_t> extents_;
+// Where other ranks do units of the same plan as well.
+struct SharedRun {
+  RunSums guest_sums;  // of units that another rank counts
+  RunLosses guest_losses;
+  // By region: its item was written whole, with its frame, by a unit of this rank. The frames of others need the sums of all ranks.
+  std::vector<std::atomic<bool>> framed;
+  SharedRun(const Plan& plan, const Catalog& catalog) : guest_sums(plan, catalog), guest_losses(plan), framed(plan.regions.size()) {}
 };
 
 // Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
@@ -35,26 +33,29 @@ struct RunContext {
   Sink& sink;
   RunSums& sums;
   RunLosses& losses;
-  RunSums* guest_sums;      // of units that another rank counts; nullptr: there are none, and frames of items are written with their last byte
-  RunLosses* guest_losses;
+  SharedRun* shared;        // nullptr: this process does all units, and frames of items are written with their last byte
   Progress& progress;
   ConvertOptions cast;  // of values that leave the metadata's dtype
-  const Reach& reach;
+  const MaxExtents& extents;
 };
-
-// Most dims a tensor can have (Limits::tensor_rank).
-inline constexpr size_t kMaxRank = 64;
-using Numbers = std::array<int64_t, kMaxRank>;
-
-// Strides, in elements, of a dense box with the last dim fastest.
-Numbers row_major(Dims sizes);
 
 class Worker {
  public:
   explicit Worker(RunContext& run) : run_(run) {}
   // All units of a batch, in order.
   void batch(const UnitBatch& batch);
-  void unit(uint64_t ordinal);
+
+  // --- steps of a unit (walk_unit)
+  void begin_batch(const Group& group);
+  void end_batch();
+  void empty_items(uint32_t tensor);
+  void box(uint32_t tensor, BoxView box);
+  void stream(uint32_t tensor, uint32_t chunk);
+  void copy(uint32_t range, uint64_t at, uint64_t bytes);
+  void copy_deflated(uint32_t range);
+  void check(const Group& group, uint32_t file, uint64_t at, uint64_t bytes);
+  void check_decoded(const Group& group);
+
   uint64_t buffer_bytes() const {
     uint64_t bytes = 0;
     for (const Buffer* b : {&assembled_, &source_, &converted_, &cast_, &packed_, &dense_, &item_, &gathered_}) bytes += b->bytes();
@@ -76,7 +77,7 @@ class Worker {
   struct Assembly {
     BoxView box;
     DType dtype{};
-    std::array<int64_t, kMaxRank> strides{};
+    Numbers strides{};
     MutableBytes bytes;
     bool wants_raw = false;
     uint32_t raw = 0;        // raw CRC of the box, as far as its bytes came straight from source runs
@@ -86,9 +87,9 @@ class Worker {
   struct Piece {
     const ChunkSpans& spans;
     size_t inner = 0;                              // dims of a span
-    std::array<int64_t, kMaxRank> sizes{};         // of them, slowest in the source first
-    std::array<int64_t, kMaxRank> from_strides{};  // elements
-    std::array<int64_t, kMaxRank> to_strides{};
+    Numbers sizes{};         // of them, slowest in the source first
+    Numbers from_strides{};  // elements
+    Numbers to_strides{};
     bool dense_to = false;                         // a span is one run on both sides
   };
 
@@ -108,15 +109,7 @@ class Worker {
     MutableBytes bytes;           // of gathered_
   };
 
-  // --- worker.cc: one kind of unit each
-  void small_tensors(const Group& group);
-  void box(uint32_t tensor, BoxView box);
-  void stream(uint32_t tensor, uint32_t chunk);  // stream.cc
-  void copy(uint32_t index, uint64_t block);
-  void copy_part(uint32_t index, uint64_t at, Bytes data);
-  void copy_deflated(uint32_t index);       // stream.cc
-  void check(const Group& group, uint64_t block);
-  void check_stream(const Group& group);  // stream.cc
+  void copy_part(uint32_t range, uint64_t at, Bytes data);
   void add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data);
 
   // --- worker_read.cc: from source chunks into the box
@@ -128,9 +121,6 @@ class Worker {
   void write_part(const Assembly& a, uint32_t region, BoxView part);
   void write_whole(const Assembly& a, uint32_t region);
   void write_frame(uint32_t region);
-  void write_empty(uint32_t tensor);  // items of regions without elements, which no unit crosses
-  void begin_gather(const Group& group);
-  void end_gather();
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);
@@ -146,7 +136,6 @@ class Worker {
   Buffer assembled_, source_, converted_, cast_, packed_, dense_, item_, gathered_;
   Gather gather_;
   TensorItemFrames frames_;
-  std::vector<int64_t> offsets_, sizes_;
 };
 
 }  // namespace dcp

@@ -2,44 +2,31 @@
 // batch together with its neighbours in the file; of a larger one the payload is written piece by piece, and its frame by whoever adds the
 // last byte to its sum.
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
-#include "exec/overlaps.h"
 #include "exec/worker.h"
 #include "kernels/kernels.h"
 
 namespace dcp {
 namespace {
 
-BoxView box_of(const Plan& plan, const Region& region, size_t rank) {
-  const int64_t* numbers = plan.numbers.data() + region.box_at;
-  return {{numbers, rank}, {numbers + rank, rank}};
-}
-
-uint64_t written_bytes(const Plan& plan, const Region& region, size_t rank) {
-  return region.head + volume(box_of(plan, region, rank).sizes) * bytes_of(region.dtype) + region.tail;
-}
+uint64_t written_bytes(const Plan& plan, const Region& region) { return region.head + plan.payload_bytes(region) + region.tail; }
 
 }  // namespace
 
 void Worker::scatter(uint32_t tensor, const Assembly& a) {
-  const PlanTensor& p = run_.plan.tensors[tensor];
-  const size_t rank = a.box.sizes.size();
-  const auto region_box = [&](uint32_t r) { return box_of(run_.plan, run_.plan.regions[r], rank); };
-  const auto offsets_of = [&](uint32_t r) { return region_box(r).offsets; };
-  visit_overlaps(p.first_region, p.first_region + p.region_count, run_.reach.regions(tensor), a.box, offsets_of, [&](uint32_t r) {
-    Numbers offsets, sizes;
-    if (!intersect(a.box, region_box(r), offsets.data(), sizes.data())) return;
-    const Dims part(sizes.data(), rank);
-    const bool whole = std::ranges::equal(part, region_box(r).sizes);
-    if (whole && (gather_.on || run_.plan.regions[r].is_item())) write_whole(a, r);
-    else write_part(a, r, {Dims(offsets.data(), rank), part});
+  each_region(run_.plan, run_.extents, tensor, a.box, [&](uint32_t r, BoxView part) {
+    const Region& region = run_.plan.regions[r];
+    const bool whole = std::ranges::equal(part.sizes, run_.plan.box(region).sizes);
+    if (whole && (gather_.on || region.is_item())) write_whole(a, r);
+    else write_part(a, r, part);
   });
 }
 
 void Worker::write_whole(const Assembly& a, uint32_t index) {
   const Region& region = run_.plan.regions[index];
-  const BoxView box = box_of(run_.plan, region, a.box.sizes.size());
+  const BoxView box = run_.plan.box(region);
   const uint64_t element = bytes_of(region.dtype), bytes = volume(box.sizes) * element;
   const uint64_t total = region.head + bytes + region.tail;
   const MutableBytes out = gather_.on ? gather_.bytes.subspan(gather_.at[index - gather_.first_region], total) : item_.first(total);
@@ -57,6 +44,7 @@ void Worker::write_whole(const Assembly& a, uint32_t index) {
       const TensorItemFrame& frame = frames_.of(region.dtype, box.sizes);
       std::ranges::copy(frame.head(), out.begin());
       frame.write_tail(crc32_finish(raw, bytes), out.data() + region.head + bytes);
+      if (run_.shared) run_.shared->framed[index] = true;
     }
   }
   if (!gather_.on) write(region.file, region.file_offset - region.head, out);
@@ -65,7 +53,7 @@ void Worker::write_whole(const Assembly& a, uint32_t index) {
 void Worker::write_part(const Assembly& a, uint32_t index, BoxView part) {
   const Region& region = run_.plan.regions[index];
   const size_t rank = part.sizes.size();
-  const BoxView whole = box_of(run_.plan, region, rank);
+  const BoxView whole = run_.plan.box(region);
   const Dims origin = whole.offsets, extent = whole.sizes;
   const Numbers strides = row_major(extent);
   // The longest runs of the region: all later dims whole, one dim ranged. In the box they are one run if it holds no more on those dims.
@@ -107,43 +95,44 @@ void Worker::write_part(const Assembly& a, uint32_t index, BoxView part) {
     if (!sums_->wants_region(index)) continue;
     const bool known = a.raw_bytes == bytes && a.raw_bytes == a.bytes.size();
     const uint64_t added = sums_->add_region(index, known ? a.raw : crc32_raw(out), bytes, region_bytes - to_run * element - bytes);
-    if (added == region_bytes && region.is_item() && !run_.guest_sums) write_frame(index);
+    if (added == region_bytes && region.is_item() && !run_.shared) write_frame(index);
   } while (next_index(index_of, sizes, outer));
 }
 
 // All of an item but its payload, whose sum is complete.
 void Worker::write_frame(uint32_t index) {
   const Region& region = run_.plan.regions[index];
-  const size_t rank = run_.catalog.tensors[run_.plan.tensors[region.tensor].id].rank;
-  const Dims sizes = box_of(run_.plan, region, rank).sizes;
-  const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
-  const TensorItemFrame& frame = frames_.of(region.dtype, sizes);
+  const uint64_t bytes = run_.plan.payload_bytes(region);
+  const TensorItemFrame& frame = frames_.of(region.dtype, run_.plan.box(region).sizes);
   const MutableBytes tail = item_.first(region.tail);
   frame.write_tail(sums_->region_crc(index, bytes), tail.data());
   write(region.file, region.file_offset - region.head, frame.head());
   write(region.file, region.file_offset + bytes, tail);
 }
 
-void Worker::write_empty(uint32_t tensor) {
+void Worker::empty_items(uint32_t tensor) {
   const PlanTensor& p = run_.plan.tensors[tensor];
-  const size_t rank = run_.catalog.tensors[p.id].rank;
   for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
     const Region& region = run_.plan.regions[r];
-    const Dims sizes = box_of(run_.plan, region, rank).sizes;
+    const Dims sizes = run_.plan.box(region).sizes;
     if (!region.is_item() || volume(sizes) > 0) continue;
     const TensorItemFrame& frame = frames_.of(region.dtype, sizes);
     const uint64_t total = region.head + uint64_t{region.tail};
     const MutableBytes out = gather_.on ? gather_.bytes.subspan(gather_.at[r - gather_.first_region], total) : item_.first(total);
     std::ranges::copy(frame.head(), out.begin());
     frame.write_tail(0, out.data() + region.head);
+    if (run_.shared) run_.shared->framed[r] = true;
     if (!gather_.on) write(region.file, region.file_offset - region.head, out);
   }
 }
 
 // Every region of a batch is inside it. In the order of their places in the files, so that neighbours there are neighbours here.
-void Worker::begin_gather(const Group& group) {
+void Worker::begin_batch(const Group& group) {
+  // Only items are small and many enough to be worth it; and what the sink takes tensor by tensor survives the failure of another.
+  const PlanTensor& first = run_.plan.tensors[group.first];
+  if (first.region_count == 0 || !run_.plan.regions[first.first_region].is_item()) return;
   const PlanTensor& last = run_.plan.tensors[group.first + group.count - 1];
-  gather_.first_region = run_.plan.tensors[group.first].first_region;
+  gather_.first_region = first.first_region;
   const uint32_t count = last.first_region + last.region_count - gather_.first_region;
   std::vector<uint32_t>& order = gather_.order;
   order.resize(count);
@@ -158,7 +147,7 @@ void Worker::begin_gather(const Group& group) {
   uint64_t at = 0;
   for (const uint32_t i : order) {
     const Region& r = run_.plan.regions[gather_.first_region + i];
-    const uint64_t bytes = written_bytes(run_.plan, r, run_.catalog.tensors[run_.plan.tensors[r.tensor].id].rank);
+    const uint64_t bytes = written_bytes(run_.plan, r);
     gather_.at[i] = at;
     const uint64_t begin = r.file_offset - r.head;
     const bool follows = !gather_.runs.empty() && gather_.runs.back().file == r.file && gather_.runs.back().file_offset + gather_.runs.back().bytes == begin;
@@ -170,8 +159,8 @@ void Worker::begin_gather(const Group& group) {
   gather_.on = true;
 }
 
-void Worker::end_gather() {
-  gather_.on = false;
+void Worker::end_batch() {
+  if (!std::exchange(gather_.on, false)) return;
   for (const Gather::Run& run : gather_.runs) write(run.file, run.file_offset, gather_.bytes.subspan(run.at, run.bytes));
 }
 

@@ -192,7 +192,7 @@ class DcpLayout {
     std::vector<std::pair<uint64_t, Region*>> order;  // by place in the source
     uint32_t c = 0;
     for (Region& r : regions) {  // regions and chunks are both in the order of their offsets
-      const BoxView box = region_box(plan_, r, t.rank);
+      const BoxView box = plan_.box(r);
       while (!std::ranges::equal(catalog_.box(t, c).offsets, box.offsets) || !std::ranges::equal(catalog_.box(t, c).sizes, box.sizes)) ++c;
       order.emplace_back(catalog_.items[catalog_.item_of(t, c)].offset, &r);
     }
@@ -201,7 +201,7 @@ class DcpLayout {
     std::ranges::stable_sort(order, {}, [](const auto& o) { return o.first; });
     for (const auto& [offset, r] : order) {
       r->file_offset = next[r->file] + r->head;
-      next[r->file] = r->file_offset + volume(region_box(plan_, *r, t.rank).sizes) * bytes_of(r->dtype) + r->tail;
+      next[r->file] = r->file_offset + plan_.payload_bytes(*r) + r->tail;
     }
   }
 
@@ -264,7 +264,8 @@ class DcpLayout {
                              .file = rank,
                              .head = narrow<uint16_t>(frame.head().size()),
                              .tail = narrow<uint16_t>(frame.tail_bytes()),
-                             .dtype = out_});
+                             .dtype = out_,
+                             .rank = t.rank});
     file_bytes_[rank] += frame.head().size() + volume(sizes) * bytes_of(out_) + frame.tail_bytes();
   }
 

@@ -23,11 +23,9 @@ const Group& Plan::group_of(uint64_t ordinal) const {
   return *std::prev(std::ranges::upper_bound(groups, ordinal, {}, &Group::first_unit));
 }
 
-void unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, std::vector<int64_t>& offsets, std::vector<int64_t>& sizes) {
+BoxView unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, Numbers& offsets, Numbers& sizes) {
   const Tensor& t = catalog.tensors[plan.tensors[group.first].id];
   const Dims dims = catalog.dims(t);
-  offsets.resize(t.rank);
-  sizes.resize(t.rank);
   for (size_t d = t.rank; d-- > 0;) {
     const int64_t step = plan.numbers[group.steps_at + d];
     const auto cells = static_cast<uint64_t>((dims[d] + step - 1) / step);
@@ -35,6 +33,7 @@ void unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint
     sizes[d] = std::min(step, dims[d] - offsets[d]);
     k /= cells;
   }
+  return {{offsets.data(), t.rank}, {sizes.data(), t.rank}};
 }
 
 }  // namespace dcp

@@ -26,6 +26,7 @@ struct Region {
   uint16_t head = 0;           // bytes of the item before the payload; 0: there is no item
   uint16_t tail = 0;           // bytes of the item after the payload
   DType dtype{};
+  uint8_t rank = 0;            // dims of the box
   bool is_item() const { return head > 0; }
 };
 
@@ -47,6 +48,7 @@ struct CopyRange {
   uint64_t file_offset = 0;
   uint32_t first_check = 0;    // its records: copy_checks[first_check, first_check + check_count)
   uint32_t check_count = 0;
+  Item deflated(const Catalog& catalog) const { return Item::deflated(source_offset, packed, catalog.items[item].file); }
 };
 
 // A source record that lies in a CopyRange: its bytes must give this CRC.
@@ -174,6 +176,11 @@ struct Plan {
   ListHoles list_holes;
   std::optional<DcpNotes> dcp;              // of a DCP folder
 
+  BoxView box(const Region& r) const {
+    const int64_t* at = numbers.data() + r.box_at;
+    return {{at, r.rank}, {at + r.rank, r.rank}};
+  }
+  uint64_t payload_bytes(const Region& r) const { return volume(box(r).sizes) * bytes_of(r.dtype); }
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.
   const Group& group_of(uint64_t ordinal) const;
@@ -182,7 +189,7 @@ struct Plan {
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);
 
-// The box of unit `k` of a kGrid group.
-void unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, std::vector<int64_t>& offsets, std::vector<int64_t>& sizes);
+// The box of unit `k` of a kGrid group, a view of `offsets` and `sizes`.
+BoxView unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, Numbers& offsets, Numbers& sizes);
 
 }  // namespace dcp

@@ -31,7 +31,7 @@ void write_entries(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& ou
       const PlanTensor& p = plan.tensors[keys.at[e]];
       out.tensor(key, facts_of(plan.regions[p.first_region].dtype).name, t->requires_grad, keys.catalog.dims(*t));
       for (const Region* r : by_place(plan, p)) {
-        const BoxView box = region_box(plan, *r, t->rank);
+        const BoxView box = plan.box(*r);
         out.chunk(box.offsets, box.sizes);
       }
     }
@@ -84,9 +84,8 @@ void write_items(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& out)
     item.index = 0;
     for (const Region* region : by_place(plan, p)) {
       const Region& r = *region;
-      const BoxView box = region_box(plan, r, t->rank);
-      item.offsets = box.offsets;
-      at(r.file, r.file_offset - r.head, r.head + volume(box.sizes) * bytes_of(r.dtype) + r.tail);
+      item.offsets = plan.box(r).offsets;
+      at(r.file, r.file_offset - r.head, r.head + plan.payload_bytes(r) + r.tail);
       ++*item.index;
     }
   }
@@ -114,11 +113,6 @@ std::vector<DcpMetadataStream::Attribute> kept_attributes(const PlanKeys& keys) 
 }
 
 }  // namespace
-
-BoxView region_box(const Plan& plan, const Region& region, size_t rank) {
-  const int64_t* numbers = plan.numbers.data() + region.box_at;
-  return {{numbers, rank}, {numbers + rank, rank}};
-}
 
 void write_plan_metadata(const Plan& plan, const PlanKeys& keys, const std::function<void(std::string_view)>& sink) {
   DcpMetadataStream out(sink, plan.dcp->for_torch);

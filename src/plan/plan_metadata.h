@@ -30,8 +30,6 @@ struct PlanKeys {
   const Tensor* tensor(size_t e) const { return flat.entries[e].is_blob() ? nullptr : &catalog.tensors[flat.entries[e].tensor()]; }
 };
 
-BoxView region_box(const Plan& plan, const Region& region, size_t rank);
-
 void write_plan_metadata(const Plan& plan, const PlanKeys& keys, const std::function<void(std::string_view)>& sink);
 
 }  // namespace dcp

@@ -89,7 +89,8 @@ void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string fil
                             .box_at = add_whole_box(plan, catalog.dims(catalog.tensors[tensors[i].id])),
                             .tensor = narrow<uint32_t>(plan.tensors.size()),
                             .file = file,
-                            .dtype = entries[i].dtype});
+                            .dtype = entries[i].dtype,
+                            .rank = catalog.tensors[tensors[i].id].rank});
     plan.tensors.push_back({.id = tensors[i].id, .first_region = region, .region_count = 1});
     plan.tensor_bytes += tensors[i].bytes;
     plan.largest_tensor = std::max(plan.largest_tensor, tensors[i].bytes);

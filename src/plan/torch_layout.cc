@@ -115,7 +115,8 @@ class TorchLayout {
     writer_.op(Op::REDUCE);
 
     const auto region = narrow<uint32_t>(plan_.regions.size());
-    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims), .tensor = narrow<uint32_t>(plan_.tensors.size()), .dtype = e.dtype});
+    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims), .tensor = narrow<uint32_t>(plan_.tensors.size()), .dtype = e.dtype,
+                             .rank = narrow<uint8_t>(dims.size())});
     plan_.tensors.push_back({.id = e.tensor(), .first_region = region, .region_count = 1});
     storages_.push_back({{ArchivePayload::Kind::kRegion, region}, bytes});
     plan_.tensor_bytes += bytes;

@@ -152,7 +152,7 @@ class Cutter {
       s.element = std::max(s.element, bytes_of(dtype));
       s.cast = s.cast || dtype != t.dtype;
       s.recast = std::max(s.recast, (bytes_of(dtype) + bytes_of(t.dtype) - 1) / bytes_of(t.dtype));
-      look_at_region(plan_.regions[r], dims.size(), s);
+      look_at_region(plan_.regions[r], s);
     }
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const BoxView box = catalog_.box(t, c);
@@ -174,14 +174,14 @@ class Cutter {
     return s;
   }
 
-  void look_at_region(const Region& region, size_t rank, Shape& s) const {
-    const Dims sizes(plan_.numbers.data() + region.box_at + rank, rank);
+  void look_at_region(const Region& region, Shape& s) const {
+    const Dims sizes = plan_.box(region).sizes;
     const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
     s.element = std::max(s.element, bytes_of(region.dtype));
     s.items = s.items || region.is_item();
     s.written += region.head + bytes + region.tail;
     if (bytes == 0) return;
-    for (size_t d = 0; d < rank; ++d) {
+    for (size_t d = 0; d < sizes.size(); ++d) {
       s.least_region[d] = std::min(s.least_region[d], sizes[d]);
       s.most_region[d] = std::max(s.most_region[d], sizes[d]);
     }

@@ -97,7 +97,8 @@ class Planner {
     plan.regions.push_back({.box_at = add_whole_box(plan, catalog_.dims(t)),
                             .tensor = narrow<uint32_t>(plan.tensors.size()),
                             .file = add_file(catalog_.tensor_bytes(t)),
-                            .dtype = t.dtype});
+                            .dtype = t.dtype,
+                            .rank = t.rank});
     plan.tensors.push_back({.id = e.tensor(), .first_region = narrow<uint32_t>(plan.regions.size() - 1), .region_count = 1});
     return true;
   }

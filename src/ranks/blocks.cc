@@ -3,104 +3,81 @@
 #include <algorithm>
 
 #include "base/working_names.h"
-#include "exec/overlaps.h"
+#include "exec/unit_walk.h"
 
 namespace dcp {
 namespace {
 
-// The stretches of the output that a unit writes into, each region's from its first to its last byte.
-class Writes {
- public:
-  Writes(const Plan& plan, const Catalog& catalog) : plan_(plan), catalog_(catalog), reach_(plan, catalog) {}
+// The stretches of the output that a unit's steps write, each region's from its first to its last byte: fn(file, begin, end).
+template <class Fn>
+struct Writes {
+  const Plan& plan;
+  const Catalog& catalog;
+  const MaxExtents& extents;
+  const Fn& fn;
 
-  // fn(file, begin, end)
-  template <class Fn>
-  void each(const Group& g, uint64_t k, const Fn& fn) {
-    switch (g.kind) {
-      case Group::Kind::kGrid:
-        unit_box(plan_, catalog_, g, k, offsets_, sizes_);
-        return box(g.first, {offsets_, sizes_}, fn);
-      case Group::Kind::kBatch:
-        for (uint32_t i = g.first; i < g.first + g.count; ++i) {
-          const Dims dims = catalog_.dims(catalog_.tensors[plan_.tensors[i].id]);
-          offsets_.assign(dims.size(), 0);
-          box(i, {offsets_, dims}, fn);
-        }
-        return;
-      case Group::Kind::kStream: {
-        const Tensor& t = catalog_.tensors[plan_.tensors[g.first].id];
-        return box(g.first, catalog_.box(t, static_cast<uint32_t>(k)), fn);
-      }
-      case Group::Kind::kCopy: {
-        const CopyRange& c = plan_.copies[g.first];
-        const uint64_t at = k * kPassBytes;
-        return fn(c.file, c.file_offset + at, c.file_offset + std::min(at + kPassBytes, c.bytes));
-      }
-      case Group::Kind::kCheck: return;
-    }
+  void begin_batch(const Group&) {}
+  void end_batch() {}
+  void empty_items(uint32_t tensor) {
+    const PlanTensor& p = plan.tensors[tensor];
+    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r)
+      if (const Region& region = plan.regions[r]; region.is_item() && plan.payload_bytes(region) == 0) item(region, 0, 0);
   }
-
- private:
-  template <class Fn>
-  void box(uint32_t tensor, BoxView box, const Fn& fn) {
-    const PlanTensor& p = plan_.tensors[tensor];
-    const size_t rank = box.sizes.size();
-    const auto region_box = [&](uint32_t r) {
-      const int64_t* n = plan_.numbers.data() + plan_.regions[r].box_at;
-      return BoxView{{n, rank}, {n + rank, rank}};
-    };
-    visit_overlaps(p.first_region, p.first_region + p.region_count, reach_.regions(tensor), box, [&](uint32_t r) { return region_box(r).offsets; }, [&](uint32_t r) {
-      Numbers offsets, sizes;
-      const BoxView whole = region_box(r);
-      if (!intersect(box, whole, offsets.data(), sizes.data())) return;
+  void box(uint32_t tensor, BoxView box) {
+    each_region(plan, extents, tensor, box, [&](uint32_t r, BoxView part) {
+      const Region& region = plan.regions[r];
+      const BoxView whole = plan.box(region);
       const Numbers strides = row_major(whole.sizes);
       uint64_t first = 0, last = 0;
-      for (size_t d = 0; d < rank; ++d) {
-        first += static_cast<uint64_t>((offsets[d] - whole.offsets[d]) * strides[d]);
-        last += static_cast<uint64_t>((offsets[d] - whole.offsets[d] + sizes[d] - 1) * strides[d]);
+      for (size_t d = 0; d < region.rank; ++d) {
+        first += static_cast<uint64_t>((part.offsets[d] - whole.offsets[d]) * strides[d]);
+        last += static_cast<uint64_t>((part.offsets[d] - whole.offsets[d] + part.sizes[d] - 1) * strides[d]);
       }
-      const Region& region = plan_.regions[r];
-      const uint64_t element = bytes_of(region.dtype);
-      // An item that is written whole goes with its frame.
-      fn(region.file, region.file_offset + first * element - region.head, region.file_offset + (last + 1) * element + region.tail);
+      item(region, first * bytes_of(region.dtype), (last + 1) * bytes_of(region.dtype));
     });
   }
-  const Plan& plan_;
-  const Catalog& catalog_;
-  const Reach reach_;
-  std::vector<int64_t> offsets_, sizes_;
+  void stream(uint32_t tensor, uint32_t chunk) { box(tensor, catalog.box(catalog.tensors[plan.tensors[tensor].id], chunk)); }
+  void copy(uint32_t range, uint64_t at, uint64_t bytes) {
+    const CopyRange& c = plan.copies[range];
+    fn(c.file, c.file_offset + at, c.file_offset + at + bytes);
+  }
+  void copy_deflated(uint32_t range) { copy(range, 0, plan.copies[range].bytes); }
+  void check(const Group&, uint32_t, uint64_t, uint64_t) {}
+  void check_decoded(const Group&) {}
+
+ private:
+  // Bytes [begin, end) of a payload; an item that is written whole goes with its frame.
+  void item(const Region& r, uint64_t begin, uint64_t end) const { fn(r.file, r.file_offset + begin - r.head, r.file_offset + end + r.tail); }
 };
 
 }  // namespace
 
-Blocks::Blocks(const Plan& plan, uint32_t world_size) {
+Blocks::Blocks(const Plan& plan, uint32_t world_size, uint64_t block_bytes) : block_bytes_(block_bytes) {
   before_.push_back(0);
-  for (const OutputFile& f : plan.files) before_.push_back(before_.back() + (f.bytes + kBytes - 1) / kBytes);
+  for (const OutputFile& f : plan.files) before_.push_back(before_.back() + (f.bytes + block_bytes_ - 1) / block_bytes_);
   each_ = std::max<uint64_t>((before_.back() + world_size - 1) / world_size, 1);
 }
 
-uint32_t Blocks::owner(uint32_t file, uint64_t offset) const { return static_cast<uint32_t>((before_[file] + offset / kBytes) / each_); }
+uint32_t Blocks::owner(uint32_t file, uint64_t offset) const { return static_cast<uint32_t>((before_[file] + offset / block_bytes_) / each_); }
 
 std::pair<uint64_t, uint64_t> Blocks::part(uint32_t rank, uint32_t file) const {
   const auto in_file = [&](uint64_t block) { return std::clamp(block, before_[file], before_[file + 1]) - before_[file]; };
-  return {in_file(rank * each_) * kBytes, in_file((rank + uint64_t{1}) * each_) * kBytes};
+  return {in_file(rank * each_) * block_bytes_, in_file((rank + uint64_t{1}) * each_) * block_bytes_};
 }
 
 Dealing deal_by_blocks(const Plan& plan, const Catalog& catalog, const Blocks& blocks, uint32_t world_size) {
   Dealing dealing(world_size);
-  Writes writes(plan, catalog);
+  const MaxExtents extents(plan, catalog);
   std::vector<uint32_t> ranks;
-  for (const Group& g : plan.groups) {
-    for (uint64_t k = 0; k < g.units; ++k) {
-      ranks.clear();
-      writes.each(g, k, [&](uint32_t file, uint64_t begin, uint64_t end) {
-        for (uint32_t r = blocks.owner(file, begin); r <= blocks.owner(file, end - 1); ++r)
-          if (std::ranges::find(ranks, r) == ranks.end()) ranks.push_back(r);
-      });
-      const uint64_t unit = g.first_unit + k;
-      if (ranks.empty()) ranks.push_back(static_cast<uint32_t>(unit % world_size));
-      for (size_t i = 0; i < ranks.size(); ++i) dealing[ranks[i]].push_back({.ordinal = unit, .guest = i > 0});
-    }
+  const auto note = [&](uint32_t file, uint64_t begin, uint64_t end) {
+    for (uint32_t r = blocks.owner(file, begin); r <= blocks.owner(file, end - 1); ++r)
+      if (std::ranges::find(ranks, r) == ranks.end()) ranks.push_back(r);
+  };
+  for (uint64_t unit = 0; unit < plan.units; ++unit) {
+    ranks.clear();
+    walk_unit(plan, catalog, unit, Writes<decltype(note)>{plan, catalog, extents, note});
+    if (ranks.empty()) ranks.push_back(static_cast<uint32_t>(unit % world_size));
+    for (size_t i = 0; i < ranks.size(); ++i) dealing[ranks[i]].push_back({.ordinal = unit, .guest = i > 0});
   }
   return dealing;
 }

@@ -19,13 +19,14 @@ namespace dcp {
 class Blocks {
  public:
   static constexpr uint64_t kBytes = 1 << 20;
-  Blocks(const Plan& plan, uint32_t world_size);
+  Blocks(const Plan& plan, uint32_t world_size, uint64_t block_bytes = kBytes);
   uint32_t owner(uint32_t file, uint64_t offset) const;
   // Of a file, the bytes [first, second) that a rank owns.
   std::pair<uint64_t, uint64_t> part(uint32_t rank, uint32_t file) const;
 
  private:
   std::vector<uint64_t> before_;  // by file: blocks of the files before it; one more at the end
+  uint64_t block_bytes_;
   uint64_t each_;                 // blocks of one rank
 };
 
@@ -42,6 +43,7 @@ class ClippedSink : public Sink {
   void finish() override { sink_.finish(); }
   void commit() override { sink_.commit(); }
   void abort() noexcept override { sink_.abort(); }
+  bool keeps_own_part() const override { return true; }
 
  private:
   Sink& sink_;

@@ -51,7 +51,7 @@ class MessagePieces : public PieceSource {
     std::map<uint32_t, uint64_t> bytes;  // by reader
     const ReadVisitor visit{.read = [&](uint32_t file, uint64_t, uint64_t n) { if (const uint32_t r = reader(file); r != x_.session_.rank()) bytes[r] += n; },
                             .decode = [](const Item&) {}};
-    for (const UnitTask& u : units) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.reach_, u.ordinal, visit);
+    for (const UnitTask& u : units) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.extents_, u.ordinal, visit);
     for (const auto& [r, n] : bytes) {
       From& from = from_.try_emplace(r, x_, n).first->second;
       from.message = x_.session_.link().receive(r, tag_, from.buffer.bytes().first(n));
@@ -106,7 +106,7 @@ class Exchange::Sender {
     const auto mine = [&](uint32_t file) { return x_.sight_.reader(file, to_) == x_.session_.rank(); };
     const ReadVisitor visit{.read = [&](uint32_t file, uint64_t offset, uint64_t bytes) { if (mine(file)) reads_.push_back({file, offset, bytes}); },
                             .decode = [&](const Item& item) { if (mine(item.file)) items_.push_back(item); }};
-    for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.reach_, u.ordinal, visit);
+    for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.extents_, u.ordinal, visit);
   }
 
   void send() {
@@ -160,7 +160,7 @@ class Exchange::Sender {
 };
 
 Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers, unsigned workers)
-    : session_(session), sight_(sight), plan_(plan), catalog_(catalog), resolved_(resolved), files_(files), dealing_(std::move(dealing)), writers_(writers), reach_(plan, catalog), units_(units_of_batch(plan)), ahead_(session.link().in_order() ? 0 : workers) {}
+    : session_(session), sight_(sight), plan_(plan), catalog_(catalog), resolved_(resolved), files_(files), dealing_(std::move(dealing)), writers_(writers), extents_(plan, catalog), units_(units_of_batch(plan)), ahead_(session.link().in_order() ? 0 : workers) {}
 
 Exchange::~Exchange() = default;
 
@@ -243,11 +243,11 @@ void Exchange::give_back(std::vector<std::byte> buffer) {
 
 Dealing deal_to_readers(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Sight& sight, uint32_t world_size) {
   Dealing dealing(world_size);
-  const Reach reach(plan, catalog);
+  const MaxExtents extents(plan, catalog);
   for (uint64_t u = 0; u < plan.units; ++u) {
     uint32_t file = kNone;
     const auto note = [&](uint32_t f) { file = std::min(file, f); };
-    visit_reads(plan, catalog, resolved, reach, u, {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
+    visit_reads(plan, catalog, resolved, extents, u, {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
     const auto turn = static_cast<uint32_t>(u % world_size);
     dealing[file == kNone ? turn : sight.reader(file, turn)].push_back({.ordinal = u});
   }

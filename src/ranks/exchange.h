@@ -67,7 +67,7 @@ class Exchange : public UnitSupply {
   DataFiles& files_;
   const Dealing dealing_;
   const Writers writers_;
-  const Reach reach_;
+  const MaxExtents extents_;
   const uint64_t units_;  // of a batch
   const uint64_t ahead_;  // batches that are asked for before a worker takes them
   std::mutex mutex_;      // free_

@@ -33,16 +33,15 @@ struct Laid {
   // "0: 0,0+3,2 | 1: ..." of a tensor's regions: rank, offsets, sizes.
   std::string boxes(uint32_t tensor = 0) const {
     const PlanTensor& p = plan.tensors.at(tensor);
-    const size_t rank = opened->catalog.tensors[p.id].rank;
     std::string text;
-    const auto list = [&](uint64_t at) {
-      for (size_t d = 0; d < rank; ++d) text += (d ? "," : "") + std::to_string(plan.numbers[at + d]);
+    const auto list = [&](Dims numbers) {
+      for (size_t d = 0; d < numbers.size(); ++d) text += (d ? "," : "") + std::to_string(numbers[d]);
     };
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
       text += (text.empty() ? "" : " | ") + std::to_string(plan.regions[r].file) + ": ";
-      list(plan.regions[r].box_at);
+      list(plan.box(plan.regions[r]).offsets);
       text += "+";
-      list(plan.regions[r].box_at + rank);
+      list(plan.box(plan.regions[r]).sizes);
     }
     return text;
   }

@@ -1,0 +1,102 @@
+// What a unit is: its steps, in order, and the order in which they read and write. Written once, for the worker that does the unit
+// (exec/worker), the rank that reads for it (ranks/exchange) and the deal of units to the ranks whose blocks they write (ranks/blocks):
+// bytes in a message between ranks are told apart by nothing but this order.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "exec/overlaps.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+// Largest extents of a tensor's chunks and regions on each dim, for finding those that a box crosses.
+class MaxExtents {
+ public:
+  MaxExtents(const Plan& plan, const Catalog& catalog);
+  const int64_t* chunks(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor]; }
+  const int64_t* regions(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor] + (at_[plan_tensor + 1] - at_[plan_tensor]) / 2; }
+
+ private:
+  std::vector<uint64_t> at_;
+  std::vector<int64_t> extents_;
+};
+
+// Calls the steps of a unit:
+//   begin_batch(group), end_batch()       around the tensors of a kBatch
+//   empty_items(tensor)                   the items of its regions without elements, which no box crosses
+//   box(tensor, box)                      elements of the global tensor, from each_chunk() to each_region()
+//   stream(tensor, chunk)                 all elements of a transformed chunk; one that has some
+//   copy(range, at, bytes)                bytes [at, at + bytes) of plan.copies[range]
+//   copy_deflated(range)                  all of one that is decoded from a deflated record
+//   check(group, file, at, bytes)         a stretch of a file that records of the group lie in
+//   check_decoded(group)                  the records of a transformed item
+// `tensor` is an index of plan.tensors.
+template <class Steps>
+void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps&& steps) {
+  const Group& g = plan.group_of(ordinal);
+  const uint64_t k = ordinal - g.first_unit;
+  switch (g.kind) {
+    case Group::Kind::kGrid: {
+      if (k == 0) steps.empty_items(g.first);
+      Numbers offsets, sizes;
+      return steps.box(g.first, unit_box(plan, catalog, g, k, offsets, sizes));
+    }
+    case Group::Kind::kBatch: {
+      constexpr Numbers kOrigin{};
+      steps.begin_batch(g);
+      for (uint32_t i = g.first; i < g.first + g.count; ++i) {
+        steps.empty_items(i);
+        const Dims dims = catalog.dims(catalog.tensors[plan.tensors[i].id]);
+        if (volume(dims) > 0) steps.box(i, BoxView{{kOrigin.data(), dims.size()}, dims});
+      }
+      return steps.end_batch();
+    }
+    case Group::Kind::kStream: {
+      if (k == 0) steps.empty_items(g.first);
+      const auto chunk = static_cast<uint32_t>(k);
+      if (volume(catalog.box(catalog.tensors[plan.tensors[g.first].id], chunk).sizes) > 0) steps.stream(g.first, chunk);
+      return;
+    }
+    case Group::Kind::kCopy: {
+      if (plan.copies[g.first].packed != 0) return steps.copy_deflated(g.first);
+      const uint64_t at = k * kPassBytes;
+      return steps.copy(g.first, at, std::min(kPassBytes, plan.copies[g.first].bytes - at));
+    }
+    case Group::Kind::kCheck: {
+      const ItemRecord &first = plan.records[g.first], &last = plan.records[g.first + g.count - 1];
+      const Item item = catalog.item_of(first);
+      if (item.transforms != 0) return steps.check_decoded(g);
+      const uint64_t begin = first.offset + k * kPassBytes, end = std::min(begin + kPassBytes, last.offset + last.bytes);
+      for (uint64_t at = begin; at < end; at += kCheckBytes) steps.check(g, item.file, at, std::min(kCheckBytes, end - at));
+      return;
+    }
+  }
+}
+
+// The parts of a tensor's chunks that lie in a box, in the order in which they are read: fn(chunk, part).
+template <class Fn>
+void each_chunk(const Plan& plan, const Catalog& catalog, const MaxExtents& extents, uint32_t tensor, BoxView box, const Fn& fn) {
+  const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
+  const auto offsets_of = [&](uint32_t c) { return catalog.box(t, c).offsets; };
+  visit_overlaps(0, t.chunk_count, extents.chunks(tensor), box, offsets_of, [&](uint32_t c) {
+    Numbers offsets, sizes;
+    if (intersect(box, catalog.box(t, c), offsets.data(), sizes.data())) fn(c, BoxView{{offsets.data(), t.rank}, {sizes.data(), t.rank}});
+  });
+}
+
+// The parts of its regions that lie in a box, in the order in which they are written: fn(region, part).
+template <class Fn>
+void each_region(const Plan& plan, const MaxExtents& extents, uint32_t tensor, BoxView box, const Fn& fn) {
+  const PlanTensor& p = plan.tensors[tensor];
+  const auto offsets_of = [&](uint32_t r) { return plan.box(plan.regions[r]).offsets; };
+  visit_overlaps(p.first_region, p.first_region + p.region_count, extents.regions(tensor), box, offsets_of, [&](uint32_t r) {
+    Numbers offsets, sizes;
+    const BoxView whole = plan.box(plan.regions[r]);
+    if (intersect(box, whole, offsets.data(), sizes.data())) fn(r, BoxView{{offsets.data(), whole.sizes.size()}, {sizes.data(), whole.sizes.size()}});
+  });
+}
+
+}  // namespace dcp
