@@ -58,7 +58,7 @@ void VerifyReport::add(const Catalog& catalog, const Resolved& resolved, const V
   if (records_without_crc == 0) return;
   Problem p = make_problem(ProblemId::crc_absent, {.path = catalog.path}, counted(records_without_crc, "record"));
   // torch writes archives with CRCs unless it is told not to; safetensors files have no place for one.
-  const bool never_has_one = catalog.kind == CheckpointKind::kSafetensors || catalog.kind == CheckpointKind::kHf;
+  const bool never_has_one = catalog.kind != CheckpointKind::kTorch && std::ranges::all_of(catalog.files, &DataFile::raw);
   p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
   findings.push_back(std::move(p));
 }

@@ -246,7 +246,7 @@ def a_layout_file_with_an_unknown_member(c):
 @wrong("usage", RESHARD + "--layout l.json")
 def a_layout_file_whose_mesh_is_an_object(c):
     """
-    dcpctl: l.json: the command line is wrong (got member 'mesh': {"dp":2}, expected a text, or an array of texts or numbers)
+    dcpctl: l.json: the command line is wrong (got member 'mesh': an object, expected a text, or an array of texts or numbers)
     """
     layout(c, '{"mesh": {"dp": 2}}')
 
