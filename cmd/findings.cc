@@ -15,7 +15,7 @@ bool FailOn::has(std::string_view name) const { return std::ranges::find(classes
 void add_fail_on(CLI::App& command, FailOn& flags, const std::string& group) {
   command.add_option("--fail-on", flags.classes,
                      "Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, warnings")
-      ->option_text("CLASS,...")
+      ->option_text("CLASS")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
