@@ -7,6 +7,7 @@
 #include "dtype_flags.h"
 #include "exec/file_set.h"
 #include "html.h"
+#include "memory.h"
 #include "module_folders.h"
 #include "sandbox.h"
 #include "source.h"
@@ -80,7 +81,7 @@ std::vector<Workload> workloads_of(const Options& o, Context& context) {
     return {model_workload({.name = o.model, .dtype = parse_dtype(o.dtype), .optimizer = o.optimizer, .world_size = o.world_size, .rank = o.rank.value_or(0)})};
   }
   if (!o.like.path.empty()) {
-    Workload w = checkpoint_workload(open_source(o.like, context), o.rank);
+    Workload w = checkpoint_workload(open_source(o.like, context, reading_cap("", context)), o.rank);
     w.name = o.like.path + (o.rank ? ", rank " + std::to_string(*o.rank) : "");
     return {std::move(w)};
   }

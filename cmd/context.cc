@@ -12,8 +12,10 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 
+#include "base/heap.h"
 #include "base/limits.h"
 #include "sandbox.h"
 
@@ -125,6 +127,11 @@ int report_error(const Context& context, const Problem& p) {
 
 Problem problem_of(const std::exception& error) {
   if (const auto* e = dynamic_cast<const Error*>(&error)) return e->problem();
+  if (dynamic_cast<const HeapCapReached*>(&error) != nullptr) {
+    Problem p = make_problem(ProblemId::memory_cap, {});
+    p.hint = "give a larger --max-memory";
+    return p;
+  }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return make_problem(ProblemId::memory_out, {}, "");
   const auto* code = dynamic_cast<const std::system_error*>(&error);  // of std::thread
   if (code && code->code() == std::errc::resource_unavailable_try_again)
@@ -236,10 +243,17 @@ std::string rate(uint64_t bytes, uint64_t ns) {
 std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
 
 // VmHWM is this program's own. ru_maxrss is not: it outlives exec, so under a trainer of 50 GB that starts dcpctl it would be 50 GB.
-uint64_t peak_rss_bytes() {
+static std::optional<uint64_t> status_bytes(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+    if (line.starts_with(name)) return std::strtoull(line.c_str() + name.size(), nullptr, 10) * 1024;
+  return std::nullopt;
+}
+
+uint64_t resident_bytes() { return status_bytes("VmRSS:").value_or(0); }
+
+uint64_t peak_rss_bytes() {
+  if (const auto peak = status_bytes("VmHWM:")) return *peak;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;

@@ -98,5 +98,6 @@ void text_json(JsonWriter& json, std::string_view name, const std::vector<std::s
 std::string rate(uint64_t bytes, uint64_t ns);     // "3.21 GB/s"
 std::string seconds(uint64_t ns);                  // "1.23 s"
 uint64_t peak_rss_bytes();
+uint64_t resident_bytes();  // now
 
 }  // namespace dcp::cmd

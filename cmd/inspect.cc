@@ -39,7 +39,7 @@ struct Options {
   SelectionFlags selection;
   DtypeFlags dtypes;
   FailOn fail_on;
-  std::string html;
+  std::string html, max_memory;
   bool has_html = false;
 };
 
@@ -51,7 +51,9 @@ struct Answer {
 Answer answer(const Options& o, Context& context) {
   if (o.has_html)
     if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
-  Catalog catalog = open_source(o.source, context);
+  const uint64_t cap = reading_cap(o.max_memory, context);
+  hold_heap(cap, context);
+  Catalog catalog = open_source(o.source, context, memory_left(cap));
   find_structure_faults(catalog);
   if (!catalog.single_file) std::ranges::move(find_folder_oddities(context.io, catalog), std::back_inserter(catalog.findings));
   std::ranges::move(find_unsafe_pickles(catalog), std::back_inserter(catalog.findings));
@@ -105,6 +107,7 @@ void add_inspect(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("inspect", "What is in a checkpoint");
   command->footer(kText);
   add_source(*command, options->source);
+  add_max_memory(*command, options->max_memory, "Source");
   auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
   auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);

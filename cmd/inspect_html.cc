@@ -93,9 +93,9 @@ class Page {
   size_t top_of(const Entry& e) {
     const auto path = selection_.path(e);
     const std::string name = path.size() > 1 ? part_text(path[0]) : "(top level)";
-    const auto at = std::ranges::find(tops_, name);
-    if (at == tops_.end()) tops_.push_back(name);
-    return static_cast<size_t>(std::ranges::find(tops_, name) - tops_.begin());
+    const auto [it, fresh] = top_numbers_.try_emplace(name, tops_.size());
+    if (fresh) tops_.push_back(name);
+    return it->second;
   }
 
   std::vector<std::vector<Stretch>> stretches() {
@@ -225,6 +225,7 @@ class Page {
   const Selection& selection_;
   std::string body_;
   std::vector<std::string> tops_;
+  std::map<std::string, size_t> top_numbers_;
   uint64_t drawn_ = 0, undrawn_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <unordered_map>
@@ -17,45 +18,34 @@
 namespace dcp::cmd {
 namespace {
 
-// Rows of text cells, printed in aligned columns two spaces apart. Numbers are right-aligned by the caller's choice of column.
-class Table {
- public:
-  explicit Table(std::vector<bool> right) : right_(std::move(right)) {}
-  void row(std::vector<std::string> cells) {
-    widths_.resize(std::max(widths_.size(), cells.size()), 0);
-    for (size_t i = 0; i < cells.size(); ++i)
-      if (i + 1 < cells.size() || right_[i]) widths_[i] = std::max(widths_[i], std::min(display_width(cells[i]), kWidest));
-    rows_.push_back(std::move(cells));
-  }
-  void print(const Context& context) const {
-    std::string text;
-    for (const auto& cells : rows_) {
-      for (size_t i = 0; i < cells.size(); ++i) {
-        const size_t pad = widths_[i] > display_width(cells[i]) ? widths_[i] - display_width(cells[i]) : 0;
-        if (right_[i]) text.append(pad, ' ');
-        text += cells[i];
-        if (i + 1 < cells.size()) text.append((right_[i] ? 0 : pad) + 2, ' ');
-      }
-      while (text.ends_with(' ')) text.pop_back();
-      text += '\n';
-      if (text.size() > 64 * 1024) {
-        context.out(text);
-        text.clear();
-      }
-    }
-    context.out(text);
-  }
-
- private:
-  static constexpr size_t kWidest = 72;  // one key of 300 characters must not push all columns off the screen
+// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the function
+// that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
+using Cells = std::vector<std::string>;
+void print_table(const Context& context, const std::vector<bool>& right, const std::function<void(const std::function<void(Cells)>&)>& rows) {
+  constexpr size_t kWidest = 72;  // one key of 300 characters must not push all columns off the screen
   // Code points, which is near enough for columns.
-  static size_t display_width(std::string_view s) {
-    return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-  }
-  std::vector<bool> right_;
-  std::vector<std::vector<std::string>> rows_;
-  std::vector<size_t> widths_;
-};
+  const auto display_width = [](std::string_view s) { return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; })); };
+  std::vector<size_t> widths(right.size(), 0);
+  rows([&](Cells cells) {
+    for (size_t i = 0; i < cells.size(); ++i)
+      if (i + 1 < cells.size() || right[i]) widths[i] = std::max(widths[i], std::min(display_width(cells[i]), kWidest));
+  });
+  std::string text;
+  rows([&](Cells cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
+      if (right[i]) text.append(pad, ' ');
+      text += cells[i];
+      if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');
+    }
+    while (text.ends_with(' ')) text.pop_back();
+    text += '\n';
+    if (text.size() <= 64 * 1024) return;
+    context.out(text);
+    text.clear();
+  });
+  context.out(text);
+}
 
 std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
   if (e.is_blob()) {
@@ -81,50 +71,54 @@ struct StepHash {
   size_t operator()(const Step& s) const { return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u); }
 };
 
+// Rows deeper than this are not moved further to the right: a path of 10^5 steps would print 10^10 blanks.
+constexpr size_t kDeepest = 40;
+
 void print_tree(const Catalog& catalog, const Selection& selection, const Context& context) {
-  Table table({false, false, false, true, false});
-  for (TreeRow& row : tree_of(selection)) {
-    std::string name = std::string(2 * row.level, ' ') + row.label;
-    if (row.entry) table.row(cells(catalog, *row.entry, std::move(name)));
-    else table.row({std::move(name)});
-  }
-  table.print(context);
+  const std::vector<TreeRow> tree = tree_of(selection);
+  print_table(context, {false, false, false, true, false}, [&](const auto& add) {
+    for (const TreeRow& row : tree) {
+      std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
+      if (row.entry) add(cells(catalog, *row.entry, std::move(name)));
+      else add({std::move(name)});
+    }
+  });
 }
 
 void print_keys(const Catalog& catalog, const Selection& selection, const Context& context) {
-  Table table({false, false, false, true, false});
-  for (const Entry& e : selection.entries) table.row(cells(catalog, e, part_text({.name = source_key(catalog, e)})));
-  table.print(context);
+  print_table(context, {false, false, false, true, false}, [&](const auto& add) {
+    for (const Entry& e : selection.entries) add(cells(catalog, e, part_text({.name = source_key(catalog, e)})));
+  });
 }
 
 void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
-  Table table({false, false, false, true, true});
-  for (const Entry& e : selection.entries) {
-    const std::string key = escaped(source_key(catalog, e));
-    const auto add = [&](ItemId id, std::string box) {
-      const Item& item = catalog.items[id];
-      if (item.file == kNone) table.row({key, std::move(box), "(no item)"});
-      else table.row({key, std::move(box), escaped(catalog.file_name(item.file)), std::to_string(item.offset), std::to_string(item.length)});
-    };
-    if (e.is_blob()) {
-      add(catalog.item_of(e.blob()), "object");
-      continue;
+  print_table(context, {false, false, false, true, true}, [&](const auto& add) {
+    for (const Entry& e : selection.entries) {
+      const std::string key = shortened(source_key(catalog, e));
+      const auto add_item = [&](ItemId id, std::string box) {
+        const Item& item = catalog.items[id];
+        if (item.file == kNone) add({key, std::move(box), "(no item)"});
+        else add({key, std::move(box), escaped(catalog.file_name(item.file)), std::to_string(item.offset), std::to_string(item.length)});
+      };
+      if (e.is_blob()) {
+        add_item(catalog.item_of(e.blob()), "object");
+        continue;
+      }
+      const Tensor& t = catalog.tensors[e.tensor()];
+      for (uint32_t c = 0; c < t.chunk_count; ++c) add_item(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
     }
-    const Tensor& t = catalog.tensors[e.tensor()];
-    for (uint32_t c = 0; c < t.chunk_count; ++c) add(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
-  }
-  table.print(context);
+  });
 }
 
 void print_files(const Catalog& catalog, const Context& context) {
-  Table table({false, true, true, true});
-  table.row({"file", "bytes", "items", "unreferenced"});
   const std::vector<FileUse> uses = file_uses(catalog);
-  for (uint32_t f = 0; f < catalog.files.size(); ++f) {
-    const auto& bytes = catalog.files[f].bytes;
-    table.row({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : catalog.files[f].fault ? "unreadable" : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
-  }
-  table.print(context);
+  print_table(context, {false, true, true, true}, [&](const auto& add) {
+    add({"file", "bytes", "items", "unreferenced"});
+    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+      const auto& bytes = catalog.files[f].bytes;
+      add({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : catalog.files[f].fault ? "unreadable" : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+    }
+  });
 }
 
 std::string kind_text(CheckpointKind kind) {
@@ -148,7 +142,8 @@ std::string shape_text(Dims dims) {
 
 std::string part_text(const PathPart& p) {
   if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
-  return p.name.empty() ? "''" : escaped(p.name);
+  constexpr size_t kWhole = 1000;  // bytes
+  return p.name.empty() ? "''" : p.name.size() <= kWhole ? escaped(p.name) : shortened(p.name);
 }
 
 // Of the whole checkpoint, whatever is shown of it: one line, and what was taken for what in a second.

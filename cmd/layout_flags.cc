@@ -9,7 +9,15 @@
 namespace dcp::cmd {
 namespace {
 
-using Json = nlohmann::ordered_json;  // the first glob that matches wins, so their order counts
+// The members of an object in their order: the first glob that matches wins. nlohmann's own ordered map looks at all for each that it adds.
+template <class Key, class T, class Less, class Allocator>
+struct Members : nlohmann::ordered_map<Key, T, Less, Allocator> {
+  T& operator[](const Key& key) {
+    this->emplace_back(key, T());
+    return this->back().second;
+  }
+};
+using Json = nlohmann::basic_json<Members>;
 
 [[noreturn]] void fail_file(const std::string& path, const std::string& got, const std::string& expected) {
   fail(ProblemId::usage, {.path = path}, got, expected);
@@ -33,7 +41,7 @@ std::string text_of(const Json& value, char between, const std::string& path, co
 
 // What the file says in the words of the command line.
 LayoutFlags read_layout(Io& io, const std::string& path) {
-  const std::vector<std::byte> bytes = read_file(io, path, Limits{}.json_bytes);
+  const std::vector<std::byte> bytes = read_file(io, path, Limits{}.layout_bytes);
   const Json json = Json::parse(as_text(bytes), nullptr, false);
   if (!json.is_object()) fail_file(path, "a file that is not a JSON object", "a layout: see 'dcpctl reshard --help'");
   LayoutFlags flags;

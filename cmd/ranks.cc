@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.h"
+#include "memory.h"
 #include "modules/loader.h"
 #include "ranks/wire.h"
 #include "source.h"
@@ -25,6 +26,7 @@ need not have it. Without a launcher the one process says what it sees itself.)"
 struct Options {
   SourceFlags source;
   RanksFlags ranks;
+  std::string max_memory;
 };
 
 struct Line {
@@ -105,7 +107,9 @@ int run(const Options& o, Context& context) {
   Line mine = this_rank(context);
   std::vector<std::string> unseen;
   if (!o.source.path.empty()) {
-    const Catalog catalog = open_together(o.source, context);
+    const uint64_t cap = reading_cap(o.max_memory, context);
+    hold_heap(cap, context);
+    const Catalog catalog = open_together(o.source, context, memory_left(cap));
     mine.files = catalog.files.size();
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
       mine.seen += together ? together->crew.sight().sees(mine.rank, f) : catalog.files[f].bytes.has_value();
@@ -123,6 +127,7 @@ void add_ranks_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("ranks", "What each rank of a launcher sees");
   command->footer(kText);
   add_source(*command, options->source);
+  add_max_memory(*command, options->max_memory, "Source");
   command->get_option("CKPT")->required(false);
   add_ranks(*command, options->ranks, Gathers::kNo);
   add_common(*command, context, false);

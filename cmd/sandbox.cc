@@ -41,8 +41,8 @@ void add_output_paths(const std::string& value, std::vector<std::string>& write)
 }
 
 Sandbox needs_of(const CLI::App& command, Io& io) {
-  // Of the system: peak memory, and the number of processors.
-  Sandbox needs{.read = {"/proc/self", "/sys/devices/system/cpu"}, .write = {}};
+  // Of the system: peak memory, the number of processors, what memory there is.
+  Sandbox needs{.read = {"/proc/self", "/sys/devices/system/cpu", "/sys/fs/cgroup"}, .write = {}};
   const bool is_run = command.get_option_no_throw("--step") != nullptr && command.count("--step") > 0;
   needs.read_everything = command.get_option_no_throw("--follow-links") != nullptr && command.count("--follow-links") > 0;
   const auto add_read = [&](const std::string& value) {

@@ -53,7 +53,7 @@ struct Options {
   KeyFlags keys;
   FailOn fail_on;
   bool quick = false, strict = false, subset = false, no_files = false, force = false;
-  std::string sample, manifest, against, max_memory = "1GiB";
+  std::string sample, manifest, against, max_memory;
   unsigned threads = 0;
   RanksFlags ranks;
 
@@ -187,7 +187,8 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   report.against = o.against;
   VerifyOptions what{.data = !o.quick};
   if (!o.sample.empty()) what.sample_percent = percent_of(o.sample);
-  const uint64_t cap = memory_cap(o.max_memory, context);
+  const uint64_t cap = reading_cap(o.max_memory, context);
+  hold_heap(cap, context);
   std::optional<Manifest> expected;
   if (leads && !o.against.empty()) expected = read_expected(o.against, context.io);
   if (leads && !o.manifest.empty()) check_output_free(context.io, o.manifest, false, o.force ? Replace::kYes : Replace::kNo);
@@ -200,7 +201,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
 
   DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
-  const ResolveOptions reading{.workers = wanted_workers(o.threads, ranks != nullptr), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(o.threads, ranks != nullptr), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap), .memory_cap = cap};
   Resolved resolved = resolve_all(files, catalog, reading, context);
   add(report.findings, std::move(resolved.findings));
   if (!o.source.prefer_rank) {
@@ -261,7 +262,7 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_flag("--strict", o.strict, "Exit with 1 for warnings too: --fail-on warnings")->group(what);
   add_fail_on(*command, o.fail_on, what);
   command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group("Reading");
-  command->add_option("--max-memory", o.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group("Reading");
+  add_max_memory(*command, o.max_memory, "Reading");
   const std::string manifest = "Manifest";
   auto* write = writes(command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE"))->option_text("FILE")->group(manifest);
   auto* against = reads(command->add_option("--against", o.against, "Compare with the manifest in FILE"))->option_text("FILE")->group(manifest);

@@ -82,6 +82,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   const bool leads = !ranks || ranks->crew.leads();
   if (ranks && flags.verify_after && flags.ranks.gather == "none") fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
   const uint64_t cap = memory_cap(flags.max_memory, context);
+  hold_heap(cap, context);
   SelectOptions select = flags.select_options(context);
   select.dtypes = flags.dtypes.options();
   report.dry_run = flags.dry_run;
@@ -97,7 +98,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
 
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
-  const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap)};
+  const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap), .memory_cap = cap};
   const Resolved resolved = resolve_together(context, files, catalog, parts.tensors, parts.blobs, reading);
   if (!flags.source.prefer_rank) {
     const ContentOf contents = contents_together(context, files, catalog, resolved, reading.limits);

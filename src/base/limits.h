@@ -27,10 +27,12 @@ struct Limits {
   uint32_t tensor_rank = 64;         // dims of a tensor (torch itself: 64)
   uint64_t list_padding = 1u << 20;  // None elements invented for holes in list positions
   uint64_t json_bytes = 256 * kMiB;  // index and header JSON; safetensors' own cap is 100 MB
+  uint64_t layout_bytes = 8 * kMiB;  // a --layout file: a rule for each of 10^5 tensors
   uint64_t asset_bytes = 256 * kMiB;  // a file copied by --assets: tokenizers have some 30 MB
   uint32_t json_depth = 64;
   uint64_t shard_files = 1u << 20;  // safetensors files of one folder
   uint64_t name_bytes = 4096;  // file names in metadata (PATH_MAX)
+  uint64_t word_bytes = 1024;  // names of modules, classes, dtypes and transforms in metadata
 };
 
 }  // namespace dcp

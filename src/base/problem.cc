@@ -39,17 +39,6 @@ void append_escape(std::string& out, const char* format, unsigned value) {
   out += text;
 }
 
-// A name of a line or two, escaped; of a longer one its ends. Keys may be of any length.
-std::string shown(std::string_view name) {
-  constexpr size_t kMost = 300, kHead = 120, kTail = 60;
-  if (name.size() <= kMost) return escaped(name);
-  const auto is_inside = [&](size_t at) { return (static_cast<unsigned char>(name[at]) & 0xC0) == 0x80; };  // of a UTF-8 sequence
-  size_t head = kHead, tail = name.size() - kTail;
-  while (head > kHead - 4 && is_inside(head)) --head;
-  while (tail < name.size() - kTail + 4 && is_inside(tail)) ++tail;
-  return escaped(name.substr(0, head)) + "...(" + std::to_string(name.size()) + " bytes)..." + escaped(name.substr(tail));
-}
-
 std::string place_line(const Place& place) {
   std::string line = escaped(place.path);
   const auto separate = [&line](std::string_view mark) {
@@ -75,6 +64,16 @@ Exit exit_of(ProblemId id) { return entry_of(id).exit; }
 std::string_view text_of(ProblemId id) { return entry_of(id).text; }
 std::string_view hint_of(ProblemId id) { return entry_of(id).hint; }
 
+std::string shortened(std::string_view name) {
+  constexpr size_t kMost = 300, kHead = 120, kTail = 60;
+  if (name.size() <= kMost) return escaped(name);
+  const auto is_inside = [&](size_t at) { return (static_cast<unsigned char>(name[at]) & 0xC0) == 0x80; };  // of a UTF-8 sequence
+  size_t head = kHead, tail = name.size() - kTail;
+  while (head > kHead - 4 && is_inside(head)) --head;
+  while (tail < name.size() - kTail + 4 && is_inside(tail)) ++tail;
+  return escaped(name.substr(0, head)) + "...(" + std::to_string(name.size()) + " bytes)..." + escaped(name.substr(tail));
+}
+
 std::string escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -98,7 +97,7 @@ std::string escaped(std::string_view text) {
 std::string to_line(const Problem& problem) {
   std::string line = place_line(problem.place);
   if (!line.empty()) line += ": ";
-  if (!problem.place.tensor.empty()) line += (problem.place.object ? "object '" : "tensor '") + shown(problem.place.tensor) + "': ";
+  if (!problem.place.tensor.empty()) line += (problem.place.object ? "object '" : "tensor '") + shortened(problem.place.tensor) + "': ";
   line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
   if (problem.got.empty() && problem.expected.empty()) return line;
   line += " (";
@@ -110,6 +109,27 @@ std::string to_line(const Problem& problem) {
 }
 
 Error::Error(Problem problem) : problem_(std::move(problem)), line_(to_line(problem_)) {}
+
+void FindingList::add(Problem p) {
+  Seen& seen = seen_[p.id];
+  if (seen.kept == kMost || seen.bytes > kMostBytes) {
+    ++seen.more;
+    return;
+  }
+  ++seen.kept;
+  seen.bytes += p.place.tensor.size() + p.got.size() + p.expected.size();
+  seen.last = list_.size();
+  list_.push_back(std::move(p));
+}
+
+void FindingList::end() {
+  for (auto& [id, seen] : seen_) {
+    if (seen.more == 0) continue;
+    std::string& got = list_[seen.last].got;
+    got += (got.empty() ? "" : ", ") + std::string("and ") + std::to_string(seen.more) + " more";
+    seen.more = 0;
+  }
+}
 
 Problem make_problem(ProblemId id, Place place, std::string got, std::string expected) {
   Problem problem;

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dcp {
 
@@ -64,6 +66,9 @@ struct Problem {
 // the hint.
 std::string to_line(const Problem& problem);
 
+// A name escaped, of a long one its beginning, its length and its end: keys may be of any length.
+std::string shortened(std::string_view name);
+
 // `text` with control characters, invalid UTF-8 and bidirectional overrides written as \xNN or \u{NNNN}: safe on a terminal.
 std::string escaped(std::string_view text);
 
@@ -83,6 +88,23 @@ class Error : public std::exception {
 enum class Faults : uint8_t { kThrow, kCollect };
 // True for what is wrong with bytes that are read, or with reading them; the machine's own failures and signals end every command.
 bool can_be_collected(ProblemId id);
+
+// Adds findings to a list. Of one kind the first are kept and the others counted: made-up metadata has one for every few of its bytes.
+class FindingList {
+ public:
+  explicit FindingList(std::vector<Problem>& list) : list_(list) {}
+  void add(Problem p);
+  void end();  // says of each kind how many more there are
+
+ private:
+  static constexpr uint64_t kMost = 10'000, kMostBytes = 4 << 20;
+  struct Seen {
+    uint64_t kept = 0, bytes = 0, more = 0;
+    size_t last = 0;  // in the list
+  };
+  std::vector<Problem>& list_;
+  std::map<ProblemId, Seen> seen_;
+};
 
 // Builds a Problem with the texts of its id. Both got and expected are optional.
 Problem make_problem(ProblemId id, Place place, std::string got = {}, std::string expected = {});

@@ -9,69 +9,24 @@
 namespace dcp {
 namespace {
 
-// From (key, offsets) to a chunk. The entry's own hint is right in what torch writes, and one look tells. Where it is not, an
-// open-addressing table, made at the first miss: joining 10^6 storage entries is two passes and no tree.
-class ChunkIndex {
- public:
-  ChunkIndex(const Catalog& catalog) : catalog_(catalog) {}
-
-  // The chunk of `tensor` at these offsets; of several (an empty one may share a real one's offsets) the one with elements.
-  uint32_t find(TensorId tensor, Dims offsets, uint32_t hint) {
-    const Tensor& t = catalog_.tensors[tensor];
-    if (hint < t.chunk_count) {
-      const BoxView hinted = catalog_.box(t, hint);
-      if (std::ranges::equal(hinted.offsets, offsets) && volume(hinted.sizes) > 0) return t.first_chunk + hint;
-    }
-    if (slots_.empty()) fill();
-    return look_up(tensor, offsets);
+// The chunk of `tensor` at these offsets; of several one with elements, if there is one. The entry's own hint is right in what torch writes,
+// and one look tells. Where it is not, a search in the tensor's chunks, which are sorted.
+ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t hint) {
+  const Tensor& t = catalog.tensors[tensor];
+  const auto is_at = [&](uint32_t c) { return std::ranges::equal(catalog.box(t, c).offsets, offsets); };
+  if (hint < t.chunk_count && is_at(hint) && volume(catalog.box(t, hint).sizes) > 0) return catalog.item_of(t, hint);
+  uint32_t first = 0;
+  for (uint32_t last = t.chunk_count; first < last;) {
+    const uint32_t middle = first + (last - first) / 2;
+    if (std::ranges::lexicographical_compare(catalog.box(t, middle).offsets, offsets)) first = middle + 1;
+    else last = middle;
   }
-
- private:
-  void fill() {
-    size_t slots = 16;
-    while (slots < size_t{2} * catalog_.chunk_total) slots *= 2;
-    slots_.assign(slots, kNone);
-    owner_.resize(catalog_.chunk_total);
-    for (TensorId t = 0; t < catalog_.tensors.size(); ++t) {
-      const Tensor& tensor = catalog_.tensors[t];
-      std::fill_n(owner_.begin() + tensor.first_chunk, tensor.chunk_count, t);
-      for (uint32_t c = 0; c < tensor.chunk_count; ++c) insert(tensor.first_chunk + c);
-    }
-  }
-
-  uint32_t look_up(TensorId tensor, Dims offsets) const {
-    uint32_t found = kNone;
-    for (size_t slot = hash(tensor, offsets) & (slots_.size() - 1); slots_[slot] != kNone; slot = (slot + 1) & (slots_.size() - 1)) {
-      const uint32_t chunk = slots_[slot];
-      if (owner_[chunk] != tensor || !std::ranges::equal(box(chunk).offsets, offsets)) continue;
-      if (found == kNone || volume(box(chunk).sizes) > 0) found = chunk;
-    }
-    return found;
-  }
-
-  BoxView box(uint32_t chunk) const {
-    const Tensor& t = catalog_.tensors[owner_[chunk]];
-    return catalog_.box(t, chunk - t.first_chunk);
-  }
-  static size_t hash(TensorId tensor, Dims offsets) {
-    uint64_t h = (uint64_t{tensor} + 1) * 0x9E3779B97F4A7C15u;
-    for (int64_t o : offsets) h = (h ^ static_cast<uint64_t>(o)) * 0xFF51AFD7ED558CCDu, h ^= h >> 32;
-    return h;
-  }
-  void insert(uint32_t chunk) {
-    size_t slot = hash(owner_[chunk], box(chunk).offsets) & (slots_.size() - 1);
-    while (slots_[slot] != kNone) slot = (slot + 1) & (slots_.size() - 1);
-    slots_[slot] = chunk;
-  }
-
-  const Catalog& catalog_;
-  std::vector<uint32_t> slots_;
-  std::vector<TensorId> owner_;
-};
+  return first < t.chunk_count && is_at(first) ? catalog.item_of(t, first) : kNone;
+}
 
 class Builder {
  public:
-  Builder(const MetadataContent& content, Catalog& out) : in_(content), out_(out) {}
+  Builder(const MetadataContent& content, Catalog& out) : in_(content), out_(out), findings_(out.findings) {}
 
   void run() {
     tensors();
@@ -82,6 +37,7 @@ class Builder {
     mcore_shapes();
     files();
     join();
+    findings_.end();
   }
 
  private:
@@ -89,7 +45,7 @@ class Builder {
   void finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
     Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
     p.severity = severity;
-    out_.findings.push_back(std::move(p));
+    findings_.add(std::move(p));
   }
 
   // Names its place only where it fails: it is asked 10^6 times.
@@ -137,11 +93,15 @@ class Builder {
     }
   }
 
-  // Copies the boxes sorted by offsets; most writers have them sorted already.
+  // Copies the boxes sorted by offsets, at each place those with elements first; most writers have them sorted already.
   void chunks(const MetadataContent::Tensor& t, Tensor& o) {
     const auto first = in_.chunks.begin() + static_cast<int64_t>(t.first_chunk);
     const auto offsets = [&](uint32_t c) { return Dims(in_.ints.data() + first[c].offsets_at, t.rank); };
-    const auto before = [&](uint32_t a, uint32_t b) { return std::ranges::lexicographical_compare(offsets(a), offsets(b)); };
+    const auto is_empty = [&](uint32_t c) { return volume({in_.ints.data() + first[c].sizes_at, t.rank}) == 0; };
+    const auto before = [&](uint32_t a, uint32_t b) {
+      const auto order = std::lexicographical_compare_three_way(offsets(a).begin(), offsets(a).end(), offsets(b).begin(), offsets(b).end());
+      return order < 0 || (order == 0 && !is_empty(a) && is_empty(b));
+    };
     order_.resize(t.chunk_count);
     std::iota(order_.begin(), order_.end(), 0u);
     if (!std::ranges::is_sorted(order_, before)) std::ranges::stable_sort(order_, before);
@@ -211,7 +171,6 @@ class Builder {
 
   void join() {
     out_.items.assign(size_t{out_.chunk_total} + out_.blobs.size(), Item{});
-    ChunkIndex index(out_);
     // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
@@ -222,7 +181,7 @@ class Builder {
       if (s.key.data() != named.data() || s.key.size() != named.size()) key = out_.strings.find(named = s.key);
       ItemId item = kNone;
       if (key && *key < tensor_count && s.has_offset && s.rank == out_.tensors[*key].rank)
-        item = index.find(*key, Dims(in_.ints.data() + s.offsets_at, s.rank), s.hint);
+        item = chunk_at(out_, *key, Dims(in_.ints.data() + s.offsets_at, s.rank), s.hint);
       else if (key && *key >= tensor_count && *key < key_count && !s.has_offset)
         item = out_.item_of(BlobId{*key - tensor_count});
       const uint32_t file = file_of_[s.file];
@@ -243,6 +202,7 @@ class Builder {
 
   const MetadataContent& in_;
   Catalog& out_;
+  FindingList findings_;
   std::vector<uint32_t> order_;
   std::vector<uint32_t> file_of_;
 };

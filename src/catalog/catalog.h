@@ -78,7 +78,7 @@ struct Tensor {
   uint8_t rank = 0;
   uint64_t dims_at = 0;          // in numbers: rank sizes
   uint64_t boxes_at = 0;         // in numbers: for each chunk rank offsets, then rank sizes
-  uint32_t first_chunk = 0;      // chunks sorted by offsets (lexicographic), empty ones where their offsets put them
+  uint32_t first_chunk = 0;      // chunks sorted by offsets (lexicographic), of those at one place the ones with elements first
   uint32_t chunk_count = 0;
 };
 

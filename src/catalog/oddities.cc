@@ -120,6 +120,7 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
     if (!(d.other == catalog.items[d.item])) slices.push_back({&d.other, catalog.strings[d.key], d.item >= catalog.chunk_total});
   std::ranges::stable_sort(slices, {}, &Slice::place);
   std::vector<Problem> found;
+  FindingList list(found);
   const Slice* reach = nullptr;  // the one before that reaches furthest
   for (const Slice& s : slices) {
     const bool same_file = reach != nullptr && reach->item->file == s.item->file;
@@ -129,10 +130,11 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
                                {.path = catalog.file_path(s.item->file), .tensor = std::string(s.key), .object = s.object, .offset = s.item->offset, .length = s.item->length},
                                range_text(*s.item) + ", and '" + std::string(reach->key) + "' has " + range_text(*reach->item));
       p.severity = Severity::kDamage;
-      found.push_back(std::move(p));
+      list.add(std::move(p));
     }
     if (!same_file || s.item->offset + s.item->length > end) reach = &s;
   }
+  list.end();
   return found;
 }
 

@@ -305,9 +305,10 @@ std::string chunk_words(const Catalog& catalog, const Tensor& t, uint32_t c) {
 }  // namespace
 
 void find_structure_faults(Catalog& catalog) {
+  FindingList findings(catalog.findings);
   const auto add = [&](Problem p) {
     p.severity = Severity::kDamage;
-    catalog.findings.push_back(std::move(p));
+    findings.add(std::move(p));
   };
   const auto has_no_one_item = [&](ItemId item) {
     return catalog.items[item].file == kNone || std::ranges::binary_search(catalog.named_twice, item);
@@ -333,6 +334,7 @@ void find_structure_faults(Catalog& catalog) {
     else if (*bytes < needed[f])
       add(make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(needed[f])));
   }
+  findings.end();
 }
 
 namespace {

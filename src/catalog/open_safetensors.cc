@@ -112,6 +112,8 @@ class IndexedFolder {
       else if (held == holders.end()) absent.add(tensor, {}, name);
     }
     std::set<std::pair<uint32_t, std::string>> dropped;
+    std::unordered_map<std::string_view, uint32_t> number_of;
+    for (uint32_t f = 0; f < files_.size(); ++f) number_of.emplace(files_[f].name, f);
     for (uint32_t f = 0; f < files_.size(); ++f) {
       for (const SafetensorsEntry& e : files_[f].header.entries) {
         const std::vector<uint32_t>& in = holders.at(e.name);
@@ -123,7 +125,8 @@ class IndexedFolder {
         // Of a tensor in several shards the index can name one file only.
         if (files_[f].name == said->second || files_[f].sharding) continue;
         elsewhere.add(e.name, files_[f].name, std::string(said->second));
-        if (std::ranges::any_of(in, [&](uint32_t other) { return files_[other].name == said->second; })) dropped.emplace(f, e.name);
+        const auto there = number_of.find(said->second);
+        if (there != number_of.end() && std::ranges::binary_search(in, there->second)) dropped.emplace(f, e.name);
       }
     }
     drop(dropped);
@@ -281,12 +284,12 @@ void doubt_scalars(Io& io, Catalog& catalog) {
 
 // --- beside a `.metadata`
 
-// The items of one file, set by name. `begin`: of the safetensors part, behind the byte items.
-void set_items(Catalog& catalog, uint32_t file, uint64_t begin, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+// These items of one file, set by name. `begin`: of the safetensors part, behind the byte items.
+void set_items(Catalog& catalog, uint32_t file, std::span<const ItemId> items, uint64_t begin, const SafetensorsFile& shard, std::span<const TensorId> owner) {
   std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
   for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
-  for (ItemId i = 0; i < catalog.items.size(); ++i) {
-    if (catalog.items[i].file != file || i >= catalog.chunk_total) continue;
+  FindingList findings(catalog.findings);
+  for (const ItemId i : items) {
     catalog.items[i].file = kNone;
     const Tensor& t = catalog.tensors[owner[i]];
     const BoxView box = catalog.box(t, i - t.first_chunk);
@@ -295,13 +298,14 @@ void set_items(Catalog& catalog, uint32_t file, uint64_t begin, const Safetensor
     place.tensor = catalog.key(t);
     if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) || !std::ranges::equal(found->second->shape, box.sizes)) {
       if (volume(box.sizes) > 0)
-        catalog.findings.push_back(finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
+        findings.add(finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
       continue;
     }
     if (t.dtype_known && found->second->dtype != t.dtype)
       fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
     catalog.items[i] = {.offset = begin + found->second->offset, .length = found->second->bytes, .file = file};
   }
+  findings.end();
   catalog.files[file].raw = true;
 }
 
@@ -354,6 +358,9 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
         suspects.emplace(i.file, i.offset);
     }
   }
+  std::unordered_map<uint32_t, std::vector<ItemId>> items;
+  for (ItemId i = 0; !suspects.empty() && i < catalog.chunk_total; ++i)
+    if (suspects.contains(catalog.items[i].file)) items[catalog.items[i].file].push_back(i);
   Limits left = options.limits;
   for (const auto& [file, begin] : suspects) {
     const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.file_name(file), options.links);
@@ -363,7 +370,7 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
     std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
     read_exact(io, *handle, begin, head);
     if (!begins_like_safetensors(head, bytes)) continue;
-    set_items(catalog, file, begin, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left, begin), owner);
+    set_items(catalog, file, items[file], begin, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left, begin), owner);
     catalog.findings.push_back(finding(ProblemId::safetensors_items, Severity::kWarning, {.path = catalog.file_path(file)}));
     catalog.provenance.loads_in = "none";
     catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};

@@ -21,8 +21,6 @@ using Means = TorchGlobal::Kind;
 constexpr Value kEmptyDict{};
 static_assert(kEmptyDict.kind == Kind::kUnset);
 
-using StorageMap = std::unordered_map<std::string_view, const BlobItem::Storage*>;
-
 // Archives that torch writes and that are no torch.save files.
 void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
   Problem p = make_problem(ProblemId::not_checkpoint, place, {}, "a torch.save file");
@@ -40,15 +38,14 @@ void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
   throw Error(std::move(p));
 }
 
-// The window that data.pkl is read through, and its copy.
-uint64_t pickle_memory(uint64_t pickle_bytes) { return 2 * pickle_bytes; }
+uint64_t pickle_memory(uint64_t pickle_bytes) { return pickle_bytes + kMiB; }  // and the windows that it is read through
 
 // Of one leaf of the state dict while it is read and listed, its key and path apart. Measured: 920 for tensors that share one storage.
 constexpr uint64_t kLeafBytes = 1000;
 
 [[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
   Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB", std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
-  p.hint = "give --max-memory " + std::to_string(2 * (needed / kMiB) + 64) + "MiB";
+  p.hint = "give --max-memory " + std::to_string(3 * (needed / kMiB) + 64) + "MiB";
   throw Error(std::move(p));
 }
 
@@ -75,10 +72,8 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
 class TorchReader {
  public:
   TorchReader(TorchFile& file, const std::string& name, const Limits& limits) : file_(file), name_(name), place_(file.archive.pickle_place), limits_(limits) {
-    for (const BlobItem::Storage& s : file.archive.storages) {
-      storages_.emplace(s.key, &s);
-      storage_bytes_ += s.bytes;
-    }
+    file.storages = by_key(file.archive);
+    for (const BlobItem::Storage& s : file.archive.storages) storage_bytes_ += s.bytes;
   }
 
   // Views the graph's pickle and `state`.
@@ -213,9 +208,9 @@ class TorchReader {
   }
 
   const BlobItem::Storage& record_of(const TorchStorage& storage) const {
-    const auto found = storages_.find(storage.key);
+    const auto found = file_.storages.find(storage.key);
     Place place = place_;
-    if (found == storages_.end()) {
+    if (found == file_.storages.end()) {
       place.offset.reset();
       place.member = "data/" + storage.key;
       fail(ProblemId::item_no_record, place);
@@ -240,7 +235,6 @@ class TorchReader {
   const std::string& name_;
   const Place& place_;
   const Limits& limits_;
-  StorageMap storages_;
   uint64_t storage_bytes_ = 0;
   uint64_t decoded_ = 0;  // bytes that deflated storages are decoded to, once for each tensor
   std::vector<Value> blobs_;
@@ -265,7 +259,7 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
   auto file = std::make_shared<TorchFile>();
   file->archive = read_archive(source, place, options.limits);
   Limits left = options.limits;
-  left.memory_bytes -= pickle_memory(file->archive.pickle.size());
+  left.memory_bytes -= std::min(left.memory_bytes, pickle_memory(file->archive.pickle.size()));
   file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
   StateDict state(*file->graph, file->archive.pickle_place, options.limits);
   const std::string name = full.filename();
@@ -295,8 +289,9 @@ BlobItem blob_of(const TorchFile& file, ItemId item, const Place& place, const L
   // The pickle is not the file's: its offsets mean nothing there.
   blob.pickle_place.offset.reset();
   blob.pickle_place.tensor = place.tensor;
-  for (const BlobItem::Storage& s : file.archive.storages)
-    if (std::ranges::binary_search(written.storage_keys, s.key)) blob.storages.push_back(s);
+  for (const std::string& key : written.storage_keys)
+    if (const auto found = file.storages.find(key); found != file.storages.end()) blob.storages.push_back(*found->second);
+  std::ranges::sort(blob.storages, {}, &BlobItem::Storage::payload);
   return blob;
 }
 

@@ -16,6 +16,7 @@ namespace dcp {
 // the pickle that byte items are cut out of. resolve() takes it from here. Immutable; safe from any thread.
 struct TorchFile {
   BlobItem archive;                    // data.pkl, and where every storage lies in the file
+  StoragesByKey storages;              // of the archive
   std::unique_ptr<PickleGraph> graph;  // of data.pkl
   std::vector<Value> values;           // by ItemId: what the item is in the graph; of an empty dict nothing
   std::vector<ItemInfo> infos;         // by ItemId; of tensors

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "catalog/catalog.h"
 
@@ -123,17 +124,19 @@ class Merger {
       out_.mcore_shapes.push_back(s);
     }
     for (const ExtraAttribute& a : r.attributes) add_attribute(a);
-    for (const auto& [to, from] : {std::pair(&out_.extra_attributes, &r.extra_attributes), std::pair(&out_.unknown_globals, &r.unknown_globals)})
-      for (const std::string& s : *from)
-        if (std::ranges::find(*to, s) == to->end()) to->push_back(s);
+    for (const std::string& s : r.extra_attributes)
+      if (seen_attributes_.insert(s).second) out_.extra_attributes.push_back(s);
+    for (const std::string& s : r.unknown_globals)
+      if (seen_globals_.insert(s).second) out_.unknown_globals.push_back(s);
   }
 
   // Of a dict that several ranks have, what each of them adds.
   void add_attribute(const ExtraAttribute& a) {
-    const auto known = std::ranges::find(out_.attributes, a.name, &ExtraAttribute::name);
-    if (known == out_.attributes.end()) return out_.attributes.push_back(a);
+    const auto [known, fresh] = attributes_.try_emplace(a.name, Attribute{out_.attributes.size(), {}});
+    if (fresh) out_.attributes.push_back(a);
+    ExtraAttribute& merged = out_.attributes[known->second.index];
     for (const auto& entry : a.entries)
-      if (known->is_dict && std::ranges::find(known->entries, entry.first, [](const auto& e) { return e.first; }) == known->entries.end()) known->entries.push_back(entry);
+      if (merged.is_dict && known->second.keys.insert(entry.first).second && !fresh) merged.entries.push_back(entry);
   }
 
   const std::string& path_;
@@ -141,6 +144,12 @@ class Merger {
   uint64_t base_ = 0;  // of the current rank's ints
   std::unordered_map<std::string_view, int64_t> ids_;
   std::unordered_map<std::string_view, bool> pathed_;
+  struct Attribute {
+    size_t index = 0;  // in out_.attributes
+    std::unordered_set<std::string> keys;
+  };
+  std::unordered_map<std::string, Attribute> attributes_;
+  std::unordered_set<std::string> seen_attributes_, seen_globals_;
   std::vector<std::vector<MetadataContent::Chunk>> chunks_;
   std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> known_;  // hash to a chunk: tensor, position in chunks_
 };

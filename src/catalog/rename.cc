@@ -1,5 +1,6 @@
 #include "catalog/rename.h"
 
+#include <algorithm>
 #include <regex>
 #include <set>
 
@@ -12,8 +13,6 @@ constexpr std::string_view kFlatParameter = "_flat_param";
 
 // The standard library's matcher recurses once a character.
 constexpr size_t kLongestForRegex = 4096;
-
-bool at_component(std::string_view text, size_t at) { return at == 0 || text[at - 1] == '.'; }
 
 struct CompiledRule {
   std::regex regex;
@@ -71,11 +70,10 @@ std::string renamed(std::string name, std::vector<CompiledRule>& rules) {
 void set_name(Selection& s, Entry& e, std::string name) {
   const std::string_view text = s.texts.emplace_back(std::move(name));
   size_t kept = 0, kept_bytes = 0;
-  for (size_t n = 1; n < e.count; ++n) {
-    const std::string prefix = joined(s.path(e).first(n)) + ".";
-    if (!text.starts_with(prefix) || text.size() == prefix.size()) break;
-    kept = n;
-    kept_bytes = prefix.size();
+  for (; kept + 1 < e.count; ++kept) {
+    const std::string step = joined(s.path(e).subspan(kept, 1)) + ".";
+    if (!text.substr(kept_bytes).starts_with(step) || text.size() == kept_bytes + step.size()) break;
+    kept_bytes += step.size();
   }
   const auto first = static_cast<uint32_t>(s.parts.size());
   for (size_t i = 0; i < kept; ++i) s.parts.push_back(PathPart(s.parts[e.first + i]));
@@ -110,15 +108,20 @@ bool holds_wrapper(std::span<const PathPart> path) {
 }  // namespace
 
 std::string without_wrappers(std::string_view component) {
-  std::string text(component);
-  for (bool again = true; again;) {
-    again = false;
-    for (std::string_view w : kWrappers)
-      for (size_t at = text.find(w); at != std::string::npos; at = text.find(w, at + 1))
-        if (at_component(text, at)) text.erase(at, w.size()), again = true;
-    if (text.starts_with(kDdp) && text.size() > kDdp.size()) text.erase(0, kDdp.size()), again = true;
+  std::string text;
+  for (bool at_component = true; !component.empty();) {
+    const auto* const wrapper = std::ranges::find_if(kWrappers, [&](std::string_view w) { return at_component && component.starts_with(w); });
+    if (wrapper != std::end(kWrappers)) {
+      component.remove_prefix(wrapper->size());
+      continue;
+    }
+    at_component = component[0] == '.';
+    text += component[0];
+    component.remove_prefix(1);
   }
-  return text;
+  size_t ddp = 0;
+  while (text.compare(ddp, kDdp.size(), kDdp) == 0 && text.size() - ddp > kDdp.size()) ddp += kDdp.size();
+  return text.substr(ddp);
 }
 
 void rename_keys(const SelectOptions& options, Selection& s) {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "base/checked.h"
 #include "base/sums.h"
@@ -39,7 +41,7 @@ constexpr size_t kBatch = 256;
 class Resolver {
  public:
   Resolver(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, Resolved& out)
-      : files_(files), catalog_(catalog), options_(options), out_(out) {}
+      : files_(files), catalog_(catalog), options_(options), out_(out), findings_(out.findings) {}
 
   void run(std::vector<Wanted> wanted, const StopFlag& stop) {
     wanted = by_place(wanted);
@@ -48,6 +50,7 @@ class Resolver {
       const size_t first = n * kBatch;
       batch(std::span(wanted).subspan(first, std::min(kBatch, wanted.size() - first)));
     });
+    findings_.end();
     out_.bytes_read = bytes_read_;
     out_.records_checked = checked_;
     out_.records_without_crc = without_crc_;
@@ -109,7 +112,7 @@ class Resolver {
   void found(Problem p, Severity severity = Severity::kDamage) {
     p.severity = severity;
     const std::lock_guard lock(mutex_);
-    out_.findings.push_back(std::move(p));
+    findings_.add(std::move(p));
   }
 
   const Item& slice(const Wanted& w) const { return w.duplicate == kNone ? catalog_.items[w.item] : catalog_.duplicates[w.duplicate].other; }
@@ -144,7 +147,13 @@ class Resolver {
       out_.items[w.item] = catalog_.torch->infos[w.item];
       if (!out_.items[w.item].opaque) return;
     }
-    blob_at(w.item).item = held(blob_of(*catalog_.torch, w.item, place, options_.limits), place);
+    // A list that many keys hold is in the pickle of each. Without sharing all together are little more than the file's own.
+    const uint64_t most = options_.limits.path_bytes + 16 * catalog_.torch->archive.pickle.size();
+    if (torch_bytes_ > most) fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(most));
+    BlobItem b = blob_of(*catalog_.torch, w.item, place, options_.limits);
+    hold(b.pickle.size(), place);
+    torch_bytes_ += b.pickle.size();
+    blob_at(w.item).item = std::move(b);
     out_.items[w.item].resolved = true;
   }
 
@@ -170,12 +179,17 @@ class Resolver {
 
   std::vector<std::byte> decoded_whole(const Wanted& w, const Place& place) {
     std::vector<std::byte> decoded;
+    uint64_t bytes = 0;
     const uint64_t most = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * slice(w).length);
     decode_item(files_, catalog_, slice(w), place, kNoCap, [&](Bytes b) {
-      if (decoded.size() + b.size() > most) fail_decoded(slice(w).length, most, place);
-      hold(2 * b.size(), place);  // a vector that grows is there twice
-      decoded.insert(decoded.end(), b.begin(), b.end());
+      bytes += b.size();
+      const bool fits = held_ + 4 * bytes <= options_.memory_bytes;
+      if (bytes > most && !fits) hold(2 * bytes, place);
+      if (bytes > most) fail_decoded(slice(w).length, most, place);
+      if (fits) decoded.insert(decoded.end(), b.begin(), b.end());
+      else decoded = {};  // the rest is counted: the message says how much it needs
     });
+    hold(2 * bytes, place);  // a vector that grows is there twice
     bytes_read_ += slice(w).length;
     return decoded;
   }
@@ -274,17 +288,20 @@ class Resolver {
     throw Error(std::move(p));
   }
 
-  // Objects stay in memory until they are written.
+  // Objects stay in memory until they are written, and for a while what is written of them does, too.
   void hold(uint64_t bytes, const Place& place) {
-    if (held_.fetch_add(bytes) + bytes <= options_.memory_bytes) return;
-    Problem p = make_problem(ProblemId::memory_cap, place, "an object that takes more than what is left");
-    p.hint = "give a larger --max-memory, or leave the key out with --exclude";
+    const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
+    if (needed <= options_.memory_bytes) return;
+    const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
+    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB", std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
+    p.hint = "give --max-memory " + std::to_string((other + needed) / kMiB + 16) + "MiB, or leave the key out with --exclude";
     throw Error(std::move(p));
   }
 
-  BlobItem held(BlobItem b, const Place& place) {
-    hold(b.pickle.capacity(), place);
-    return b;
+  BlobItem with_pickle(ItemSource& source, const Place& place) {
+    const ItemArchive archive = open_blob_archive(source, place, options_.limits);
+    if (const ZipRecord* pickle = archive.directory.find("data.pkl"); pickle != nullptr && pickle->size <= options_.limits.blob_bytes) hold(pickle->size, place);
+    return read_blob_item(source, archive, options_.limits.blob_bytes, options_.limits, place);
   }
 
   // False: an opaque item.
@@ -325,7 +342,7 @@ class Resolver {
   }
 
   void blob(ItemSource& source, const Wanted& w, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
-    BlobItem b = held(options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : read_blob_item(source, place, options_.limits), place);
+    BlobItem b = options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : with_pickle(source, place);
     for (BlobItem::Storage& s : b.storages) {
       check_packed_once(w, s.packed != 0, place);
       s.payload += base;
@@ -344,10 +361,12 @@ class Resolver {
   const Catalog& catalog_;
   const ResolveOptions& options_;
   Resolved& out_;
+  FindingList findings_;
   std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
   std::mutex mutex_;  // strides, blobs, findings, records
   std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
   std::atomic<uint64_t> held_{0};  // bytes of byte items
+  std::atomic<uint64_t> torch_bytes_{0};  // of them, from a torch.save file
 };
 
 bool is_inside(const Catalog& catalog, const Item& i) {
@@ -379,13 +398,22 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
       if (all || volume(catalog.box(tensor, c).sizes) > 0) want({.item = item, .tensor = t, .chunk = c}, catalog.items[item]);
     }
   }
-  for (BlobId b : blobs) want({.item = catalog.item_of(b), .blob = b}, catalog.items[catalog.item_of(b)]);
-  for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d) want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
   Resolved out;
+  // Made-up metadata may name one item for 10^4 keys. What holds for a torch.save file's values is StateDict's to say: all are one item there.
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> by_place;
+  for (BlobId b : blobs) {
+    const ItemId item = catalog.item_of(b);
+    const Item& i = catalog.items[item];
+    const auto [same, fresh] = by_place.try_emplace({i.file, i.offset, i.length, i.transforms}, item);
+    if (!fresh && i.file != kNone && !catalog.torch) out.shared.emplace(item, same->second);
+    else want({.item = item, .blob = b}, i);
+  }
+  for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d) want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
   out.items.resize(catalog.items.size());
   if (catalog.torch) out.strides = catalog.torch->strides;
   else out.strides.push_back(0);
   Resolver(files, catalog, options, out).run(std::move(wanted), stop);
+  for (const auto& [item, first] : out.shared) out.items[item] = out.items[first];
   return out;
 }
 

@@ -27,7 +27,14 @@ struct Resolved {
   std::vector<int64_t> strides;    // [0] is unused
   std::map<ItemId, ResolvedBlob> blobs;
   std::map<ItemId, Item> deflated;  // tensor items whose storage is a deflated record of their archive: that record
+  std::map<ItemId, ItemId> shared;   // byte items that are another one: that one, which is the one in `blobs` and `records`
   uint64_t bytes_read = 0;
+
+  ItemId first_of(ItemId item) const {
+    const auto found = shared.find(item);
+    return found == shared.end() ? item : found->second;
+  }
+  const ResolvedBlob& blob(ItemId item) const { return blobs.at(first_of(item)); }
 
   // With Faults::kCollect:
   std::vector<Problem> findings;      // in any order
@@ -56,7 +63,8 @@ struct ResolveOptions {
   Faults faults = Faults::kThrow;
   BlobUse blobs = BlobUse::kPickles;
   Limits limits;
-  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap
+  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap, before they are read
+  uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // that is left of this, for the message
   const std::vector<bool>* only_files = nullptr;  // items of other files stay unresolved: other ranks look into those
 };
 

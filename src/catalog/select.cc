@@ -44,8 +44,13 @@ void strip(Selection& s, Entry& e, uint32_t components) {
 
 // How many leading components spell `root`; 0: the path does not lie under it. The last component is the leaf and never a root.
 uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
-  for (uint32_t n = 1; n < path.size(); ++n)
-    if (joined(path.first(n)) == root) return n;
+  std::string_view left = root;
+  for (uint32_t n = 1; n < path.size(); ++n) {
+    const std::string step = joined(path.subspan(n - 1, 1));
+    if (left == step) return n;
+    if (!left.starts_with(step + ".")) return 0;
+    left.remove_prefix(step.size() + 1);
+  }
   return 0;
 }
 

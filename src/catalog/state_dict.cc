@@ -159,9 +159,11 @@ MetadataContent::PathElement StateDict::key_of(const Value& key) {
 }
 
 void StateDict::open(const Value& v, bool is_list) {
-  Place place = place_;
-  place.tensor = path_text();
-  if (!on_path_.insert(v.payload).second) fail(ProblemId::state_dict_cycle, place);
+  if (!on_path_.insert(v.payload).second) {
+    Place place = place_;
+    place.tensor = path_text();
+    fail(ProblemId::state_dict_cycle, std::move(place));
+  }
   if (open_.size() >= limits_.pickle_depth)
     fail(ProblemId::over_limit, place_, "containers nested " + std::to_string(open_.size() + 1) + " deep", "at most " + std::to_string(limits_.pickle_depth));
   open_.push_back({.v = v, .items = is_list ? m_.items(v) : mapping_items(v), .is_list = is_list});

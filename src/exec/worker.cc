@@ -48,7 +48,7 @@ void Worker::box(uint32_t tensor, BoxView box) {
 
 void Worker::copy(uint32_t range, uint64_t at, uint64_t bytes) {
   const CopyRange& c = run_.plan.copies[range];
-  if (c.from_decoded) copy_part(range, at, Bytes(run_.resolved.blobs.at(c.item).decoded).subspan(c.source_offset + at, bytes));
+  if (c.from_decoded) copy_part(range, at, Bytes(run_.resolved.blob(c.item).decoded).subspan(c.source_offset + at, bytes));
   else copy_part(range, at, read(run_.catalog.items[c.item].file, c.source_offset + at, source_.first(bytes)));
 }
 

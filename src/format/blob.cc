@@ -10,7 +10,15 @@ namespace {
 
 constexpr std::string_view kFolder = "data/";
 
-ItemArchive open_archive(ItemSource& item, const Place& place, const Limits& limits) {
+}  // namespace
+
+StoragesByKey by_key(const BlobItem& item) {
+  StoragesByKey found;
+  for (const BlobItem::Storage& s : item.storages) found.emplace(s.key, &s);
+  return found;
+}
+
+ItemArchive open_blob_archive(ItemSource& item, const Place& place, const Limits& limits) {
   try {
     return open_item_archive(item, place, limits);
   } catch (const Error& e) {
@@ -19,10 +27,8 @@ ItemArchive open_archive(ItemSource& item, const Place& place, const Limits& lim
   }
 }
 
-}  // namespace
-
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits) {
-  return read_blob_item(item, open_archive(item, place, limits), limits.blob_bytes, limits, place);
+  return read_blob_item(item, open_blob_archive(item, place, limits), limits.blob_bytes, limits, place);
 }
 
 BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Limits& limits, const Place& place) {

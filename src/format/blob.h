@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/limits.h"
@@ -30,6 +32,12 @@ struct BlobItem {
   bool big_endian = false;
 };
 
+// Storages by key; views the item.
+using StoragesByKey = std::unordered_map<std::string_view, const BlobItem::Storage*>;
+StoragesByKey by_key(const BlobItem& item);
+
+// open_item_archive, but blob_not_archive for bytes that are no zip at all (a planner of the user's own wrote them).
+ItemArchive open_blob_archive(ItemSource& item, const Place& place, const Limits& limits);
 // Throws blob_not_archive for bytes that are no zip at all (a planner of the user's own wrote them), crc_mismatch for the pickle, and
 // the zip_* and item_* errors.
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits);

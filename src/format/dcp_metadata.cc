@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "format/dcp_metadata_handler.h"
 #include "pickle/weights_only.h"
 
@@ -52,6 +53,8 @@ const MetadataHandler::KnownGlobal MetadataHandler::kKnownGlobals[] = {
 };
 
 Value MetadataHandler::global(PickleMachine& m, std::string_view module, std::string_view name) {
+  check_word(m, "module", module);
+  check_word(m, "class or function", name);
   const auto [found, is_new] = global_numbers_.try_emplace({module, name}, static_cast<uint32_t>(globals_.size()));
   if (is_new) {
     Global g{.module = module, .name = name};
@@ -272,8 +275,8 @@ void MetadataHandler::gather_chunks(PickleMachine& m, const Value& list, Metadat
   Value v;
   uint64_t i = 0;
   for (auto it = m.items(list); it.next(v); ++i) {
-    spend(m, 1);
     if (!is(v, kChunk)) fail_field(m, field, v, "ChunkStorageMetadata");
+    spend(m, 1 + uint64_t{v.n});  // of torch's a chunk takes 40 bytes and 2 for each number, at least
     if (v.n != tensor.rank) {
       fail(ProblemId::metadata_rank, place_of(m), "chunk " + std::to_string(i) + " of " + std::to_string(v.n) + " dimensions",
            std::to_string(tensor.rank));
@@ -395,10 +398,38 @@ void MetadataHandler::fail_limit(const PickleMachine& m, std::string got, uint64
   fail(ProblemId::over_limit, place_of(m), std::move(got), "at most " + std::to_string(most));
 }
 
-void MetadataHandler::spend(const PickleMachine& m, uint64_t amount) {
-  spent_ += amount;
+void MetadataHandler::spend(const PickleMachine& m, uint64_t values) {
+  spent_ += values;
   if (spent_ > budget_) fail_limit(m, "lists that are shared and add up to more values", budget_);
 }
+
+// Words are looked up, stored and printed wherever they are named, and the memo names one in two bytes.
+void MetadataHandler::check_word(const PickleMachine& m, std::string_view what, std::string_view word) const {
+  if (word.size() > limits_.word_bytes) fail_limit(m, "a name of " + std::to_string(word.size()) + " bytes for a " + std::string(what), limits_.word_bytes);
+}
+
+namespace {
+
+// Keys and names may be of any length, but what is done with each, once for every chunk that has it, may not outgrow the pickle.
+void check_names(const MetadataContent& c, uint64_t pickle_bytes, const Place& place, const Limits& limits) {
+  const uint64_t most = limits.path_bytes + 64 * pickle_bytes;
+  uint64_t bytes = 0;
+  const auto take = [&](std::string_view key, uint64_t names) {
+    bytes = add_or_fail(bytes, names, place);
+    if (bytes <= most) return;
+    Place here = place;
+    here.tensor = key;
+    fail(ProblemId::over_limit, std::move(here), "names that are shared and add up to more bytes", "at most " + std::to_string(most));
+  };
+  for (const MetadataContent::Tensor& t : c.tensors) take(t.key, mul_or_fail(t.key.size(), t.chunk_count + 1, place));
+  for (const MetadataContent::Storage& s : c.storage) take(s.key, s.key.size() + c.files[s.file].size());
+  for (const MetadataContent::Path& p : c.paths) {
+    take(p.key, p.key.size());
+    for (uint64_t i = p.first; i < p.first + p.count; ++i) take(p.key, c.path_elements[i].name.size());
+  }
+}
+
+}  // namespace
 
 MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits) {
   MetadataContent content;
@@ -414,6 +445,7 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
   handler.finish(machine, root);
   if (const auto& bad = machine.bad_text()) content.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
   content.unframed = pickle.size() > 2 && static_cast<Op>(pickle[0]) == Op::PROTO && std::to_integer<int>(pickle[1]) == 4 && static_cast<Op>(pickle[2]) != Op::FRAME;
+  check_names(content, pickle.size(), place, limits);
   return content;
 }
 

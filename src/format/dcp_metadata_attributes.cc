@@ -1,4 +1,5 @@
 // Attributes of Metadata that torch does not know, kept as opcodes so that a rewritten metadata can carry them on.
+#include <algorithm>
 #include <bit>
 
 #include "format/dcp_metadata_handler.h"
@@ -7,27 +8,26 @@
 namespace dcp {
 namespace {
 
-constexpr unsigned kDepth = 32;               // of containers in each other; the walk recurses
-constexpr uint64_t kMostBytes = 64ull << 20;  // of one attribute's opcodes: what the memo shares may be read over and over
+constexpr unsigned kDepth = 32;  // of containers in each other; the walk recurses
 
 }  // namespace
 
 // Writes plain values, each in full. Throws the reason, a text, where a value is not plain.
 class MetadataHandler::PlainWriter {
  public:
-  PlainWriter(const MetadataHandler& handler, const PickleMachine& m) : handler_(handler), m_(m) {}
+  PlainWriter(const MetadataHandler& handler, const PickleMachine& m, uint64_t& left) : handler_(handler), m_(m), left_(left) {}
 
   std::string opcodes(const Value& v) {
     std::string text;
     PickleWriter writer(text, PickleProtocol::k4);
     value(v, writer, text, 0);
-    written_ += text.size();
+    left_ -= std::min<uint64_t>(left_, text.size());
     return text;
   }
 
  private:
   void value(const Value& v, PickleWriter& out, const std::string& text, unsigned depth) {
-    if (depth == kDepth || written_ + text.size() > kMostBytes) throw std::string("too much of it");
+    if (depth == kDepth || text.size() > left_) throw std::string("too much of it");
     switch (v.kind) {
       case Kind::kNil: return out.op(Op::NONE);
       case Kind::kBool: return out.boolean(v.payload != 0);
@@ -57,17 +57,17 @@ class MetadataHandler::PlainWriter {
 
   const MetadataHandler& handler_;
   const PickleMachine& m_;
-  uint64_t written_ = 0;
+  uint64_t& left_;  // bytes: what the memo shares may be read over and over
 };
 
-ExtraAttribute MetadataHandler::read_attribute(const PickleMachine& m, std::string_view name, const Value& v) const {
+ExtraAttribute MetadataHandler::read_attribute(const PickleMachine& m, std::string_view name, const Value& v) {
   ExtraAttribute a{.name = std::string(name), .type = type_of(m, v), .not_plain = {}, .entries = {}, .value = {}};
   Value key, of_key;
   a.is_dict = v.kind == Kind::kDict;
   if (a.is_dict)
     for (auto it = m.items(v); it.next(key) && it.next(of_key);) a.is_dict = a.is_dict && key.kind == Kind::kText;
   try {
-    PlainWriter plain(*this, m);
+    PlainWriter plain(*this, m, attribute_bytes_);
     if (!a.is_dict) a.value = plain.opcodes(v);
     else
       for (auto it = m.items(v); it.next(key) && it.next(of_key);) a.entries.emplace_back(m.text(key), plain.opcodes(of_key));

@@ -21,7 +21,7 @@ namespace dcp {
 class MetadataHandler {
  public:
   MetadataHandler(MetadataContent& content, uint64_t pickle_bytes, const Limits& limits)
-      : content_(content), limits_(limits), budget_(pickle_bytes) {
+      : content_(content), limits_(limits), budget_(pickle_bytes), attribute_bytes_(kAttributeBytes + 16 * pickle_bytes) {
     infos_.reserve(pickle_bytes / 128);
   }
 
@@ -95,6 +95,7 @@ class MetadataHandler {
   // The key that an error is about; nullopt: found on the stack, when there is an error.
   using Key = std::optional<std::string_view>;
   static constexpr uint64_t kMaxFields = 256;     // of one object; torch has 5, forks add some
+  static constexpr uint64_t kAttributeBytes = 8 * kMiB;
   static constexpr uint64_t kMaxTransforms = 16;  // of one item; torch knows 2
 
   template <class Fn>
@@ -113,15 +114,17 @@ class MetadataHandler {
   uint64_t checked_number(const PickleMachine& m, std::string_view field, const Value& v) const;
   uint32_t file_number(const PickleMachine& m, std::string_view path);
   uint32_t transforms_number(const PickleMachine& m, const Value& list);
-  // A list that the memo shares may be read over and over: what all readings together take may not outgrow the pickle.
-  void spend(const PickleMachine& m, uint64_t amount);
+  // What the memo shares may be read over and over: the values that all readings together take may not outgrow the pickle.
+  void spend(const PickleMachine& m, uint64_t values);
+  static uint64_t values_of(const MetadataContent::Tensor& t) { return (1 + t.chunk_count) * (1 + uint64_t{t.rank}); }
+  void check_word(const PickleMachine& m, std::string_view what, std::string_view word) const;
   void gather_chunks(PickleMachine& m, const Value& list, MetadataContent::Tensor& tensor);
 
   void read_state_dict(PickleMachine& m, const Value& dict);
   void read_storage(PickleMachine& m, const Value& dict);
   void read_planner_data(PickleMachine& m, const Value& dict);
   class PlainWriter;
-  ExtraAttribute read_attribute(const PickleMachine& m, std::string_view name, const Value& v) const;
+  ExtraAttribute read_attribute(const PickleMachine& m, std::string_view name, const Value& v);
   void read_mcore_data(PickleMachine& m, const Value& dict);
   bool read_path(PickleMachine& m, const Value& key, const Value& path);
 
@@ -145,6 +148,7 @@ class MetadataHandler {
   std::map<std::vector<std::string_view>, uint32_t> transforms_numbers_;
   uint64_t spent_ = 0;
   uint64_t budget_;
+  uint64_t attribute_bytes_;  // that opcodes of attributes may still take
   bool has_root_ = false;
 };
 

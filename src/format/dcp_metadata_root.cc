@@ -60,13 +60,13 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
     }
   };
   walk([&](std::string_view, uint64_t number) { in_place = (number == used++) && in_place; }, [](std::string_view) {});
-  if (!in_place) tensors.reserve(used);
   uint64_t next = 0;
   walk(
       [&](std::string_view key, uint64_t number) {
         if (in_place) {
           content_.tensors[number].key = key;
         } else {
+          spend(m, values_of(content_.tensors[number]));
           tensors.push_back(content_.tensors[number]);
           tensors.back().key = key;
         }

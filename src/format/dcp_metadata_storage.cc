@@ -51,6 +51,7 @@ uint32_t MetadataHandler::transforms_number(const PickleMachine& m, const Value&
   for (auto it = m.items(list); it.next(v);) {
     if (v.kind != Kind::kText) fail_field(m, field, v, "text");
     if (names.size() == kMaxTransforms) fail_limit(m, "more transforms of an item", kMaxTransforms);
+    check_word(m, "transform", m.text(v));
     names.push_back(m.text(v));
   }
   if (names.empty()) return 0;

@@ -10,12 +10,16 @@
 #include <new>
 #include <span>
 
+#include "base/heap.h"
 #include "pickle/value.h"
 
 namespace dcp {
 
 class Cells {
  public:
+  Cells() = default;
+  Cells(Cells&&) = delete;
+  ~Cells() { Heap::count(-static_cast<int64_t>(room_ * sizeof(Value))); }
   uint64_t size() const { return size_; }
   uint64_t room() const { return room_; }
   Value& operator[](uint64_t i) {
@@ -42,8 +46,10 @@ class Cells {
     for (const Value& v : values) data_[size_++] = v;
   }
   void set_room(uint64_t room) {  // at least size()
+    if (room > room_) Heap::check((room - room_) * sizeof(Value));
     void* grown = std::realloc(data_.get(), room * sizeof(Value));
     if (grown == nullptr) throw std::bad_alloc();
+    Heap::count((static_cast<int64_t>(room) - static_cast<int64_t>(room_)) * static_cast<int64_t>(sizeof(Value)));
     static_cast<void>(data_.release());
     data_.reset(static_cast<Value*>(grown));
     room_ = room;

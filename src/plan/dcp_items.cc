@@ -14,7 +14,7 @@ namespace dcp {
 uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
   if (catalog_.kind != CheckpointKind::kTorch) return copy_whole(id, key, at);
   // What lies in a torch.save file with others gets an archive of its own.
-  const BlobItem& blob = resolved_.blobs.at(id).item;
+  const BlobItem& blob = resolved_.blob(id).item;
   std::vector<Storage> storages;
   for (const BlobItem::Storage& s : blob.storages) storages.push_back({.item = id, .of = &s});
   return archive(std::string(as_text(blob.pickle)), blob.big_endian ? "big" : std::string(kByteorderLittle), storages, false, at);
@@ -23,7 +23,7 @@ uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
 // An item as it is; of a transformed one what it decodes to, which needs no torch that knows the transform.
 uint64_t DcpItems::copy_whole(ItemId id, std::string_view key, At at) {
   const Item& item = catalog_.items[id];
-  const auto found = resolved_.blobs.find(id);
+  const auto found = resolved_.blobs.find(resolved_.first_of(id));
   const bool decoded = item.transforms != 0;
   if (found == resolved_.blobs.end()) {  // a chunk without elements
     check_item(catalog_, id, key, "item");
@@ -50,13 +50,14 @@ uint64_t DcpItems::container(const FlatEntries& flat, uint32_t node, At at) {
 
 void DcpItems::splice(const Entry& entry, PickleWriter& writer, std::vector<Storage>& storages) const {
   const ItemId item = catalog_.item_of(entry.blob());
-  const ResolvedBlob& blob = resolved_.blobs.at(item);
+  const ResolvedBlob& blob = resolved_.blob(item);
   const Place place = catalog_.place_of(item, source_key(catalog_, entry));
   if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
+  const StoragesByKey of_key = by_key(blob.item);
   const auto renumber = [&](std::string_view key) {
-    const auto it = std::ranges::find(blob.item.storages, key, &BlobItem::Storage::key);
-    if (it == blob.item.storages.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
-    storages.push_back({.item = item, .from_decoded = !blob.decoded.empty(), .of = &*it});
+    const auto it = of_key.find(key);
+    if (it == of_key.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
+    storages.push_back({.item = item, .from_decoded = !blob.decoded.empty(), .of = it->second});
     return std::to_string(storages.size() - 1);
   };
   splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, renumber, writer);

@@ -59,6 +59,10 @@ class DcpLayout {
     keys_->at.resize(entries_.size());
     keys_->copied.resize(entries_.size());
     rule_used_.resize(options.rules.size());
+    for (size_t r = 0; r < options.rules.size(); ++r) {
+      if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_rules_.try_emplace(options.rules[r].glob, r);
+      else glob_rules_.push_back(r);
+    }
     source_is_sharded_ = std::ranges::any_of(catalog.tensors, [&](const Tensor& t) { return is_sharded(t); });
     if (options.like)
       for (TensorId t = 0; t < options.like->tensors.size(); ++t) like_.emplace(options.like->key(options.like->tensors[t]), t);
@@ -158,9 +162,13 @@ class DcpLayout {
   }
 
   bool by_rule(size_t e, const Tensor& t) {
-    const auto rule = std::ranges::find_if(options_.rules, [&](const PlacementRule& r) { return glob_matches(r.glob, entries_[e].key); });
-    if (rule == options_.rules.end()) return false;
-    rule_used_[static_cast<size_t>(rule - options_.rules.begin())] = true;
+    const auto exact = exact_rules_.find(entries_[e].key);
+    auto index = exact == exact_rules_.end() ? options_.rules.size() : exact->second;
+    const auto glob = std::ranges::find_if(glob_rules_, [&](size_t r) { return r >= index || glob_matches(options_.rules[r].glob, entries_[e].key); });
+    if (glob != glob_rules_.end()) index = std::min(index, *glob);
+    if (index == options_.rules.size()) return false;
+    const auto rule = options_.rules.begin() + static_cast<int64_t>(index);
+    rule_used_[index] = true;
     if (!place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_))
       fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(entries_[e].key)}, "a tensor of " + std::to_string(t.rank) + " dims");
     deal(t);
@@ -269,15 +277,24 @@ class DcpLayout {
     file_bytes_[rank] += frame.head().size() + volume(sizes) * bytes_of(out_) + frame.tail_bytes();
   }
 
-  void copy_item(size_t e, ItemId id, uint32_t rank) { place_item(e, rank, [&](DcpItems::At at) { return items_.copy(id, entries_[e].key, at); }); }
+  void copy_item(size_t e, ItemId id, uint32_t rank) {
+    // Keys that have one item in the source have one in the output.
+    const auto [placed, fresh] = placed_.try_emplace(resolved_.first_of(id), narrow<uint32_t>(keys_->slices.size()));
+    if (!fresh) return name_slice(e, keys_->slices[placed->second]);
+    place_item(e, rank, [&](DcpItems::At at) { return items_.copy(id, entries_[e].key, at); });
+  }
 
   template <class LayOut>
   void place_item(size_t e, uint32_t rank, LayOut lay_out) {
+    const uint64_t length = lay_out(DcpItems::At{rank, file_bytes_[rank]});
+    name_slice(e, {rank, file_bytes_[rank], length});
+    file_bytes_[rank] += length;
+  }
+
+  void name_slice(size_t e, Slice slice) {
     if (!keys_->copied[e]) keys_->at[e] = narrow<uint32_t>(keys_->slices.size());
     keys_->copied[e] = true;
-    const uint64_t length = lay_out(DcpItems::At{rank, file_bytes_[rank]});
-    keys_->slices.push_back({rank, file_bytes_[rank], length});
-    file_bytes_[rank] += length;
+    keys_->slices.push_back(slice);
   }
 
   void metadata() {
@@ -298,9 +315,12 @@ class DcpLayout {
   const std::vector<Entry>& entries_;
   DcpItems items_;
   std::vector<uint64_t> file_bytes_;  // by rank
+  std::unordered_map<ItemId, uint32_t> placed_;  // items that are copied, in keys_->slices
   std::unordered_map<std::string_view, TensorId> like_;
   bool source_is_sharded_ = false;
   std::vector<bool> rule_used_;  // by rule
+  std::unordered_map<std::string_view, size_t> exact_rules_;  // a file may have one for each of 10^4 tensors
+  std::vector<size_t> glob_rules_;
   RankBoxes boxes_;
   DType out_{};  // of the tensor being laid out
   TensorItemFrames frames_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <unordered_map>
 
 namespace dcp {
 namespace {
@@ -21,6 +22,7 @@ std::optional<uint64_t> rank_in(std::string_view component) {
 
 std::vector<RankBound> rank_bound_entries(const Selection& selection) {
   std::vector<RankBound> found;
+  std::unordered_map<std::string, size_t> numbers;  // by stem
   for (const Entry& e : selection.entries) {
     if (!e.is_blob()) continue;
     const std::string_view key = e.key;
@@ -29,9 +31,9 @@ std::vector<RankBound> rank_bound_entries(const Selection& selection) {
       const std::string_view component = key.substr(begin, end - begin);
       if (const std::optional<uint64_t> rank = rank_in(component)) {
         const std::string stem(key.substr(0, begin + component.find_last_not_of("0123456789") + 1));
-        auto group = std::ranges::find(found, stem, &RankBound::stem);
-        if (group == found.end()) group = found.insert(found.end(), {.stem = stem, .exclude = (begin > 0 ? std::string(key.substr(0, begin)) : stem) + "*", .ranks = {}});
-        group->ranks.push_back(*rank);
+        const auto [group, fresh] = numbers.try_emplace(stem, found.size());
+        if (fresh) found.push_back({.stem = stem, .exclude = (begin > 0 ? std::string(key.substr(0, begin)) : stem) + "*", .ranks = {}});
+        found[group->second].ranks.push_back(*rank);
         break;
       }
       begin = end + 1;

@@ -15,13 +15,19 @@ namespace {
 class TorchLayout {
  public:
   TorchLayout(const Catalog& catalog, const Resolved& resolved, const LayoutOptions& options, Plan& plan)
-      : catalog_(catalog), resolved_(resolved), options_(options), plan_(plan), writer_(pickle_, PickleProtocol::k2) {}
+      : catalog_(catalog), resolved_(resolved), options_(options), plan_(plan), writer_(pickle_, PickleProtocol::k2) {
+    for (const auto& [item, first] : resolved.shared) shared_.insert(first);
+  }
 
   void run(const Selection& selection) {
     entries_ = selection.entries;
     if (options_.weights_only_safe) leave_out_unsafe();
     if (entries_.empty() && !catalog_.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
     const Tree tree(catalog_, selection, entries_, options_.limits);
+    // A string that grows is there twice. Real pickles have 250 bytes a tensor.
+    uint64_t bytes = 300 * entries_.size();
+    for (const auto& [item, b] : resolved_.blobs) bytes += b.item.pickle.size();
+    pickle_.reserve(bytes);
     writer_.begin();
     write_container(tree, 0, writer_, [&](uint32_t entry) { leaf(entries_[entry]); }, plan_.list_holes);
     writer_.end();
@@ -46,18 +52,23 @@ class TorchLayout {
   }
 
   void leave_out_unsafe() {
+    std::map<ItemId, std::string> known;  // of items of several keys
     std::erase_if(entries_, [&](const Entry& e) {
       if (!spliced(e)) return false;
-      std::string scratch;
-      PickleWriter writer(scratch, PickleProtocol::k2);
       const ItemId item = spliced_item(e);
-      const SpliceResult result = splice_pickle(resolved_.blobs.at(item).item.pickle, catalog_.place_of(item, source_key(catalog_, e)),
-                                                options_.limits, [](std::string_view key) { return std::string(key); }, writer);
-      const std::string why = refused(result);
-      if (why.empty()) return false;
-      plan_.left_out.push_back({std::string(source_key(catalog_, e)), why});
+      const auto [why, fresh] = known.try_emplace(resolved_.first_of(item));
+      if (fresh) why->second = refused_in(e, item);
+      if (why->second.empty()) return false;
+      plan_.left_out.push_back({std::string(source_key(catalog_, e)), why->second});
       return true;
     });
+  }
+
+  std::string refused_in(const Entry& e, ItemId item) const {
+    std::string scratch;
+    PickleWriter writer(scratch, PickleProtocol::k2);
+    return refused(splice_pickle(resolved_.blob(item).item.pickle, catalog_.place_of(item, source_key(catalog_, e)), options_.limits,
+                                 [](std::string_view key) { return std::string(key); }, writer));
   }
 
   // What torch.load(weights_only=True) refuses in a byte item; "" if nothing.
@@ -132,24 +143,33 @@ class TorchLayout {
 
   void splice(const Entry& e) {
     const ItemId item = spliced_item(e);
-    const ResolvedBlob& blob = resolved_.blobs.at(item);
+    const ResolvedBlob& blob = resolved_.blob(item);
     const Place place = catalog_.place_of(item, source_key(catalog_, e));
     if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
+    const StoragesByKey of_key = by_key(blob.item);
     const auto rename = [&](std::string_view key) {
-      const auto it = std::ranges::find(blob.item.storages, key, &BlobItem::Storage::key);
-      if (it == blob.item.storages.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
+      const auto it = of_key.find(key);
+      if (it == of_key.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
+      const BlobItem::Storage& s = *it->second;
       const auto copy = narrow<uint32_t>(plan_.copies.size());
-      plan_.copies.push_back({.item = item, .packed = it->packed, .from_decoded = !blob.decoded.empty(), .source_offset = it->payload, .bytes = it->bytes});
-      add_check(plan_, {.at = 0, .bytes = it->bytes, .crc = it->crc, .has_crc = options_.units.verify && it->has_crc});
-      storages_.push_back({{ArchivePayload::Kind::kCopy, copy}, it->bytes});
+      plan_.copies.push_back({.item = item, .packed = s.packed, .from_decoded = !blob.decoded.empty(), .source_offset = s.payload, .bytes = s.bytes});
+      add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.units.verify && s.has_crc});
+      storages_.push_back({{ArchivePayload::Kind::kCopy, copy}, s.bytes});
       return std::to_string(storages_.size() - 1);
     };
+    // Keys that have one item in the source have one value in the output.
+    const ItemId first = resolved_.first_of(item);
+    if (const auto done = spliced_.find(first); done != spliced_.end()) {
+      writer_.get(done->second.slot);
+      if (done->second.is_unsafe) plan_.unsafe.push_back({std::string(source_key(catalog_, e)), "one item with '" + std::string(done->second.key) + "'"});
+      return;
+    }
     const SpliceResult result = splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, rename, writer_);
     const std::string why = refused(result);
-    if (why.empty()) return;
-    plan_.unsafe.push_back({std::string(source_key(catalog_, e)), why});
+    if (!why.empty()) plan_.unsafe.push_back({std::string(source_key(catalog_, e)), why});
     for (const std::string& g : result.globals)
       if (!weights_only_allows(g)) unsafe_.insert(g);
+    if (shared_.contains(first)) spliced_[first] = {writer_.put(), !why.empty(), source_key(catalog_, e)};
   }
 
   // Records in torch's order: data.pkl, byteorder, data/0.., version.
@@ -185,6 +205,13 @@ class TorchLayout {
   std::map<std::string, uint64_t> memo_;
   std::vector<Storage> storages_;
   std::set<std::string> unsafe_;
+  struct Spliced {
+    uint64_t slot = 0;
+    bool is_unsafe = false;
+    std::string_view key = {};
+  };
+  std::set<ItemId> shared_;            // items of several keys
+  std::map<ItemId, Spliced> spliced_;  // those of them that are written
 };
 
 }  // namespace

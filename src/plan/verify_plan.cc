@@ -59,6 +59,7 @@ class Planner {
 
   // The records of an item, as indices.
   std::pair<size_t, size_t> records_of(ItemId item) const {
+    item = resolved_.first_of(item);
     const auto begin = std::ranges::lower_bound(records_, item, {}, &ItemRecord::item);
     auto end = begin;
     while (end != records_.end() && end->item == item && end->duplicate == kNone) ++end;
@@ -113,7 +114,7 @@ class Planner {
   bool object(const std::vector<ItemId>& items) {
     uint64_t bytes = 0;
     for (const ItemId item : items) {
-      if (!resolved_.items[item].resolved || (catalog_.items[item].transforms != 0 && !resolved_.blobs.contains(item))) return false;
+      if (!resolved_.items[item].resolved || (catalog_.items[item].transforms != 0 && !resolved_.blobs.contains(resolved_.first_of(item)))) return false;
       const auto [first, end] = records_of(item);
       for (size_t i = first; i < end; ++i) bytes += records_[i].bytes;
     }

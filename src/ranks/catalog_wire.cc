@@ -211,6 +211,11 @@ std::vector<std::byte> resolved_to_wire(const Resolved& r) {
     out.number(id);
     out.number(item);
   }
+  out.number<uint64_t>(r.shared.size());
+  for (const auto& [item, first] : r.shared) {
+    out.number(item);
+    out.number(first);
+  }
   out.number(r.bytes_read);
   write_problems(out, r.findings);
   out.array(r.records);
@@ -270,6 +275,10 @@ void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes) {
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
     const auto id = in.number<ItemId>();
     into.deflated.emplace(id, in.number<Item>());
+  }
+  for (auto count = in.number<uint64_t>(); count > 0; --count) {
+    const auto item = in.number<ItemId>();
+    into.shared.emplace(item, in.number<ItemId>());
   }
   into.bytes_read += in.number<uint64_t>();
   for (Problem& p : read_problems(in)) into.findings.push_back(std::move(p));

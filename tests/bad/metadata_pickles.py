@@ -211,7 +211,7 @@ def a_list_that_holds_itself(c):
 @case("over_limit")
 def a_billion_chunks_by_sharing_one_list(c):
     """
-    dcpctl: ckpt/.metadata @ 0x33d06: tensor 't35': a number in the file is over the limit (got lists that are shared and add up to more values, expected at most 3560316)
+    dcpctl: ckpt/.metadata @ 0x3258a: tensor 't17': a number in the file is over the limit (got lists that are shared and add up to more values, expected at most 3560316)
     """
     chunks = Op(pickle.EMPTY_LIST + pickle.MARK + chunk(Size((0,)), Size((1,))) + pickle.BINPUT + b"\0")
     chunks = Op(chunks + (pickle.BINGET + b"\0") * 100000 + pickle.APPENDS + pickle.BINPUT + b"\1")

@@ -36,6 +36,30 @@ TEST_CASE("an error carries its problem, line and exit class") {
   }
 }
 
+TEST_CASE("of one kind of finding the first are kept, the others counted") {
+  std::vector<Problem> list;
+  FindingList findings(list);
+  for (int i = 0; i < 25'000; ++i) findings.add(make_problem(ProblemId::item_twice, {.tensor = "w"}));
+  findings.add(make_problem(ProblemId::short_file, {}, "3 bytes"));
+  findings.end();
+  REQUIRE(list.size() == 10'001);
+  CHECK(list[9'998].got.empty());
+  CHECK(list[9'999].got == "and 15000 more");
+  CHECK(list[10'000].got == "3 bytes");
+
+  std::vector<Problem> of_long_names;
+  FindingList long_names(of_long_names);
+  for (int i = 0; i < 100; ++i) long_names.add(make_problem(ProblemId::item_twice, {.tensor = std::string(1 << 20, 'x')}, "two"));
+  long_names.end();
+  REQUIRE(of_long_names.size() == 5);
+  CHECK(of_long_names.back().got == "two, and 95 more");
+}
+
+TEST_CASE("a long name is shown by its ends") {
+  CHECK(shortened("a.b") == "a.b");
+  CHECK(shortened(std::string(1 << 20, 'x')) == std::string(120, 'x') + "...(1048576 bytes)..." + std::string(60, 'x'));
+}
+
 TEST_CASE("each failure family has its exit class") {
   CHECK(exit_of(ProblemId::usage) == Exit::kUsage);
   CHECK(exit_of(ProblemId::io_no_space) == Exit::kMachine);

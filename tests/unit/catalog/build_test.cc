@@ -96,6 +96,18 @@ TEST_CASE("an empty chunk at the offsets of another does not take its item") {
   }
 }
 
+TEST_CASE("of chunks at one place those with elements come first") {
+  MadeCheckpoint made;
+  made.tensors = {chunked("w", {4}, {{{4}, {0}}, {{0}, {0}}, {{0}, {4}}, {{0}, {0}}})};
+  for (MadeChunk& c : made.tensors[0].chunks) c.at = 100, c.length = 10, c.file = 1;
+  const Catalog c = build_catalog(made.content(), "ckpt", "ckpt");
+  const Tensor& w = c.tensors[0];
+  CHECK(c.box(w, 0).sizes[0] == 4);
+  CHECK(c.box(w, 1).sizes[0] == 0);
+  CHECK(c.box(w, 3).offsets[0] == 4);
+  CHECK(c.items[c.item_of(w, 0)].length == 10);
+}
+
 TEST_CASE("an index hint may be right, wrong or out of range: the offsets decide") {
   const auto items = [](uint32_t (*hint)(uint32_t n)) {
     MadeCheckpoint made = some();

@@ -42,6 +42,16 @@ TEST_CASE("prefixes of wrappers") {
   CHECK(without_wrappers("a._orig_mod._orig_mod.w") == "a.w");
   CHECK(without_wrappers("module.") == "module.");
   CHECK(without_wrappers("").empty());
+  CHECK(without_wrappers("a._orig_mod.") == "a.");
+  std::string wrapped;
+  for (int i = 0; i < 300'000; ++i) wrapped += i % 2 ? "module." : "_orig_mod.";
+  CHECK(without_wrappers(wrapped + "w") == "w");
+}
+
+TEST_CASE("steps that a new name keeps stay steps") {
+  CHECK(names({{"a", "#1", "b", "c"}}, {.renames = {{"c$", "d.e"}}}) == Lines{"a.1.b.d.e = a/#1/b/d.e"});
+  CHECK(names({{"a", "#1", "b", "c"}}, {.renames = {{"^a.1", "a.12"}}}) == Lines{"a.12.b.c = a/12.b.c"});
+  CHECK(names({{"a", "b", "c"}}, {.renames = {{"c$", ""}}}) == Lines{"a.b. = a/b."});
 }
 
 TEST_CASE("cleaned names keep their nesting") {

@@ -1,0 +1,544 @@
+"""Inputs that stand for more than their bytes, or make a reader look at one thing again and again. Each takes a number of bytes."""
+import json
+import pickle
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from recipes import METADATA, Archive, Item, Op, Record, Size, Tensor, archive, call, chunk, dump, glob, new, op, small, storage, tensor_item  # noqa: E402
+
+KIB = 1024
+FAMILIES = []
+
+LOOK = ("inspect ckpt", "inspect ckpt --json", "inspect ckpt --chunks")
+DCP = (*LOOK, "inspect ckpt --keys", "inspect ckpt --html page.html", "verify ckpt", "consolidate ckpt out.pt --dry-run", "reshard ckpt out --world-size 3 --dry-run")
+WRITTEN = ("consolidate ckpt out.pt -q --force --no-sync", "reshard ckpt out --world-size 2 -q --force --no-sync")
+FILE = ("inspect m.pt", "inspect m.pt --json", "verify m.pt", "consolidate m.pt out.pt -q --force --no-sync", "convert m.pt out -q --force --no-sync")
+TENSORS = ("inspect m.safetensors", "inspect m.safetensors --json", "verify m.safetensors", "consolidate m.safetensors out.pt --dry-run")
+INDEX = ("inspect hf", "inspect hf --json", "verify hf")
+
+
+@dataclass
+class Family:
+    name: str
+    first: int  # bytes of the smallest input
+    commands: tuple
+    make: Callable
+
+
+def family(*commands, first=128 * KIB):
+    """`function(folder, n)` writes an input of about n bytes."""
+    return lambda function: FAMILIES.append(Family(function.__name__, first, commands, function)) or function
+
+
+def dcp(*commands, first=128 * KIB):
+    """`function(c, n)` changes a small checkpoint so that its metadata has about n bytes."""
+
+    def made(function):
+        def make(folder, n):
+            c = small(folder / "ckpt")
+            function(c, n)
+            c.write()
+
+        FAMILIES.append(Family(function.__name__, first, commands or DCP, make))
+        return function
+
+    return made
+
+
+def put(value, slot):
+    return Op(op(value) + pickle.LONG_BINPUT + struct.pack("<I", slot))
+
+
+def get(slot):
+    return Op(pickle.BINGET + bytes([slot]) if slot < 256 else pickle.LONG_BINGET + struct.pack("<I", slot))
+
+
+def joined(*parts):
+    return Op(b"".join(parts))
+
+
+def items(container, parts, end):
+    return joined(container, pickle.MARK, *parts, end)
+
+
+def dict_of(pairs):
+    return items(pickle.EMPTY_DICT, [op(k) + op(v) for k, v in pairs], pickle.SETITEMS)
+
+
+def list_of(values):
+    return items(pickle.EMPTY_LIST, map(op, values), pickle.APPENDS)
+
+
+# ---- pickles that are no metadata
+
+
+@dcp("inspect ckpt")
+def closing_brackets(c, n):
+    c.metadata = dump(Op(pickle.EMPTY_LIST * n))
+
+
+@dcp("inspect ckpt")
+def empty_dicts(c, n):
+    c.metadata = dump(Op(pickle.EMPTY_DICT * n))
+
+
+@dcp("inspect ckpt")
+def empty_tuples(c, n):
+    c.metadata = dump(Op(pickle.EMPTY_TUPLE * n))
+
+
+@dcp("inspect ckpt")
+def nones(c, n):
+    c.metadata = dump(Op(pickle.NONE * n))
+
+
+@dcp("inspect ckpt")
+def copies_that_are_kept(c, n):
+    c.metadata = dump(Op(pickle.NONE + (pickle.DUP + pickle.MEMOIZE) * (n // 2)))
+
+
+@dcp("inspect ckpt")
+def one_slot_read_again_and_again(c, n):
+    c.metadata = dump(Op(put("x" * (n // 2), 0) + get(0) * (n // 4)))
+
+
+@dcp("inspect ckpt")
+def slots_that_are_put_backwards(c, n):
+    c.metadata = dump(Op(pickle.NONE + b"".join(pickle.LONG_BINPUT + struct.pack("<I", s) + get(s) for s in reversed(range(n // 8)))))
+
+
+@dcp("inspect ckpt")
+def containers_of_containers(c, n):
+    c.metadata = dump(Op(pickle.EMPTY_LIST * (n // 2) + pickle.APPEND * (n // 2 - 1)))
+
+
+@dcp("inspect ckpt")
+def marks(c, n):
+    c.metadata = dump(Op((pickle.MARK + pickle.POP) * (n // 2)))
+
+
+@dcp("inspect ckpt")
+def calls(c, n):
+    c.metadata = dump(Op(glob("os.system") + pickle.MEMOIZE + (get(0) + pickle.EMPTY_TUPLE + pickle.REDUCE) * (n // 4)))
+
+
+# ---- names
+
+
+@dcp()
+def a_path_of_many_steps(c, n):
+    c.paths = {"model.w": joined(pickle.MARK, put("a", 1), get(1) * (n // 2), pickle.TUPLE)}
+
+
+@dcp()
+def paths_of_a_thousand_steps(c, n):
+    count = n // 2 // 1000
+    keys = [f"k{i}" for i in range(count)]
+    c.tensors = {k: Tensor((0,), []) for k in keys}
+    c.paths = {k: joined(pickle.MARK, put(k, i + 1), get(i + 1) * (1000 if i < 256 else 400), pickle.TUPLE) for i, k in enumerate(keys)}
+
+
+@dcp()
+def a_long_key(c, n):
+    key = "x" * (n // 2)
+    c.tensors[key] = Tensor((1,), [((0,), (1,))])
+    c.paths[key] = (key,)
+
+
+@dcp(*DCP, "consolidate ckpt out.pt --clean-fqns --dry-run", "consolidate ckpt out.pt --model-only --dry-run")
+def a_component_of_wrappers(c, n):
+    key = "module." * (n // 28) + "w"
+    c.tensors[key] = c.tensors["model.w"]
+    c.paths[key] = (key,)
+
+
+@dcp(*DCP, "consolidate ckpt out.pt --clean-fqns --dry-run")
+def a_component_of_other_wrappers(c, n):
+    key = "a._orig_mod." * (n // 100) + "_fsdp_wrapped_module._orig_mod." * (n // 200) + "w"
+    c.tensors[key] = c.tensors["model.w"]
+    c.paths[key] = (key,)
+
+
+@dcp(*DCP, "consolidate ckpt out.pt --root a.a.a.a --dry-run", "consolidate ckpt out.pt --add-root a --dry-run")
+def a_key_of_many_components(c, n):
+    key = "a." * (n // 8) + "w"
+    c.tensors = {key: c.tensors["model.w"]}
+    c.paths = {key: tuple(key.split("."))}
+
+
+@dcp()
+def a_name_that_many_paths_share(c, n):
+    count = n // 60
+    keys = [f"k{i}" for i in range(count)]
+    c.tensors = {k: Tensor((0,), []) for k in keys}
+    c.paths = {k: (put("x" * (n // 4), 1) if i == 0 else get(1), k) for i, k in enumerate(keys)}
+
+
+SHARED = Op(pickle.EMPTY_LIST)
+
+
+def keyed(c, key, value, more=()):
+    """state_dict_metadata with one more tensor, of these opcodes."""
+    pairs = [(k, t.op()) for k, t in c.tensors.items()] + [(key, value), *more]
+    c.fields["state_dict_metadata"] = dict_of(pairs)
+    c.fields["storage_data"] = dict_of(c.files()[1])
+
+
+@dcp()
+def chunks_without_items_of_a_long_key(c, n):
+    chunks = items(pickle.EMPTY_LIST, [put(chunk(Size((0,)), Size((1,))), 9), get(9) * (n // 4)], pickle.APPENDS)
+    keyed(c, "x" * (n // 2), Tensor((1,), [], fields={"chunks": chunks}).op())
+
+
+@dcp()
+def one_chunk_of_many_dims_again_and_again(c, n):
+    most = (1 << 31) - 1
+    chunks = items(pickle.EMPTY_LIST, [put(chunk(Size((most,) * 32), Size((0,) * 32)), 9), get(9) * (n // 2)], pickle.APPENDS)
+    keyed(c, "t", Tensor((0,) * 32, [], fields={"chunks": chunks}).op())
+
+
+@dcp()
+def one_tensor_under_many_keys(c, n):
+    tensor = Tensor((n,), [((i,), (1,)) for i in range(n // 400)]).op()
+    keyed(c, "t", put(tensor, 9), [(f"k{i}", get(9)) for i in range(n // 30)])
+
+
+@dcp()
+def one_empty_tensor_under_many_keys(c, n):
+    keyed(c, "t", put(Tensor((0,) * 60, []).op(), 9), [(f"k{i}", get(9)) for i in range(n // 20)])
+
+
+@dcp()
+def a_dtype_with_a_long_name(c, n):
+    keyed(c, "t", put(Tensor((0,), [], dtype="torch." + "x" * (n // 2)).op(), 9), [(f"k{i}", get(9)) for i in range(n // 30)])
+
+
+@dcp()
+def dtypes_of_many_names(c, n):
+    c.tensors = {f"k{i}": Tensor((0,), [], dtype=f"torch.x{i}") for i in range(n // 800)}
+
+
+@dcp()
+def items_of_no_chunk_with_a_long_key(c, n):
+    key = put("x" * (n // 2), 9)
+    entries = [(new(METADATA + "MetadataIndex", {"fqn": key if i == 0 else get(9)}), c.items[0].op(0, 1)[1]) for i in range(n // 800)]
+    c.fields["storage_data"] = dict_of(entries)
+
+
+@dcp()
+def items_of_many_files(c, n):
+    entries = [Item(f"k{i}", (0,), f"f{i}.distcp", b"").op(0, 1) for i in range(n // 400)]
+    c.fields["storage_data"] = dict_of(entries)
+
+
+@dcp()
+def items_in_files_with_a_long_name(c, n):
+    name = put("f" * 4000, 9)
+    entries = [Item(f"k{i}", (0,), "", b"", fields={"relative_path": name if i == 0 else get(9)}).op(0, 1) for i in range(n // 400)]
+    c.fields["storage_data"] = dict_of(entries)
+    c.tensors = {f"k{i}": Tensor((1,), [((0,), (1,))]) for i in range(n // 800)}
+    c.blobs, c.paths = [], None
+
+
+@dcp()
+def transforms_of_many_names(c, n):
+    for i in range(n // 1000):
+        c.items.append(Item("model.w", (0, 0), "__0_0.distcp", b"", fields={"transform_descriptors": [f"t{i}", "x" * 300]}))
+
+
+@dcp()
+def long_transforms_of_many_items(c, n):
+    shared = put(list_of(["x" * (n // 2)]), 9)
+    count = n // 1500
+    c.tensors |= {f"k{i}": Tensor((1,), [((0,), (1,))]) for i in range(count)}
+    c.paths = None
+    c.items += [Item(f"k{i}", (0,), "__0_0.distcp", b"", fields={"transform_descriptors": shared if i == 0 else get(9)}) for i in range(count)]
+
+
+# ---- chunks
+
+
+@dcp()
+def chunks_at_one_place(c, n):
+    """All empty, and the items name no number: each has to be looked for."""
+    chunks = items(pickle.EMPTY_LIST, [put(chunk(Size((0,)), Size((0,))), 9), get(9) * (n // 8)], pickle.APPENDS)
+    c.items = [Item("t", (0,), "__0_0.distcp", b"") for _ in range(n // 600)]
+    keyed(c, "t", Tensor((1,), [], fields={"chunks": chunks}).op())
+
+
+@dcp()
+def chunks_out_of_order(c, n):
+    count = n // 800
+    c.tensors["t"] = Tensor((count,), [((i,), (1,)) for i in reversed(range(count))])
+    c.items += [Item("t", (i,), "__0_0.distcp", b"", index={"index": count}) for i in range(count)]
+
+
+@dcp()
+def chunks_that_overlap(c, n):
+    count = n // 400
+    c.tensors["t"] = Tensor((count, count), [((i % 7, i), (count - 7, 1 + i % 3)) for i in range(count - 3)])
+
+
+@dcp()
+def chunks_beyond_the_file(c, n):
+    count = n // 800
+    c.tensors["t"] = Tensor((count,), [((i,), (1,)) for i in range(count)])
+    c.items += [Item("t", (i,), "__0_0.distcp", b"", fields={"offset": 1 << 40, "length": 9}) for i in range(count)]
+
+
+@dcp()
+def items_that_overlap(c, n):
+    count = n // 800
+    c.tensors["t"] = Tensor((count,), [((i,), (1,)) for i in range(count)])
+    c.items += [Item("t", (i,), "__0_0.distcp", b"", fields={"offset": 0, "length": 600}) for i in range(count)]
+
+
+@dcp(*DCP, *WRITTEN)
+def keys_that_share_one_item(c, n):
+    count = n // 1000
+    c.blobs += [f"k{i}" for i in range(count)]
+    c.paths = None
+    c.item("step").data = archive(dump(Op(list_of(range(n // 20))), 2))
+    length = len(c.item("step").data.bytes())
+    at = sum(len(i.data.bytes()) for i in c.items[:2])
+    c.items += [Item(f"k{i}", None, "__0_0.distcp", b"", fields={"offset": at, "length": length}) for i in range(count)]
+
+
+@dcp()
+def objects_of_many_kinds_of_ranks(c, n):
+    count = n // 600
+    c.blobs += [f"k{i}_rank_0" for i in range(count)]
+    c.paths = None
+    c.items += [Item(f"k{i}_rank_0", None, "__0_0.distcp", archive(dump(i, 2)) if i < 9 else b"x" * 600) for i in range(count)]
+
+
+@dcp("reshard ckpt out --layout layout.json --dry-run", "reshard ckpt out --world-size 2 --dry-run", first=64 * KIB)
+def a_rule_for_each_tensor(c, n):
+    count = n // 1000
+    c.tensors |= {f"k{i}": Tensor((0,), [((0,), (0,))]) for i in range(count)}
+    c.paths = None
+    c.folder.parent.joinpath("layout.json").write_text(json.dumps({"world_size": 2, "placements": {f"k{i}": ["shard(0)"] for i in range(n // 24)}}))
+
+
+@dcp(*DCP, *WRITTEN)
+def tensors_that_share_one_item(c, n):
+    count = n // 1500
+    length = len(c.item("model.b").data.bytes())
+    at = len(c.items[0].data.bytes())
+    c.paths = None
+    c.tensors |= {f"k{i}": Tensor((2,), [((0,), (2,))]) for i in range(count)}
+    c.items += [Item(f"k{i}", (0,), "__0_0.distcp", b"", fields={"offset": at, "length": length}) for i in range(count)]
+
+
+# ---- what else a metadata holds
+
+
+@dcp()
+def attributes_that_share(c, n):
+    c.fields |= {f"a{i}": put(list_of(range(n // 10)), 9) if i == 0 else get(9) for i in range(200)}
+
+
+@dcp()
+def an_attribute_of_many_entries(c, n):
+    c.fields["mcore_data"] = dict_of((f"k{i}", {"nd_reformulated_orig_global_shape": (1, 2)}) for i in range(n // 80))
+
+
+@dcp()
+def globals_of_many_packages(c, n):
+    c.fields["x"] = list_of(call(f"p{i}.C") for i in range(n // 16))
+
+
+# ---- items
+
+
+def with_object(c, made, *storages):
+    c.item("step").data = archive(dump(made, 2), *storages)
+
+
+@dcp(*DCP, *WRITTEN)
+def an_object_of_lists(c, n):
+    with_object(c, Op(pickle.EMPTY_LIST + pickle.MARK + pickle.EMPTY_LIST * n + pickle.APPENDS))
+
+
+@dcp(*DCP, *WRITTEN)
+def an_object_of_calls(c, n):
+    with_object(c, list_of(call(f"p{i}.C") for i in range(n // 16)))
+
+
+@dcp(*DCP, *WRITTEN)
+def an_object_with_many_storages(c, n):
+    count = n // 250
+    with_object(c, list_of(storage(key=str(i), count=1) for i in range(count)), *[b"four"] * count)
+
+
+@dcp(*DCP, *WRITTEN)
+def an_object_that_reads_its_memo(c, n):
+    with_object(c, items(pickle.EMPTY_LIST, [put("x" * (n // 2), 0), get(0) * (n // 4)], pickle.APPENDS))
+
+
+@dcp(*DCP, *WRITTEN)
+def an_archive_of_many_records(c, n):
+    c.item("step").data = Archive([*archive(dump(17, 2)).records, *(Record(f"x{i}", b"") for i in range(n // 250))])
+
+
+# ---- torch.save files
+
+
+def torch_file(*commands, first=128 * KIB):
+    def made(function):
+        def make(folder, n):
+            data = function(n)
+            (folder / "m.pt").write_bytes((data if isinstance(data, Archive) else archive(dump(data, 2))).bytes())
+
+        FAMILIES.append(Family(function.__name__, first, commands or FILE, make))
+        return function
+
+    return made
+
+
+@torch_file()
+def a_state_dict_of_lists(n):
+    return {"w": Op(pickle.EMPTY_LIST + pickle.MARK + pickle.EMPTY_LIST * n + pickle.APPENDS)}
+
+
+@torch_file()
+def a_state_dict_of_numbers(n):
+    return dict_of((f"k{i}", i) for i in range(n // 16))
+
+
+@torch_file()
+def a_state_dict_with_a_long_key(n):
+    return {"x" * n: 1}
+
+
+@torch_file()
+def empty_dicts_under_a_long_key(n):
+    return {"x" * (n // 2): dict_of((i, {}) for i in range(n // 16))}
+
+
+@torch_file()
+def keys_that_are_one_tuple(n):
+    return Op(items(pickle.EMPTY_DICT, [put(("x" * (n // 2),), 0) + op(1), (get(0) + op(1)) * (n // 16)], pickle.SETITEMS))
+
+
+@torch_file()
+def values_that_are_one_list(n):
+    return Op(items(pickle.EMPTY_DICT, [op("k") + put(list_of(range(n // 10)), 0), *(op(f"k{i}") + get(0) for i in range(n // 30))], pickle.SETITEMS))
+
+
+@torch_file()
+def tensors_that_share_one_storage(n):
+    stored = put(storage(count=2), 0)
+    rebuilt = [call("torch._utils._rebuild_tensor_v2", stored if i == 0 else get(0), 0, (2,), (1,), False, call("collections.OrderedDict")) for i in range(n // 120)]
+    return archive(dump(dict_of((f"k{i}", t) for i, t in enumerate(rebuilt)), 2), bytes(8))
+
+
+@torch_file()
+def objects_with_a_storage_each(n):
+    count = n // 300
+    return archive(dump(dict_of((f"k{i}", (storage(key=str(i), count=1),)) for i in range(count)), 2), *[b"four"] * count)
+
+
+@torch_file()
+def storages_that_nothing_names(n):
+    return archive(dump({"k": 1}, 2), *[b"four"] * (n // 250))
+
+
+@torch_file()
+def containers_inside_containers(n):
+    return {"w": Op(op(1) + pickle.TUPLE1 * n)}
+
+
+# ---- safetensors
+
+
+def header_file(folder, members, payload=b"", name="m.safetensors"):
+    text = json.dumps(members, separators=(",", ":")).encode()
+    (folder / name).write_bytes(struct.pack("<Q", len(text)) + text + payload)
+
+
+def entry(begin=0, end=0, shape=(0,), dtype="F32"):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+@family(*TENSORS)
+def a_header_of_many_tensors(folder, n):
+    header_file(folder, {f"k{i}": entry() for i in range(n // 60)})
+
+
+@family(*TENSORS)
+def a_header_of_many_dims(folder, n):
+    header_file(folder, {f"k{i}": entry(shape=(0,) * 60) for i in range(n // 180)})
+
+
+@family(*TENSORS)
+def a_header_of_long_names(folder, n):
+    header_file(folder, {"module." * (n // 70) + str(i): entry() for i in range(10)})
+
+
+@family(*TENSORS)
+def a_header_of_much_metadata(folder, n):
+    header_file(folder, {"__metadata__": {f"k{i}": "v" for i in range(n // 12)}, "t": entry()})
+
+
+@family(*TENSORS)
+def a_header_of_members_that_nobody_knows(folder, n):
+    header_file(folder, {"t": {**entry(), "x": [[0]] * (n // 4)}})
+
+
+@family(*TENSORS)
+def a_header_of_brackets(folder, n):
+    text = b'{"t":' + b"[" * n
+    (folder / "m.safetensors").write_bytes(struct.pack("<Q", len(text)) + text)
+
+
+@family(*INDEX)
+def an_index_of_files_that_are_missing(folder, n):
+    (folder / "hf").mkdir()
+    header_file(folder / "hf", {"k0": entry()}, name="a.safetensors")
+    names = {"k0": "a.safetensors", **{f"k{i}": f"f{i}.safetensors" for i in range(1, n // 30)}}
+    (folder / "hf" / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
+
+
+@family(*INDEX)
+def an_index_of_one_file(folder, n):
+    (folder / "hf").mkdir()
+    header_file(folder / "hf", {f"k{i}": entry() for i in range(n // 100)}, name="a.safetensors")
+    names = {f"k{i}": "a.safetensors" for i in range(n // 60)}
+    (folder / "hf" / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
+
+
+@family(*INDEX, first=64 * KIB)
+def many_files_with_one_tensor(folder, n):
+    (folder / "hf").mkdir()
+    for i in range(n // 300):
+        header_file(folder / "hf", {"k": entry(), f"k{i}": entry()}, name=f"f{i:05}.safetensors")
+    names = {"k": "f00000.safetensors", **{f"k{i}": f"f{i:05}.safetensors" for i in range(n // 300)}}
+    (folder / "hf" / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": names}))
+
+
+# ---- metadata of single ranks
+
+
+@family("inspect ckpt", "inspect ckpt --json", "verify ckpt")
+def attributes_of_many_ranks(folder, n):
+    for rank in range(8):
+        c = small(folder / "ckpt" if rank == 0 else folder / f"r{rank}")
+        c.fields["mcore_data"] = dict_of((f"k{i}", {}) for i in range(n // 8 // 12))
+        c.write()
+        (c.folder / ".metadata").rename(folder / "ckpt" / f"__{rank}.metadata")
+
+
+@family("inspect ckpt", "inspect ckpt --json", "verify ckpt")
+def the_same_chunks_on_every_rank(folder, n):
+    ranks = 16
+    for rank in range(ranks):
+        c = small(folder / "ckpt" if rank == 0 else folder / f"r{rank}")
+        count = n // ranks // 300
+        c.tensors["t"] = Tensor((count,), [((i,), (1,)) for i in range(count)])
+        c.write()
+        (c.folder / ".metadata").rename(folder / "ckpt" / f"__{rank}.metadata")
