@@ -82,7 +82,7 @@ bool are_flags(const Flag&... flags) {
 // Whatever is used as an index, and what came as a struct and has values that no object may have.
 void check(const Catalog& c) {
   const auto is_text = [&](StringId s) { return s < c.strings.size(); };
-  const auto is_item = [&](const Item& i) { return (i.file == kNone || i.file < c.files.size()) && (i.transforms == 0 || i.transforms < c.transforms.size()); };
+  const auto is_item = [&](const Item& i) { return (i.file == kNone || i.file < c.files.size()) && (i.transforms == 0 || i.transforms == Item::kDeflated || i.transforms < c.transforms.size()); };
   for (const PathElement& e : c.path_elements) need(e.is_position() || is_text(e.name_id()));
   for (const Tensor& t : c.tensors) {
     need(is_text(t.key) && is_text(t.dtype_name) && lies_in(t.path.first, t.path.count, c.path_elements.size()));
