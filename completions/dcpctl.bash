@@ -15,8 +15,8 @@ _dcpctl_options() {
       options='--version -h --help'
       valued='' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --html --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --max-memory --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --max-memory --html --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
     'verify')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --sandbox --report --progress' ;;
@@ -33,8 +33,8 @@ _dcpctl_options() {
       options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
     'ranks')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --transport --timeout --alone --json -q --quiet -v --color --sandbox -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --transport --timeout --color --sandbox' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --max-memory --transport --timeout --alone --json -q --quiet -v --color --sandbox -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --max-memory --transport --timeout --color --sandbox' ;;
     'bench')
       options='-h --help'
       valued='' ;;
