@@ -419,8 +419,16 @@ def a_chunk_that_torch_replaced_to_a_writer(c):
     replaced(c)
 
 
-@case("safetensors_items", "inspect ckpt --key model.b", "verify ckpt", exit=0, says="findings")
+@case("safetensors_items", "inspect ckpt --key model.b", exit=0, says="findings")
 def a_file_of_the_metadata_that_is_a_safetensors_file(c):
+    """
+    warning: ckpt/__0_0.distcp: tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does
+    """
+    as_safetensors(c, {"model.w": ((4, 3), (0, 0)), "model.b": ((2,), (0,))})
+
+
+@case("safetensors_items", "verify ckpt", exit=0, says="findings")
+def a_file_of_the_metadata_that_is_a_safetensors_file_to_verify(c):
     """
     warning: ckpt/__0_0.distcp: tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does
     note: ckpt: records without a CRC: their writer computed none, so that damage of their bytes cannot be seen (got 2 records)
