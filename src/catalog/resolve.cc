@@ -292,6 +292,7 @@ class Resolver {
   void hold(uint64_t bytes, const Place& place) {
     const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
     if (needed <= options_.memory_bytes) return;
+    if (options_.blobs == BlobUse::kNames) throw Error(unseen_pickle(place, bytes, options_.memory_bytes));  // who only looks goes on
     const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
     Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB", std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
     p.hint = "give --max-memory " + std::to_string((other + needed) / kMiB + 16) + "MiB, or leave the key out with --exclude";

@@ -109,6 +109,8 @@ std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog,
     std::iota(tensors.begin(), tensors.end(), 0u);
   }
   std::vector<Problem> found = resolve(files, catalog, tensors, blobs, options, stop).findings;
+  for (Problem& p : found)
+    if (p.id == ProblemId::pickle_unseen) p.severity = Severity::kWarning;
   if (what == LookInto::kAll) return found;
   std::erase_if(found, [](const Problem& p) { return !tells_unsafe(p.id); });
   for (Problem& p : found)
