@@ -60,7 +60,8 @@ Answer answer(const Options& o, Context& context) {
   {
     DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
     const LookInto what = o.fail_on.unsafe() ? LookInto::kAll : LookInto::kSome;
-    std::ranges::move(find_unsafe_items(files, catalog, what, what == LookInto::kAll ? wanted_workers(0, false) : 1, o.source.limits(), context.stop), std::back_inserter(catalog.findings));
+    const Looking looking{.workers = wanted_workers(0, false), .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
+    std::ranges::move(find_unsafe_items(files, catalog, what, looking, context.stop), std::back_inserter(catalog.findings));
   }
   const bool has_failed = fails(o.fail_on, catalog.findings);
   const std::vector<UnsafePickle> unsafe = fold_unsafe(catalog.findings);

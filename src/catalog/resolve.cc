@@ -106,7 +106,7 @@ class Resolver {
       body();
     } catch (const Error& e) {
       if (options_.faults == Faults::kThrow || !can_be_collected(e.problem().id)) throw;
-      found(e.problem());
+      found(e.problem(), e.problem().id == ProblemId::pickle_unseen ? Severity::kWarning : Severity::kDamage);
     }
   }
   void found(Problem p, Severity severity = Severity::kDamage) {
@@ -183,13 +183,15 @@ class Resolver {
     const uint64_t most = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * slice(w).length);
     decode_item(files_, catalog_, slice(w), place, kNoCap, [&](Bytes b) {
       bytes += b.size();
+      if (options_.blobs == BlobUse::kNames && bytes > most_to_look_at())  // and no more of it is decoded
+        throw Error(unseen_pickle(place, "an object that decodes to " + std::to_string(bytes) + " bytes or more", most_to_look_at()));
       const bool fits = held_ + 4 * bytes <= options_.memory_bytes;
       if (bytes > most && !fits) hold(2 * bytes, place);
       if (bytes > most) fail_decoded(slice(w).length, most, place);
       if (fits) decoded.insert(decoded.end(), b.begin(), b.end());
       else decoded = {};  // the rest is counted: the message says how much it needs
     });
-    hold(2 * bytes, place);  // a vector that grows is there twice
+    if (options_.blobs != BlobUse::kNames) hold(2 * bytes, place);  // a vector that grows is there twice
     bytes_read_ += slice(w).length;
     return decoded;
   }
@@ -205,7 +207,7 @@ class Resolver {
     } else if (w.blob == kNone) {
       EndsSource ends = decoded_ends(w, place);
       archive(ends, w, place, 0);
-      if (w.duplicate == kNone && out_.items[w.item].opaque) blob_at(w.item).decoded = decoded_whole(w, place);
+      if (w.duplicate == kNone && out_.items[w.item].opaque && options_.blobs != BlobUse::kNames) blob_at(w.item).decoded = decoded_whole(w, place);
     } else {
       std::vector<std::byte> decoded = decoded_whole(w, place);
       MemorySource memory(decoded);
@@ -249,10 +251,9 @@ class Resolver {
   // What loading an object would import.
   void look_into(ItemSource& source, const Place& place) {
     const ZipDirectory directory = open_item_archive(source, place, options_.limits).directory;
-    const uint64_t most = std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
     const uint64_t bytes = readable_record(directory, "data.pkl", place).size;
-    if (bytes > most) return found(unseen_pickle(place, bytes, most), Severity::kWarning);
-    const ItemPickle pickle = read_item_pickle(source, directory, most, options_.limits, place);
+    if (bytes > most_to_look_at()) return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", most_to_look_at()), Severity::kWarning);
+    const ItemPickle pickle = read_item_pickle(source, directory, most_to_look_at(), options_.limits, place);
     unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
   }
   void unsafe(const Place& place, const std::vector<std::string>& globals) {
@@ -292,12 +293,14 @@ class Resolver {
   void hold(uint64_t bytes, const Place& place) {
     const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
     if (needed <= options_.memory_bytes) return;
-    if (options_.blobs == BlobUse::kNames) throw Error(unseen_pickle(place, bytes, options_.memory_bytes));  // who only looks goes on
     const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
     Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB", std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
     p.hint = "give --max-memory " + std::to_string((other + needed) / kMiB + 16) + "MiB, or leave the key out with --exclude";
     throw Error(std::move(p));
   }
+
+  // Who only looks for names keeps nothing, and goes on with the next. A vector that grows is there twice, and so is what is read of it.
+  uint64_t most_to_look_at() const { return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u))); }
 
   BlobItem with_pickle(ItemSource& source, const Place& place) {
     const ItemArchive archive = open_blob_archive(source, place, options_.limits);

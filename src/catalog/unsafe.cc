@@ -67,8 +67,8 @@ Problem unsafe_pickle(Place place, const std::vector<std::string>& globals) {
   return warning(ProblemId::pickle_unsafe, std::move(place), std::move(names));
 }
 
-Problem unseen_pickle(Place place, uint64_t bytes, uint64_t most) {
-  Problem p = warning(ProblemId::pickle_unseen, std::move(place), "a pickle of " + std::to_string(bytes) + " bytes", "at most " + std::to_string(most));
+Problem unseen_pickle(Place place, std::string got, uint64_t most) {
+  Problem p = warning(ProblemId::pickle_unseen, std::move(place), std::move(got), "at most " + std::to_string(most));
   p.hint = "give a larger --max-memory";
   return p;
 }
@@ -88,14 +88,14 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   return found;
 }
 
-std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, unsigned workers, const Limits& limits, const StopFlag& stop) {
+std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking, const StopFlag& stop) {
   if (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal) return {};
   constexpr uint64_t kMostItems = 64 * kMiB, kMostPickle = kMiB;
-  ResolveOptions options{.workers = workers, .faults = Faults::kCollect, .blobs = BlobUse::kNames, .limits = limits, .memory_bytes = kGiB};
+  ResolveOptions options{.workers = what == LookInto::kAll ? looking.workers : 1, .faults = Faults::kCollect, .blobs = BlobUse::kNames, .limits = looking.limits, .memory_bytes = looking.memory_bytes};
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
   uint64_t bytes = 0, left_out = 0;
-  if (what == LookInto::kSome) options.memory_bytes = 4 * workers * kMostPickle;
+  if (what == LookInto::kSome) options.memory_bytes = std::min(options.memory_bytes, 4 * kMostPickle);
   for (BlobId b = 0; b < catalog.blobs.size(); ++b) {
     if (what == LookInto::kSome && bytes > kMostItems) {
       ++left_out;
@@ -109,8 +109,6 @@ std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog,
     std::iota(tensors.begin(), tensors.end(), 0u);
   }
   std::vector<Problem> found = resolve(files, catalog, tensors, blobs, options, stop).findings;
-  for (Problem& p : found)
-    if (p.id == ProblemId::pickle_unseen) p.severity = Severity::kWarning;
   if (what == LookInto::kAll) return found;
   std::erase_if(found, [](const Problem& p) { return !tells_unsafe(p.id); });
   for (Problem& p : found)

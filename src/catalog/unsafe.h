@@ -4,17 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/problem.h"
+#include "base/workers.h"
 #include "catalog/catalog.h"
 #include "catalog/data_files.h"
-#include "base/workers.h"
 
 namespace dcp {
 
 // pickle_unsafe: `got` names the globals.
 Problem unsafe_pickle(Place place, const std::vector<std::string>& globals);
-// pickle_unseen: a pickle too large to be looked into.
-Problem unseen_pickle(Place place, uint64_t bytes, uint64_t most);
+// pickle_unseen: a pickle, or an object, too large to be looked into.
+Problem unseen_pickle(Place place, std::string got, uint64_t most);
 // Of these findings: the pickle runs something, or what it would run is not known.
 bool tells_unsafe(ProblemId id);
 
@@ -25,6 +26,11 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog);
 // Of byte items. kSome: of the first 64 MiB of them, a pickle of more than a mebibyte left out; what is left out is told. kAll: of every
 // item, tensors too, with all else that is wrong with one.
 enum class LookInto : uint8_t { kSome, kAll };
-std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, unsigned workers, const Limits& limits, const StopFlag& stop);
+struct Looking {
+  unsigned workers = 1;  // for kAll
+  Limits limits;
+  uint64_t memory_bytes = kGiB;  // for what is read
+};
+std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking, const StopFlag& stop);
 
 }  // namespace dcp

@@ -13,7 +13,6 @@ namespace {
 struct SplitPath {
   std::string prefix;  // up to and with the last '/', or ""
   std::string name;
-  std::string folder() const { return prefix.empty() ? "." : without_trailing_slashes(prefix); }
 };
 
 SplitPath split(const std::string& path) {
@@ -46,7 +45,7 @@ void check_replaceable(const std::string& out, const std::vector<DirEntry>& entr
 }
 
 void check_parent(Io& io, const std::string& out) {
-  const std::string parent = split(out).folder();
+  const std::string parent = folder_around(out);
   if (parent == "." || parent == "/") return;
   const std::optional<FileFacts> facts = io.facts(parent);
   if (facts && facts->kind == FileKind::kDirectory) return;
@@ -185,7 +184,7 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
 }
 
 void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
-  const std::string folder = form == Form::kInPlace ? out : split(out).folder();
+  const std::string folder = form == Form::kInPlace ? out : folder_around(out);
   uint64_t needed = 0;
   for (const FileSpec& spec : specs) needed = add_or_fail(needed, spec.bytes, Place{.path = out});
   const std::optional<uint64_t> free = io.free_bytes(folder);

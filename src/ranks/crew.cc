@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_set>
 
 #include "base/sums.h"
 #include "catalog/open.h"
@@ -142,13 +143,14 @@ void Crew::gather_digests(DigestSink& sink) {
 }
 
 std::vector<Problem> Crew::gather_problems(std::vector<Problem> all) {
+  std::unordered_set<std::string> known;
+  for (const Problem& p : all) known.insert(to_line(p));
   tree_.gather(
       [&](Bytes bytes) {
         WireReader in(bytes);
         for (auto count = in.number<uint64_t>(); count > 0; --count) {
           Problem p = in.problem();
-          const auto is_known = [&](const Problem& known) { return to_line(known) == to_line(p); };
-          if (std::ranges::none_of(all, is_known)) all.push_back(std::move(p));
+          if (known.insert(to_line(p)).second) all.push_back(std::move(p));
         }
       },
       [&] {

@@ -19,7 +19,7 @@ void Tree::send(uint32_t to, Bytes bytes) {
 std::vector<std::byte> Tree::receive(uint32_t from) {
   const auto count = load_le<uint64_t>(session_.link().receive_all(from, kTag, sizeof(uint64_t)).data());
   std::vector<std::byte> bytes;
-  bytes.reserve(count);
+  bytes.reserve(std::min(count, kAtOnce));  // what is announced may not be true
   for (uint64_t at = 0; at < count; at += kAtOnce) {
     const std::vector<std::byte> part = session_.link().receive_all(from, kTag, std::min(kAtOnce, count - at));
     bytes.insert(bytes.end(), part.begin(), part.end());

@@ -214,6 +214,17 @@ def zstd(*blocks, window=0):
     return out
 
 
+def data_pkl(c, value):
+    """`model.w` in an item whose data.pkl holds `value`."""
+    c.item("model.w").data = archive(dump(value, 2), bytes(24))
+
+
+def compressed(c, key, data):
+    """The item of a checkpoint as a zstd frame."""
+    c.item(key).data = data
+    c.item(key).fields["transform_descriptors"] = ["stream.zstd/1"]
+
+
 # ---- checkpoints
 
 METADATA = "torch.distributed.checkpoint.metadata."

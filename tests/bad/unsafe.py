@@ -1,0 +1,144 @@
+"""Pickles that do more than hold data: in the place of a tensor, in objects, in torch.save files; what loading them would run is named."""
+import pickle
+import struct
+
+from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, rebuild, storage, zstd
+
+COMMANDS = ["consolidate ckpt out.pt"]
+
+
+# ---- what is no tensor
+
+
+@case("item_not_tensor", "consolidate ckpt out.pt", "consolidate ckpt out.safetensors", "reshard ckpt out --world-size 2")
+def a_call_in_the_place_of_a_tensor(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got posix.system, expected a tensor)
+    """
+    data_pkl(c, call("posix.system", "true"))
+
+
+@case("item_not_tensor", "verify ckpt", "verify ckpt --quick", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
+def a_call_that_verify_meets(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got posix.system, expected a tensor)
+    """
+    data_pkl(c, call("posix.system", "true"))
+
+
+@case("item_not_tensor")
+def a_function_that_is_not_called(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got torch._utils._rebuild_tensor_v2, expected a tensor)
+    """
+    data_pkl(c, glob("torch._utils._rebuild_tensor_v2"))
+
+
+@case("item_refused")
+def a_call_among_the_arguments_of_a_tensor(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': torch refuses to load the item of this tensor (got posix.system, expected what torch.load(weights_only=True) takes)
+    hint: do not load the item in any other way: no writer of tensors puts this there
+    """
+    stored = storage(count=6)
+    data_pkl(c, call("torch._utils._rebuild_tensor_v2", stored, 0, (2, 3), (3, 1), False, call("posix.system", "true")))
+
+
+@case("item_refused")
+def a_call_that_is_thrown_away(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': torch refuses to load the item of this tensor (got posix.system, expected what torch.load(weights_only=True) takes)
+    hint: do not load the item in any other way: no writer of tensors puts this there
+    """
+    c.item("model.w").data = archive(pickle.PROTO + b"\x02" + call("posix.system", "true") + pickle.POP + rebuild(storage(count=6), (2, 3)) + pickle.STOP, bytes(24))
+
+
+@case("item_refused")
+def a_blocked_module_inside_a_subclass(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': torch refuses to load the item of this tensor (got posix.system, expected what torch.load(weights_only=True) takes)
+    hint: do not load the item in any other way: no writer of tensors puts this there
+    """
+    inner = rebuild(storage(count=6), (2, 3))
+    data_pkl(c, call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob("mine.Class"), (glob("mine.Class"),), {"inner": inner, "x": call("posix.system", "true")}))
+
+
+@case("pickle_unsafe", "verify ckpt --fail-on unsafe", says="findings", exit=1)
+def a_subclass_that_a_program_may_allow(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': loading this runs what torch.load(weights_only=True) refuses (got mine.Class)
+    """
+    inner = rebuild(storage(count=6), (2, 3))
+    data_pkl(c, call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob("mine.Class"), (glob("mine.Class"),), {"inner": inner}))
+
+
+# ---- what loading an object would run
+
+
+@case("pickle_unsafe", "verify ckpt --fail-on unsafe", "verify ckpt --strict", "inspect ckpt --fail-on unsafe", "inspect ckpt --fail-on warnings", says="findings", exit=1)
+def an_object_that_is_a_call(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.item("step").data = archive(dump(call("posix.system", "true"), 2))
+
+
+@case("pickle_unsafe", "verify ckpt", "inspect ckpt", says="findings", exit=0)
+def an_object_that_is_a_call_and_nobody_asked(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system, builtins.eval)
+    """
+    c.item("step").data = archive(dump([call("posix.system", "true"), call("builtins.eval", "1")], 2))
+
+
+@case("pickle_unsafe", "verify m.pt --fail-on unsafe", "inspect m.pt --fail-on unsafe", says="findings", exit=1)
+def a_call_in_a_torch_file(c):
+    """
+    warning: m.pt > data.pkl @ 0x40: loading this runs what torch.load(weights_only=True) refuses (got builtins.exec)
+    warning: m.pt > data.pkl @ 0x40: object 'epoch': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    thrown_away = Op(call("builtins.exec", "1") + pickle.POP)
+    state = dump({"w": rebuild(storage(count=2), (2,)), "epoch": [call("posix.system", "true")]}, 2)
+    c.written = True
+    (c.folder.parent / "m.pt").write_bytes(archive(state[:2] + thrown_away + state[2:], struct.pack("<2f", 1, 2)).bytes())
+
+
+@case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
+def an_object_too_large_for_inspect(c):
+    """
+    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run has not been looked at (got a pickle of 1048613 bytes, expected at most 1048576)
+    """
+    c.item("step").data = archive(dump(["x" * (1 << 20), call("posix.system", "true")], 2))
+
+
+@case("pickle_unsafe", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
+def a_large_object_that_inspect_was_asked_about(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.item("step").data = archive(dump(["x" * (1 << 20), call("posix.system", "true")], 2))
+
+
+@case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
+def a_compressed_object_too_large_for_inspect(c):
+    """
+    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run has not been looked at (got an object that decodes to 1310720 bytes or more, expected at most 1048576)
+    """
+    compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))
+
+
+@case("pickle_unsafe", "inspect ckpt", says="findings", exit=0)
+def the_last_of_many_compressed_objects(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x24acca: object 'e': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.paths = None
+    for key in ["a", "b", "c", "d", "e"]:
+        c.blobs.append(key)
+        c.items.append(Item(key, None, "__0_0.distcp", b""))
+        compressed(c, key, blocks(archive(dump(["x" * 600_000, *([call("posix.system", "true")] if key == "e" else [])], 2))))
+
+
+def blocks(item):
+    whole = item.bytes()
+    return zstd(*(whole[at : at + (1 << 17)] for at in range(0, len(whole), 1 << 17)))
