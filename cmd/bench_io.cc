@@ -1,7 +1,7 @@
 // dcpctl bench io: a synthetic sharded checkpoint, written natively, and what the program does with it beside plain copies.
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -17,7 +17,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Writes a synthetic sharded checkpoint natively, as torch would (torch loads it), then measures consolidate, reshard and verify on it
+constexpr const char* kText =
+    R"(Writes a synthetic sharded checkpoint natively, as torch would (torch loads it), then measures consolidate, reshard and verify on it
 beside what only copies or reads the same bytes: a bare copy (as many threads, 1 MiB blocks, space reserved before), `cp`, a bare read.
 Rounds are interleaved, nothing waits for the disk, and the best run of each counts.
 
@@ -38,9 +39,12 @@ struct Options {
 
 SyntheticSpec spec_of(const Options& o) {
   const std::optional<DType> dtype = dtype_named(o.dtype);
-  if (!dtype || facts_of(*dtype).kind == DTypeKind::kQuantized) fail(ProblemId::usage, {}, "dtype '" + o.dtype + "'", "a torch dtype such as bfloat16");
+  if (!dtype || facts_of(*dtype).kind == DTypeKind::kQuantized)
+    fail(ProblemId::usage, {}, "dtype '" + o.dtype + "'", "a torch dtype such as bfloat16");
   SyntheticSpec spec{.bytes = parse_size(o.bytes), .world_size = o.world_size, .tensors = o.tensors, .dtype = *dtype, .seed = o.seed};
-  spec.layout = o.layout == "shard0" ? SyntheticSpec::Layout::kShard0 : o.layout == "shard1" ? SyntheticSpec::Layout::kShard1 : SyntheticSpec::Layout::kWhole;
+  spec.layout = o.layout == "shard0"   ? SyntheticSpec::Layout::kShard0
+                : o.layout == "shard1" ? SyntheticSpec::Layout::kShard1
+                                       : SyntheticSpec::Layout::kWhole;
   return spec;
 }
 
@@ -93,34 +97,47 @@ void bare_copy(Io& io, const std::vector<std::string>& paths, const std::string&
   const NameIn made = open_parent(io, out);
   const OpenFile to(io, io.create(made.folder.get(), made.name));
   io.allocate(to.get(), total);
-  read_all(io, paths, workers, stop, [&](size_t file, uint64_t offset, Bytes bytes) { write_all(io, to.get(), begins[file] + offset, bytes); });
+  read_all(io, paths, workers, stop,
+           [&](size_t file, uint64_t offset, Bytes bytes) { write_all(io, to.get(), begins[file] + offset, bytes); });
 }
 
 enum Run : size_t { kBareCopy, kCp, kTorch, kSafetensors, kReshard, kBareRead, kVerify };
 
-std::vector<TimedRun> runs_of(const Options& o, const std::string& checkpoint, const std::string& scratch, unsigned workers, Context& context) {
+std::vector<TimedRun> runs_of(const Options& o, const std::string& checkpoint, const std::string& scratch, unsigned workers,
+                              Context& context) {
   std::vector<std::string> paths;
   for (const DirEntry& e : context.io.list(checkpoint))
     if (e.name.ends_with(".distcp")) paths.push_back(checkpoint + "/" + e.name);
-  const std::string threads = "-j" + std::to_string(workers), copy = scratch + "/copy", report = scratch + "/report.json", ranks = std::to_string(2 * o.world_size);
+  const std::string threads = "-j" + std::to_string(workers), copy = scratch + "/copy", report = scratch + "/report.json",
+                    ranks = std::to_string(2 * o.world_size);
   const auto writer = [&](std::string name, std::vector<std::string> words, const std::string& out) {
     words.insert(words.begin() + 2, {checkpoint, out, "--no-sync", "--quiet", threads, "--report", report});
     return TimedRun{.name = std::move(name), .command = std::move(words), .output = out, .report = report, .beside = kBareCopy};
   };
-  return {{.name = "bare copy", .body = [=, &context] { bare_copy(context.io, paths, copy, workers, context.stop); }, .output = copy, .beside = kBareCopy},
+  return {{.name = "bare copy",
+           .body = [=, &context] { bare_copy(context.io, paths, copy, workers, context.stop); },
+           .output = copy,
+           .beside = kBareCopy},
           {.name = "cp -r", .command = {"cp", "-r", checkpoint, copy}, .output = copy, .beside = kBareCopy},
           writer("consolidate to .pt", {"dcpctl", "consolidate"}, scratch + "/out.pt"),
           writer("consolidate to .safetensors", {"dcpctl", "consolidate"}, scratch + "/out.safetensors"),
           writer("reshard to " + ranks + " ranks", {"dcpctl", "reshard", "--world-size", ranks}, scratch + "/resharded"),
-          {.name = "bare read", .body = [=, &context] { read_all(context.io, paths, workers, context.stop, [](size_t, uint64_t, Bytes) {}); }, .beside = kBareRead},
-          {.name = "verify", .command = {"dcpctl", "verify", checkpoint, threads, "--quiet", "--report", report}, .report = report, .beside = kBareRead}};
+          {.name = "bare read",
+           .body = [=, &context] { read_all(context.io, paths, workers, context.stop, [](size_t, uint64_t, Bytes) {}); },
+           .beside = kBareRead},
+          {.name = "verify",
+           .command = {"dcpctl", "verify", checkpoint, threads, "--quiet", "--report", report},
+           .report = report,
+           .beside = kBareRead}};
 }
 
 void print(const std::vector<TimedRun>& runs, uint64_t bytes, const Context& context) {
   Table t{.head = {"what", "best", "slowest", "GB/s", "beside bare", "peak memory"}, .rows = {}};
   for (const TimedRun& r : runs)
-    t.rows.push_back({r.name, duration(r.best_ns()), duration(std::ranges::max(r.ns)), gigabytes(static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns())),
-                      fixed(static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()), 2), r.peak_memory_bytes > 0 ? human_bytes(r.peak_memory_bytes) : "-"});
+    t.rows.push_back({r.name, duration(r.best_ns()), duration(std::ranges::max(r.ns)),
+                      gigabytes(static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns())),
+                      fixed(static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()), 2),
+                      r.peak_memory_bytes > 0 ? human_bytes(r.peak_memory_bytes) : "-"});
   context.out("\n" + table_text(t, 1));
 }
 
@@ -129,8 +146,11 @@ void json_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& js
   for (const TimedRun& r : runs) {
     json.begin_object().member("name", r.name).key("seconds").begin_array();
     for (const uint64_t ns : r.ns) json.value(static_cast<double>(ns) / 1e9);
-    json.end_array().member("best_seconds", static_cast<double>(r.best_ns()) / 1e9).member("rate", static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns()));
-    json.member("beside", runs[r.beside].name).member("ratio", static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()));
+    json.end_array()
+        .member("best_seconds", static_cast<double>(r.best_ns()) / 1e9)
+        .member("rate", static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns()));
+    json.member("beside", runs[r.beside].name)
+        .member("ratio", static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()));
     if (r.peak_memory_bytes > 0) json.member("peak_memory_bytes", r.peak_memory_bytes);
     json.end_object();
   }
@@ -139,7 +159,8 @@ void json_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& js
 
 int run(const Options& o, Context& context) {
   const SyntheticSpec spec = spec_of(o);
-  if (o.out.empty() && (o.generate_only || o.force)) fail(ProblemId::usage, {}, o.force ? "--force without OUT" : "--generate-only without OUT", "a folder to write");
+  if (o.out.empty() && (o.generate_only || o.force))
+    fail(ProblemId::usage, {}, o.force ? "--force without OUT" : "--generate-only without OUT", "a folder to write");
   if (!o.out.empty()) check_output_free(context.io, o.out, true, o.force ? Replace::kYes : Replace::kNo);
   const unsigned workers = o.threads > 0 ? o.threads : default_workers();
   std::optional<Scratch> scratch;
@@ -158,13 +179,18 @@ int run(const Options& o, Context& context) {
   }
   if (!context.common.json) {
     if (!context.common.quiet)
-      context.out("wrote " + (o.out.empty() ? "a checkpoint" : escaped(o.out)) + ": " + grouped(spec.tensors) + " tensors, " + grouped(r.items) + " items, " + human_bytes(r.file_bytes) + " in " +
-                  seconds(ns) + ", " + rate(r.file_bytes, ns) + "\n");
+      context.out("wrote " + (o.out.empty() ? "a checkpoint" : escaped(o.out)) + ": " + grouped(spec.tensors) + " tensors, " +
+                  grouped(r.items) + " items, " + human_bytes(r.file_bytes) + " in " + seconds(ns) + ", " + rate(r.file_bytes, ns) + "\n");
     if (scratch) print(runs, r.file_bytes, context);
     return 0;
   }
   JsonWriter json([&](std::string_view text) { context.out(text); });
-  json.begin_object().member("schema", "dcpctl.bench.io/1").member("path", checkpoint).member("kept", !o.out.empty()).member("tensors", spec.tensors).member("items", r.items);
+  json.begin_object()
+      .member("schema", "dcpctl.bench.io/1")
+      .member("path", checkpoint)
+      .member("kept", !o.out.empty())
+      .member("tensors", spec.tensors)
+      .member("items", r.items);
   json.member("tensor_bytes", r.tensor_bytes).member("file_bytes", r.file_bytes).member("seconds", static_cast<double>(ns) / 1e9);
   if (scratch) json_runs(runs, r.file_bytes, json);
   json.end_object();
@@ -184,7 +210,9 @@ void add_bench_io(CLI::App& bench, Context& context) {
   io->add_option("--repeats", options->repeats, "Rounds (default 3)")->option_text("N")->check(CLI::Range(1, 1000));
   io->add_option("--bytes", options->bytes, "Bytes of all tensors together (default 1GiB)")->option_text("SIZE");
   io->add_option("--world-size", options->world_size, "Ranks (default 4)")->option_text("N")->check(CLI::Range(1, 65536));
-  io->add_option("--layout", options->layout, "shard0 (default), shard1 or whole")->option_text("LAYOUT")->check(CLI::IsMember({"shard0", "shard1", "whole"}));
+  io->add_option("--layout", options->layout, "shard0 (default), shard1 or whole")
+      ->option_text("LAYOUT")
+      ->check(CLI::IsMember({"shard0", "shard1", "whole"}));
   io->add_option("--tensors", options->tensors, "Tensors (default 32)")->option_text("N")->check(CLI::Range(1, 10000000));
   io->add_option("--dtype", options->dtype, "Element type (default float32)")->option_text("DTYPE");
   io->add_option("--seed", options->seed, "Seed of the values (default 1)")->option_text("N");

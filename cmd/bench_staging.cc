@@ -21,7 +21,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Measures how long training is blocked while a checkpoint is copied from a GPU to host memory, for each way of doing it:
+constexpr const char* kText =
+    R"(Measures how long training is blocked while a checkpoint is copied from a GPU to host memory, for each way of doing it:
 
   pageable           ordinary memory, allocated for each save
   pinned-fresh       pinned memory, allocated for each save
@@ -78,7 +79,11 @@ std::vector<StagingCase> cases_of(const Options& o, const std::vector<int>& node
 
 std::vector<Workload> workloads_of(const Options& o, Context& context) {
   if (!o.model.empty()) {
-    return {model_workload({.name = o.model, .dtype = parse_dtype(o.dtype), .optimizer = o.optimizer, .world_size = o.world_size, .rank = o.rank.value_or(0)})};
+    return {model_workload({.name = o.model,
+                            .dtype = parse_dtype(o.dtype),
+                            .optimizer = o.optimizer,
+                            .world_size = o.world_size,
+                            .rank = o.rank.value_or(0)})};
   }
   if (!o.like.path.empty()) {
     Workload w = checkpoint_workload(open_source(o.like, context, reading_cap("", context)), o.rank);
@@ -118,7 +123,8 @@ std::vector<uint32_t> wanted_devices(const Options& o, uint32_t there) {
   if (o.devices == "all") return wanted;
   for (const std::string& d : split_list(o.devices)) {
     wanted.push_back(parse_count(d, "--devices", 0, 1023));
-    if (wanted.back() >= there) fail(ProblemId::device_missing, {}, "device " + d, std::to_string(there) + (there == 1 ? " device" : " devices"));
+    if (wanted.back() >= there)
+      fail(ProblemId::device_missing, {}, "device " + d, std::to_string(there) + (there == 1 ? " device" : " devices"));
     if (std::ranges::count(wanted, wanted.back()) > 1) fail(ProblemId::usage, {}, "--devices " + o.devices, "each device once");
   }
   return wanted;
@@ -169,7 +175,9 @@ void save_page(const Options& o, const std::string& page, Context& context) {
 }
 
 void tell(const Options& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {
-  if (!o.html.empty()) save_page(o, html_page("dcpctl bench staging", kStagingStyle, report.html_head() + (training ? training->html() : report.html())), context);
+  if (!o.html.empty())
+    save_page(o, html_page("dcpctl bench staging", kStagingStyle, report.html_head() + (training ? training->html() : report.html())),
+              context);
   if (!context.common.json) {
     report.print_head(context);
     if (training) training->print(context);
@@ -195,14 +203,16 @@ int run(const Options& o, Context& context) {
   report.curve = o.model.empty() && o.like.path.empty() && o.count == 1;
   report.nodes = o.no_numa ? std::vector<int>{0} : memory_nodes();
   if (!o.save.folder.empty() && ((o.model.empty() && o.like.path.empty()) || wanted.size() > 1))
-    fail(ProblemId::usage, {}, wanted.size() > 1 ? "--save with several devices" : "--save without tensors of a checkpoint", wanted.size() > 1 ? "one" : "--model or --like beside it");
+    fail(ProblemId::usage, {}, wanted.size() > 1 ? "--save with several devices" : "--save without tensors of a checkpoint",
+         wanted.size() > 1 ? "one" : "--model or --like beside it");
   cases_of(o, {-1});  // a mistake in a list is told before anything is allocated
 
   std::vector<std::unique_ptr<Device>> devices;
   for (const uint32_t d : wanted) devices.push_back(std::make_unique<Device>(table, d));
   uint64_t least_free = ~uint64_t{0};
   for (const auto& d : devices) report.devices.push_back(d->facts()), least_free = std::min(least_free, report.devices.back().free_bytes);
-  check_memory(report.workloads, devices.size(), least_free, host_memory_facts().available_bytes, report.host_copies ? DeviceMemory::kHosts : DeviceMemory::kOwn);
+  check_memory(report.workloads, devices.size(), least_free, host_memory_facts().available_bytes,
+               report.host_copies ? DeviceMemory::kHosts : DeviceMemory::kOwn);
   std::optional<TrainingReport> training;
   if (!o.save.folder.empty()) {
     training = run_training(o.save, *devices.front(), report.workloads.front(), context);
@@ -218,23 +228,57 @@ int run(const Options& o, Context& context) {
 
 void add_flags(CLI::App& c, Options& o) {
   const std::string what = "What is copied", how = "How";
-  auto* sizes = c.add_option("--sizes", o.sizes, "Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)")->option_text("RANGE")->group(what);
-  c.add_option("--count", o.count, "That many buffers of each size (default 1)")->option_text("N")->check(CLI::Range(1, 10000000))->group(what);
+  auto* sizes = c.add_option("--sizes", o.sizes, "Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)")
+                    ->option_text("RANGE")
+                    ->group(what);
+  c.add_option("--count", o.count, "That many buffers of each size (default 1)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 10000000))
+      ->group(what);
   std::vector<std::string> names;
   for (const std::string_view n : model_names()) names.emplace_back(n);
-  auto* model = c.add_option("--model", o.model, "The tensors of a model")->option_text("NAME")->check(CLI::IsMember(names))->group(what)->excludes(sizes);
-  reads(c.add_option("--like", o.like.path, "Tensors of the sizes that a checkpoint has"))->option_text("CKPT")->group(what)->excludes(sizes)->excludes(model);
-  c.add_option("--dtype", o.dtype, "With --model: element type of the weights (default bfloat16)")->option_text("DTYPE")->group(what)->needs(model);
+  auto* model = c.add_option("--model", o.model, "The tensors of a model")
+                    ->option_text("NAME")
+                    ->check(CLI::IsMember(names))
+                    ->group(what)
+                    ->excludes(sizes);
+  reads(c.add_option("--like", o.like.path, "Tensors of the sizes that a checkpoint has"))
+      ->option_text("CKPT")
+      ->group(what)
+      ->excludes(sizes)
+      ->excludes(model);
+  c.add_option("--dtype", o.dtype, "With --model: element type of the weights (default bfloat16)")
+      ->option_text("DTYPE")
+      ->group(what)
+      ->needs(model);
   c.add_flag("--optimizer", o.optimizer, "With --model: AdamW's state in float32 beside the weights")->group(what)->needs(model);
-  c.add_option("--world-size", o.world_size, "With --model: only what one of N ranks has")->option_text("N")->check(CLI::Range(1, 65536))->group(what)->needs(model);
-  c.add_option("--rank", o.rank, "Which rank's part: with --model 0 by default, with --like all ranks'")->option_text("R")->group(what)->excludes(sizes);
-  c.add_option("--device", o.device, "Copy from cuda, cpu (host memory as the source) or auto (default)")->option_text("DEVICE")->check(CLI::IsMember({"auto", "cuda", "cpu"}))->group(how);
-  c.add_option("--devices", o.devices, "Which devices, at the same time: all, or numbers with commas (default 0)")->option_text("LIST")->group(how);
+  c.add_option("--world-size", o.world_size, "With --model: only what one of N ranks has")
+      ->option_text("N")
+      ->check(CLI::Range(1, 65536))
+      ->group(what)
+      ->needs(model);
+  c.add_option("--rank", o.rank, "Which rank's part: with --model 0 by default, with --like all ranks'")
+      ->option_text("R")
+      ->group(what)
+      ->excludes(sizes);
+  c.add_option("--device", o.device, "Copy from cuda, cpu (host memory as the source) or auto (default)")
+      ->option_text("DEVICE")
+      ->check(CLI::IsMember({"auto", "cuda", "cpu"}))
+      ->group(how);
+  c.add_option("--devices", o.devices, "Which devices, at the same time: all, or numbers with commas (default 0)")
+      ->option_text("LIST")
+      ->group(how);
   c.add_option("--methods", o.methods, "Only these ways, with commas between")->option_text("LIST")->group(how);
   c.add_option("--streams", o.streams, "Numbers of streams to try (default 1,2)")->option_text("LIST")->group(how);
   c.add_option("--chunks", o.chunks, "Largest single copies to try (default whole,16MiB)")->option_text("LIST")->group(how);
-  c.add_option("--repeats", o.measure.repeats, "Measured saves of each (default 7)")->option_text("N")->check(CLI::Range(1, 10000))->group(how);
-  c.add_option("--warmup", o.measure.warmup, "Saves before them that do not count (default 2)")->option_text("N")->check(CLI::Range(0, 10000))->group(how);
+  c.add_option("--repeats", o.measure.repeats, "Measured saves of each (default 7)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 10000))
+      ->group(how);
+  c.add_option("--warmup", o.measure.warmup, "Saves before them that do not count (default 2)")
+      ->option_text("N")
+      ->check(CLI::Range(0, 10000))
+      ->group(how);
   c.add_flag("--no-numa", o.no_numa, "Leave to the kernel where buffers lie, on machines with several NUMA nodes")->group(how);
   add_save(c, o.save);
   writes(c.add_option("--html", o.html, "Write a page with the curves to FILE"))->option_text("FILE")->group("Output");

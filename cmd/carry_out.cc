@@ -21,20 +21,26 @@ struct Shared {
         all_write(j.flags.ranks.gather == "none"),
         blocks(j.plan, together.session.world_size()),
         exchange(together.session, together.crew.sight(), j.plan, j.catalog, j.resolved, j.files,
-                 all_write ? deal_by_blocks(j.plan, j.catalog, blocks, together.session.world_size()) : deal_to_rank0(j.plan, together.session.world_size()),
+                 all_write ? deal_by_blocks(j.plan, j.catalog, blocks, together.session.world_size())
+                           : deal_to_rank0(j.plan, together.session.world_size()),
                  all_write ? Writers::kAll : Writers::kRank0, j.workers) {}
 };
 
 // Does the units of this process, and, where others do units as well, reads for them at the same time.
 ExecuteReport run_units(const WriteJob& j, Shared* shared, Sink& sink, Progress& progress) {
-  const ExecuteOptions options{.workers = j.workers, .fp8_overflow = j.flags.dtypes.overflow(), .supply = shared ? &shared->exchange : nullptr};
+  const ExecuteOptions options{
+      .workers = j.workers, .fp8_overflow = j.flags.dtypes.overflow(), .supply = shared ? &shared->exchange : nullptr};
   const auto units = [&] { return execute(j.plan, j.catalog, j.resolved, j.files, sink, options, progress, j.context.stop); };
   if (!shared || !shared->all_write) return units();
   return execute_together(j.context, shared->exchange, j.workers, progress, units);
 }
 
 RankWork work_of(const WriteJob& j, const Shared& shared, const Progress& progress) {
-  return {.bytes_read = shared.exchange.bytes_read(progress), .bytes_sent = shared.exchange.bytes_sent(), .bytes_written = progress.bytes_written, .nanoseconds = j.context.io.now_ns() - j.begin_ns, .peak_bytes = peak_rss_bytes()};
+  return {.bytes_read = shared.exchange.bytes_read(progress),
+          .bytes_sent = shared.exchange.bytes_sent(),
+          .bytes_written = progress.bytes_written,
+          .nanoseconds = j.context.io.now_ns() - j.begin_ns,
+          .peak_bytes = peak_rss_bytes()};
 }
 
 // --gather rank0, another rank: reads what it sees, as rank 0's workers come to it.
@@ -63,7 +69,8 @@ int write_part(const WriteJob& j, Shared& shared) {
 int lead(const WriteJob& j, Shared* shared) {
   std::vector<FileSpec> specs;
   for (const OutputFile& f : j.plan.files) specs.push_back({f.name, f.bytes});
-  FileSet output(j.context.io, j.flags.out, specs, {.folder = j.plan.folder, .replace = j.flags.replace(), .sync = !j.flags.no_sync, .open_files = j.open_outputs});
+  FileSet output(j.context.io, j.flags.out, specs,
+                 {.folder = j.plan.folder, .replace = j.flags.replace(), .sync = !j.flags.no_sync, .open_files = j.open_outputs});
   for (const std::string& n : output.found()) j.context.note(n);
   for (const std::string& n : output.notes()) j.context.detail(n);
   if (shared && shared->all_write) shared->ranks.crew.tell(output.shared());

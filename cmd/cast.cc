@@ -9,7 +9,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Writes CKPT anew with the floating tensors of the model in --dtype, or as --dtype-rule says. Kind and layout stay: a DCP folder stays a
+constexpr const char* kText =
+    R"(Writes CKPT anew with the floating tensors of the model in --dtype, or as --dtype-rule says. Kind and layout stay: a DCP folder stays a
 DCP folder with the same chunks on the same ranks, a .pt file a .pt file, safetensors stay safetensors in as many files. Optimizer state,
 scales, integers and Python objects stay as they are.
 
@@ -40,7 +41,8 @@ Plan same_layout(const Options& o, const Catalog& catalog, const Resolved& resol
     layout.units.verify = !o.writer.no_verify;
     return plan_safetensors(catalog, resolved, selection, layout);
   }
-  DcpLayoutOptions layout{.limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
+  DcpLayoutOptions layout{
+      .limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
   layout.units.verify = !o.writer.no_verify;
   layout.torch = o.dcp.target();
   return plan_dcp(catalog, resolved, selection, layout);
@@ -52,7 +54,8 @@ void check_kind(const Options& o, const std::optional<ModelFileForm>& form, Chec
                     : form == ModelFileForm::kSafetensors ? kind == CheckpointKind::kSafetensors
                                                           : kind != CheckpointKind::kTorch && kind != CheckpointKind::kSafetensors;
   if (same) return;
-  Problem p = make_problem(ProblemId::usage, {.path = o.writer.out}, "the name of another kind than " + std::string(name_of(kind)), "the same kind");
+  Problem p = make_problem(ProblemId::usage, {.path = o.writer.out}, "the name of another kind than " + std::string(name_of(kind)),
+                           "the same kind");
   p.hint = "dcpctl convert and consolidate change the kind, and take --dtype too";
   throw Error(std::move(p));
 }
@@ -76,7 +79,8 @@ void add_cast(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("cast", "The same checkpoint in another dtype");
   command->footer(kText);
   add_writer_keys(*command, options->writer, "Output, of the same kind as CKPT");
-  command->add_flag("--weights-only-safe", options->file.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")->group("Which keys");
+  command->add_flag("--weights-only-safe", options->file.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")
+      ->group("Which keys");
   add_dcp(*command, options->dcp);
   add_writer_writing(*command, options->writer);
   run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });

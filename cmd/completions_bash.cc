@@ -70,17 +70,12 @@ std::string option_case(const CommandText& command) {
 
 std::string value_case(const std::string& pattern, const OptionText& o) {
   switch (o.kind) {
-    case ValueKind::kFile:
-      return "    " + pattern + ") kind=file ;;\n";
-    case ValueKind::kFolder:
-      return "    " + pattern + ") kind=folder ;;\n";
-    case ValueKind::kCommand:
-      return "    " + pattern + ") kind=command ;;\n";
-    case ValueKind::kChoice:
-      return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
+    case ValueKind::kFile: return "    " + pattern + ") kind=file ;;\n";
+    case ValueKind::kFolder: return "    " + pattern + ") kind=folder ;;\n";
+    case ValueKind::kCommand: return "    " + pattern + ") kind=command ;;\n";
+    case ValueKind::kChoice: return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
     case ValueKind::kNone:
-    case ValueKind::kText:
-      break;
+    case ValueKind::kText: break;
   }
   return "";
 }

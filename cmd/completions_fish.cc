@@ -42,18 +42,12 @@ std::string fish_quoted(std::string_view text) {
 // -x: takes a value, which is no file. -r -F: takes a value, a file.
 std::string value_flags(const OptionText& o) {
   switch (o.kind) {
-    case ValueKind::kNone:
-      return "";
-    case ValueKind::kText:
-      return " -x";
-    case ValueKind::kFile:
-      return " -r -F";
-    case ValueKind::kFolder:
-      return " -x -a '(__fish_complete_directories)'";
-    case ValueKind::kChoice:
-      return " -x -a " + fish_quoted(joined(o.choices, " "));
-    case ValueKind::kCommand:
-      return " -x -a '(__dcpctl_commands)'";
+    case ValueKind::kNone: return "";
+    case ValueKind::kText: return " -x";
+    case ValueKind::kFile: return " -r -F";
+    case ValueKind::kFolder: return " -x -a '(__fish_complete_directories)'";
+    case ValueKind::kChoice: return " -x -a " + fish_quoted(joined(o.choices, " "));
+    case ValueKind::kCommand: return " -x -a '(__dcpctl_commands)'";
   }
   return "";
 }
@@ -67,17 +61,12 @@ std::string option_line(const std::string& start, const OptionText& o) {
 // Fish knows no numbers of arguments: each position offers what any of them takes.
 std::string positional_line(const std::string& start, const OptionText& p) {
   switch (p.kind) {
-    case ValueKind::kFile:
-      return start + " -F\n";
-    case ValueKind::kFolder:
-      return start + " -a '(__fish_complete_directories)'\n";
-    case ValueKind::kChoice:
-      return start + " -a " + fish_quoted(joined(p.choices, " ")) + "\n";
-    case ValueKind::kCommand:
-      return start + " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
+    case ValueKind::kFile: return start + " -F\n";
+    case ValueKind::kFolder: return start + " -a '(__fish_complete_directories)'\n";
+    case ValueKind::kChoice: return start + " -a " + fish_quoted(joined(p.choices, " ")) + "\n";
+    case ValueKind::kCommand: return start + " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
     case ValueKind::kNone:
-    case ValueKind::kText:
-      break;
+    case ValueKind::kText: break;
   }
   return "";
 }

@@ -38,18 +38,12 @@ std::string plain(const std::string& text) {
 std::string action(const OptionText& o) {
   const std::string message = ":" + plain(o.value) + ":";
   switch (o.kind) {
-    case ValueKind::kFile:
-      return message + "_files";
-    case ValueKind::kFolder:
-      return message + "_files -/";
-    case ValueKind::kChoice:
-      return message + "(" + joined(o.choices, " ") + ")";
-    case ValueKind::kCommand:
-      return message + " _dcpctl_commands ${words[2,CURRENT-1]}";
-    case ValueKind::kText:
-      return message + " ";
-    case ValueKind::kNone:
-      break;
+    case ValueKind::kFile: return message + "_files";
+    case ValueKind::kFolder: return message + "_files -/";
+    case ValueKind::kChoice: return message + "(" + joined(o.choices, " ") + ")";
+    case ValueKind::kCommand: return message + " _dcpctl_commands ${words[2,CURRENT-1]}";
+    case ValueKind::kText: return message + " ";
+    case ValueKind::kNone: break;
   }
   return "";
 }

@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <csignal>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -135,7 +135,8 @@ Problem problem_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return make_problem(ProblemId::memory_out, {}, "");
   const auto* code = dynamic_cast<const std::system_error*>(&error);  // of std::thread
   if (code && code->code() == std::errc::resource_unavailable_try_again)
-    return make_problem(ProblemId::memory_out, {}, "no further thread: the limit of processes or of memory is reached (ulimit -u, ulimit -v)");
+    return make_problem(ProblemId::memory_out, {},
+                        "no further thread: the limit of processes or of memory is reached (ulimit -u, ulimit -v)");
   return make_problem(ProblemId::internal, {}, error.what());
 }
 
@@ -153,15 +154,17 @@ void add_common(CLI::App& command, Context& context, bool writer) {
       ->group(group);
   if (command.get_option_no_throw("--follow-links") != nullptr) add_sandbox(command, context);  // it opens a checkpoint
   if (!writer) return;
-  writes(command.add_option_function<std::string>("--report", [&c](const std::string& file) { c.report = file, c.has_report = true; }, "Write the JSON document to FILE in every outcome"))
+  writes(command.add_option_function<std::string>(
+             "--report", [&c](const std::string& file) { c.report = file, c.has_report = true; },
+             "Write the JSON document to FILE in every outcome"))
       ->option_text("FILE")
       ->group(group);
   command.add_option("--progress", c.progress, "Progress on stderr: auto, bar, plain, json or none")
       ->transform(CLI::CheckedTransformer(Choices<ProgressForm>{{"auto", ProgressForm::kAuto},
-                                                                 {"bar", ProgressForm::kBar},
-                                                                 {"plain", ProgressForm::kPlain},
-                                                                 {"json", ProgressForm::kJson},
-                                                                 {"none", ProgressForm::kNone}}))
+                                                                {"bar", ProgressForm::kBar},
+                                                                {"plain", ProgressForm::kPlain},
+                                                                {"json", ProgressForm::kJson},
+                                                                {"none", ProgressForm::kNone}}))
       ->option_text("FORM")
       ->group(group);
 }
@@ -170,7 +173,11 @@ void add_selection(CLI::App& command, SelectionFlags& flags) {
   const std::string group = "Which keys";
   flags.command = &command;
   const auto add = [&](const char* name, std::vector<std::string>& values, const char* text, const char* value) {
-    return command.add_option(name, values, text)->option_text(value)->group(group)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    return command.add_option(name, values, text)
+        ->option_text(value)
+        ->group(group)
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
   flags.include_option = add("--include", flags.include, "Keep keys that match GLOB (* crosses dots); repeatable, last match wins", "GLOB");
   flags.exclude_option = add("--exclude", flags.exclude, "Leave out keys that match GLOB; repeatable, last match wins", "GLOB");
@@ -208,9 +215,9 @@ uint64_t parse_size(const std::string& text) {
     std::string_view name;
     uint64_t bytes;
   };
-  constexpr Unit kUnits[] = {{"", 1},          {"b", 1},           {"k", 1024},        {"kib", 1024},       {"kb", 1000},
-                             {"m", 1 << 20},   {"mib", 1 << 20},   {"mb", 1000000},    {"g", 1 << 30},      {"gib", 1 << 30},
-                             {"gb", 1000000000}, {"t", 1ull << 40}, {"tib", 1ull << 40}, {"tb", 1000000000000}};
+  constexpr Unit kUnits[] = {
+      {"", 1},         {"b", 1},       {"k", 1024},      {"kib", 1024},      {"kb", 1000},      {"m", 1 << 20},      {"mib", 1 << 20},
+      {"mb", 1000000}, {"g", 1 << 30}, {"gib", 1 << 30}, {"gb", 1000000000}, {"t", 1ull << 40}, {"tib", 1ull << 40}, {"tb", 1000000000000}};
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit(end, text.data() + text.size());

@@ -47,13 +47,13 @@ struct Context {
   bool speaks = true;                      // of several ranks only rank 0 does
   bool joined = false;                     // a module is loaded: the process ends without running its threads' ends
 
-  void out(std::string_view text) const;   // stdout, the answer; throws io_write when it cannot be written
-  void note(std::string_view text) const;  // stderr, one line, unless --quiet
-  void detail(std::string_view text) const;  // stderr, with -v
+  void out(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
+  void note(std::string_view text) const;      // stderr, one line, unless --quiet
+  void detail(std::string_view text) const;    // stderr, with -v
   void complain(std::string_view text) const;  // stderr, one line, always
   void tell(std::string_view text) const;      // stderr, one line, unless --quiet; not for the report
-  bool colored(int fd) const;                // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
-  void check_stop() const;                   // throws if a signal asked to stop
+  bool colored(int fd) const;                  // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
+  void check_stop() const;                     // throws if a signal asked to stop
 };
 
 // Text between the sequences of a style, or as it is.
@@ -95,8 +95,8 @@ std::string counted(uint64_t number, const char* one);  // "1 key", "2,000 keys"
 // The first of them, escaped: "a, b and 7 more".
 std::string list_of(const std::vector<std::string>& names, size_t most = 8);
 void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list);
-std::string rate(uint64_t bytes, uint64_t ns);     // "3.21 GB/s"
-std::string seconds(uint64_t ns);                  // "1.23 s"
+std::string rate(uint64_t bytes, uint64_t ns);  // "3.21 GB/s"
+std::string seconds(uint64_t ns);               // "1.23 s"
 uint64_t peak_rss_bytes();
 uint64_t resident_bytes();  // now
 

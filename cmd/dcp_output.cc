@@ -20,9 +20,13 @@ void describe_rank_bound(const Context& context, const RankBound& group, uint32_
   const uint64_t next = group.ranks.back() + 1;
   const std::string missing = group.stem + std::to_string(next);
   const bool more = world_size > next;
-  context.note("'" + escaped(ranks_text(group)) + "' belong to ranks of the trainer that saved them and stay as they are: a trainer of more data-parallel ranks fails at load, missing '" +
-               escaped(missing) + "'" + (more ? " and on (of " + std::to_string(world_size) + " such ranks: " + counted(world_size - next, "key") + ")" : " and on") +
-               "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
+  context.note(
+      "'" + escaped(ranks_text(group)) +
+      "' belong to ranks of the trainer that saved them and stay as they are: a trainer of more data-parallel ranks fails at load, missing "
+      "'" +
+      escaped(missing) + "'" +
+      (more ? " and on (of " + std::to_string(world_size) + " such ranks: " + counted(world_size - next, "key") + ")" : " and on") +
+      "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
 }
 
 }  // namespace
@@ -32,8 +36,10 @@ TorchTarget DcpFlags::target() const {
   unsigned major = 0, minor = 0;
   const char* const last = for_torch.data() + for_torch.size();
   const auto [dot, error] = std::from_chars(for_torch.data(), last, major);
-  const auto [end, minor_error] = dot != last && *dot == '.' ? std::from_chars(dot + 1, last, minor) : std::from_chars_result{dot, std::errc::invalid_argument};
-  const bool patch = end != last && *end == '.' && end + 1 != last && std::all_of(end + 1, last, [](char c) { return c >= '0' && c <= '9'; });
+  const auto [end, minor_error] =
+      dot != last && *dot == '.' ? std::from_chars(dot + 1, last, minor) : std::from_chars_result{dot, std::errc::invalid_argument};
+  const bool patch =
+      end != last && *end == '.' && end + 1 != last && std::all_of(end + 1, last, [](char c) { return c >= '0' && c <= '9'; });
   if (error != std::errc{} || minor_error != std::errc{} || (end != last && !patch) || major != 2 || minor > 99)
     fail(ProblemId::usage, {}, "--for-torch '" + for_torch + "'", "X.Y, 2.0 or later");
   return {.version = major * 100 + minor, .asked = true};
@@ -41,11 +47,14 @@ TorchTarget DcpFlags::target() const {
 
 // What torch before 2.4 takes as one object is put together from several: their pickles are needed.
 OutputForm DcpFlags::form() const {
-  return {.folder = true, .blobs = true, .blob_use = target().version < TorchTarget::kFlattensPlainDicts ? BlobUse::kPickles : BlobUse::kWhole};
+  return {
+      .folder = true, .blobs = true, .blob_use = target().version < TorchTarget::kFlattensPlainDicts ? BlobUse::kPickles : BlobUse::kWhole};
 }
 
 void add_dcp(CLI::App& c, DcpFlags& f) {
-  c.add_option("--for-torch", f.for_torch, "Oldest torch that is to load OUT, 2.0 or later (default 2.4, or what the dtypes need)")->option_text("X.Y")->group("Layout");
+  c.add_option("--for-torch", f.for_torch, "Oldest torch that is to load OUT, 2.0 or later (default 2.4, or what the dtypes need)")
+      ->option_text("X.Y")
+      ->group("Layout");
 }
 
 void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
@@ -56,13 +65,18 @@ int write_dcp(const WriterFlags& writer, const DcpFlags& flags, Context& context
   layout.units.verify = !writer.no_verify;
   layout.torch = flags.target();
   return write_output(writer, context, report, flags.form(),
-                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) { return plan_dcp(catalog, resolved, selection, layout); });
+                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+                        return plan_dcp(catalog, resolved, selection, layout);
+                      });
 }
 
 void describe_dcp(const Context& context, const DcpNotes& notes) {
-  for (const KeyNote& n : notes.raised_by) context.note("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
-  if (notes.containers > 0) context.note("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
-  for (const KeyNote& n : notes.attributes_left_out) context.note("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
+  for (const KeyNote& n : notes.raised_by)
+    context.note("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
+  if (notes.containers > 0)
+    context.note("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
+  for (const KeyNote& n : notes.attributes_left_out)
+    context.note("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
   for (const KeyNote& n : notes.kept_as_is) context.note("warning: '" + escaped(n.key) + "': " + escaped(n.text));
   for (const std::string& glob : notes.idle_placements) context.note("no tensor for --placements '" + escaped(glob) + "'");
   if (!notes.default_layout.empty())
@@ -73,7 +87,8 @@ void describe_dcp(const Context& context, const DcpNotes& notes) {
     if (i < kMostLines) context.note(line);
     else context.detail(line);
   }
-  if (notes.default_layout.size() > kMostLines) context.note("  and " + grouped(notes.default_layout.size() - kMostLines) + " more, which -v and --report list");
+  if (notes.default_layout.size() > kMostLines)
+    context.note("  and " + grouped(notes.default_layout.size() - kMostLines) + " more, which -v and --report list");
   for (const RankBound& group : notes.rank_bound) describe_rank_bound(context, group, notes.world_size);
 }
 

@@ -52,14 +52,18 @@ DtypeOptions DtypeFlags::options() const {
 
 void add_dtypes(CLI::App& c, DtypeFlags& flags) {
   const std::string group = "Dtypes";
-  c.add_option("--dtype", flags.dtype, "Cast the model's floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays")
+  c.add_option("--dtype", flags.dtype,
+               "Cast the model's floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other "
+               "state stays")
       ->option_text("D")
       ->group(group);
   c.add_option("--dtype-scope", flags.scope, "What --dtype casts: model (default), or all, optimizer and other state included")
       ->option_text("SCOPE")
       ->check(CLI::IsMember({"model", "all"}))
       ->group(group);
-  c.add_option("--dtype-rule", flags.rules, "Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype")
+  c.add_option("--dtype-rule", flags.rules,
+               "Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match "
+               "wins, before --dtype")
       ->option_text("GLOB=D")
       ->group(group)
       ->expected(1)
@@ -70,7 +74,8 @@ void add_dtypes(CLI::App& c, DtypeFlags& flags) {
 void add_casts(CLI::App& c, DtypeFlags& flags) {
   add_dtypes(c, flags);
   const std::string group = "Dtypes";
-  c.add_option("--fp8-overflow", flags.fp8_overflow, "What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)")
+  c.add_option("--fp8-overflow", flags.fp8_overflow,
+               "What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)")
       ->option_text("RESULT")
       ->check(CLI::IsMember({"saturate", "nan"}))
       ->group(group);
@@ -78,8 +83,8 @@ void add_casts(CLI::App& c, DtypeFlags& flags) {
 }
 
 std::string cast_text(const CastSummary& casts) {
-  return "cast " + grouped(casts.tensors) + (casts.tensors == 1 ? " tensor: " : " tensors: ") + human_bytes(casts.bytes_before) + " become " +
-         human_bytes(casts.bytes_after);
+  return "cast " + grouped(casts.tensors) + (casts.tensors == 1 ? " tensor: " : " tensors: ") + human_bytes(casts.bytes_before) +
+         " become " + human_bytes(casts.bytes_after);
 }
 
 }  // namespace dcp::cmd

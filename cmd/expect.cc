@@ -11,13 +11,14 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr uint64_t kShown = 20;    // of each kind, on stderr
-constexpr uint64_t kInJson = 1000; // of each kind
+constexpr uint64_t kShown = 20;     // of each kind, on stderr
+constexpr uint64_t kInJson = 1000;  // of each kind
 
 struct KindText {
   std::string_view member, word;
 };
-constexpr std::array<KindText, 4> kKinds{{{"missing", "missing"}, {"unexpected", "unexpected"}, {"shape", "other shape"}, {"dtype", "other dtype"}}};
+constexpr std::array<KindText, 4> kKinds{
+    {{"missing", "missing"}, {"unexpected", "unexpected"}, {"shape", "other shape"}, {"dtype", "other dtype"}}};
 const KindText& text_of_kind(Difference::Kind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 using Counts = std::array<uint64_t, kKinds.size()>;
@@ -34,7 +35,8 @@ bool is_checkpoint(Io& io, const std::string& path) {
   if (facts->kind == FileKind::kDirectory) return true;
   const std::filesystem::path p(path);
   const std::string ending = p.extension();
-  return p.filename() == ".metadata" || ending == ".safetensors" || ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".ckpt";
+  return p.filename() == ".metadata" || ending == ".safetensors" || ending == ".pt" || ending == ".pth" || ending == ".bin" ||
+         ending == ".ckpt";
 }
 
 std::vector<Signature> read_reference(Io& io, const std::string& path, bool& has_gap) {
@@ -58,9 +60,11 @@ std::string line_of(const Difference& d) {
 
 void add_expect(CLI::App& command, ExpectFlags& flags) {
   const std::string group = "Expectations";
-  auto* expect = reads(command.add_option("--expect", flags.reference, "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it"))
-                     ->option_text("REF")
-                     ->group(group);
+  auto* expect =
+      reads(command.add_option("--expect", flags.reference,
+                               "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it"))
+          ->option_text("REF")
+          ->group(group);
   command.add_flag("--expect-dtypes", flags.dtypes, "With --expect: the dtypes too")->needs(expect)->group(group);
 }
 
@@ -75,7 +79,8 @@ void check_expected(const ExpectFlags& flags, std::vector<Signature> result, con
   for (const Difference& d : found.differences) {
     const uint64_t n = ++shown[static_cast<size_t>(d.kind)];
     if (n <= kShown) context.complain(line_of(d));
-    else if (n == kShown + 1) context.complain("and " + grouped(counts[static_cast<size_t>(d.kind)] - kShown) + " more " + std::string(text_of_kind(d.kind).word));
+    else if (n == kShown + 1)
+      context.complain("and " + grouped(counts[static_cast<size_t>(d.kind)] - kShown) + " more " + std::string(text_of_kind(d.kind).word));
   }
   std::string got;
   for (size_t k = 0; k < kKinds.size(); ++k)

@@ -25,8 +25,8 @@ struct Expectation {
   std::vector<Difference> differences;
   bool has_gap = false;  // REF may lack tensors itself, as the checkpoint does that it is, or is a copy of
 };
-// Compares and names the differences on stderr, at most kShown of each kind. Throws expect_differs if there are any; `found` is filled in any
-// case.
+// Compares and names the differences on stderr, at most kShown of each kind. Throws expect_differs if there are any; `found` is filled in
+// any case.
 void check_expected(const ExpectFlags& flags, std::vector<Signature> result, const Context& context, Expectation& found);
 void expectation_json(JsonWriter& json, const Expectation& expectation);
 

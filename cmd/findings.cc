@@ -13,8 +13,10 @@ namespace dcp::cmd {
 bool FailOn::has(std::string_view name) const { return std::ranges::find(classes, name) != classes.end(); }
 
 void add_fail_on(CLI::App& command, FailOn& flags, const std::string& group) {
-  command.add_option("--fail-on", flags.classes,
-                     "Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, warnings")
+  command
+      .add_option("--fail-on", flags.classes,
+                  "Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), "
+                  "damage, warnings")
       ->option_text("CLASS")
       ->delimiter(',')
       ->expected(1)
@@ -31,10 +33,13 @@ bool fails(const FailOn& flags, const std::vector<Problem>& findings) {
 }
 
 std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings) {
-  const auto others = std::stable_partition(findings.begin(), findings.end(), [](const Problem& p) { return p.id != ProblemId::pickle_unsafe; });
+  const auto others =
+      std::stable_partition(findings.begin(), findings.end(), [](const Problem& p) { return p.id != ProblemId::pickle_unsafe; });
   std::vector<Problem> unsafe(std::make_move_iterator(others), std::make_move_iterator(findings.end()));
   findings.erase(others, findings.end());
-  std::ranges::sort(unsafe, {}, [](const Problem& p) { return std::tuple(std::string_view(p.place.path), p.place.offset.value_or(0), std::string_view(p.place.tensor)); });
+  std::ranges::sort(unsafe, {}, [](const Problem& p) {
+    return std::tuple(std::string_view(p.place.path), p.place.offset.value_or(0), std::string_view(p.place.tensor));
+  });
   std::vector<UnsafePickle> all;
   std::map<std::string, std::pair<size_t, uint64_t>> groups;  // by globals: where the first is in `findings`, and how many there are
   for (Problem& p : unsafe) {

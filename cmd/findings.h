@@ -1,4 +1,5 @@
-// Findings of `inspect` and `verify`: which make the exit code 1, and those of what loading would run, of which a checkpoint may have thousands.
+// Findings of `inspect` and `verify`: which make the exit code 1, and those of what loading would run, of which a checkpoint may have
+// thousands.
 #pragma once
 
 #include <string>

@@ -49,8 +49,7 @@ std::string details_text(const CommandText& command) {
   std::string text;
   for (const TextBlock& b : blocks_of(command.details)) {
     text += "\n";
-    if (b.kind == TextBlock::Kind::kProse)
-      text += wrapped(joined(b.lines, " "), 0);
+    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0);
     else
       for (const std::string& line : b.lines) text += "  " + line + "\n";
   }

@@ -18,7 +18,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
+constexpr const char* kText =
+    R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
 sharded, which files hold it. Reads metadata and headers only, in milliseconds; no tensor data, and no data file needs to be there.
 
 Where the data files are there, the pickles of objects are looked into, too: one that would run what torch.load(weights_only=True) refuses
@@ -65,7 +66,8 @@ Answer answer(const Options& o, Context& context) {
   }
   const bool has_failed = fails(o.fail_on, catalog.findings);
   const std::vector<UnsafePickle> unsafe = fold_unsafe(catalog.findings);
-  const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
+  const Selection selection = select_keys(
+      catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
   if (!selection.idle.empty()) context.note("no key for " + list_of(selection.idle));
   if (o.has_html) save_text(context.io, o.html, inspect_html(catalog, selection));
   if (context.common.json) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { context.out(text); });
@@ -78,7 +80,11 @@ Answer answer(const Options& o, Context& context) {
 std::string failure(const Options& o, const Problem& problem) {
   std::string document;
   JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl.inspect/1").member("exit", static_cast<int>(exit_of(problem.id))).member("path", o.source.path).key("error");
+  json.begin_object()
+      .member("schema", "dcpctl.inspect/1")
+      .member("exit", static_cast<int>(exit_of(problem.id)))
+      .member("path", o.source.path)
+      .key("error");
   error_json(json, problem);
   json.end_object();
   json.finish();
@@ -112,7 +118,10 @@ void add_inspect(CLI::App& app, Context& context) {
   auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
   auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
   command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
-  writes(command->add_option_function<std::string>("--html", [options](const std::string& file) { options->html = file, options->has_html = true; }, "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut"))->option_text("FILE");
+  writes(command->add_option_function<std::string>(
+             "--html", [options](const std::string& file) { options->html = file, options->has_html = true; },
+             "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut"))
+      ->option_text("FILE");
   command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
   add_selection(*command, options->selection);
   add_fail_on(*command, options->fail_on, "What is checked");
@@ -120,7 +129,10 @@ void add_inspect(CLI::App& app, Context& context) {
   add_common(*command, context, true);
   command->callback([options, &context] {
     context.command = "inspect";
-    options->view = options->keys ? InspectView::kKeys : options->chunks ? InspectView::kChunks : options->files ? InspectView::kFiles : InspectView::kTree;
+    options->view = options->keys     ? InspectView::kKeys
+                    : options->chunks ? InspectView::kChunks
+                    : options->files  ? InspectView::kFiles
+                                      : InspectView::kTree;
     context.run = [options, &context] { return run(*options, context); };
   });
 }

@@ -25,7 +25,8 @@ constexpr size_t kMostFiles = 2'000;
 constexpr std::string_view kStyle =
     "svg{display:block;background:var(--faint)}rect{stroke:#0005;stroke-width:.5;vector-effect:non-scaling-stroke}"
     ".files svg{width:60vw;max-width:50em;height:14px}.cut svg{width:120px;height:28px}.files rect{stroke:none}"
-    ".head td{font-weight:600;border:0;padding-top:8px}.bad{color:#c33}.key i{display:inline-block;width:1em;height:1em;margin:0 .4em 0 1.2em}";
+    ".head td{font-weight:600;border:0;padding-top:8px}.bad{color:#c33}.key i{display:inline-block;width:1em;height:1em;margin:0 .4em 0 "
+    "1.2em}";
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
@@ -33,7 +34,8 @@ std::string number(uint64_t n) { return std::to_string(n); }
 constexpr double kUnits = 1000;
 constexpr std::string_view kOpenDrawing = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">";
 
-// A stretch of bytes or elements in units, of one side of a drawing. One that nobody would see is drawn a unit long; it then lies above others.
+// A stretch of bytes or elements in units, of one side of a drawing. One that nobody would see is drawn a unit long; it then lies above
+// others.
 struct Side {
   double begin = 0, end = kUnits;
   bool widened = false;
@@ -48,8 +50,8 @@ struct Side {
 };
 
 std::string rect(const Side& across, const Side& down, const std::string& fill, const std::string& title) {
-  return "<rect x=\"" + fixed(across.begin, 3) + "\" y=\"" + fixed(down.begin, 3) + "\" width=\"" + fixed(across.end - across.begin, 3) + "\" height=\"" + fixed(down.end - down.begin, 3) +
-         "\" fill=\"" + fill + "\"><title>" + title + "</title></rect>";
+  return "<rect x=\"" + fixed(across.begin, 3) + "\" y=\"" + fixed(down.begin, 3) + "\" width=\"" + fixed(across.end - across.begin, 3) +
+         "\" height=\"" + fixed(down.end - down.begin, 3) + "\" fill=\"" + fill + "\"><title>" + title + "</title></rect>";
 }
 
 // Neighbours get colours far apart: the golden angle.
@@ -121,7 +123,8 @@ class Page {
     std::ranges::sort(file, {}, &Stretch::begin);
     std::vector<Stretch> joined;
     for (const Stretch& s : file) {
-      if (!joined.empty() && joined.back().top == s.top && joined.back().end >= s.begin) joined.back().end = std::max(joined.back().end, s.end);
+      if (!joined.empty() && joined.back().top == s.top && joined.back().end >= s.begin)
+        joined.back().end = std::max(joined.back().end, s.end);
       else joined.push_back(s);
     }
     file = std::move(joined);
@@ -137,7 +140,8 @@ class Page {
     body_ += "</p>\n<table class=\"files\"><tr><th>file<th class=\"n\">bytes<th class=\"n\">items<th class=\"n\">unreferenced<th></tr>\n";
     for (uint32_t f = 0; f < std::min(c_.files.size(), kMostFiles); ++f) {
       const auto& bytes = c_.files[f].bytes;
-      body_ += "<tr><td>" + html_text(c_.file_name(f)) + "<td class=\"n\">" + (bytes ? grouped(*bytes) : "<span class=\"bad\">missing</span>");
+      body_ +=
+          "<tr><td>" + html_text(c_.file_name(f)) + "<td class=\"n\">" + (bytes ? grouped(*bytes) : "<span class=\"bad\">missing</span>");
       body_ += "<td class=\"n\">" + grouped(uses[f].items) + "<td class=\"n\">" + (bytes ? grouped(uses[f].unreferenced) : "") + "<td>";
       if (bytes) bar(of[f], most);
       body_ += "</tr>\n";
@@ -151,7 +155,8 @@ class Page {
     for (const bool widened : {false, true}) {
       for (const Stretch& s : std::span(file).first(std::min(file.size(), kMostStretches))) {
         const Side across = Side::of(s.begin, s.end - s.begin, most);
-        if (across.widened == widened) body_ += rect(across, {}, hue(s.top), html_text(tops_[s.top]) + ": bytes " + grouped(s.begin) + " to " + grouped(s.end));
+        if (across.widened == widened)
+          body_ += rect(across, {}, hue(s.top), html_text(tops_[s.top]) + ": bytes " + grouped(s.begin) + " to " + grouped(s.end));
       }
     }
     body_ += "</svg>";
@@ -160,7 +165,8 @@ class Page {
 
   // --- each tensor with its boxes, coloured by file
   void tensors() {
-    body_ += "<h2>Tensors</h2>\n<p>Each box is a chunk, coloured by its file, on the two dims that are cut most. Point at one for its range.</p>\n";
+    body_ += "<h2>Tensors</h2>\n<p>Each box is a chunk, coloured by its file, on the two dims that are cut most. Point at one for its "
+             "range.</p>\n";
     body_ += "<table><tr><th>key<th>dtype<th>shape<th class=\"n\">bytes<th>sharding<th></tr>\n";
     const auto rows = tree_of(selection_);
     for (const TreeRow& row : std::span(rows).first(std::min<uint64_t>(rows.size(), kMostRows))) {
@@ -171,14 +177,16 @@ class Page {
         body_ += "<tr>" + name + "<td>object</tr>\n";
       } else {
         const Tensor& t = c_.tensors[row.entry->tensor()];
-        body_ += "<tr>" + name + "<td>" + html_text(c_.strings[t.dtype_name]) + "<td>" + shape_text(c_.dims(t)) + "<td class=\"n\">" + human_bytes(c_.tensor_bytes(t));
+        body_ += "<tr>" + name + "<td>" + html_text(c_.strings[t.dtype_name]) + "<td>" + shape_text(c_.dims(t)) + "<td class=\"n\">" +
+                 human_bytes(c_.tensor_bytes(t));
         body_ += "<td>" + sharding_words(c_, t) + "<td class=\"cut\">";
         boxes(t);
         body_ += "</tr>\n";
       }
     }
     body_ += "</table>\n";
-    if (rows.size() > kMostRows) body_ += "<p>" + grouped(rows.size() - kMostRows) + " more rows are not shown; --include narrows the choice.</p>\n";
+    if (rows.size() > kMostRows)
+      body_ += "<p>" + grouped(rows.size() - kMostRows) + " more rows are not shown; --include narrows the choice.</p>\n";
     if (undrawn_ > 0) body_ += "<p>The chunks of " + grouped(undrawn_) + " tensors are not drawn; --include narrows the choice.</p>\n";
   }
 
@@ -215,7 +223,9 @@ class Page {
         if (volume(b.sizes) == 0 || (x.widened || y.widened) != widened) continue;
         const Item& item = c_.items[c_.item_of(t, chunk)];
         const bool lies = item.file != kNone;
-        body_ += rect(x, y, lies ? hue(item.file) : "none", slice_text(b.offsets, b.sizes) + " in " + (lies ? html_text(c_.file_name(item.file)) + " at " + grouped(item.offset) : "no file"));
+        body_ += rect(x, y, lies ? hue(item.file) : "none",
+                      slice_text(b.offsets, b.sizes) + " in " +
+                          (lies ? html_text(c_.file_name(item.file)) + " at " + grouped(item.offset) : "no file"));
       }
     }
     body_ += "</svg>";

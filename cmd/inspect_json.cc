@@ -117,7 +117,10 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   const InspectSummary s = summary_of(catalog, selection);
   json.key("summary").begin_object();
   json.member("tensors", s.tensors).member("elements", s.elements).member("tensor_bytes", s.tensor_bytes);
-  json.member("blobs", s.blobs).member("blob_bytes", s.blob_bytes).member("chunks", s.chunks).member("files", uint64_t{catalog.files.size()});
+  json.member("blobs", s.blobs)
+      .member("blob_bytes", s.blob_bytes)
+      .member("chunks", s.chunks)
+      .member("files", uint64_t{catalog.files.size()});
   if (const uint32_t world = world_size_shown(catalog)) json.member("world_size", world);
   json.end_object();
   state_json(json, selection.state);
@@ -129,7 +132,8 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
 
 }  // namespace
 
-void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe, const std::function<void(std::string_view)>& write) {
+void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe,
+                  const std::function<void(std::string_view)>& write) {
   std::vector<Entry> entries = selection.entries;
   std::ranges::sort(entries, {}, [&](const Entry& e) { return source_key(catalog, e); });
   JsonWriter json(write);

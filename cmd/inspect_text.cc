@@ -18,13 +18,16 @@
 namespace dcp::cmd {
 namespace {
 
-// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the function
-// that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
+// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the
+// function that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
 using Cells = std::vector<std::string>;
-void print_table(const Context& context, const std::vector<bool>& right, const std::function<void(const std::function<void(Cells)>&)>& rows) {
+void print_table(const Context& context, const std::vector<bool>& right,
+                 const std::function<void(const std::function<void(Cells)>&)>& rows) {
   constexpr size_t kWidest = 72;  // one key of 300 characters must not push all columns off the screen
   // Code points, which is near enough for columns.
-  const auto display_width = [](std::string_view s) { return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; })); };
+  const auto display_width = [](std::string_view s) {
+    return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  };
   std::vector<size_t> widths(right.size(), 0);
   rows([&](Cells cells) {
     for (size_t i = 0; i < cells.size(); ++i)
@@ -68,7 +71,9 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 struct StepHash {
-  size_t operator()(const Step& s) const { return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u); }
+  size_t operator()(const Step& s) const {
+    return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u);
+  }
 };
 
 // Rows deeper than this are not moved further to the right: a path of 10^5 steps would print 10^10 blanks.
@@ -105,7 +110,8 @@ void print_chunks(const Catalog& catalog, const Selection& selection, const Cont
         continue;
       }
       const Tensor& t = catalog.tensors[e.tensor()];
-      for (uint32_t c = 0; c < t.chunk_count; ++c) add_item(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
+      for (uint32_t c = 0; c < t.chunk_count; ++c)
+        add_item(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
     }
   });
 }
@@ -116,7 +122,11 @@ void print_files(const Catalog& catalog, const Context& context) {
     add({"file", "bytes", "items", "unreferenced"});
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
       const auto& bytes = catalog.files[f].bytes;
-      add({escaped(catalog.file_name(f)), bytes ? grouped(*bytes) : catalog.files[f].fault ? "unreadable" : "missing", grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+      add({escaped(catalog.file_name(f)),
+           bytes                    ? grouped(*bytes)
+           : catalog.files[f].fault ? "unreadable"
+                                    : "missing",
+           grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
     }
   });
 }
@@ -156,7 +166,8 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   for (const ModelRoot& m : state.models)
     if (!m.path.empty()) roots.push_back(m.path);
   if (!roots.empty()) parts.push_back((roots.size() > 1 ? "several models: " : "model: ") + list_of(roots));
-  for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)), std::pair("by name: ", std::pair(StateSign::kName, StateSign::kName)),
+  for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)),
+                                     std::pair("by name: ", std::pair(StateSign::kName, StateSign::kName)),
                                      std::pair("beside the model: ", std::pair(StateSign::kBeside, StateSign::kBeside))}) {
     std::vector<std::string> groups;
     for (const StateGroup& g : state.groups)
@@ -255,7 +266,8 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
   }
   for (ItemId n = 0; n < catalog.chunk_total; ++n)
     if (const Item& i = catalog.items[n]; i.file != kNone) first[i.file] = std::min(first[i.file], i.offset);
-  std::vector<uint64_t> before(catalog.files.size(), 0);  // bytes of objects, which precede the header of a safetensors file in a DCP folder
+  std::vector<uint64_t> before(catalog.files.size(),
+                               0);  // bytes of objects, which precede the header of a safetensors file in a DCP folder
   for (BlobId b = 0; b < catalog.blobs.size(); ++b)
     if (const Item& i = catalog.items[catalog.item_of(b)]; i.file != kNone) before[i.file] += i.length;
   for (uint32_t f = 0; f < uses.size(); ++f) {
@@ -284,7 +296,13 @@ void inspect_text(const Catalog& catalog, const Selection& selection, InspectVie
   const bool color = context.colored(STDOUT_FILENO);
   for (const Problem& p : catalog.findings) {
     const bool damage = p.severity == Severity::kDamage;
-    context.out(styled(damage ? "damage:" : p.severity == Severity::kNote ? "note:" : "warning:", damage ? Style::kRed : Style::kYellow, color).append(" ").append(to_line(p)).append("\n"));
+    context.out(styled(damage                          ? "damage:"
+                       : p.severity == Severity::kNote ? "note:"
+                                                       : "warning:",
+                       damage ? Style::kRed : Style::kYellow, color)
+                    .append(" ")
+                    .append(to_line(p))
+                    .append("\n"));
   }
 }
 

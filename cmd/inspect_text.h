@@ -17,7 +17,8 @@ namespace dcp::cmd {
 enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
 
 void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context);
-void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe, const std::function<void(std::string_view)>& write);
+void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe,
+                  const std::function<void(std::string_view)>& write);
 // A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
 std::string inspect_html(const Catalog& catalog, const Selection& selection);
 
@@ -34,7 +35,7 @@ struct TreeRow {
 // appearance at each level.
 std::vector<TreeRow> tree_of(const Selection& selection);
 
-std::string shape_text(Dims dims);        // "[4, 8]"
+std::string shape_text(Dims dims);         // "[4, 8]"
 std::string part_text(const PathPart& p);  // escaped
 
 // Sums over a selection that text and JSON both show.

@@ -21,7 +21,9 @@ void add_key_flags(CLI::App& c, KeyFlags& f) {
   c.add_flag("--keep-root", f.select.keep_root, "With --model-only: keep the root")->group(which)->needs("--model-only");
   c.add_option("--root", f.select.root, "Take the subtree under PATH (such as app.model) and strip it")->option_text("PATH")->group(which);
   c.add_option("--add-root", f.select.add_root, "Put PATH (such as app.model) above all keys")->option_text("PATH")->group(names);
-  c.add_flag("--clean-fqns", f.select.clean_fqns, "Strip the wrapper prefixes _orig_mod, _fsdp_wrapped_module, _checkpoint_wrapped_module and module")->group(names);
+  c.add_flag("--clean-fqns", f.select.clean_fqns,
+             "Strip the wrapper prefixes _orig_mod, _fsdp_wrapped_module, _checkpoint_wrapped_module and module")
+      ->group(names);
   c.add_option("--rename", f.renames, "Rename what REGEX finds in a key to REPL (\\1 is its first group); repeatable, in order")
       ->option_text("REGEX=>REPL")
       ->group(names)

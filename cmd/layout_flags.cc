@@ -48,7 +48,8 @@ LayoutFlags read_layout(Io& io, const std::string& path) {
   flags.file = path;
   for (const auto& [name, value] : json.items()) {
     if (name == "world_size") {
-      if (!value.is_number_unsigned() || value > kMostRanks || value < 1) fail_file(path, "world_size " + shown(value), "1 to " + std::to_string(kMostRanks));
+      if (!value.is_number_unsigned() || value > kMostRanks || value < 1)
+        fail_file(path, "world_size " + shown(value), "1 to " + std::to_string(kMostRanks));
       flags.world_size = value.get<uint32_t>();
     } else if (name == "mesh") {
       flags.mesh = text_of(value, 'x', path, name);
@@ -70,13 +71,15 @@ Mesh mesh_of(const LayoutFlags& flags) {
   if (!flags.mesh.empty()) return parse_mesh(flags.mesh, flags.mesh_dims);
   if (flags.world_size > 0) return parse_mesh(std::to_string(flags.world_size), flags.mesh_dims);
   if (!flags.mesh_dims.empty()) fail(ProblemId::usage, {}, "--mesh-dims without --mesh", "--mesh, such as 2x4");
-  if (!flags.placements.empty()) fail(ProblemId::usage, {}, "placements without a mesh", "--mesh, such as 2x4, or --world-size N for one of one dim");
+  if (!flags.placements.empty())
+    fail(ProblemId::usage, {}, "placements without a mesh", "--mesh, such as 2x4, or --world-size N for one of one dim");
   return {};
 }
 
 PlacementRule parse_rule(const std::string& text, const Mesh& mesh) {
   const size_t at = text.rfind('=');
-  if (at == std::string::npos || at == 0) fail(ProblemId::usage, {}, "--placements '" + text + "'", "GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate'");
+  if (at == std::string::npos || at == 0)
+    fail(ProblemId::usage, {}, "--placements '" + text + "'", "GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate'");
   return {text.substr(0, at), parse_placements(std::string_view(text).substr(at + 1), mesh)};
 }
 
@@ -87,7 +90,8 @@ DcpLayoutOptions options_of(const LayoutFlags& flags) {
   if (o.mesh.sizes.empty()) return o;
   const auto ranks = static_cast<uint32_t>(o.mesh.ranks());
   if (o.world_size > 0 && o.world_size != ranks)
-    fail(ProblemId::usage, {}, "mesh " + flags.mesh + " of " + std::to_string(ranks) + " ranks with a world size of " + std::to_string(o.world_size), "as many");
+    fail(ProblemId::usage, {},
+         "mesh " + flags.mesh + " of " + std::to_string(ranks) + " ranks with a world size of " + std::to_string(o.world_size), "as many");
   o.world_size = ranks;
   return o;
 }
@@ -128,16 +132,23 @@ AskedLayout asked_layout(const LayoutFlags& given, const Context& context, uint6
 
 void add_layout(CLI::App& c, LayoutFlags& f) {
   const std::string group = "Layout";
-  auto* world = c.add_option("--world-size", f.world_size, "Ranks to write for")->option_text("N")->group(group)->check(CLI::Range(uint64_t{1}, kMostRanks));
-  auto* mesh = c.add_option("--mesh", f.mesh, "Device mesh of the ranks, such as 2x4, for --placements")->option_text("SIZES")->group(group);
+  auto* world = c.add_option("--world-size", f.world_size, "Ranks to write for")
+                    ->option_text("N")
+                    ->group(group)
+                    ->check(CLI::Range(uint64_t{1}, kMostRanks));
+  auto* mesh =
+      c.add_option("--mesh", f.mesh, "Device mesh of the ranks, such as 2x4, for --placements")->option_text("SIZES")->group(group);
   auto* dims = c.add_option("--mesh-dims", f.mesh_dims, "Names of its dims, such as dp,tp")->option_text("NAMES")->group(group);
   auto* placements = c.add_option("--placements", f.placements,
-                                  "Tensors whose name in the output matches GLOB are placed so, one placement a mesh dim from left to right: shard(D), strided(D) or replicate; repeatable, the first match wins")
+                                  "Tensors whose name in the output matches GLOB are placed so, one placement a mesh dim from left to "
+                                  "right: shard(D), strided(D) or replicate; repeatable, the first match wins")
                          ->option_text("GLOB=PLACEMENTS")
                          ->group(group)
                          ->expected(1)
                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  auto* like = reads(c.add_option("--like", f.like, "The boxes and ranks that a tensor of the same name and shape has in CKPT2"))->option_text("CKPT2")->group(group);
+  auto* like = reads(c.add_option("--like", f.like, "The boxes and ranks that a tensor of the same name and shape has in CKPT2"))
+                   ->option_text("CKPT2")
+                   ->group(group);
   auto* file = reads(c.add_option("--layout", f.file, "All of that from a JSON file"))->option_text("FILE")->group(group);
   for (auto* other : {world, mesh, dims, placements, like}) file->excludes(other);
 }

@@ -20,20 +20,13 @@ constexpr const char* kText =
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '\\')
-      out += "\\e";
-    else if (c == '-')
-      out += "\\-";
-    else if (c == '\'')
-      out += "\\(aq";
-    else if (c == '`')
-      out += "\\(ga";
-    else if (c == '^')
-      out += "\\(ha";
-    else if (c == '~')
-      out += "\\(ti";
-    else
-      out += c;
+    if (c == '\\') out += "\\e";
+    else if (c == '-') out += "\\-";
+    else if (c == '\'') out += "\\(aq";
+    else if (c == '`') out += "\\(ga";
+    else if (c == '^') out += "\\(ha";
+    else if (c == '~') out += "\\(ti";
+    else out += c;
   }
   return out;
 }
@@ -79,8 +72,7 @@ std::string table(const TextBlock& block) {
     const size_t gap = line.find("  ");
     if (gap != std::string::npos)
       text += ".TP\n" + bold(line.substr(0, gap)) + "\n" + roff_line(line.substr(line.find_first_not_of(' ', gap)));
-    else
-      text += (text.empty() ? ".PP\n" : "") + roff_line(line);
+    else text += (text.empty() ? ".PP\n" : "") + roff_line(line);
   }
   return text;
 }
@@ -92,10 +84,8 @@ std::string description(const CommandText& command, const std::vector<TextBlock>
   for (size_t i = 0; i < blocks.size(); ++i) {
     const TextBlock& b = blocks[i];
     if (b.kind == TextBlock::Kind::kExample) continue;
-    if (b.kind == TextBlock::Kind::kTable)
-      text += table(b);
-    else if (i > 0 || after_table)
-      text += ".PP\n";
+    if (b.kind == TextBlock::Kind::kTable) text += table(b);
+    else if (i > 0 || after_table) text += ".PP\n";
     after_table = b.kind == TextBlock::Kind::kTable;
     if (!after_table)
       for (const std::string& line : b.lines) text += roff_line(line);
@@ -141,10 +131,8 @@ std::string synopsis(const CommandText& command) {
 std::string options(const CommandText& command) {
   std::string own, grouped;
   for (const std::string& g : groups_of(command)) {
-    if (g == command.options.back().group)
-      own = entries(command.options, g);
-    else
-      grouped += ".SS \"" + roff(g) + "\"\n" + entries(command.options, g);
+    if (g == command.options.back().group) own = entries(command.options, g);
+    else grouped += ".SS \"" + roff(g) + "\"\n" + entries(command.options, g);
   }
   return section("OPTIONS") + own + grouped;
 }

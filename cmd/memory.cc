@@ -22,14 +22,16 @@ unsigned wanted_workers(unsigned threads, bool one_of_several) {
 }
 
 void add_max_memory(CLI::App& command, std::string& max_memory, const std::string& group) {
-  command.add_option("--max-memory", max_memory, std::string("Hard cap on memory (default: ") + kReadingDefault + ")")->option_text("SIZE")->group(group);
+  command.add_option("--max-memory", max_memory, std::string("Hard cap on memory (default: ") + kReadingDefault + ")")
+      ->option_text("SIZE")
+      ->group(group);
 }
 
 namespace {
 
 // The machine's memory, or less where a container has less.
 uint64_t machine_bytes() {
-  struct sysinfo machine {};
+  struct sysinfo machine{};
   ::sysinfo(&machine);
   uint64_t bytes = uint64_t{machine.totalram} * machine.mem_unit;
   for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
@@ -42,7 +44,8 @@ uint64_t machine_bytes() {
 }  // namespace
 
 uint64_t reading_cap(const std::string& max_memory, const Context& context) {
-  return max_memory.empty() ? memory_cap(std::to_string(std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB)), context) : memory_cap(max_memory, context);
+  return max_memory.empty() ? memory_cap(std::to_string(std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB)), context)
+                            : memory_cap(max_memory, context);
 }
 
 void hold_heap(uint64_t cap, const Context& context) {

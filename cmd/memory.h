@@ -12,13 +12,14 @@ namespace dcp::cmd {
 // The number of --threads, or the default for 0.
 unsigned wanted_workers(unsigned threads, bool one_of_several);
 
-// The default of commands that only read: half of the machine's memory, or of its share of it (cgroup), at most 16 GiB. A checkpoint of 10^7 chunks
-// takes 3.3 GiB; what takes more than half is not read while something else runs.
+// The default of commands that only read: half of the machine's memory, or of its share of it (cgroup), at most 16 GiB. A checkpoint of
+// 10^7 chunks takes 3.3 GiB; what takes more than half is not read while something else runs.
 inline constexpr const char* kReadingDefault = "half of the machine's, at most 16GiB";
 void add_max_memory(CLI::App& command, std::string& max_memory, const std::string& group);
 uint64_t reading_cap(const std::string& max_memory, const Context& context);  // "": the default
 
-// From here on no allocation goes beyond the cap (base/heap.h). LibTorch's threads do not expect that one fails: not where a module is loaded.
+// From here on no allocation goes beyond the cap (base/heap.h). LibTorch's threads do not expect that one fails: not where a module is
+// loaded.
 void hold_heap(uint64_t cap, const Context& context);
 
 // What metadata and objects may take beside what is held already. They may always take a little: a cap that is far too small is told by

@@ -30,10 +30,16 @@ Plan make_plan(const WriterFlags& writer, const ModelFileFlags& flags, ModelFile
 }  // namespace
 
 void add_model_file(CLI::App& c, ModelFileFlags& f) {
-  c.add_flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")->group("Which keys");
-  c.add_option("--max-shard-size", f.max_shard_size, "Write a folder of safetensors shards of at most SIZE")->option_text("SIZE")->group("Writing");
-  reads(c.add_option("--assets", f.assets, "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR"))->option_text("DIR")->group("Writing");
-  c.add_flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees")->group("Writing");
+  c.add_flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")
+      ->group("Which keys");
+  c.add_option("--max-shard-size", f.max_shard_size, "Write a folder of safetensors shards of at most SIZE")
+      ->option_text("SIZE")
+      ->group("Writing");
+  reads(c.add_option("--assets", f.assets, "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR"))
+      ->option_text("DIR")
+      ->group("Writing");
+  c.add_flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees")
+      ->group("Writing");
 }
 
 std::optional<ModelFileForm> model_file_form(const std::string& out, const ModelFileFlags& flags) {
@@ -51,11 +57,13 @@ std::optional<ModelFileForm> model_file_form(const std::string& out, const Model
 
 int write_model_file(const WriterFlags& writer, const ModelFileFlags& flags, ModelFileForm form, Context& context, WriteReport& report,
                      const std::function<void(const Catalog&)>& check_source) {
-  return write_output(writer, context, report, {.folder = form == ModelFileForm::kShards, .blobs = form == ModelFileForm::kTorch, .any_tensor = form == ModelFileForm::kTorch},
-                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-                        if (check_source) check_source(catalog);
-                        return make_plan(writer, flags, form, context, catalog, resolved, selection);
-                      });
+  return write_output(
+      writer, context, report,
+      {.folder = form == ModelFileForm::kShards, .blobs = form == ModelFileForm::kTorch, .any_tensor = form == ModelFileForm::kTorch},
+      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+        if (check_source) check_source(catalog);
+        return make_plan(writer, flags, form, context, catalog, resolved, selection);
+      });
 }
 
 }  // namespace dcp::cmd

@@ -1,5 +1,5 @@
-// The forms of output that hold a whole model: a torch.save file, a safetensors file, a folder of safetensors shards. Shared by the commands
-// that can write them.
+// The forms of output that hold a whole model: a torch.save file, a safetensors file, a folder of safetensors shards. Shared by the
+// commands that can write them.
 #pragma once
 
 #include <functional>

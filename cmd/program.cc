@@ -21,7 +21,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kAbout = R"(Works on the folders that torch.distributed.checkpoint writes, without Python, without the trainer's code and without executing
+constexpr const char* kAbout =
+    R"(Works on the folders that torch.distributed.checkpoint writes, without Python, without the trainer's code and without executing
 what is in them. The answer goes to standard output, everything else to standard error. An output appears whole or not at all.
 
   dcpctl inspect step-1000
@@ -37,7 +38,7 @@ extern "C" void on_signal(int number) {
 }
 
 void catch_signals() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
@@ -58,8 +59,8 @@ int say_out_of_memory() {
   std::_Exit(static_cast<int>(Exit::kMachine));
 }
 
-// CLI11 allocates in functions that it has marked noexcept, and LibTorch's threads do not expect that memory or threads may lack. What a rank
-// has half-written then stays, as after SIGKILL, for the next run to remove.
+// CLI11 allocates in functions that it has marked noexcept, and LibTorch's threads do not expect that memory or threads may lack. What a
+// rank has half-written then stays, as after SIGKILL, for the next run to remove.
 [[noreturn]] void on_terminate() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
@@ -76,13 +77,14 @@ int say_out_of_memory() {
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands()) {
     for (const CLI::Option* option : command->get_options())
-      if (std::ranges::find(option->results(), "") != option->results().end()) fail(ProblemId::usage, {}, option->get_name() + " ''", "a value");
+      if (std::ranges::find(option->results(), "") != option->results().end())
+        fail(ProblemId::usage, {}, option->get_name() + " ''", "a value");
     refuse_empty_values(*command);
   }
 }
 
-// A repeatable option takes one value each time, as it is: CLI11 would take the words after it too, CKPT among them, and a value in brackets,
-// such as the glob [ab], for a list.
+// A repeatable option takes one value each time, as it is: CLI11 would take the words after it too, CKPT among them, and a value in
+// brackets, such as the glob [ab], for a list.
 void take_one_value_each(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands({})) {
     for (CLI::Option* option : command->get_options())

@@ -16,7 +16,12 @@ constexpr uint64_t kPlainMs = 5000;
 }  // namespace
 
 ProgressDisplay::ProgressDisplay(const Context& context, const Progress& progress, const std::atomic<uint64_t>& counter, uint64_t total)
-    : context_(context), progress_(progress), done_(counter), total_(total), begin_ns_(context.io.now_ns()), form_(context.common.progress) {
+    : context_(context),
+      progress_(progress),
+      done_(counter),
+      total_(total),
+      begin_ns_(context.io.now_ns()),
+      form_(context.common.progress) {
   if (form_ == ProgressForm::kAuto) form_ = isatty(STDERR_FILENO) ? ProgressForm::kBar : ProgressForm::kPlain;
   if (context.common.quiet || form_ == ProgressForm::kNone) return;
   const uint64_t every = form_ == ProgressForm::kPlain ? kPlainMs : kBarMs;
@@ -48,7 +53,10 @@ void ProgressDisplay::draw() {
   if (form_ == ProgressForm::kJson) {
     std::string line;
     JsonWriter json([&](std::string_view s) { line += s; });
-    json.begin_object().member("bytes_read", progress_.bytes_read.load()).member("bytes_written", progress_.bytes_written.load()).member("bytes_total", total_);
+    json.begin_object()
+        .member("bytes_read", progress_.bytes_read.load())
+        .member("bytes_written", progress_.bytes_written.load())
+        .member("bytes_total", total_);
     json.member("seconds", static_cast<double>(ns) / 1e9).end_object();
     json.finish();
     std::fputs(line.c_str(), stderr);

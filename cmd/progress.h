@@ -11,7 +11,8 @@ namespace dcp::cmd {
 
 class ProgressDisplay {
  public:
-  // `done`: the counter of `progress` that is to reach `total` bytes. Shows nothing with --quiet, or for `auto` when the work is done before the first tick.
+  // `done`: the counter of `progress` that is to reach `total` bytes. Shows nothing with --quiet, or for `auto` when the work is done
+  // before the first tick.
   ProgressDisplay(const Context& context, const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total);
   ~ProgressDisplay();
 

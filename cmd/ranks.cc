@@ -11,7 +11,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Started on every rank, it prints one line a rank: where it runs, how it was started, which of CKPT's files it sees. If that works, the
+constexpr const char* kText =
+    R"(Started on every rank, it prints one line a rank: where it runs, how it was started, which of CKPT's files it sees. If that works, the
 other commands will: consolidate, reshard, cast, convert and verify, on several ranks with the same command line on each, started by
 
   torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint node0:29400 --no-python \
@@ -39,7 +40,11 @@ Line this_rank(const Context& context) {
   const Together* t = context.together.get();
   if (!t) return {.host = "this host", .launcher = "none", .store = "none", .transport = "file"};
   const Launch& launch = t->session.launch();
-  return {.rank = launch.rank, .host = t->session.host(), .launcher = launch.by, .store = launch.host + ":" + std::to_string(launch.port), .transport = t->transport};
+  return {.rank = launch.rank,
+          .host = t->session.host(),
+          .launcher = launch.by,
+          .store = launch.host + ":" + std::to_string(launch.port),
+          .transport = t->transport};
 }
 
 std::vector<Line> gather_lines(Together* together, const Line& mine) {
@@ -78,7 +83,12 @@ void print(const std::vector<Line>& lines, const std::vector<std::string>& unsee
     JsonWriter out([&](std::string_view text) { document += text; });
     out.begin_object().member("schema", "dcpctl.ranks/1").member("world_size", uint64_t{lines.size()}).key("ranks").begin_array();
     for (const Line& l : lines) {
-      out.begin_object().member("rank", uint64_t{l.rank}).member("host", l.host).member("launcher", l.launcher).member("store", l.store).member("transport", l.transport);
+      out.begin_object()
+          .member("rank", uint64_t{l.rank})
+          .member("host", l.host)
+          .member("launcher", l.launcher)
+          .member("store", l.store)
+          .member("transport", l.transport);
       if (has_source) out.member("files", l.files).member("files_seen", l.seen);
       out.end_object();
     }
@@ -94,7 +104,8 @@ void print(const std::vector<Line>& lines, const std::vector<std::string>& unsee
   }
   std::string text;
   for (const Line& l : lines) {
-    text += "rank " + std::to_string(l.rank) + " of " + std::to_string(lines.size()) + "  " + escaped(l.host) + "  launcher " + l.launcher + "  store " + l.store + "  transport " + l.transport;
+    text += "rank " + std::to_string(l.rank) + " of " + std::to_string(lines.size()) + "  " + escaped(l.host) + "  launcher " + l.launcher +
+            "  store " + l.store + "  transport " + l.transport;
     text += has_source ? "  sees " + grouped(l.seen) + " of " + grouped(l.files) + " files\n" : "\n";
   }
   for (const std::string& name : unseen) text += "seen by no rank: " + escaped(name) + "\n";

@@ -9,7 +9,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"text(Writes CKPT anew for N ranks, one file a rank, without starting any. What is sharded in CKPT is split on dim 0 as FSDP2 does; what it
+constexpr const char* kText =
+    R"text(Writes CKPT anew for N ranks, one file a rank, without starting any. What is sharded in CKPT is split on dim 0 as FSDP2 does; what it
 stores whole beside that (buffers, replicated tensors) stays whole; a CKPT in which nothing is sharded is split throughout. Python
 objects are copied as they are.
 

@@ -71,7 +71,8 @@ bool is_one_of_several() {
     return find_launch([](const char* name) {
              const char* value = std::getenv(name);
              return value ? std::optional<std::string>(value) : std::nullopt;
-           }).has_value();
+           })
+        .has_value();
   } catch (const Error&) {  // launchers that contradict each other: whoever works with ranks says so
     return true;
   }
@@ -91,7 +92,9 @@ std::optional<Access> access_of(const CLI::Option& option) {
 
 void add_sandbox(CLI::App& command, Context& context) {
   using Choices = std::vector<std::pair<std::string, When>>;
-  command.add_option("--sandbox", context.common.sandbox, "Confine the process to what the command line names: auto (where the kernel can), on or off")
+  command
+      .add_option("--sandbox", context.common.sandbox,
+                  "Confine the process to what the command line names: auto (where the kernel can), on or off")
       ->transform(CLI::CheckedTransformer(Choices{{"auto", When::kAuto}, {"on", When::kAlways}, {"off", When::kNever}}))
       ->option_text("WHEN")
       ->group("Source");
@@ -104,7 +107,8 @@ void enter_sandbox_of(const CLI::App& app, const Context& context) {
     if (when == When::kAuto && is_one_of_several()) continue;
     const bool confined = enter_sandbox(needs_of(*command, context.io));
     if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
-    if (context.common.verbose > 1) context.note(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
+    if (context.common.verbose > 1)
+      context.note(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
   }
 }
 

@@ -16,7 +16,8 @@ std::optional<Access> access_of(const CLI::Option& option);
 
 void add_sandbox(CLI::App& command, Context& context);
 
-// Confines the process, if the command has the option: before it opens anything, and before it has threads. Throws sandbox_lacking, sandbox_failed.
+// Confines the process, if the command has the option: before it opens anything, and before it has threads. Throws sandbox_lacking,
+// sandbox_failed.
 void enter_sandbox_of(const CLI::App& app, const Context& context);
 
 }  // namespace dcp::cmd

@@ -12,21 +12,31 @@ namespace dcp::cmd {
 
 void add_source(CLI::App& command, SourceFlags& flags) {
   const std::string group = "Source";
-  reads(command.add_option("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step"))->required();
-  auto* step = command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")->option_text("N|latest")->group(group);
+  reads(command.add_option("CKPT", flags.path,
+                           "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step"))
+      ->required();
+  auto* step = command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")
+                   ->option_text("N|latest")
+                   ->group(group);
   command.add_option("--pattern", flags.pattern, "Steps are the folders whose name matches REGEX; its one group is the number")
       ->option_text("REGEX")
       ->group(group)
       ->needs(step);
-  command.add_option("--prefer-rank", flags.prefer_rank, "Where ranks wrote different values for one key, use rank R's")->option_text("R")->group(group);
-  command.add_option("--max-pickle", flags.max_pickle, "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")->option_text("SIZE")->group(group);
+  command.add_option("--prefer-rank", flags.prefer_rank, "Where ranks wrote different values for one key, use rank R's")
+      ->option_text("R")
+      ->group(group);
+  command.add_option("--max-pickle", flags.max_pickle, "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")
+      ->option_text("SIZE")
+      ->group(group);
   command.add_flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint")->group(group);
 }
 
 Limits SourceFlags::limits(uint64_t memory_bytes) const {
   Limits limits{.memory_bytes = memory_bytes};
   constexpr uint64_t kMost = uint64_t{1} << 56;  // 16 times as much, and sums with that, stay in 64 bits
-  if (!max_pickle.empty()) limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = std::min(parse_size(max_pickle), kMost);
+  if (!max_pickle.empty())
+    limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes =
+        std::min(parse_size(max_pickle), kMost);
   return limits;
 }
 
@@ -62,15 +72,19 @@ Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint
   }
   Catalog catalog = open_checkpoint(io, path, options);
   look_at_files(io, catalog, options.links);
-  if (flags.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal) context.note("--prefer-rank has nothing to choose from: every key was written once");
+  if (flags.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal)
+    context.note("--prefer-rank has nothing to choose from: every key was written once");
   if (catalog.torch && catalog.torch->odd_keys.count > 0)
-    context.note("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") + ", such as " + escaped(catalog.torch->odd_keys.example));
+    context.note("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
+                 ", such as " + escaped(catalog.torch->odd_keys.example));
   return catalog;
 }
 
 }  // namespace
 
-Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) { return open_from(context.io, flags, context, memory_bytes); }
+Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
+  return open_from(context.io, flags, context, memory_bytes);
+}
 
 Catalog open_together(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
   if (!context.together) return open_source(flags, context, memory_bytes);

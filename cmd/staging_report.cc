@@ -43,13 +43,15 @@ Table table_of(const StagingReport& r) {
   if (devices) t.head.emplace_back("device");
   for (const char* h : {"GB/s", "spread", "of link", "of best", "setup", "blocks", "host memory"}) t.head.emplace_back(h);
   for (const StagingLine& l : r.lines) {
-    std::vector<std::string> row{r.workloads[l.workload].name, std::string(name_of(l.how.method)), std::to_string(l.how.streams), chunk_text(l.how.chunk_bytes)};
+    std::vector<std::string> row{r.workloads[l.workload].name, std::string(name_of(l.how.method)), std::to_string(l.how.streams),
+                                 chunk_text(l.how.chunk_bytes)};
     if (nodes) row.push_back(std::to_string(l.how.node));
     if (devices) row.push_back(std::to_string(l.device));
     if (l.measured()) {
       const Spread copy = l.copy();
-      for (std::string& cell : std::vector<std::string>{gigabytes(l.rate()), percent(copy.quartiles, 1), percent(l.rate(), limit), percent(l.rate(), best),
-                                                        l.setup_ns > 0 ? duration(l.setup_ns) : "-", duration(l.blocking().median), byte_count(l.host_bytes)})
+      for (std::string& cell :
+           std::vector<std::string>{gigabytes(l.rate()), percent(copy.quartiles, 1), percent(l.rate(), limit), percent(l.rate(), best),
+                                    l.setup_ns > 0 ? duration(l.setup_ns) : "-", duration(l.blocking().median), byte_count(l.host_bytes)})
         row.push_back(std::move(cell));
     }
     t.rows.push_back(std::move(row));
@@ -67,11 +69,21 @@ void facts_json(JsonWriter& out, const DcpctlDeviceFacts& f) {
 }
 
 void spread_json(JsonWriter& out, std::string_view name, const Spread& s) {
-  out.key(name).begin_object().member("least_ns", s.least).member("median_ns", s.median).member("most_ns", s.most).member("quartiles", s.quartiles).end_object();
+  out.key(name)
+      .begin_object()
+      .member("least_ns", s.least)
+      .member("median_ns", s.median)
+      .member("most_ns", s.most)
+      .member("quartiles", s.quartiles)
+      .end_object();
 }
 
 void line_json(JsonWriter& out, const StagingLine& l, double best, double limit) {
-  out.begin_object().member("workload", uint64_t{l.workload}).member("device", l.device).member("method", name_of(l.how.method)).member("streams", l.how.streams);
+  out.begin_object()
+      .member("workload", uint64_t{l.workload})
+      .member("device", l.device)
+      .member("method", name_of(l.how.method))
+      .member("streams", l.how.streams);
   out.member("chunk_bytes", l.how.chunk_bytes).member("bytes", l.bytes);
   if (l.how.node >= 0) out.member("numa_node", l.how.node);
   if (!l.measured()) {
@@ -85,7 +97,8 @@ void line_json(JsonWriter& out, const StagingLine& l, double best, double limit)
   spread_json(out, "blocking", l.blocking());
   if (!l.note.empty()) out.member("note", l.note);
   out.key("repeats").begin_array();
-  for (const Repeat& r : l.repeats) out.begin_object().member("allocate_ns", r.allocate_ns).member("touch_ns", r.touch_ns).member("copy_ns", r.copy_ns).end_object();
+  for (const Repeat& r : l.repeats)
+    out.begin_object().member("allocate_ns", r.allocate_ns).member("touch_ns", r.touch_ns).member("copy_ns", r.copy_ns).end_object();
   out.end_array().end_object();
 }
 
@@ -93,15 +106,15 @@ void line_json(JsonWriter& out, const StagingLine& l, double best, double limit)
 std::vector<std::vector<StagingLine>> cases_of(const std::vector<StagingLine>& lines, size_t devices) {
   std::vector<std::vector<StagingLine>> cases;
   for (size_t at = 0; at + devices <= lines.size(); at += devices)
-    if (lines[at].measured()) cases.emplace_back(lines.begin() + static_cast<ptrdiff_t>(at), lines.begin() + static_cast<ptrdiff_t>(at + devices));
+    if (lines[at].measured())
+      cases.emplace_back(lines.begin() + static_cast<ptrdiff_t>(at), lines.begin() + static_cast<ptrdiff_t>(at + devices));
   return cases;
 }
 
 }  // namespace
 
-const std::string_view kStagingStyle =
-    "svg{max-width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}"
-    ".grid{stroke:var(--line)}.limit{stroke:currentColor;stroke-dasharray:6 4}.verdict{font-weight:600}";
+const std::string_view kStagingStyle = "svg{max-width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:currentColor}"
+                                       ".grid{stroke:var(--line)}.limit{stroke:currentColor;stroke-dasharray:6 4}.verdict{font-weight:600}";
 
 std::string table_html(const Table& t) {
   std::string html = "<table>\n<tr>";
@@ -114,7 +127,9 @@ std::string table_html(const Table& t) {
 }
 
 std::string StagingReport::first_line() const {
-  if (host_copies) return "host copies: --device cpu copies from host memory to host memory; no GPU is measured" + (why_cpu.empty() ? "" : " (" + why_cpu + ")");
+  if (host_copies)
+    return "host copies: --device cpu copies from host memory to host memory; no GPU is measured" +
+           (why_cpu.empty() ? "" : " (" + why_cpu + ")");
   std::string text = "GPU to host copies: ";
   for (size_t d = 0; d < devices.size(); ++d) text += (d > 0 ? ", " : "") + escaped(devices[d].name);
   const std::string link_text = link_name(link);
@@ -127,8 +142,9 @@ std::vector<std::string> StagingReport::conclusions() const {
     Combined most;
     for (const auto& lines_of_case : cases_of(lines, devices.size()))
       if (const Combined t = combined(lines_of_case); t.sum > most.sum) most = t;
-    said.push_back("All " + std::to_string(devices.size()) + " devices at once: " + gigabytes(most.sum) + " GB/s together; the slowest, device " + std::to_string(most.slowest_device) + ", " +
-                   gigabytes(most.slowest) + " GB/s.");
+    said.push_back("All " + std::to_string(devices.size()) + " devices at once: " + gigabytes(most.sum) +
+                   " GB/s together; the slowest, device " + std::to_string(most.slowest_device) + ", " + gigabytes(most.slowest) +
+                   " GB/s.");
   }
   if (const auto slow = slow_link(lines, link)) {
     std::string text = *slow + " Likely causes: ";
@@ -148,7 +164,9 @@ void StagingReport::print_head(const Context& context) const {
   context.out(first_line() + "\n");
   for (const DcpctlDeviceFacts& f : devices) context.out(device_text(f) + "\n");
   if (!curve)
-    for (const Workload& w : workloads) context.out(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + byte_count(w.bytes()) + ", the largest " + byte_count(w.largest()) + "\n");
+    for (const Workload& w : workloads)
+      context.out(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + byte_count(w.bytes()) + ", the largest " +
+                  byte_count(w.largest()) + "\n");
 }
 
 void StagingReport::print(const Context& context) const {
@@ -170,11 +188,23 @@ void StagingReport::json_head(JsonWriter& out) const {
   for (const DcpctlDeviceFacts& f : devices) facts_json(out, f);
   out.end_array();
   if (const std::string name = link_name(link); !name.empty())
-    out.key("link").begin_object().member("name", name).member("generation", link.generation).member("width", link.width).member("limit", link_limit(link)).end_object();
+    out.key("link")
+        .begin_object()
+        .member("name", name)
+        .member("generation", link.generation)
+        .member("width", link.width)
+        .member("limit", link_limit(link))
+        .end_object();
   out.key("numa_nodes").begin_array();
   for (const int n : nodes) out.value(n);
   out.end_array().key("workloads").begin_array();
-  for (const Workload& w : workloads) out.begin_object().member("name", w.name).member("tensors", uint64_t{w.tensors.size()}).member("bytes", w.bytes()).member("largest_bytes", w.largest()).end_object();
+  for (const Workload& w : workloads)
+    out.begin_object()
+        .member("name", w.name)
+        .member("tensors", uint64_t{w.tensors.size()})
+        .member("bytes", w.bytes())
+        .member("largest_bytes", w.largest())
+        .end_object();
   out.end_array();
 }
 
@@ -187,7 +217,9 @@ void StagingReport::json(JsonWriter& out) const {
     out.key("together").begin_array();
     for (const auto& lines_of_case : cases_of(lines, devices.size())) {
       const Combined t = combined(lines_of_case);
-      out.begin_object().member("workload", uint64_t{lines_of_case.front().workload}).member("method", name_of(lines_of_case.front().how.method));
+      out.begin_object()
+          .member("workload", uint64_t{lines_of_case.front().workload})
+          .member("method", name_of(lines_of_case.front().how.method));
       out.member("streams", lines_of_case.front().how.streams).member("chunk_bytes", lines_of_case.front().how.chunk_bytes);
       out.member("rate", t.sum).member("slowest_rate", t.slowest).member("slowest_device", t.slowest_device).end_object();
     }

@@ -16,13 +16,13 @@ std::string table_html(const Table& table);
 extern const std::string_view kStagingStyle;  // for html_page
 
 struct StagingReport {
-  bool host_copies = true;    // --device cpu: no GPU is measured
-  std::string why_cpu;        // of `auto`: why no GPU is used
+  bool host_copies = true;  // --device cpu: no GPU is measured
+  std::string why_cpu;      // of `auto`: why no GPU is used
   std::vector<DcpctlDeviceFacts> devices;
-  LinkFacts link;             // of the first device, under load
-  std::vector<int> nodes;     // NUMA nodes of the host
+  LinkFacts link;          // of the first device, under load
+  std::vector<int> nodes;  // NUMA nodes of the host
   std::vector<Workload> workloads;
-  bool curve = false;         // the workloads are sizes
+  bool curve = false;  // the workloads are sizes
   std::vector<StagingLine> lines;
 
   // What is measured on what; then what was measured.

@@ -16,8 +16,9 @@ Table mode_table(const TrainingReport& r) {
   Table t{.head = {"mode", "saves", "stall a save", "step", "overhead", "durable after", "host memory", "last save"}, .rows = {}};
   for (const TrainResult& m : r.modes) {
     const TrainSummary s = summarize(m, r.without_saves);
-    t.rows.push_back({std::string(name_of(*m.mode)), std::to_string(m.saves.size()), duration(s.stall_ns), duration(s.step_ns), fixed(100 * s.overhead, 1) + "%",
-                      duration(s.durable_ns), byte_count(m.host_bytes), duration(m.saves.back().stall_ns())});
+    t.rows.push_back({std::string(name_of(*m.mode)), std::to_string(m.saves.size()), duration(s.stall_ns), duration(s.step_ns),
+                      fixed(100 * s.overhead, 1) + "%", duration(s.durable_ns), byte_count(m.host_bytes),
+                      duration(m.saves.back().stall_ns())});
   }
   return t;
 }
@@ -56,7 +57,8 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
   const std::vector<SaveMode> modes = flags.wanted_modes();
   const auto there = context.io.facts(flags.folder);
   if (there && (there->kind != FileKind::kDirectory || !context.io.list(flags.folder).empty())) {
-    Problem p = make_problem(ProblemId::output_exists, {.path = flags.folder}, there->kind == FileKind::kDirectory ? "a folder that is not empty" : "a file");
+    Problem p = make_problem(ProblemId::output_exists, {.path = flags.folder},
+                             there->kind == FileKind::kDirectory ? "a folder that is not empty" : "a file");
     p.hint = "give a folder that is empty or not there yet";
     throw Error(std::move(p));
   }
@@ -74,15 +76,25 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
 }
 
 void TrainingReport::print(const Context& context) const {
-  context.out("a step without saves takes " + duration(summarize(without_saves, without_saves).step_ns) + "; checkpoints are in " + escaped(folder) + "/MODE/step-N\n\n");
+  context.out("a step without saves takes " + duration(summarize(without_saves, without_saves).step_ns) + "; checkpoints are in " +
+              escaped(folder) + "/MODE/step-N\n\n");
   context.out(table_text(mode_table(*this), 1) + "\n" + train_verdict(modes, without_saves) + "\n");
 }
 
 void TrainingReport::json(JsonWriter& out) const {
-  out.key("training").begin_object().member("folder", folder).member("step_without_saves_ns", summarize(without_saves, without_saves).step_ns).key("modes").begin_array();
+  out.key("training")
+      .begin_object()
+      .member("folder", folder)
+      .member("step_without_saves_ns", summarize(without_saves, without_saves).step_ns)
+      .key("modes")
+      .begin_array();
   for (const TrainResult& m : modes) {
     const TrainSummary s = summarize(m, without_saves);
-    out.begin_object().member("mode", name_of(*m.mode)).member("stall_ns", s.stall_ns).member("step_ns", s.step_ns).member("overhead", s.overhead);
+    out.begin_object()
+        .member("mode", name_of(*m.mode))
+        .member("stall_ns", s.stall_ns)
+        .member("step_ns", s.step_ns)
+        .member("overhead", s.overhead);
     out.member("durable_ns", s.durable_ns).member("host_bytes", m.host_bytes).key("saves").begin_array();
     for (const SaveFacts& f : m.saves) save_json(out, f);
     out.end_array().key("steps_ns").begin_array();
@@ -93,7 +105,8 @@ void TrainingReport::json(JsonWriter& out) const {
 }
 
 std::string TrainingReport::html() const {
-  std::string body = "<h2>Training with saves</h2>\n" + table_html(mode_table(*this)) + "<p class=\"verdict\">" + html_text(train_verdict(modes, without_saves)) + "</p>\n";
+  std::string body = "<h2>Training with saves</h2>\n" + table_html(mode_table(*this)) + "<p class=\"verdict\">" +
+                     html_text(train_verdict(modes, without_saves)) + "</p>\n";
   for (const TrainResult& m : modes)
     body += "<h3>" + html_text(name_of(*m.mode)) + "</h3>\n" +
             timeline_svg(m.spans, {std::begin(kTrainLanes), std::end(kTrainLanes)}, {std::begin(kTrainKinds), std::end(kTrainKinds)});
@@ -102,13 +115,17 @@ std::string TrainingReport::html() const {
 
 void add_save(CLI::App& c, SaveFlags& f) {
   const std::string group = "Training with saves";
-  auto* save = writes(c.add_option("--save", f.folder, "Train and save checkpoints under DIR, which is empty or not there yet"))->option_text("DIR")->group(group);
+  auto* save = writes(c.add_option("--save", f.folder, "Train and save checkpoints under DIR, which is empty or not there yet"))
+                   ->option_text("DIR")
+                   ->group(group);
   const auto add = [&](CLI::Option* o, const char* value) { return o->option_text(value)->group(group)->needs(save); };
   add(c.add_option("--steps", f.train.steps, "Steps of training (default 12)"), "N")->check(CLI::Range(1, 1000000));
-  add(c.add_option("--save-every", f.train.save_every, "Save every K steps, and after the last (default 4)"), "K")->check(CLI::Range(1, 1000000));
+  add(c.add_option("--save-every", f.train.save_every, "Save every K steps, and after the last (default 4)"), "K")
+      ->check(CLI::Range(1, 1000000));
   add(c.add_option("--step-time", f.step_ms, "Length of a step in milliseconds (default 200)"), "MS")->check(CLI::Range(0.0, 3600000.0));
   add(c.add_option("--modes", f.modes, "Only these of disabled,async,async_with_pinned_mem"), "LIST");
-  add(c.add_option("--keep-latest-k", f.train.keep_latest_k, "Keep the latest K checkpoints of each mode (default 2; 0: all)"), "K")->check(CLI::Range(0, 1000000));
+  add(c.add_option("--keep-latest-k", f.train.keep_latest_k, "Keep the latest K checkpoints of each mode (default 2; 0: all)"), "K")
+      ->check(CLI::Range(0, 1000000));
   c.add_flag("--last-model-only", f.train.last_model_only, "The last checkpoint holds the model alone")->group(group)->needs(save);
   add(c.add_option("--export-dtype", f.export_dtype, "The last checkpoint's floats in this dtype"), "DTYPE");
   c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before a checkpoint appears")->group(group)->needs(save);

@@ -24,14 +24,19 @@ std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::
     if (taken.empty()) continue;
     const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(without_trailing_slashes(taken)), ignored);
     if (std::mismatch(place.begin(), place.end(), path.begin(), path.end()).first == place.end())
-      return make_problem(ProblemId::usage, {.path = file.path}, std::string(file.option) + " inside '" + taken + "'", "a file apart from the checkpoint and the output");
+      return make_problem(ProblemId::usage, {.path = file.path}, std::string(file.option) + " inside '" + taken + "'",
+                          "a file apart from the checkpoint and the output");
   }
   const std::string parent = path.parent_path();
   const auto folder = io.facts(parent);
-  if (!folder || folder->kind != FileKind::kDirectory) return make_problem(ProblemId::io_create, {.path = file.path}, "no folder '" + parent + "'");
+  if (!folder || folder->kind != FileKind::kDirectory)
+    return make_problem(ProblemId::io_create, {.path = file.path}, "no folder '" + parent + "'");
   const auto facts = io.facts(file.path);
   if (!facts || (facts->kind == FileKind::kRegular && !facts->link && facts->bytes == 0)) return std::nullopt;
-  Problem exists = make_problem(ProblemId::output_exists, {.path = file.path}, facts->link ? "a link" : facts->kind == FileKind::kRegular ? "a file of another kind" : "no file");
+  Problem exists = make_problem(ProblemId::output_exists, {.path = file.path},
+                                facts->link                         ? "a link"
+                                : facts->kind == FileKind::kRegular ? "a file of another kind"
+                                                                    : "no file");
   exists.hint = "give another name";
   if (facts->link || facts->kind != FileKind::kRegular) return exists;
   const OpenFile there(io, io.open_read(file.path));
@@ -64,7 +69,10 @@ void save_usage_report(Context& context, const std::vector<std::string>& words, 
   if (report_fault(context, "", "")) return;
   std::string document;
   JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl." + (words.empty() ? "" : words.front()) + "/1").member("exit", static_cast<int>(exit_of(problem.id))).key("error");
+  json.begin_object()
+      .member("schema", "dcpctl." + (words.empty() ? "" : words.front()) + "/1")
+      .member("exit", static_cast<int>(exit_of(problem.id)))
+      .key("error");
   error_json(json, problem);
   json.end_object();
   json.finish();

@@ -50,7 +50,8 @@ pid_t start(const std::vector<std::string>& command, const Said& said) {
   posix_spawn_file_actions_adddup2(&actions, said.fd(), STDERR_FILENO);
   pid_t child = 0;
   const bool own = command.front() == "dcpctl";
-  const int error = own ? posix_spawn(&child, "/proc/self/exe", &actions, nullptr, words.data(), environ) : posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
+  const int error = own ? posix_spawn(&child, "/proc/self/exe", &actions, nullptr, words.data(), environ)
+                        : posix_spawnp(&child, words[0], &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) fail(ProblemId::bench_run_failed, {.path = command.front()}, std::strerror(error));
   return child;

@@ -15,8 +15,15 @@
 namespace dcp::cmd {
 namespace {
 
-const ModuleKind<DcpctlTransportTable> kGloo{.name = "c10d", .symbol = "dcpctl_transport", .abi = kDcpctlTransportAbi, .needs = "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
-const ModuleKind<DcpctlTransportTable> kNccl{.name = "c10d_nccl", .symbol = "dcpctl_transport", .abi = kDcpctlTransportAbi, .needs = "a build with a LibTorch that has CUDA, and the CUDA toolkit (cmake -DDCPCTL_WITH_TORCH=ON)"};
+const ModuleKind<DcpctlTransportTable> kGloo{.name = "c10d",
+                                             .symbol = "dcpctl_transport",
+                                             .abi = kDcpctlTransportAbi,
+                                             .needs = "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
+const ModuleKind<DcpctlTransportTable> kNccl{
+    .name = "c10d_nccl",
+    .symbol = "dcpctl_transport",
+    .abi = kDcpctlTransportAbi,
+    .needs = "a build with a LibTorch that has CUDA, and the CUDA toolkit (cmake -DDCPCTL_WITH_TORCH=ON)"};
 
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
@@ -29,8 +36,8 @@ std::string host_name() {
   return name;
 }
 
-// The program's own bytes and the command line: ranks of two builds would read each other's messages wrongly, and those of two command lines
-// would make two plans.
+// The program's own bytes and the command line: ranks of two builds would read each other's messages wrongly, and those of two command
+// lines would make two plans.
 std::string identity(const DcpctlModuleHeader& module) {
   std::ifstream self("/proc/self/exe", std::ios::binary);
   std::vector<char> block(1 << 20);
@@ -44,8 +51,8 @@ std::string identity(const DcpctlModuleHeader& module) {
   const std::string all((std::istreambuf_iterator<char>(line)), {});
   const std::string words = all.substr(std::min(all.find('\0'), all.size()));  // by which path the program was found may differ
   char text[128];
-  std::snprintf(text, sizeof text, "dcpctl %s (build %08x), command line %08x, ", DCPCTL_VERSION, static_cast<unsigned>(crc64_finish(raw, bytes)),
-                static_cast<unsigned>(crc32(as_bytes(words))));
+  std::snprintf(text, sizeof text, "dcpctl %s (build %08x), command line %08x, ", DCPCTL_VERSION,
+                static_cast<unsigned>(crc64_finish(raw, bytes)), static_cast<unsigned>(crc32(as_bytes(words))));
   return std::string(text) + module.built_with;
 }
 
@@ -54,22 +61,32 @@ std::string identity(const DcpctlModuleHeader& module) {
 void add_ranks(CLI::App& c, RanksFlags& f, Gathers gathers) {
   const std::string group = "Several ranks";
   if (gathers == Gathers::kYes)
-    c.add_option("--gather", f.gather, "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
-        ->option_text("WHERE")->check(CLI::IsMember({"rank0", "none"}))->group(group);
+    c.add_option("--gather", f.gather,
+                 "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
+        ->option_text("WHERE")
+        ->check(CLI::IsMember({"rank0", "none"}))
+        ->group(group);
   c.add_option("--transport", f.transport, "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
-      ->option_text("NAME")->check(CLI::IsMember({"auto", "file", "gloo", "nccl"}))->group(group);
-  c.add_option("--timeout", f.timeout_s, "Seconds without a sign of life after which a rank is given up (default 60)")->option_text("SECONDS")->check(CLI::Range(1.0, 86400.0))->group(group);
+      ->option_text("NAME")
+      ->check(CLI::IsMember({"auto", "file", "gloo", "nccl"}))
+      ->group(group);
+  c.add_option("--timeout", f.timeout_s, "Seconds without a sign of life after which a rank is given up (default 60)")
+      ->option_text("SECONDS")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->group(group);
   c.add_flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say")->group(group);
 }
 
-Together::Together(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up)
+Together::Together(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
+                   Context& context, Session::GiveUp give_up)
     : door(std::move(the_door)), session(table, launch, options, context.io, context.stop, std::move(give_up)), crew(session) {}
 
 void join_ranks(const RanksFlags& flags, Context& context) {
   if (flags.alone) return;
   const auto launch = find_launch(variable);
   if (!launch) return;
-  if (flags.transport == "nccl" && flags.gather == "none") fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
+  if (flags.transport == "nccl" && flags.gather == "none")
+    fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
   context.speaks = launch->rank == 0;
   const uint64_t before = peak_rss_bytes(), begin = context.io.now_ns();
   // LibTorch writes its own stack to stderr where something fails; what matters of it is said by us.
@@ -83,7 +100,10 @@ void join_ranks(const RanksFlags& flags, Context& context) {
   };
   auto door = launch->serves_store ? std::make_unique<Door>(launch->host, launch->port) : nullptr;
   if (door) context.detail("the ranks' store listens at " + door->where());
-  const SessionOptions options{.timeout_ms = static_cast<uint32_t>(flags.timeout_s * 1000), .identity = identity(table.header), .host = host_name(), .door = door.get(),
+  const SessionOptions options{.timeout_ms = static_cast<uint32_t>(flags.timeout_s * 1000),
+                               .identity = identity(table.header),
+                               .host = host_name(),
+                               .door = door.get(),
                                .address = launch->names_interface ? "" : address_towards(launch->host)};
   context.joined = true;
   context.together = std::make_shared<Together>(std::move(door), table, *launch, options, context, give_up);
@@ -93,18 +113,23 @@ void join_ranks(const RanksFlags& flags, Context& context) {
   context.detail(std::to_string(launch->world_size) + " ranks by " + launch->by + ", " + context.together->transport);
 }
 
-uint64_t memory_cap(const std::string& max_memory, const Context& context) { return parse_size(max_memory) + (context.together ? context.together->module_bytes : 0); }
+uint64_t memory_cap(const std::string& max_memory, const Context& context) {
+  return parse_size(max_memory) + (context.together ? context.together->module_bytes : 0);
+}
 
-Resolved resolve_together(const Context& context, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options) {
+Resolved resolve_together(const Context& context, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
+                          std::span<const BlobId> blobs, const ResolveOptions& options) {
   if (context.together) return context.together->crew.resolve(files, catalog, tensors, blobs, options, context.stop);
   return resolve(files, catalog, tensors, blobs, options, context.stop);
 }
 
-ContentOf contents_together(const Context& context, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits) {
+ContentOf contents_together(const Context& context, DataFiles& files, const Catalog& catalog, const Resolved& resolved,
+                            const Limits& limits) {
   return context.together ? context.together->crew.gather_contents(files, catalog, resolved, limits) : contents_of(files, catalog, limits);
 }
 
-ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress, const std::function<ExecuteReport()>& units) {
+ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress,
+                               const std::function<ExecuteReport()>& units) {
   const auto told = [&](const std::function<void()>& part) {
     try {
       part();
@@ -126,7 +151,9 @@ void check_transport(const RanksFlags& flags, const Context& context, const Cata
   const Sight& sight = context.together->crew.sight();
   for (uint32_t r = 0; r < context.together->session.world_size(); ++r)
     for (uint32_t f = 0; f < catalog.files.size(); ++f)
-      if (!sight.sees(r, f)) fail(ProblemId::usage, {.path = catalog.file_path(f)}, "--transport file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
+      if (!sight.sees(r, f))
+        fail(ProblemId::usage, {.path = catalog.file_path(f)},
+             "--transport file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
 }
 
 Problem settle(Context& context, const std::exception& error) {
@@ -151,14 +178,25 @@ void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) 
   for (const RankWork& w : t && !t->work.empty() ? t->work : std::vector<RankWork>{alone}) {
     out.begin_object().member("rank", uint64_t{w.rank}).member("bytes_read", w.bytes_read).member("bytes_written", w.bytes_written);
     out.member("seconds", static_cast<double>(w.nanoseconds) / 1e9);
-    if (t) out.member("host", w.rank < hosts.size() ? hosts[w.rank] : "").member("bytes_sent", w.bytes_sent).member("files_seen", w.files_seen).member("peak_memory_bytes", w.peak_bytes);
+    if (t)
+      out.member("host", w.rank < hosts.size() ? hosts[w.rank] : "")
+          .member("bytes_sent", w.bytes_sent)
+          .member("files_seen", w.files_seen)
+          .member("peak_memory_bytes", w.peak_bytes);
     out.end_object();
   }
   out.end_array();
   if (!t) return;
-  out.member("transport", t->transport).member("module_memory_bytes", t->module_bytes).member("joining_seconds", static_cast<double>(t->joining_ns) / 1e9);
+  out.member("transport", t->transport)
+      .member("module_memory_bytes", t->module_bytes)
+      .member("joining_seconds", static_cast<double>(t->joining_ns) / 1e9);
   if (!t->failure) return;
-  out.key("first_failed").begin_object().member("rank", uint64_t{t->failure->rank}).member("host", t->failure->host).member("code", t->failure->code).end_object();
+  out.key("first_failed")
+      .begin_object()
+      .member("rank", uint64_t{t->failure->rank})
+      .member("host", t->failure->host)
+      .member("code", t->failure->code)
+      .end_object();
 }
 
 int end_ranks(Context& context, int code) { return context.together ? context.together->crew.end(code) : code; }

@@ -1,4 +1,5 @@
-// One command on several ranks: whether a launcher started this process as one of them, joining them, and how they end together. Only rank 0 prints.
+// One command on several ranks: whether a launcher started this process as one of them, joining them, and how they end together. Only rank
+// 0 prints.
 #pragma once
 
 #include <memory>
@@ -23,27 +24,31 @@ void add_ranks(CLI::App& command, RanksFlags& flags, Gathers gathers);
 // Lives until the process ends: threads of LibTorch may still use what is here.
 class Together {
  public:
-  Together(std::unique_ptr<Door> door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options, Context& context, Session::GiveUp give_up);
+  Together(std::unique_ptr<Door> door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
+           Context& context, Session::GiveUp give_up);
   std::unique_ptr<Door> door;  // where this rank serves the store
   Session session;
   Crew crew;
-  std::string transport;          // "gloo, torch 2.11.0"
-  uint64_t module_bytes = 0;      // of memory, that loading and joining took
-  uint64_t joining_ns = 0;        // loading, and until all ranks had met
-  std::vector<RankWork> work;     // at rank 0, at the end
+  std::string transport;       // "gloo, torch 2.11.0"
+  uint64_t module_bytes = 0;   // of memory, that loading and joining took
+  uint64_t joining_ns = 0;     // loading, and until all ranks had met
+  std::vector<RankWork> work;  // at rank 0, at the end
   std::optional<RankFailure> failure;
 };
 
-// Joins the ranks of a launcher: context.together. Without a launcher nothing happens, and no module is loaded. Throws launch_unclear, module_*,
-// rank_lost, ranks_differ.
+// Joins the ranks of a launcher: context.together. Without a launcher nothing happens, and no module is loaded. Throws launch_unclear,
+// module_*, rank_lost, ranks_differ.
 void join_ranks(const RanksFlags& flags, Context& context);
 // --max-memory; a module's own memory comes on top.
 uint64_t memory_cap(const std::string& max_memory, const Context& context);
 // The steps of a command that differ between one process and several.
-Resolved resolve_together(const Context& context, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options);
-ContentOf contents_together(const Context& context, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits);
+Resolved resolve_together(const Context& context, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
+                          std::span<const BlobId> blobs, const ResolveOptions& options);
+ContentOf contents_together(const Context& context, DataFiles& files, const Catalog& catalog, const Resolved& resolved,
+                            const Limits& limits);
 // Does the units of this rank and serves those of others at the same time.
-ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress, const std::function<ExecuteReport()>& units);
+ExecuteReport execute_together(Context& context, Exchange& exchange, unsigned workers, Progress& progress,
+                               const std::function<ExecuteReport()>& units);
 // --transport file: throws usage unless every rank sees every file.
 void check_transport(const RanksFlags& flags, const Context& context, const Catalog& catalog);
 // What the failure of this rank or of another means: the problem to be told and exited with. Others are told of this rank's.

@@ -51,12 +51,9 @@ class Explanation {
   std::optional<Problem> find() {
     for (; !problem_ && at_ < words_.size(); ++at_) {
       const std::string& w = words_[at_];
-      if (w == "--")
-        only_arguments_ = true;
-      else if (!only_arguments_ && w.size() > 1 && w[0] == '-')
-        option(w);
-      else
-        argument(w);
+      if (w == "--") only_arguments_ = true;
+      else if (!only_arguments_ && w.size() > 1 && w[0] == '-') option(w);
+      else argument(w);
     }
     if (problem_) return problem_;
     if (!command_->commands.empty()) return wrong(*command_, "a command is missing");
@@ -97,10 +94,8 @@ class Explanation {
   void argument(const std::string& word) {
     if (!command_->commands.empty()) {
       const auto next = std::ranges::find(command_->commands, word, &CommandText::name);
-      if (next == command_->commands.end())
-        problem_ = unknown_command(*command_, word);
-      else
-        command_ = &*next;
+      if (next == command_->commands.end()) problem_ = unknown_command(*command_, word);
+      else command_ = &*next;
       return;
     }
     const size_t i = std::min(arguments_++, command_->positionals.size());

@@ -28,7 +28,8 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Says whether a checkpoint is whole, and what is wrong where: each tensor is covered by its chunks, each chunk has its item inside its
+constexpr const char* kText =
+    R"(Says whether a checkpoint is whole, and what is wrong where: each tensor is covered by its chunks, each chunk has its item inside its
 file and for itself, what the item says of its tensor is what the metadata says, and every record has the CRC that its writer stored.
 torch compares no CRC: it loads damaged bytes without a word.
 
@@ -64,7 +65,8 @@ double percent_of(const std::string& text) {
   double percent = 0;
   const char* last = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
   const auto [end, error] = std::from_chars(text.data(), last, percent);
-  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100)) fail(ProblemId::usage, {}, "--sample '" + text + "'", "a percentage above 0, such as 5%");
+  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100))
+    fail(ProblemId::usage, {}, "--sample '" + text + "'", "a percentage above 0, such as 5%");
   return percent;
 }
 
@@ -120,7 +122,8 @@ Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const Diges
     }
     const Tensor& t = catalog.tensors[e.tensor()];
     const Dims dims = catalog.dims(t);
-    manifest.tensors[std::string(e.key)] = {.dtype = std::string(facts_of(t.dtype).name), .shape = {dims.begin(), dims.end()}, .crc64 = *digest};
+    manifest.tensors[std::string(e.key)] = {
+        .dtype = std::string(facts_of(t.dtype).name), .shape = {dims.begin(), dims.end()}, .crc64 = *digest};
   }
   for (const FileSum& s : files) manifest.files[s.name] = {.bytes = s.bytes, .xxh3_128 = s.xxh3_128};
   return manifest;
@@ -133,7 +136,8 @@ Manifest read_expected(const std::string& path, Io& io) {
 }
 
 // `found` has no entry for a key whose content could not be had; that is a finding already.
-void compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, const Options& o, VerifyReport& report) {
+void compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, const Options& o,
+                  VerifyReport& report) {
   const auto drop = [&](const Entry& e) {
     expected.tensors.erase(std::string(e.key));
     expected.objects.erase(std::string(e.key));
@@ -142,8 +146,9 @@ void compare_with(Manifest expected, const Manifest& found, const VerifyPlan& pl
   for (const Entry& e : plan.digests)
     if (!found.tensors.contains(std::string(e.key)) && !found.objects.contains(std::string(e.key))) drop(e);
   const bool holds_objects = catalog.kind == CheckpointKind::kDcp || catalog.kind == CheckpointKind::kDcpRankLocal;
-  ManifestComparison compared = compare_manifests(expected, found, {.path = catalog.path}, o.subset ? Subset::kYes : Subset::kNo, holds_objects ? Objects::kHeld : Objects::kNotHeld,
-                                                  catalog.single_file ? FilesAre::kItself : FilesAre::kBelow);
+  ManifestComparison compared =
+      compare_manifests(expected, found, {.path = catalog.path}, o.subset ? Subset::kYes : Subset::kNo,
+                        holds_objects ? Objects::kHeld : Objects::kNotHeld, catalog.single_file ? FilesAre::kItself : FilesAre::kBelow);
   add(report.findings, std::move(compared.findings));
   report.compared_keys = compared.keys;
   report.compared_files = compared.files;
@@ -159,18 +164,23 @@ void save_manifest(const Options& o, const Manifest& manifest, Context& context)
 }
 
 // With several ranks each does the units whose bytes it sees; digests and findings come together at rank 0.
-ExecuteReport run_units(const VerifyPlan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink, unsigned workers, Progress& progress, Context& context) {
+ExecuteReport run_units(const VerifyPlan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
+                        unsigned workers, Progress& progress, Context& context) {
   ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
   Together* const ranks = context.together.get();
   if (!ranks) return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
   Session& session = ranks->session;
   ranks->crew.agree(plan.plan);
-  Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files, deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
+  Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files,
+                    deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
   options.supply = &exchange;
-  ExecuteReport executed = execute_together(context, exchange, workers, progress, [&] { return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop); });
+  ExecuteReport executed = execute_together(context, exchange, workers, progress, [&] {
+    return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
+  });
   ranks->crew.gather_digests(sink);
   executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
-  ranks->work = ranks->crew.gather_work({.bytes_read = exchange.bytes_read(progress), .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
+  ranks->work = ranks->crew.gather_work(
+      {.bytes_read = exchange.bytes_read(progress), .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
   executed.bytes_read = 0;
   for (const RankWork& w : ranks->work) executed.bytes_read += w.bytes_read;
   return executed;
@@ -201,7 +211,11 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
 
   DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
-  const ResolveOptions reading{.workers = wanted_workers(o.threads, ranks != nullptr), .faults = Faults::kCollect, .limits = o.source.limits(), .memory_bytes = memory_left(cap), .memory_cap = cap};
+  const ResolveOptions reading{.workers = wanted_workers(o.threads, ranks != nullptr),
+                               .faults = Faults::kCollect,
+                               .limits = o.source.limits(),
+                               .memory_bytes = memory_left(cap),
+                               .memory_cap = cap};
   Resolved resolved = resolve_all(files, catalog, reading, context);
   add(report.findings, std::move(resolved.findings));
   if (!o.source.prefer_rank) {
@@ -212,7 +226,9 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   VerifyPlan plan = plan_verify(catalog, resolved, what);
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
   add(report.findings, std::move(plan.findings));
-  const unsigned workers = fit_workers(plan.plan, o.source.path, cap, {.wanted = reading.workers, .least_bytes = ranks ? Exchange::worker_bytes(plan.plan) : kMiB}, report.planned_memory);
+  const unsigned workers =
+      fit_workers(plan.plan, o.source.path, cap,
+                  {.wanted = reading.workers, .least_bytes = ranks ? Exchange::worker_bytes(plan.plan) : kMiB}, report.planned_memory);
   const bool sum = o.digests() && !o.no_files && !ranks;  // the sum of a whole file cannot be joined, and files are dealt by units
   if (o.digests() && !o.no_files && ranks) context.note("several ranks: digests are of tensors and objects, not of whole files");
   DigestSink sink(plan.plan);
@@ -258,14 +274,23 @@ void add_verify(CLI::App& app, Context& context) {
   const std::string what = "What is checked";
   add_source(*command, o.source);
   auto* quick = command->add_flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only")->group(what);
-  auto* sample = command->add_option("--sample", o.sample, "Of the data check that much, always the same")->option_text("PERCENT")->group(what)->excludes(quick);
+  auto* sample = command->add_option("--sample", o.sample, "Of the data check that much, always the same")
+                     ->option_text("PERCENT")
+                     ->group(what)
+                     ->excludes(quick);
   command->add_flag("--strict", o.strict, "Exit with 1 for warnings too: --fail-on warnings")->group(what);
   add_fail_on(*command, o.fail_on, what);
-  command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group("Reading");
+  command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024))
+      ->group("Reading");
   add_max_memory(*command, o.max_memory, "Reading");
   const std::string manifest = "Manifest";
-  auto* write = writes(command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE"))->option_text("FILE")->group(manifest);
-  auto* against = reads(command->add_option("--against", o.against, "Compare with the manifest in FILE"))->option_text("FILE")->group(manifest);
+  auto* write = writes(command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE"))
+                    ->option_text("FILE")
+                    ->group(manifest);
+  auto* against =
+      reads(command->add_option("--against", o.against, "Compare with the manifest in FILE"))->option_text("FILE")->group(manifest);
   write->excludes(quick)->excludes(sample)->excludes(against);
   against->excludes(quick)->excludes(sample);
   command->add_flag("--subset", o.subset, "With --against: what is not here is not missed")->group(manifest)->needs(against);

@@ -25,8 +25,8 @@ void sort_findings(std::vector<Problem>& findings) {
   for (Problem& p : findings)
     if (p.severity == Severity::kDamage && exit_of(p.id) == Exit::kMachine) p.severity = Severity::kError;
   const auto order = [](const Problem& p) {
-    return std::tuple(-static_cast<int>(p.severity), std::string_view(p.place.path), p.place.offset.value_or(0), std::string_view(p.place.tensor),
-                      id_name(p.id), to_line(p));
+    return std::tuple(-static_cast<int>(p.severity), std::string_view(p.place.path), p.place.offset.value_or(0),
+                      std::string_view(p.place.tensor), id_name(p.id), to_line(p));
   };
   std::ranges::sort(findings, {}, order);
   const auto same = [](const Problem& a, const Problem& b) { return a.id == b.id && to_line(a) == to_line(b); };
@@ -72,9 +72,12 @@ int VerifyReport::exit_code() const {
 }
 
 std::string VerifyReport::summary() const {
-  const uint64_t unreadable = count(findings, Severity::kError), damage = count(findings, Severity::kDamage), warnings = count(findings, Severity::kWarning);
+  const uint64_t unreadable = count(findings, Severity::kError), damage = count(findings, Severity::kDamage),
+                 warnings = count(findings, Severity::kWarning);
   const auto differs = static_cast<uint64_t>(std::ranges::count_if(findings, is_difference));
-  std::string text = escaped(source) + (unreadable + damage > differs ? ": damaged" : differs > 0 ? ": not what the manifest holds" : ": no damage");
+  std::string text = escaped(source) + (unreadable + damage > differs ? ": damaged"
+                                        : differs > 0                 ? ": not what the manifest holds"
+                                                                      : ": no damage");
   std::string counts;
   const auto add = [&](uint64_t n, const char* one) {
     if (n > 0) counts += (counts.empty() ? " (" : ", ") + counted(n, one);
@@ -83,10 +86,12 @@ std::string VerifyReport::summary() const {
   add(damage, "finding");
   add(warnings, "warning");
   text += counts.empty() ? "" : counts + ")";
-  text += ": " + counted(tensors, "tensor") + ", " + counted(objects, "object") + ", " + counted(chunks, "chunk") + " in " + counted(files, "file") + "\n";
+  text += ": " + counted(tensors, "tensor") + ", " + counted(objects, "object") + ", " + counted(chunks, "chunk") + " in " +
+          counted(files, "file") + "\n";
   text += "  " + counted(records, "CRC") + " compared";
   if (records_without_crc > 0) text += ", " + counted(records_without_crc, "record") + " without one";
-  text += "; " + human_bytes(bytes) + " read in " + seconds(seconds_ns) + ", " + rate(bytes, seconds_ns) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
+  text += "; " + human_bytes(bytes) + " read in " + seconds(seconds_ns) + ", " + rate(bytes, seconds_ns) + ", peak memory " +
+          human_bytes(peak_rss_bytes()) + "\n";
   if (left_out_records > 0)
     text += "  left out by " + left_out_by + ": " + grouped(left_out_records) + " of " + counted(data_records, "data record") + ", " +
             human_bytes(left_out_bytes) + " of " + human_bytes(data_bytes) + "\n";
@@ -118,11 +123,23 @@ void VerifyReport::json(JsonWriter& out) const {
     error_json(out, *error_);
   }
   if (!kind.empty()) out.member("kind", kind);
-  out.key("summary").begin_object().member("tensors", tensors).member("blobs", objects).member("chunks", chunks).member("files", files).end_object();
-  out.key("checked").begin_object().member("records", records).member("records_without_crc", records_without_crc).member("bytes_read", bytes).end_object();
+  out.key("summary")
+      .begin_object()
+      .member("tensors", tensors)
+      .member("blobs", objects)
+      .member("chunks", chunks)
+      .member("files", files)
+      .end_object();
+  out.key("checked")
+      .begin_object()
+      .member("records", records)
+      .member("records_without_crc", records_without_crc)
+      .member("bytes_read", bytes)
+      .end_object();
   out.key("left_out").begin_object().member("data_records", left_out_records).member("data_bytes", left_out_bytes);
   out.member("of_data_records", data_records).member("of_data_bytes", data_bytes).end_object();
-  if (!against.empty()) out.key("against").begin_object().member("path", against).member("keys", compared_keys).member("files", compared_files).end_object();
+  if (!against.empty())
+    out.key("against").begin_object().member("path", against).member("keys", compared_keys).member("files", compared_files).end_object();
   if (!manifest.empty()) out.member("manifest", manifest);
   out.key("findings").begin_array();
   for (const Problem& p : findings) finding_json(out, p);

@@ -25,7 +25,7 @@ class VerifyReport {
   uint64_t records_without_crc = 0;  // that were read, but have none
   uint64_t bytes = 0;                // read
   uint64_t left_out_records = 0, left_out_bytes = 0, data_records = 0, data_bytes = 0;
-  std::string left_out_by;           // "--quick"
+  std::string left_out_by;                         // "--quick"
   uint64_t compared_keys = 0, compared_files = 0;  // with --against
   uint64_t seconds_ns = 0;
   uint64_t planned_memory = 0;

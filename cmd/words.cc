@@ -21,7 +21,8 @@ unsigned parse_count(const std::string& text, const char* option, unsigned least
   unsigned n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc{} || end != text.data() + text.size() || n < least || n > most)
-    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "numbers from " + std::to_string(least) + " to " + std::to_string(most) + " with commas between");
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'",
+         "numbers from " + std::to_string(least) + " to " + std::to_string(most) + " with commas between");
   return n;
 }
 

@@ -48,7 +48,8 @@ void WriteReport::note_source(const Catalog& from) {
 void WriteReport::note_expected(const Context& context) {
   const auto gap = std::ranges::find(warnings_, ProblemId::shard_gap, &Problem::id);
   if (expectation.reference.empty() || gap == warnings_.end()) return;
-  if (expectation.has_gap) context.note("--expect " + escaped(expectation.reference) + " has such a gap itself: it cannot show what is missing");
+  if (expectation.has_gap)
+    context.note("--expect " + escaped(expectation.reference) + " has such a gap itself: it cannot show what is missing");
   else std::erase_if(warnings_, [](const Problem& p) { return p.id == ProblemId::shard_gap; });
 }
 
@@ -58,7 +59,9 @@ void WriteReport::describe_casts(const Context& context) const {
   if (!dry_run) context.note(cast_text(casts));
   if (casts.kept_non_model > 0)
     context.note("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
-  if (casts.kept_scales > 0) context.note("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
+  if (casts.kept_scales > 0)
+    context.note("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) +
+                 "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
   for (const std::string& glob : casts.idle_rules) context.note("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
 }
 
@@ -66,8 +69,8 @@ void WriteReport::describe_losses(const Context& context) const {
   std::array<CastLosses, 3> sums;  // by Overflow
   for (const TensorLosses& t : executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
   if (executed.losses.empty()) return;
-  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(executed.losses.size(), "tensor") + ", such as '" +
-               escaped(executed.losses.front().key) + "'");
+  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(executed.losses.size(), "tensor") +
+               ", such as '" + escaped(executed.losses.front().key) + "'");
   for (const TensorLosses& t : executed.losses) {
     std::array<CastLosses, 3> one;
     one[static_cast<size_t>(t.overflow)] = t.values;
@@ -81,12 +84,15 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   for (size_t i = 0; i < warnings_.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(warnings_[i]));
   if (warnings_.size() > kMostWarnings) context.note("and " + counted(warnings_.size() - kMostWarnings, "more warning"));
   describe_selection(context, s);
-  if (s.dropped_blobs + plan->left_out_blobs > 0) context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
+  if (s.dropped_blobs + plan->left_out_blobs > 0)
+    context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
-    context.note("everything is kept" + std::string(catalog->has_planner_data ? " in its nesting" : "") + "; --model-only gives what model.load_state_dict takes");
+    context.note("everything is kept" + std::string(catalog->has_planner_data ? " in its nesting" : "") +
+                 "; --model-only gives what model.load_state_dict takes");
   if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(catalog->mcore_shapes.size(), "tensor"));
-  if (!plan->left_out.empty()) context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
+  if (!plan->left_out.empty())
+    context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
   for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan->unsafe.empty()) {
     const std::string names = plan->unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan->unsafe_globals);
@@ -95,20 +101,23 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   }
   for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
   if (plan->list_holes.count > 0)
-    context.note("None fills positions of lists that no key fills: " + grouped(plan->list_holes.count) + ", such as '" + escaped(plan->list_holes.example) +
-                 "'; an empty dict was there, which dcp.save drops, or a key that is left out");
+    context.note("None fills positions of lists that no key fills: " + grouped(plan->list_holes.count) + ", such as '" +
+                 escaped(plan->list_holes.example) + "'; an empty dict was there, which dcp.save drops, or a key that is left out");
   for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
   if (plan->dcp) describe_dcp(context, *plan->dcp);
   describe_casts(context);
   const bool may_have_crcs = catalog->kind != CheckpointKind::kSafetensors && catalog->kind != CheckpointKind::kHf;
-  if (may_have_crcs && plan->unchecked_records > 0) context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
+  if (may_have_crcs && plan->unchecked_records > 0)
+    context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
 }
 
 void WriteReport::print_plan(const Context& context) const {
-  std::string text = "would write " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) + "\n";
+  std::string text =
+      "would write " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) + "\n";
   if (plan->folder)
     for (const OutputFile& f : plan->files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
-  text += "  read " + human_bytes(plan->bytes_to_read) + ", write " + human_bytes(plan->bytes_to_write) + ", in " + counted(plan->units, "unit") + "\n";
+  text += "  read " + human_bytes(plan->bytes_to_read) + ", write " + human_bytes(plan->bytes_to_write) + ", in " +
+          counted(plan->units, "unit") + "\n";
   if (selection.casts.asked) text += "  " + cast_text(selection.casts) + "\n";
   text += "  peak memory " + human_bytes(planned_memory) + ", largest tensor " + human_bytes(plan->largest_tensor) + "\n";
   context.out(text);
@@ -119,14 +128,19 @@ void WriteReport::cast_keys_json(JsonWriter& out) const {
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
     const Tensor& t = catalog->tensors[e.tensor()];
-    if (t.dtype_known && t.dtype != e.dtype) out.begin_object().member("key", e.key).member("from", facts_of(t.dtype).name).member("to", facts_of(e.dtype).name).end_object();
+    if (t.dtype_known && t.dtype != e.dtype)
+      out.begin_object().member("key", e.key).member("from", facts_of(t.dtype).name).member("to", facts_of(e.dtype).name).end_object();
   }
   out.end_array();
 }
 
 void WriteReport::cast_json(JsonWriter& out) const {
   const CastSummary& casts = selection.casts;
-  out.key("cast").begin_object().member("tensors", casts.tensors).member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after);
+  out.key("cast")
+      .begin_object()
+      .member("tensors", casts.tensors)
+      .member("bytes_before", casts.bytes_before)
+      .member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
   text_json(out, "idle_rules", casts.idle_rules);
   if (catalog) cast_keys_json(out);
@@ -162,23 +176,31 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   expectation_json(out, expectation);
   if (plan) {
     out.key("files").begin_array();
-    for (const OutputFile& f : plan->files) out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
+    for (const OutputFile& f : plan->files)
+      out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
     out.end_array();
     out.member("tensors", uint64_t{plan->tensors.size()}).member("elements", plan->elements).member("tensor_bytes", plan->tensor_bytes);
     out.member("largest_tensor_bytes", plan->largest_tensor).member("units", plan->units);
-    out.member("planned_read_bytes", plan->bytes_to_read).member("planned_write_bytes", plan->bytes_to_write).member("planned_memory_bytes", planned_memory);
+    out.member("planned_read_bytes", plan->bytes_to_read)
+        .member("planned_write_bytes", plan->bytes_to_write)
+        .member("planned_memory_bytes", planned_memory);
     selection_json(out, *catalog, selection, plan->left_out_blobs);
     notes_json(out, "left_out", plan->left_out);
     if (plan->list_holes.count > 0) out.member("list_holes", plan->list_holes.count);
     notes_json(out, "converted", plan->converted);
     notes_json(out, "unsafe", plan->unsafe);
     text_json(out, "unsafe_globals", plan->unsafe_globals);
-    out.member("records_without_crc", plan->unchecked_records).member("mcore_shapes", plan->mcore_shapes ? uint64_t{catalog->mcore_shapes.size()} : 0);
+    out.member("records_without_crc", plan->unchecked_records)
+        .member("mcore_shapes", plan->mcore_shapes ? uint64_t{catalog->mcore_shapes.size()} : 0);
     if (plan->dcp) dcp_json(out, *plan->dcp);
   }
   if (selection.casts.asked) cast_json(out);
   out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
-  ranks_json(out, context, {.bytes_read = executed.bytes_read, .bytes_written = executed.bytes_written, .nanoseconds = seconds_ns, .peak_bytes = peak_rss_bytes()});
+  ranks_json(out, context,
+             {.bytes_read = executed.bytes_read,
+              .bytes_written = executed.bytes_written,
+              .nanoseconds = seconds_ns,
+              .peak_bytes = peak_rss_bytes()});
   out.member("peak_memory_bytes", peak_rss_bytes());
   out.end_object();
 }
@@ -192,8 +214,9 @@ int WriteReport::done(const Context& context, int exit) {
   if (context.common.json) context.out(document_);
   else if (dry_run) print_plan(context);
   else if (!context.common.quiet)
-    context.out("wrote " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) + " in " +
-                seconds(seconds_ns) + ", " + rate(plan->bytes_to_write, seconds_ns) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+    context.out("wrote " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) +
+                " in " + seconds(seconds_ns) + ", " + rate(plan->bytes_to_write, seconds_ns) + ", peak memory " +
+                human_bytes(peak_rss_bytes()) + "\n");
   return exit;
 }
 
@@ -210,7 +233,8 @@ int WriteReport::overflowed(const Context& context) {
   std::optional<Problem> first;
   for (const TensorLosses& t : executed.losses) {
     if (t.values.overflowed == 0) continue;
-    Problem p = make_problem(ProblemId::cast_overflow, {.path = source, .tensor = t.key}, counted(t.values.overflowed, "value") + ", " + from_to(t));
+    Problem p = make_problem(ProblemId::cast_overflow, {.path = source, .tensor = t.key},
+                             counted(t.values.overflowed, "value") + ", " + from_to(t));
     if (first) context.complain(to_line(p));
     else first = std::move(p);
   }

@@ -55,8 +55,8 @@ class WriteReport {
   void describe_losses(const Context& context) const;
   void print_plan(const Context& context) const;
 
-  std::vector<Problem> warnings_;   // of the source
-  std::string checkpoint_;          // what of the source was read: a step of a run
+  std::vector<Problem> warnings_;  // of the source
+  std::string checkpoint_;         // what of the source was read: a step of a run
   std::string document_;
   int exit_ = 0;
   std::optional<Problem> error_;

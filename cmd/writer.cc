@@ -47,7 +47,8 @@ void check_text(const Catalog& catalog, const Selection& selection, const Entry&
   bool text = is_pickled_text(e.key);
   for (const PathPart& p : selection.path(e)) text = text && is_pickled_text(p.name);
   if (text) return;
-  Problem p = make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()}, "a key that is not UTF-8");
+  Problem p = make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()},
+                           "a key that is not UTF-8");
   p.hint = "--rename gives it another name, --exclude leaves it out";
   throw Error(std::move(p));
 }
@@ -80,7 +81,8 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   join_ranks(flags.ranks, context);
   Together* const ranks = context.together.get();
   const bool leads = !ranks || ranks->crew.leads();
-  if (ranks && flags.verify_after && flags.ranks.gather == "none") fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
+  if (ranks && flags.verify_after && flags.ranks.gather == "none")
+    fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
   const uint64_t cap = memory_cap(flags.max_memory, context);
   hold_heap(cap, context);
   SelectOptions select = flags.select_options(context);
@@ -98,7 +100,11 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
 
   const OpenFileShares open_files = open_file_shares();
   DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
-  const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr), .blobs = form.blob_use, .limits = flags.source.limits(), .memory_bytes = memory_left(cap), .memory_cap = cap};
+  const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr),
+                               .blobs = form.blob_use,
+                               .limits = flags.source.limits(),
+                               .memory_bytes = memory_left(cap),
+                               .memory_cap = cap};
   const Resolved resolved = resolve_together(context, files, catalog, parts.tensors, parts.blobs, reading);
   if (!flags.source.prefer_rank) {
     const ContentOf contents = contents_together(context, files, catalog, resolved, reading.limits);
@@ -110,10 +116,20 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   report.note_expected(context);
   report.plan = &plan;
   const uint64_t least = std::max(flags.verify_after ? kPassBytes : kMiB, ranks ? Exchange::worker_bytes(plan) : 0);
-  const unsigned workers = fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = least}, report.planned_memory);
+  const unsigned workers =
+      fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = least}, report.planned_memory);
   report.describe(context, select);
   if (flags.dry_run) return end_ranks(context, report.done(context, 0));
-  return carry_out({.flags = flags, .context = context, .report = report, .catalog = catalog, .resolved = resolved, .plan = plan, .files = files, .open_outputs = open_files.outputs, .workers = workers, .begin_ns = begin});
+  return carry_out({.flags = flags,
+                    .context = context,
+                    .report = report,
+                    .catalog = catalog,
+                    .resolved = resolved,
+                    .plan = plan,
+                    .files = files,
+                    .open_outputs = open_files.outputs,
+                    .workers = workers,
+                    .begin_ns = begin});
 }
 
 void add_writer_keys(CLI::App& c, WriterFlags& f, const std::string& out_help) {
@@ -128,10 +144,14 @@ void add_writer_writing(CLI::App& c, WriterFlags& f) {
   const std::string writing = "Writing";
   c.add_flag("--dry-run", f.dry_run, "Print the plan; create nothing")->group(writing);
   c.add_flag("--force", f.force, "Replace OUT when the new one is complete")->group(writing);
-  c.add_option("-j,--threads", f.threads, "Worker threads (default: cores, at least 4, at most 16)")->option_text("N")->check(CLI::Range(1, 1024))->group(writing);
+  c.add_option("-j,--threads", f.threads, "Worker threads (default: cores, at least 4, at most 16)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024))
+      ->group(writing);
   c.add_option("--max-memory", f.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group(writing);
   c.add_flag("--no-verify", f.no_verify, "Do not check the CRC of what is read")->group(writing);
-  c.add_flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written")->group(writing);
+  c.add_flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written")
+      ->group(writing);
   c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears, and leave OUT in the page cache")->group(writing);
   add_ranks(c, f.ranks, Gathers::kYes);
 }

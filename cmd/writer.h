@@ -28,10 +28,12 @@ struct WriterFlags : KeyFlags {
 
   Replace replace() const { return force ? Replace::kYes : Replace::kNo; }
 };
-// CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command's own options stand between them.
+// CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command's own options stand between
+// them.
 void add_writer_keys(CLI::App& command, WriterFlags& flags, const std::string& out_help);
 void add_writer_writing(CLI::App& command, WriterFlags& flags);
-// What every command takes, and what is run when this one was given: `body`, with the report that it fills. `flags` must outlive the command line.
+// What every command takes, and what is run when this one was given: `body`, with the report that it fills. `flags` must outlive the
+// command line.
 void run_as_writer(CLI::App& command, Context& context, const WriterFlags& flags, std::function<int(WriteReport&)> body);
 
 struct OutputForm {

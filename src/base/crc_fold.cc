@@ -1,5 +1,5 @@
-// Functions for one kind of processor each, chosen at run time. Attributes of functions rather than flags of the compiler: inline functions of
-// headers stay what they are everywhere.
+// Functions for one kind of processor each, chosen at run time. Attributes of functions rather than flags of the compiler: inline functions
+// of headers stay what they are everywhere.
 #include "base/crc_fold.h"
 
 #include <algorithm>
@@ -61,7 +61,8 @@ DCPCTL_FOR("pclmul,sse4.1") size_t fold_pclmul(const FoldKeys& keys, Bytes bytes
 #define DCPCTL_WIDE "vpclmulqdq,avx512f,pclmul,sse4.1"
 
 DCPCTL_STEP_FOR(DCPCTL_WIDE) __m512i step(__m512i a, __m512i key, __m512i next) {
-  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, key, 0x00), _mm512_clmulepi64_epi128(a, key, 0x11), next, 0x96);  // a ^ b ^ c
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(a, key, 0x00), _mm512_clmulepi64_epi128(a, key, 0x11), next,
+                                   0x96);  // a ^ b ^ c
 }
 DCPCTL_STEP_FOR(DCPCTL_WIDE) __m512i four(const FoldKey& k) {
   const auto lo = static_cast<int64_t>(k.lo), hi = static_cast<int64_t>(k.hi);

@@ -1,9 +1,10 @@
-// Carry-less multiplication for CRCs: a long run of bytes folded into a short one with the same raw CRC. Private to base/sums and its tests.
+// Carry-less multiplication for CRCs: a long run of bytes folded into a short one with the same raw CRC. Private to base/sums and its
+// tests.
 //
-// 16 bytes are a polynomial over GF(2), the first bit its highest power. Multiplied by x^n and added to the 16 bytes that lie n bits further on,
-// they may be left out: the remainder modulo the CRC's polynomial stays the same. The product needs no more than x^n reduced beforehand:
-// (lo * x^64 + hi) * x^n = lo * (x^(n+64) mod P) + hi * (x^n mod P), two multiplications of 64 bits. Bits lie reflected, which makes
-// each product one power of x too high: keys are x^(n+63) and x^(n-1).
+// 16 bytes are a polynomial over GF(2), the first bit its highest power. Multiplied by x^n and added to the 16 bytes that lie n bits
+// further on, they may be left out: the remainder modulo the CRC's polynomial stays the same. The product needs no more than x^n reduced
+// beforehand: (lo * x^64 + hi) * x^n = lo * (x^(n+64) mod P) + hi * (x^n mod P), two multiplications of 64 bits. Bits lie reflected, which
+// makes each product one power of x too high: keys are x^(n+63) and x^(n-1).
 // Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
 #pragma once
 

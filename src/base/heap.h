@@ -1,8 +1,8 @@
-// What all allocations of the program may take: the net under --max-memory. Whoever can tell what it needs says so first (Limits, fit_workers);
-// what nobody has thought of ends here, as an exception at the allocation that would be too much.
+// What all allocations of the program may take: the net under --max-memory. Whoever can tell what it needs says so first (Limits,
+// fit_workers); what nobody has thought of ends here, as an exception at the allocation that would be too much.
 //
-// The program's operator new counts (cmd/heap.cc), and so does who allocates otherwise (pickle/cells.h). A program with another operator new, such
-// as a test's, is not bounded.
+// The program's operator new counts (cmd/heap.cc), and so does who allocates otherwise (pickle/cells.h). A program with another operator
+// new, such as a test's, is not bounded.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,16 @@ class HeapCapReached : public std::bad_alloc {
 class Heap {
  public:
   static uint64_t used() { return static_cast<uint64_t>(std::max<int64_t>(used_.load(std::memory_order_relaxed), 0)); }
-  static void set_cap(uint64_t bytes) { cap_.store(static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 2)), std::memory_order_relaxed); }
+  static void set_cap(uint64_t bytes) {
+    cap_.store(static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 2)), std::memory_order_relaxed);
+  }
   // Throws HeapCapReached. What is small is let through a little longer: an error must be told.
   static void check(uint64_t bytes) {
     constexpr uint64_t kSmall = 64 << 10;
     constexpr int64_t kSlack = 2 << 20;
     const int64_t most = cap_.load(std::memory_order_relaxed) + (bytes > kSmall ? 0 : kSlack);
-    if (used_.load(std::memory_order_relaxed) > most - static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 4))) throw HeapCapReached();
+    if (used_.load(std::memory_order_relaxed) > most - static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 4)))
+      throw HeapCapReached();
   }
   // Bytes taken, or given back. By thread in lots of kLot: one counter for all would be a place that all wait for.
   static void count(int64_t bytes) noexcept {

@@ -49,7 +49,8 @@ void write_all(Io& io, Handle file, uint64_t offset, Bytes bytes, Cache cache) {
 std::vector<std::byte> read_file(Io& io, Handle file, uint64_t cap) {
   const uint64_t size = io.facts(file).bytes;
   if (size > cap) {
-    fail(ProblemId::over_limit, Place{.path = io.name_of(file)}, std::to_string(size) + " bytes", "at most " + std::to_string(cap) + " bytes");
+    fail(ProblemId::over_limit, Place{.path = io.name_of(file)}, std::to_string(size) + " bytes",
+         "at most " + std::to_string(cap) + " bytes");
   }
   std::vector<std::byte> bytes(size);
   read_exact(io, file, 0, bytes);

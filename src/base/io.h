@@ -21,7 +21,7 @@ using Handle = int;
 inline constexpr Handle kNoHandle = -1;
 
 enum class FileKind : uint8_t { kRegular, kDirectory, kOther };
-enum class Replace : uint8_t { kNo, kYes };    // rename onto an existing name
+enum class Replace : uint8_t { kNo, kYes };  // rename onto an existing name
 enum class FollowLinks : uint8_t { kCacheOnly, kAll };
 
 // Two names or handles with one id are one file or folder, as long as one of them is open.
@@ -76,17 +76,19 @@ class Io {
   // For reading and writing. A file that exists is never cut: allocate() does that, once the lock is held.
   virtual Handle create(Handle folder, const std::string& name) = 0;                     // output_exists if it exists
   virtual std::optional<Handle> open_write(Handle folder, const std::string& name) = 0;  // nullopt: there is none
-  virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;  // one pwrite; may be short; write_all below loops
-  // The same for bytes that will be synced and not be read soon: where the system can, they go to the medium at once and then leave its cache.
+  virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;                   // one pwrite; may be short; write_all below loops
+  // The same for bytes that will be synced and not be read soon: where the system can, they go to the medium at once and then leave its
+  // cache.
   virtual size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) { return write(file, offset, bytes); }
   // Gives the file its final size and its space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
   // False: the file system cannot reserve, so the space is not promised.
   virtual bool allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
   virtual void sync_folder(Handle folder) = 0;
-  virtual void drop_cache(Handle) {}  // a hint: what is synced is read from the medium next time
+  virtual void drop_cache(Handle) {}                                     // a hint: what is synced is read from the medium next time
   virtual void make_folder(Handle folder, const std::string& name) = 0;  // output_exists if it exists
-  virtual void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) = 0;  // kNo: output_exists if `to` exists
+  virtual void rename(Handle folder, const std::string& from, const std::string& to,
+                      Replace replace) = 0;  // kNo: output_exists if `to` exists
   // One more name for an open file, whatever its other names have come to. output_exists if it exists; false: not possible here.
   virtual bool link(Handle file, Handle folder, const std::string& name) = 0;
   virtual void remove_file(Handle folder, const std::string& name) = 0;    // absent is fine

@@ -27,7 +27,8 @@ bool is_trusted_kernel() {
   static const bool trusted = [] {
     utsname system{};
     int major = 0, minor = 0;
-    return ::uname(&system) == 0 && std::sscanf(system.release, "%d.%d", &major, &minor) == 2 && std::pair(major, minor) >= std::pair(6, 18);
+    return ::uname(&system) == 0 && std::sscanf(system.release, "%d.%d", &major, &minor) == 2 &&
+           std::pair(major, minor) >= std::pair(6, 18);
   }();
   return trusted;
 }
@@ -37,7 +38,7 @@ bool is_trusted_kernel() {
 Fd open_folder(int parent, const std::string& name) {
   Fd folder(retry([&] { return ::openat(parent, name.c_str(), kFolderFlags); }));
   if (!folder) return folder;
-  struct stat status {};
+  struct stat status{};
   if (::fstat(folder.get(), &status) != 0) return Fd();
   if (S_ISDIR(status.st_mode)) return folder;
   folder = Fd();  // before errno is set, as closing may change it
@@ -76,7 +77,7 @@ int open_cache_link(int folder, const std::string& name) {
 int read_flags() { return O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY; }
 
 int open_beneath_by_kernel(int root, const std::string& name) {
-  struct open_how how {};
+  struct open_how how{};
   how.flags = static_cast<unsigned>(read_flags());
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
   return static_cast<int>(retry([&] { return ::syscall(SYS_openat2, root, name.c_str(), &how, sizeof how); }));
@@ -104,7 +105,7 @@ int rename_new_by_kernel(int folder, const std::string& from, const std::string&
 // link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links,
 // get a look before the rename: a twin between the two is kept out by the lock of the output.
 int rename_new_by_link(int folder, const std::string& from, const std::string& to) {
-  struct stat status {};
+  struct stat status{};
   if (::fstatat(folder, from.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
   if (!S_ISDIR(status.st_mode)) {
     if (::linkat(folder, from.c_str(), folder, to.c_str(), 0) == 0) return ::unlinkat(folder, from.c_str(), 0);
@@ -115,7 +116,8 @@ int rename_new_by_link(int folder, const std::string& from, const std::string& t
   return ::renameat(folder, from.c_str(), folder, to.c_str());
 }
 
-// AT_EMPTY_PATH would say the same without /proc, to privileged processes only. (No string: once an output is complete, no memory is asked for.)
+// AT_EMPTY_PATH would say the same without /proc, to privileged processes only. (No string: once an output is complete, no memory is asked
+// for.)
 int link_open(int file, int folder, const std::string& name) {
   char self[32];
   std::snprintf(self, sizeof self, "/proc/self/fd/%d", file);

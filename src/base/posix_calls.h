@@ -1,4 +1,5 @@
-// System calls that newer kernels and some file systems lack, each with its replacement. For those who speak to the system themselves: posix_io, the sandbox, the door of the store.
+// System calls that newer kernels and some file systems lack, each with its replacement. For those who speak to the system themselves:
+// posix_io, the sandbox, the door of the store.
 //
 // These speak errno like the calls they wrap: -1 and errno on failure, a descriptor or 0 otherwise.
 #pragma once
@@ -55,7 +56,8 @@ int rename_new_by_link(int folder, const std::string& from, const std::string& t
 // One more name for an open file; EEXIST where there is that name already.
 int link_open(int file, int folder, const std::string& name);
 
-// A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP where kernel or file system has no such thing.
+// A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP where kernel or file system has no
+// such thing.
 ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset);
 
 }  // namespace dcp::posix

@@ -92,7 +92,7 @@ std::optional<uint64_t> free_bytes_of(const struct statvfs& fs) {
 
 // For file systems that cannot reserve: the best that can be said beforehand. `allocated_bytes` are the file's own already.
 void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t allocated_bytes) {
-  struct statvfs fs {};
+  struct statvfs fs{};
   if (::fstatvfs(fd, &fs) != 0 || bytes <= allocated_bytes) return;
   const uint64_t needed = bytes - allocated_bytes;
   const std::optional<uint64_t> available = free_bytes_of(fs);
@@ -133,13 +133,13 @@ class PosixIo final : public Io {
   }
 
   FileFacts facts(Handle file) override {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file, &status) != 0) fail_handle(ProblemId::io_read, file, errno);
     return facts_of(status);
   }
 
   std::optional<FileFacts> facts(const std::string& path) override {
-    struct stat status {};
+    struct stat status{};
     int result = ::lstat(path.c_str(), &status);
     const bool link = result == 0 && S_ISLNK(status.st_mode);
     if (link) result = ::stat(path.c_str(), &status);
@@ -174,7 +174,7 @@ class PosixIo final : public Io {
   }
 
   std::optional<FileFacts> facts(Handle folder, const std::string& name) override {
-    struct stat status {};
+    struct stat status{};
     if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
       FileFacts facts = facts_of(status);
       facts.link = S_ISLNK(status.st_mode);
@@ -191,7 +191,7 @@ class PosixIo final : public Io {
   }
 
   bool keeps_ids(Handle folder) override {
-    struct statfs fs {};
+    struct statfs fs{};
     return ::fstatfs(folder, &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC;
   }
 
@@ -214,7 +214,7 @@ class PosixIo final : public Io {
     if (!fd && error == ENOENT) return std::nullopt;
     const std::string path = joined(name_of(folder), name);
     if (!fd) io_fail(ProblemId::io_create, path, error);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_create, path, errno);
     if (!S_ISREG(status.st_mode)) fail(ProblemId::io_create, Place{.path = path}, kind_text(status.st_mode), "a regular file");
     return keep(std::move(fd), path);
@@ -240,7 +240,7 @@ class PosixIo final : public Io {
     if (retry([&] { return ::ftruncate(file, size); }) != 0) fail_handle(ProblemId::io_write, file, errno);
     if (bytes == 0 || retry([&] { return ::fallocate(file, 0, 0, size); }) == 0) return true;
     if (errno != EOPNOTSUPP && errno != ENOSYS) fail_handle(ProblemId::io_write, file, errno);
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file, &status) != 0) fail_handle(ProblemId::io_write, file, errno);
     constexpr uint64_t kBlockBytes = 512;  // the unit of st_blocks, whatever st_blksize is
     check_free_space(file, name_of(file), bytes, static_cast<uint64_t>(status.st_blocks) * kBlockBytes);
@@ -262,11 +262,13 @@ class PosixIo final : public Io {
   }
 
   void make_folder(Handle folder, const std::string& name) override {
-    if (::mkdirat(folder, name.c_str(), 0777) != 0) fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
+    if (::mkdirat(folder, name.c_str(), 0777) != 0)
+      fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
   }
 
   void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
-    int result = replace == Replace::kYes ? ::renameat(folder, from.c_str(), folder, to.c_str()) : posix::rename_new_by_kernel(folder, from, to);
+    int result =
+        replace == Replace::kYes ? ::renameat(folder, from.c_str(), folder, to.c_str()) : posix::rename_new_by_kernel(folder, from, to);
     const bool lacking = replace == Replace::kNo && (errno == EINVAL || errno == ENOSYS || errno == EPERM);
     if (result != 0 && lacking) result = posix::rename_new_by_link(folder, from, to);
     if (result == 0) return;
@@ -298,7 +300,7 @@ class PosixIo final : public Io {
   }
 
   std::optional<uint64_t> free_bytes(const std::string& folder) override {
-    struct statvfs fs {};
+    struct statvfs fs{};
     if (::statvfs(folder.c_str(), &fs) != 0) return std::nullopt;
     return free_bytes_of(fs);
   }
@@ -332,7 +334,7 @@ class PosixIo final : public Io {
   }
 
   Handle keep_regular(Fd fd, const std::string& path) {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_open, path, errno);
     if (!S_ISREG(status.st_mode)) fail(ProblemId::not_regular, Place{.path = path}, kind_text(status.st_mode));
     return keep(std::move(fd), path);
@@ -353,14 +355,16 @@ class PosixIo final : public Io {
     const std::string name = entry.d_name;
     if (entry.d_type == DT_REG) return {name, FileKind::kRegular};
     if (entry.d_type == DT_DIR) return {name, FileKind::kDirectory};
-    struct stat status {};  // a link, or a file system that does not say; a dangling link is kOther
+    struct stat status{};  // a link, or a file system that does not say; a dangling link is kOther
     const bool link = ::fstatat(folder, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
     const bool known = ::fstatat(folder, entry.d_name, &status, 0) == 0;
     return {name, known ? kind_of(status.st_mode) : FileKind::kOther, link};
   }
 
   // For what an O_PATH descriptor cannot do.
-  static Fd reopened(Handle folder) { return Fd(retry([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); })); }
+  static Fd reopened(Handle folder) {
+    return Fd(retry([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  }
 
   static std::vector<DirEntry> entries_of(Fd fd, const std::string& folder) {
     const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd.get()), ::closedir);

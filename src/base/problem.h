@@ -62,8 +62,8 @@ struct Problem {
   std::string hint{};      // defaults to hint_of(id)
 };
 
-// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a very long key shortened. Without
-// the hint.
+// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a very long key
+// shortened. Without the hint.
 std::string to_line(const Problem& problem);
 
 // A name escaped, of a long one its beginning, its length and its end: keys may be of any length.

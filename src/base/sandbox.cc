@@ -27,8 +27,8 @@ struct Ruleset {  // struct landlock_ruleset_attr, of 6.12
 constexpr uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr uint64_t kChange = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
                              LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | kRefer | kTruncate;
-constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
-                            LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM | kIoctlDevice;
+constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK |
+                            LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM | kIoctlDevice;
 // What a rule about a file, and not a folder, may say.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
 
@@ -48,7 +48,7 @@ void allow(int ruleset, const std::string& path, uint64_t access) {
   if (access == 0) return;  // which the kernel takes for a mistake
   const posix::Fd at(posix::retry([&] { return ::open(path.c_str(), O_PATH | O_CLOEXEC); }));
   if (!at) return;  // whoever needs it says that it is missing
-  struct stat status {};
+  struct stat status{};
   if (::fstat(at.get(), &status) != 0) refuse(path);
   if (!S_ISDIR(status.st_mode)) access &= kOfFiles;
   const landlock_path_beneath_attr rule{.allowed_access = access, .parent_fd = at.get()};

@@ -15,7 +15,7 @@ std::string folder_around(const std::string& path) {
 }
 
 std::string beside(const std::string& path, std::string_view ending) {
-  constexpr size_t kMostName = 255;  // NAME_MAX of Linux
+  constexpr size_t kMostName = 255;       // NAME_MAX of Linux
   const size_t at = path.rfind('/') + 1;  // npos + 1 is 0
   std::string name = path.substr(at);
   if (1 + name.size() + ending.size() > kMostName) {

@@ -9,8 +9,8 @@
 namespace dcp {
 namespace {
 
-// The chunk of `tensor` at these offsets; of several one with elements, if there is one. The entry's own hint is right in what torch writes,
-// and one look tells. Where it is not, a search in the tensor's chunks, which are sorted.
+// The chunk of `tensor` at these offsets; of several one with elements, if there is one. The entry's own hint is right in what torch
+// writes, and one look tells. Where it is not, a search in the tensor's chunks, which are sorted.
 ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t hint) {
   const Tensor& t = catalog.tensors[tensor];
   const auto is_at = [&](uint32_t c) { return std::ranges::equal(catalog.box(t, c).offsets, offsets); };
@@ -41,7 +41,9 @@ class Builder {
   }
 
  private:
-  Place at(std::string_view tensor, bool object = false) const { return {.path = out_.path, .tensor = std::string(tensor), .object = object}; }
+  Place at(std::string_view tensor, bool object = false) const {
+    return {.path = out_.path, .tensor = std::string(tensor), .object = object};
+  }
   void finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
     Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
     p.severity = severity;
@@ -66,7 +68,11 @@ class Builder {
     out_.numbers.reserve(in_.ints.size() / 4);
     for (const MetadataContent::Tensor& t : in_.tensors) {
       if (in_.chunks.size() >= kNone - in_.blobs.size()) fail(ProblemId::over_limit, at(t.key), "more than 4294967294 chunks");
-      Tensor o{.key = unique_key(t.key), .dtype = t.dtype, .dtype_known = t.dtype_known && t.strided, .strided = t.strided, .requires_grad = t.requires_grad};
+      Tensor o{.key = unique_key(t.key),
+               .dtype = t.dtype,
+               .dtype_known = t.dtype_known && t.strided,
+               .strided = t.strided,
+               .requires_grad = t.requires_grad};
       o.rank = narrow<uint8_t>(t.rank);
       o.dims_at = out_.numbers.size();
       uint64_t bytes = t.dtype_known ? bytes_of(t.dtype) : 1;
@@ -89,7 +95,8 @@ class Builder {
   void dtype_names() {
     for (size_t i = 0; i < in_.tensors.size(); ++i) {
       const MetadataContent::Tensor& t = in_.tensors[i];
-      out_.tensors[i].dtype_name = out_.strings.intern(t.strided ? std::string(t.dtype_name) : std::string(t.dtype_name) + " (not strided)");
+      out_.tensors[i].dtype_name =
+          out_.strings.intern(t.strided ? std::string(t.dtype_name) : std::string(t.dtype_name) + " (not strided)");
     }
   }
 
@@ -120,7 +127,8 @@ class Builder {
     uint64_t elements = 1;
     for (uint32_t d = 0; d < t.rank; ++d) {
       if (!checked_add(offsets[d], sizes[d]))
-        fail(ProblemId::number_overflow, at(t.key), "dim " + std::to_string(d) + ": " + std::to_string(offsets[d]) + " + " + std::to_string(sizes[d]));
+        fail(ProblemId::number_overflow, at(t.key),
+             "dim " + std::to_string(d) + ": " + std::to_string(offsets[d]) + " + " + std::to_string(sizes[d]));
       if (sizes[d] > 0) elements = product(elements, static_cast<uint64_t>(sizes[d]), t.key);
     }
     product(elements, t.dtype_known ? bytes_of(t.dtype) : 1, t.key);
@@ -137,8 +145,8 @@ class Builder {
       for (uint64_t i = p.first; i < p.first + p.count; ++i) {
         const MetadataContent::PathElement& e = in_.path_elements[i];
         out_.path_elements.push_back(e.position >= 0 ? PathElement::position(static_cast<uint64_t>(e.position))
-                                      : e.is_integer  ? PathElement::integer_name(out_.strings.intern(e.name))
-                                                      : PathElement::name(out_.strings.intern(e.name)));
+                                     : e.is_integer  ? PathElement::integer_name(out_.strings.intern(e.name))
+                                                     : PathElement::name(out_.strings.intern(e.name)));
       }
     }
     for (Tensor& t : out_.tensors) t.path = of_key[t.key];
@@ -182,15 +190,16 @@ class Builder {
       ItemId item = kNone;
       if (key && *key < tensor_count && s.has_offset && s.rank == out_.tensors[*key].rank)
         item = chunk_at(out_, *key, Dims(in_.ints.data() + s.offsets_at, s.rank), s.hint);
-      else if (key && *key >= tensor_count && *key < key_count && !s.has_offset)
-        item = out_.item_of(BlobId{*key - tensor_count});
+      else if (key && *key >= tensor_count && *key < key_count && !s.has_offset) item = out_.item_of(BlobId{*key - tensor_count});
       const uint32_t file = file_of_[s.file];
       if (item == kNone) {
-        finding(ProblemId::item_without_chunk, Severity::kWarning,
-                {.path = out_.file_path(file), .tensor = std::string(s.key), .object = !s.has_offset, .offset = s.offset, .length = s.length});
+        finding(
+            ProblemId::item_without_chunk, Severity::kWarning,
+            {.path = out_.file_path(file), .tensor = std::string(s.key), .object = !s.has_offset, .offset = s.offset, .length = s.length});
         continue;
       }
-      if (!checked_add(s.offset, s.length)) fail(ProblemId::number_overflow, at(s.key, !s.has_offset), std::to_string(s.offset) + " + " + std::to_string(s.length));
+      if (!checked_add(s.offset, s.length))
+        fail(ProblemId::number_overflow, at(s.key, !s.has_offset), std::to_string(s.offset) + " + " + std::to_string(s.length));
       const Item found{s.offset, s.length, file, s.transforms};
       if (out_.items[item].file == kNone) out_.items[item] = found;
       else if (out_.kind == CheckpointKind::kDcpRankLocal) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
@@ -213,7 +222,8 @@ void check_catalog_fits(const MetadataContent& content, const std::string& path,
   uint64_t bytes = content.tensors.size() * sizeof(Tensor) + content.blobs.size() * (sizeof(Blob) + sizeof(Item));
   for (const MetadataContent::Tensor& t : content.tensors) bytes += t.chunk_count * (t.rank * 2 * sizeof(int64_t) + sizeof(Item) + 16);
   if (bytes > limits.memory_bytes)
-    fail(ProblemId::memory_cap, {.path = path}, std::to_string(limits.memory_bytes / kMiB) + " MiB", std::to_string(bytes / kMiB) + " MiB for the catalog");
+    fail(ProblemId::memory_cap, {.path = path}, std::to_string(limits.memory_bytes / kMiB) + " MiB",
+         std::to_string(bytes / kMiB) + " MiB for the catalog");
 }
 
 Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind) {

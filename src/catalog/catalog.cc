@@ -1,9 +1,9 @@
 #include "catalog/catalog.h"
 
-#include "catalog/open_torch.h"
-
 #include <algorithm>
 #include <cstring>
+
+#include "catalog/open_torch.h"
 
 namespace dcp {
 namespace {

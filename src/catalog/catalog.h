@@ -69,16 +69,16 @@ struct PathRange {
 
 struct Tensor {
   StringId key = 0;
-  StringId dtype_name = 0;       // as the metadata spells it
-  PathRange path;                // count 0: no planner data, the key is the whole path
-  DType dtype{};                 // of the metadata; meaningless if !dtype_known
+  StringId dtype_name = 0;  // as the metadata spells it
+  PathRange path;           // count 0: no planner data, the key is the whole path
+  DType dtype{};            // of the metadata; meaningless if !dtype_known
   bool dtype_known = true;
-  bool strided = true;           // false: sparse or another layout, of which there is no box of bytes
+  bool strided = true;  // false: sparse or another layout, of which there is no box of bytes
   bool requires_grad = false;
   uint8_t rank = 0;
-  uint64_t dims_at = 0;          // in numbers: rank sizes
-  uint64_t boxes_at = 0;         // in numbers: for each chunk rank offsets, then rank sizes
-  uint32_t first_chunk = 0;      // chunks sorted by offsets (lexicographic), of those at one place the ones with elements first
+  uint64_t dims_at = 0;      // in numbers: rank sizes
+  uint64_t boxes_at = 0;     // in numbers: for each chunk rank offsets, then rank sizes
+  uint32_t first_chunk = 0;  // chunks sorted by offsets (lexicographic), of those at one place the ones with elements first
   uint32_t chunk_count = 0;
 };
 
@@ -89,10 +89,10 @@ struct Blob {
 
 // In a raw file (DataFile) an item is the tensor's bytes and nothing else; elsewhere a torch.save archive.
 struct Item {
-  uint64_t offset = 0;           // bytes in the file
-  uint64_t length = 0;           // bytes; of the transformed bytes if there are transforms
-  uint32_t file = kNone;         // in files; kNone: the metadata names no item for this chunk
-  uint32_t transforms = 0;       // in transforms; 0: none
+  uint64_t offset = 0;      // bytes in the file
+  uint64_t length = 0;      // bytes; of the transformed bytes if there are transforms
+  uint32_t file = kNone;    // in files; kNone: the metadata names no item for this chunk
+  uint32_t transforms = 0;  // in transforms; 0: none
   // The item is one deflated record of an archive and nothing else. Positions in what it decodes to count from its `offset`.
   static constexpr uint32_t kDeflated = UINT32_MAX;
   static Item deflated(uint64_t payload, uint64_t packed, uint32_t file) { return {payload, packed, file, kDeflated}; }
@@ -105,11 +105,11 @@ struct ItemInfo {
   uint64_t record_bytes = 0;  // what the CRC covers
   uint64_t strides_at = 0;    // in Resolved::strides: storage offset, then rank strides, in elements; 0: row-major from the first byte
   uint32_t crc = 0;
-  DType dtype{};              // as stored
+  DType dtype{};  // as stored
   bool resolved = false;
-  bool opaque = false;        // not a plain strided tensor: a BlobItem in Resolved::blobs
+  bool opaque = false;  // not a plain strided tensor: a BlobItem in Resolved::blobs
   bool has_crc = false;
-  bool swap = false;          // stored big-endian
+  bool swap = false;  // stored big-endian
   bool conj = false;
   bool neg = false;
 };
@@ -133,33 +133,33 @@ struct McoreShape {
 struct ItemRecord {
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t packed = 0;         // bytes in the file of a deflated record, else 0
+  uint64_t packed = 0;  // bytes in the file of a deflated record, else 0
   ItemId item = 0;
   uint32_t duplicate = kNone;  // in duplicates: the record is of that copy of the item
   uint32_t crc = 0;
   bool has_crc = false;
-  bool is_data = false;        // a storage
+  bool is_data = false;  // a storage
 };
 
 // How the checkpoint was saved. kHf: a folder of safetensors files, with an index or as torch's HuggingFaceStorageWriter leaves them.
 enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal, kTorch, kSafetensors, kHf };
 
 struct DataFile {
-  StringId name = 0;                    // relative to the checkpoint's folder
-  std::optional<uint64_t> bytes;        // nullopt: it is not there, cannot be read, or was not looked at (look_at_files)
-  std::shared_ptr<const Problem> fault; // why it cannot be read, if it is there
-  bool raw = false;                     // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
-                                        // or a torch.save file: items are its records (Catalog::torch)
+  StringId name = 0;                     // relative to the checkpoint's folder
+  std::optional<uint64_t> bytes;         // nullopt: it is not there, cannot be read, or was not looked at (look_at_files)
+  std::shared_ptr<const Problem> fault;  // why it cannot be read, if it is there
+  bool raw = false;                      // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
+                                         // or a torch.save file: items are its records (Catalog::torch)
 };
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
 struct Provenance {
-  std::string written_by;               // ">=2.15", "2.4 - 2.6", "1.13": a torch
-  bool by_dcpctl = false;               // then written_by is ""
-  std::string loads_in;                 // ">=2.15", ">=2.4", "1.13", "none"
-  std::vector<std::string> why;         // what rules other versions out
-  std::string format_version;           // Metadata.version, or ""
-  std::vector<std::string> packages;     // that Python must be able to import to unpickle it, beside torch
+  std::string written_by;             // ">=2.15", "2.4 - 2.6", "1.13": a torch
+  bool by_dcpctl = false;             // then written_by is ""
+  std::string loads_in;               // ">=2.15", ">=2.4", "1.13", "none"
+  std::vector<std::string> why;       // what rules other versions out
+  std::string format_version;         // Metadata.version, or ""
+  std::vector<std::string> packages;  // that Python must be able to import to unpickle it, beside torch
   std::vector<std::string> extra_attributes;
   std::vector<ExtraAttribute> attributes;  // the same, with their values
   std::vector<std::string> unknown_globals;
@@ -169,27 +169,27 @@ struct TorchFile;
 
 struct Catalog {
   CheckpointKind kind = CheckpointKind::kDcp;
-  std::string path;                     // as the user typed it
-  std::string folder;                   // where data files lie
-  bool single_file = false;             // `path` itself is the only data file: opened as the user named it, links followed
+  std::string path;          // as the user typed it
+  std::string folder;        // where data files lie
+  bool single_file = false;  // `path` itself is the only data file: opened as the user named it, links followed
   Strings strings;
-  std::vector<int64_t> numbers;         // sizes, offsets
+  std::vector<int64_t> numbers;  // sizes, offsets
   std::vector<PathElement> path_elements;
-  std::vector<Tensor> tensors;          // in the metadata's order
-  std::vector<Blob> blobs;              // in the metadata's order
-  std::vector<int64_t> order;           // all keys in the metadata's order: tensor t as t, blob b as ~b
-  std::vector<Item> items;              // chunks, then blobs
+  std::vector<Tensor> tensors;  // in the metadata's order
+  std::vector<Blob> blobs;      // in the metadata's order
+  std::vector<int64_t> order;   // all keys in the metadata's order: tensor t as t, blob b as ~b
+  std::vector<Item> items;      // chunks, then blobs
   uint32_t chunk_total = 0;
-  std::vector<DataFile> files;          // sorted by name
+  std::vector<DataFile> files;                       // sorted by name
   std::vector<std::vector<std::string>> transforms;  // [0]: none
   bool has_planner_data = false;
   Provenance provenance;
-  std::vector<McoreShape> mcore_shapes; // sorted by tensor
+  std::vector<McoreShape> mcore_shapes;    // sorted by tensor
   std::shared_ptr<const TorchFile> torch;  // of a torch.save file: all facts about its items (open_torch.h)
-  std::vector<Duplicate> duplicates;    // rank-local checkpoints only
-  std::vector<ItemId> named_twice;      // storage_data names two items for these, sorted; the first is in items
-  std::vector<Problem> findings;        // oddities met while building: entries without a chunk, and so on
-  std::vector<Problem> unloadable;      // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
+  std::vector<Duplicate> duplicates;       // rank-local checkpoints only
+  std::vector<ItemId> named_twice;         // storage_data names two items for these, sorted; the first is in items
+  std::vector<Problem> findings;           // oddities met while building: entries without a chunk, and so on
+  std::vector<Problem> unloadable;  // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
 
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
   BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {
@@ -210,7 +210,7 @@ struct Catalog {
   std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }
   uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
-  uint64_t memory_bytes() const;        // what this structure holds
+  uint64_t memory_bytes() const;  // what this structure holds
   Place place_of(ItemId item, std::string_view tensor) const;
 };
 

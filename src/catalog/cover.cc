@@ -19,7 +19,8 @@ class Cover {
       const BoxView b = box(c);
       if (volume(b.sizes) == 0) continue;
       for (size_t d = 0; d < tensor_.rank; ++d)
-        if (b.offsets[d] + b.sizes[d] > dims[d]) return CoverProblem{CoverFault::kOutside, {b.offsets.begin(), b.offsets.end()}, {b.sizes.begin(), b.sizes.end()}, c};
+        if (b.offsets[d] + b.sizes[d] > dims[d])
+          return CoverProblem{CoverFault::kOutside, {b.offsets.begin(), b.offsets.end()}, {b.sizes.begin(), b.sizes.end()}, c};
       live.push_back(c);
     }
     if (volume(dims) == 0) return std::nullopt;

@@ -9,8 +9,8 @@
 
 namespace dcp {
 
-// A whole file of at most `cap` bytes that was found in the folder `root`: opened as any name inside a checkpoint, so no link leads out of it.
-// Throws file_missing, over_limit, and what open_beneath throws.
+// A whole file of at most `cap` bytes that was found in the folder `root`: opened as any name inside a checkpoint, so no link leads out of
+// it. Throws file_missing, over_limit, and what open_beneath throws.
 std::vector<std::byte> read_file_beneath(Io& io, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap);
 
 // Opens data file `file` of a catalog; nullopt: there is none.
@@ -20,7 +20,8 @@ std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t fi
 class DataFiles {
  public:
   static constexpr size_t kMost = 256;
-  DataFiles(Io& io, const Catalog& catalog, FollowLinks links, size_t most = kMost) : io_(io), catalog_(catalog), links_(links), files_(most) {}
+  DataFiles(Io& io, const Catalog& catalog, FollowLinks links, size_t most = kMost)
+      : io_(io), catalog_(catalog), links_(links), files_(most) {}
   // Throws file_missing, or what open_beneath throws.
   std::shared_ptr<const OpenFile> open(uint32_t file);
   Io& io() const { return io_; }

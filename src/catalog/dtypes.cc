@@ -84,7 +84,8 @@ class Chooser {
     for (std::string_view ending : kScaleEndings) {
       const std::string scale = key + std::string(ending);
       if (!keys_.contains(catalog_.strings.find(scale).value_or(kNone))) continue;
-      fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = key}, std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(scale) + "'");
+      fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = key},
+           std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(scale) + "'");
     }
   }
 
@@ -92,7 +93,7 @@ class Chooser {
   const DtypeOptions& options_;
   const TrainingState& state_;
   CastSummary& summary_;
-  std::vector<bool> used_;  // by rule
+  std::vector<bool> used_;             // by rule
   std::unordered_set<StringId> keys_;  // of tensors
 };
 

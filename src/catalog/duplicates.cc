@@ -10,12 +10,17 @@ namespace dcp {
 namespace {
 
 Place place_of(const Catalog& catalog, const Duplicate& d, const Item& item) {
-  return {.path = catalog.file_path(item.file), .tensor = std::string(catalog.strings[d.key]), .object = d.item >= catalog.chunk_total, .offset = item.offset, .length = item.length};
+  return {.path = catalog.file_path(item.file),
+          .tensor = std::string(catalog.strings[d.key]),
+          .object = d.item >= catalog.chunk_total,
+          .offset = item.offset,
+          .length = item.length};
 }
 
 class ContentReader {
  public:
-  ContentReader(DataFiles& files, const Catalog& catalog, const Item& item, const Limits& limits) : files_(files), catalog_(catalog), item_(item), limits_(limits) {}
+  ContentReader(DataFiles& files, const Catalog& catalog, const Item& item, const Limits& limits)
+      : files_(files), catalog_(catalog), item_(item), limits_(limits) {}
 
   ItemContent read(bool tensor, const Place& place) {
     for (const std::string& t : catalog_.transforms[item_.transforms]) add(t);
@@ -35,7 +40,9 @@ class ContentReader {
     const TensorItem x = read_tensor_item(source, place, limits_);
     add(static_cast<int64_t>(x.form));
     if (x.form == ItemForm::kOpaque) return false;
-    for (const int64_t n : {static_cast<int64_t>(x.dtype), static_cast<int64_t>(x.sizes.size()), static_cast<int64_t>(x.storage_offset), int64_t{x.conj}, int64_t{x.neg}, int64_t{x.big_endian}}) add(n);
+    for (const int64_t n : {static_cast<int64_t>(x.dtype), static_cast<int64_t>(x.sizes.size()), static_cast<int64_t>(x.storage_offset),
+                            int64_t{x.conj}, int64_t{x.neg}, int64_t{x.big_endian}})
+      add(n);
     for (const int64_t n : x.sizes) add(n);
     for (const int64_t n : x.strides) add(n);
     record({.key = {}, .payload = x.payload, .bytes = x.record_bytes, .packed = x.packed, .crc = x.crc, .has_crc = x.has_crc});
@@ -86,7 +93,8 @@ class ContentReader {
 
 void prove(const Catalog& catalog, const Duplicate& d, const ContentOf& contents) {
   if (same_content(contents(d, Copy::kUsed), contents(d, Copy::kOther))) return;
-  fail(ProblemId::duplicates_differ, place_of(catalog, d, d.other), "another value than in " + catalog.file_path(catalog.items[d.item].file));
+  fail(ProblemId::duplicates_differ, place_of(catalog, d, d.other),
+       "another value than in " + catalog.file_path(catalog.items[d.item].file));
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ namespace dcp {
 
 struct RecordContent {
   uint64_t bytes = 0;
-  uint64_t crc64 = 0;      // of the bytes, where the writer has stored no CRC; else 0
-  uint32_t crc32 = 0;      // that the writer has stored, else of the bytes
+  uint64_t crc64 = 0;  // of the bytes, where the writer has stored no CRC; else 0
+  uint32_t crc32 = 0;  // that the writer has stored, else of the bytes
   bool was_read = false;
 };
 
 struct ItemContent {
-  std::string facts;                   // dtype, sizes, strides, pickle and so on: equal for equal items, of ranks of one build
+  std::string facts;  // dtype, sizes, strides, pickle and so on: equal for equal items, of ranks of one build
   std::vector<RecordContent> records;
 };
 bool same_content(const ItemContent& a, const ItemContent& b);
@@ -35,8 +35,8 @@ inline ContentOf contents_of(DataFiles& files, const Catalog& catalog, const Lim
   return [&files, &catalog, limits](const Duplicate& d, Copy copy) { return content_of(files, catalog, d, copy, limits); };
 }
 
-// Every other copy of an item that is selected (resolved) says the same as the one that is used. Throws duplicates_differ naming both files,
-// and what contents throw.
+// Every other copy of an item that is selected (resolved) says the same as the one that is used. Throws duplicates_differ naming both
+// files, and what contents throw.
 void prove_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents);
 // The same as findings, all of them. Values that differ are no damage, as rank-local state may: a warning.
 std::vector<Problem> find_differing_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents);

@@ -64,7 +64,8 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
        "within its first or last " + std::to_string(kKept) + " bytes");
 }
 
-void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
+void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const Place& place, uint64_t cap,
+                 const std::function<void(Bytes)>& sink) {
   const bool deflated = i.transforms == Item::kDeflated;
   const std::vector<std::string>& transforms = catalog.transforms[deflated ? 0 : i.transforms];
   for (const std::string& t : transforms)
@@ -96,7 +97,8 @@ void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const 
     const bool last = n + 1 == transforms.size();
     if (n == 0) readers.emplace_back(pull, place, last ? cap : between);
     else
-      readers.emplace_back([&from = readers.back(), &buffer = buffers[n - 1]] { return Bytes(buffer).first(from.read(buffer)); }, place, last ? cap : between);
+      readers.emplace_back([&from = readers.back(), &buffer = buffers[n - 1]] { return Bytes(buffer).first(from.read(buffer)); }, place,
+                           last ? cap : between);
   }
   while (const size_t n = readers.back().read(block)) sink(Bytes(block).first(n));
 }

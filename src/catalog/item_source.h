@@ -15,7 +15,8 @@ namespace dcp {
 // small one and of the small ones that follow it; the head of a large one, and its tail together with the head of the next.
 class SliceSource : public ItemSource {
  public:
-  SliceSource(Io& io, std::shared_ptr<const OpenFile> file, uint64_t file_bytes) : io_(io), file_(std::move(file)), file_bytes_(file_bytes) {}
+  SliceSource(Io& io, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
+      : io_(io), file_(std::move(file)), file_bytes_(file_bytes) {}
   // `run_end`: end of the last item that will be asked for in this file and whose bytes follow closely.
   void go_to(uint64_t offset, uint64_t length, uint64_t run_end);
   uint64_t size() const override { return length_; }
@@ -69,6 +70,7 @@ class EndsSource : public ItemSource {
 
 // Pulls the decoded bytes of an item, `sink` by block, at most `cap` in all; of an item without a transform its bytes as they are. Throws
 // transform_unknown, zstd_*, deflate_broken.
-void decode_item(DataFiles& files, const Catalog& catalog, const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink);
+void decode_item(DataFiles& files, const Catalog& catalog, const Item& item, const Place& place, uint64_t cap,
+                 const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

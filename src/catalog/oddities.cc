@@ -56,7 +56,8 @@ class Folder {
     const std::string path = catalog_.folder + "/" + name;
     if (name == ".metadata.tmp") found_.push_back(odd(ProblemId::unfinished_save, Severity::kWarning, path));
     else if (is_partial(name)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
-    else if (name.ends_with(".distcp") && !named_.contains(name) && holds_something(path)) found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
+    else if (name.ends_with(".distcp") && !named_.contains(name) && holds_something(path))
+      found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
   }
 
   // torch makes a file for each rank, also for one that has nothing to write.
@@ -91,7 +92,8 @@ class Folder {
       const std::optional<FileFacts> data = io_.facts(catalog_.file_path(f));
       if (!data || data->modified_ns - metadata->modified_ns <= kClockNs) continue;
       const int64_t seconds = (data->modified_ns - metadata->modified_ns) / 1'000'000'000;
-      found_.push_back(odd(ProblemId::metadata_older, Severity::kNote, catalog_.file_path(f), std::to_string(seconds) + " seconds between them"));
+      found_.push_back(
+          odd(ProblemId::metadata_older, Severity::kNote, catalog_.file_path(f), std::to_string(seconds) + " seconds between them"));
       return;
     }
   }
@@ -115,7 +117,8 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
   };
   std::vector<Slice> slices;
   for (ItemId i = 0; i < catalog.items.size(); ++i)
-    if (catalog.items[i].file != kNone && catalog.items[i].length > 0) slices.push_back({&catalog.items[i], catalog.key_of_item(i), i >= catalog.chunk_total});
+    if (catalog.items[i].file != kNone && catalog.items[i].length > 0)
+      slices.push_back({&catalog.items[i], catalog.key_of_item(i), i >= catalog.chunk_total});
   for (const Duplicate& d : catalog.duplicates)
     if (!(d.other == catalog.items[d.item])) slices.push_back({&d.other, catalog.strings[d.key], d.item >= catalog.chunk_total});
   std::ranges::stable_sort(slices, {}, &Slice::place);
@@ -127,7 +130,11 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
     const uint64_t end = same_file ? reach->item->offset + reach->item->length : 0;
     if (same_file && s.item->offset < end) {
       Problem p = make_problem(ProblemId::items_overlap,
-                               {.path = catalog.file_path(s.item->file), .tensor = std::string(s.key), .object = s.object, .offset = s.item->offset, .length = s.item->length},
+                               {.path = catalog.file_path(s.item->file),
+                                .tensor = std::string(s.key),
+                                .object = s.object,
+                                .offset = s.item->offset,
+                                .length = s.item->length},
                                range_text(*s.item) + ", and '" + std::string(reach->key) + "' has " + range_text(*reach->item));
       p.severity = Severity::kDamage;
       list.add(std::move(p));

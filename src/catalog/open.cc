@@ -22,14 +22,15 @@ namespace {
 
 constexpr std::string_view kMetadata = ".metadata";
 
-// What a real `.metadata` takes while it is read, in bytes for each of its own: itself, its typed content and the catalog at once. Measured on
-// 10^6 chunks: 2.2. Made-up ones that take more are stopped as they grow (PickleMachine, check_catalog_fits).
+// What a real `.metadata` takes while it is read, in bytes for each of its own: itself, its typed content and the catalog at once. Measured
+// on 10^6 chunks: 2.2. Made-up ones that take more are stopped as they grow (PickleMachine, check_catalog_fits).
 constexpr uint64_t kMemoryTenths = 25;
 
 void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& limits) {
   const uint64_t needed = metadata_bytes / 10 * kMemoryTenths;
   if (needed <= limits.memory_bytes) return;
-  Problem p = make_problem(ProblemId::memory_cap, {.path = file}, std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata");
+  Problem p = make_problem(ProblemId::memory_cap, {.path = file},
+                           std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata");
   p.hint = "give --max-memory " + std::to_string(needed / kMiB + 64) + "MiB";
   throw Error(std::move(p));
 }
@@ -37,8 +38,9 @@ void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& 
 Catalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder, const OpenOptions& options) {
   if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, options.limits);
   // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
-  std::vector<std::byte> bytes = path == file ? read_file(io, file, options.limits.metadata_bytes)
-                                                    : read_file_beneath(io, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
+  std::vector<std::byte> bytes = path == file
+                                     ? read_file(io, file, options.limits.metadata_bytes)
+                                     : read_file_beneath(io, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
   if (auto binary = binary_form(bytes, {.path = file}, options.limits)) bytes = std::move(*binary);
   const MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
@@ -71,7 +73,8 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
     if (ranks[r] != r) gap.got = "no __" + std::to_string(r) + ".metadata beside __" + std::to_string(ranks.back()) + ".metadata";
   if (options.prefer_rank) {
     const auto preferred = std::ranges::find(ranks, *options.prefer_rank);
-    if (preferred == ranks.end()) fail(ProblemId::usage, {.path = path}, "--prefer-rank " + std::to_string(*options.prefer_rank), "a rank that is there");
+    if (preferred == ranks.end())
+      fail(ProblemId::usage, {.path = path}, "--prefer-rank " + std::to_string(*options.prefer_rank), "a rank that is there");
     std::rotate(ranks.begin(), preferred, preferred + 1);
   }
   uint64_t all_bytes = 0;
@@ -148,7 +151,8 @@ bool has_distinct_steps(Io& io, const std::string& path) {
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
   const Foreign foreign = foreign_of(io, path, entries, names);
   if (auto checkpoints = checkpoints_in(io, path); !checkpoints.empty()) {
-    std::ranges::stable_sort(checkpoints, {}, [&](const std::string& c) { return c.find("optim", path.size()) != c.npos; });  // the model's first
+    std::ranges::stable_sort(checkpoints, {},
+                             [&](const std::string& c) { return c.find("optim", path.size()) != c.npos; });  // the model's first
     p.got = "a folder of checkpoints";
     p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step: " : "give one of them: ") + joined(checkpoints);
   } else if (!foreign.what.empty()) {
@@ -182,7 +186,8 @@ Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& op
   const std::vector<DirEntry> entries = io.list(path);
   for (const DirEntry& e : entries) {
     if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
-    safetensors = safetensors || (e.kind != FileKind::kDirectory && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(kIndexEnding)));
+    safetensors =
+        safetensors || (e.kind != FileKind::kDirectory && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(kIndexEnding)));
   }
   if (!ranks.empty()) return read_rank_local(io, path, std::move(ranks), options);
   if (safetensors) return open_safetensors_folder(io, path, entries, index_of(path, entries), options);
@@ -205,7 +210,8 @@ Catalog read_file_of_any_kind(Io& io, const std::string& path, uint64_t bytes, c
   const Foreign foreign = foreign_file(head);
   if (is_archive(head)) return open_torch_file(io, path, options);
   if (foreign.what.empty() && path.ends_with(kSafetensorsEnding)) return open_safetensors_file(io, path, options);
-  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, foreign.what.empty() ? "a file of another kind" : std::string(foreign.what), std::string(kExpected));
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path},
+                           foreign.what.empty() ? "a file of another kind" : std::string(foreign.what), std::string(kExpected));
   p.hint = foreign.hint;
   throw Error(std::move(p));
 }
@@ -220,7 +226,9 @@ void refuse_lfs_pointer(Io& io, Handle file, uint64_t bytes) {
 
 }  // namespace
 
-bool describes_checkpoint(std::string_view name) { return name.ends_with(kMetadata) || name.ends_with(kSafetensorsEnding) || name.ends_with(kIndexEnding); }
+bool describes_checkpoint(std::string_view name) {
+  return name.ends_with(kMetadata) || name.ends_with(kSafetensorsEnding) || name.ends_with(kIndexEnding);
+}
 
 Catalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& options) {
   std::string path = given;
@@ -265,7 +273,8 @@ Problem hole_or_overlap(const Catalog& catalog, const Tensor& t, const CoverProb
     case CoverFault::kOutside: {
       size_t d = 0;
       while (c.offsets[d] + c.sizes[d] <= catalog.dims(t)[d]) ++d;
-      return make_problem(ProblemId::chunk_outside, place, "dim " + std::to_string(d) + ": " + std::to_string(c.offsets[d]) + " + " + std::to_string(c.sizes[d]),
+      return make_problem(ProblemId::chunk_outside, place,
+                          "dim " + std::to_string(d) + ": " + std::to_string(c.offsets[d]) + " + " + std::to_string(c.sizes[d]),
                           "at most " + std::to_string(catalog.dims(t)[d]));
     }
     case CoverFault::kOverlap: return make_problem(ProblemId::chunks_overlap, place, slice_text(c.offsets, c.sizes) + " in two chunks");
@@ -284,7 +293,8 @@ std::optional<Problem> slice_fault(const Catalog& catalog, const Item& i, const 
   }
   if (!bytes) return make_problem(ProblemId::file_missing, place, what);
   if (i.offset > *bytes || i.length > *bytes - i.offset)
-    return make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(i.offset + i.length));
+    return make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes",
+                        "at least " + std::to_string(i.offset + i.length));
   return std::nullopt;
 }
 
@@ -332,7 +342,8 @@ void find_structure_faults(Catalog& catalog) {
     if (catalog.files[f].fault) add(*catalog.files[f].fault);
     else if (!bytes) add(make_problem(ProblemId::file_missing, place));
     else if (*bytes < needed[f])
-      add(make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes", "at least " + std::to_string(needed[f])));
+      add(make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes",
+                       "at least " + std::to_string(needed[f])));
   }
   findings.end();
 }

@@ -64,7 +64,8 @@ class IndexedFolder {
     if (!handle) fail(ProblemId::file_missing, index_place_);
     const OpenFile file(io, *handle);
     const uint64_t bytes = io.facts(*handle).bytes;
-    if (bytes > options.limits.json_bytes) fail(ProblemId::over_limit, index_place_, std::to_string(bytes) + " bytes", std::to_string(options.limits.json_bytes));
+    if (bytes > options.limits.json_bytes)
+      fail(ProblemId::over_limit, index_place_, std::to_string(bytes) + " bytes", std::to_string(options.limits.json_bytes));
     take_json_memory(bytes, index_place_, left_);
     std::vector<std::byte> json(bytes);
     read_exact(io, *handle, 0, json);
@@ -149,7 +150,8 @@ class IndexedFolder {
     uint64_t bytes = 0;
     for (const Tensor& t : catalog.tensors) bytes += catalog.tensor_bytes(t);
     if (bytes != *index_.total_bytes)
-      findings_.push_back(finding(ProblemId::hf_index_total, Severity::kWarning, index_place_, std::to_string(*index_.total_bytes), std::to_string(bytes)));
+      findings_.push_back(
+          finding(ProblemId::hf_index_total, Severity::kWarning, index_place_, std::to_string(*index_.total_bytes), std::to_string(bytes)));
   }
 
   Io& io_;
@@ -209,10 +211,10 @@ std::string padded(uint32_t number) {
   return std::string(5 - std::min<size_t>(digits.size(), 5), '0') + digits;
 }
 
-// A number that no file has. Of MMMMM files of one process each holds tensors, so one that is missing takes them along: damage. Of files that
-// ranks wrote, a rank may have had nothing to write (another saved its replicas), but nothing in the others shows it: a warning. What a
-// missing one held of tensors that others hold, too, is a hole, or it was at the end of a tensor: there only a rank without elements, which
-// torch writes down with its offsets, shows how large the tensor is.
+// A number that no file has. Of MMMMM files of one process each holds tensors, so one that is missing takes them along: damage. Of files
+// that ranks wrote, a rank may have had nothing to write (another saved its replicas), but nothing in the others shows it: a warning. What
+// a missing one held of tensors that others hold, too, is a hole, or it was at the end of a tensor: there only a rank without elements,
+// which torch writes down with its offsets, shows how large the tensor is.
 void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings) {
   struct Group {
     std::set<uint32_t> numbers;
@@ -231,7 +233,9 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
     ranks.insert(n->rank);
     shards.insert({n->prefix, n->number, n->rank});
   }
-  const auto gap = [&](std::string got) { findings.push_back(finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got))); };
+  const auto gap = [&](std::string got) {
+    findings.push_back(finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got)));
+  };
   for (const auto& [name, group] : groups) {
     const auto& [prefix, of] = name;
     uint32_t next = 1;
@@ -248,10 +252,12 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
   for (const auto& [name, group] : groups) {
     const auto& [prefix, of] = name;
     for (const uint32_t number : group.numbers) {
-      if (!shards.contains({prefix, number, 1}) && !shards.contains({prefix, number, *ranks.rbegin()})) continue;  // else all ranks have it, or it ends here
+      if (!shards.contains({prefix, number, 1}) && !shards.contains({prefix, number, *ranks.rbegin()}))
+        continue;  // else all ranks have it, or it ends here
       for (const uint32_t rank : ranks)
         if (!shards.contains({prefix, number, rank}) && shards.contains({prefix, number, rank == 1 ? *ranks.rbegin() : 1}))
-          return gap("no shard-" + padded(rank) + "-" + prefix + "-" + padded(number) + "-of-" + padded(of) + " beside other ranks' shards of it");
+          return gap("no shard-" + padded(rank) + "-" + prefix + "-" + padded(number) + "-of-" + padded(of) +
+                     " beside other ranks' shards of it");
     }
   }
 }
@@ -277,7 +283,8 @@ void doubt_scalars(Io& io, Catalog& catalog) {
   const auto facts = io.facts(sharded);
   if (!facts || facts->kind != FileKind::kDirectory) return;
   const auto entries = io.list(sharded);
-  if (std::ranges::none_of(entries, [](const DirEntry& e) { return e.name.starts_with("shard-") && e.name.ends_with(kSafetensorsEnding); })) return;
+  if (std::ranges::none_of(entries, [](const DirEntry& e) { return e.name.starts_with("shard-") && e.name.ends_with(kSafetensorsEnding); }))
+    return;
   Tally scalars;
   for (const Tensor& t : catalog.tensors)
     if (t.rank == 0) scalars.add(catalog.key(t));
@@ -287,7 +294,8 @@ void doubt_scalars(Io& io, Catalog& catalog) {
 // --- beside a `.metadata`
 
 // These items of one file, set by name. `begin`: of the safetensors part, behind the byte items.
-void set_items(Catalog& catalog, uint32_t file, std::span<const ItemId> items, uint64_t begin, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+void set_items(Catalog& catalog, uint32_t file, std::span<const ItemId> items, uint64_t begin, const SafetensorsFile& shard,
+               std::span<const TensorId> owner) {
   std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
   for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
   FindingList findings(catalog.findings);
@@ -298,7 +306,8 @@ void set_items(Catalog& catalog, uint32_t file, std::span<const ItemId> items, u
     const auto found = by_name.find(catalog.key(t));
     Place place = shard.place;
     place.tensor = catalog.key(t);
-    if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) || !std::ranges::equal(found->second->shape, box.sizes)) {
+    if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) ||
+        !std::ranges::equal(found->second->shape, box.sizes)) {
       if (volume(box.sizes) > 0)
         findings.add(finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
       continue;
@@ -335,12 +344,14 @@ std::string index_of(const std::string& path, const std::vector<DirEntry>& entri
   throw Error(std::move(p));
 }
 
-Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index, const OpenOptions& options) {
+Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
+                                const OpenOptions& options) {
   std::vector<std::string> names;
   for (const DirEntry& e : entries)
     if (e.name.ends_with(kSafetensorsEnding) && e.kind != FileKind::kDirectory) names.push_back(e.name);
   if (names.size() > options.limits.shard_files)
-    fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files", "at most " + std::to_string(options.limits.shard_files));
+    fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files",
+         "at most " + std::to_string(options.limits.shard_files));
   Catalog catalog = index.empty() ? open_all(io, path, names, options) : IndexedFolder(io, path, index, options).open(entries);
   doubt_scalars(io, catalog);
   return catalog;
@@ -356,7 +367,8 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
       owner[item] = t;
       const Item& i = catalog.items[item];
       // No archive is as short as its payload.
-      if (i.file != kNone && i.transforms == 0 && tensor.dtype_known && i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
+      if (i.file != kNone && i.transforms == 0 && tensor.dtype_known &&
+          i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
         suspects.emplace(i.file, i.offset);
     }
   }
@@ -372,7 +384,9 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
     std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
     read_exact(io, *handle, begin, head);
     if (!begins_like_safetensors(head, bytes)) continue;
-    set_items(catalog, file, items[file], begin, read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left, begin), owner);
+    set_items(catalog, file, items[file], begin,
+              read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left, begin),
+              owner);
     catalog.findings.push_back(finding(ProblemId::safetensors_items, Severity::kWarning, {.path = catalog.file_path(file)}));
     catalog.provenance.loads_in = "none";
     catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};

@@ -22,7 +22,8 @@ std::string index_of(const std::string& path, const std::vector<DirEntry>& entri
 // not so becomes a finding; a tensor that no file holds and a file that is missing are damage. Without one, all files are: plain ones are
 // one checkpoint as long as no name occurs twice (a download without its index), since nothing else could be meant; with a name twice
 // nobody can say which is wanted.
-Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index, const OpenOptions& options);
+Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
+                                const OpenOptions& options);
 
 // FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` whose offsets and lengths mean nothing: finds such files by
 // their beginning and sets the items of their chunks by name. Of two chunks of one tensor in one file only the later is there: damage.

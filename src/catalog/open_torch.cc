@@ -44,14 +44,16 @@ uint64_t pickle_memory(uint64_t pickle_bytes) { return pickle_bytes + kMiB; }  /
 constexpr uint64_t kLeafBytes = 1000;
 
 [[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
-  Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB", std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
+  Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB",
+                           std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
   p.hint = "give --max-memory " + std::to_string(3 * (needed / kMiB) + 64) + "MiB";
   throw Error(std::move(p));
 }
 
 void check_fits(const ZipDirectory& directory, const Place& place, const Limits& limits) {
   const uint64_t bytes = directory.find("data.pkl")->size;
-  if (pickle_memory(bytes) > limits.memory_bytes) fail_memory(place, limits.memory_bytes, pickle_memory(bytes), "the pickle of its state dict");
+  if (pickle_memory(bytes) > limits.memory_bytes)
+    fail_memory(place, limits.memory_bytes, pickle_memory(bytes), "the pickle of its state dict");
 }
 
 BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limits) {
@@ -71,7 +73,8 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
 
 class TorchReader {
  public:
-  TorchReader(TorchFile& file, const std::string& name, const Limits& limits) : file_(file), name_(name), place_(file.archive.pickle_place), limits_(limits) {
+  TorchReader(TorchFile& file, const std::string& name, const Limits& limits)
+      : file_(file), name_(name), place_(file.archive.pickle_place), limits_(limits) {
     file.storages = by_key(file.archive);
     for (const BlobItem::Storage& s : file.archive.storages) storage_bytes_ += s.bytes;
   }
@@ -187,7 +190,8 @@ class TorchReader {
     Place place = place_;
     place.offset.reset();
     place.tensor = key;
-    Problem p = make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode");
+    Problem p =
+        make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode");
     p.hint = "save it anew without compression: torch.save(torch.load(FILE), NEW)";
     throw Error(std::move(p));
   }
@@ -199,8 +203,14 @@ class TorchReader {
     const uint64_t sizes = out.ints.size();
     out.ints.insert(out.ints.end(), t.sizes.begin(), t.sizes.end());
     out.order.push_back(static_cast<int64_t>(out.tensors.size()));
-    out.tensors.push_back({.key = leaf.key, .dtype = t.dtype, .dtype_name = facts_of(t.dtype).name, .requires_grad = leaf.tensor.requires_grad,
-                           .rank = rank, .dims_at = sizes, .first_chunk = out.chunks.size(), .chunk_count = 1});
+    out.tensors.push_back({.key = leaf.key,
+                           .dtype = t.dtype,
+                           .dtype_name = facts_of(t.dtype).name,
+                           .requires_grad = leaf.tensor.requires_grad,
+                           .rank = rank,
+                           .dims_at = sizes,
+                           .first_chunk = out.chunks.size(),
+                           .chunk_count = 1});
     out.chunks.push_back({.offsets_at = zeros, .sizes_at = sizes});
     item.rank = rank;
     item.offsets_at = zeros;
@@ -268,7 +278,8 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
   catalog.provenance = {};
   catalog.single_file = true;
   catalog.files[0].raw = true;
-  if (const auto& bad = file->graph->machine().bad_text()) catalog.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
+  if (const auto& bad = file->graph->machine().bad_text())
+    catalog.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
   catalog.torch = std::move(file);
   return catalog;
 }
@@ -285,7 +296,10 @@ BlobItem blob_of(const TorchFile& file, ItemId item, const Place& place, const L
   }
   WrittenValue written = write_value(*file.graph, file.values[item], place, limits.blob_bytes);
   const Bytes pickle = as_bytes(written.pickle);
-  BlobItem blob{.pickle = {pickle.begin(), pickle.end()}, .pickle_place = file.archive.pickle_place, .storages = {}, .big_endian = file.archive.big_endian};
+  BlobItem blob{.pickle = {pickle.begin(), pickle.end()},
+                .pickle_place = file.archive.pickle_place,
+                .storages = {},
+                .big_endian = file.archive.big_endian};
   // The pickle is not the file's: its offsets mean nothing there.
   blob.pickle_place.offset.reset();
   blob.pickle_place.tensor = place.tensor;

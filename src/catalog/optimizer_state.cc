@@ -9,21 +9,21 @@ namespace {
 
 // What optimizers call what they keep of a parameter: torch.optim, Adafactor, bitsandbytes, Muon, Lion, Shampoo, apex. Names that a module
 // would hardly have.
-constexpr auto kSlots = std::to_array<std::string_view>({
-    "acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow", "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row", "exp_inf", "max_exp_avg_sq",
-    "momentum_buffer", "prev_flat_grad", "square_avg"});
+constexpr auto kSlots =
+    std::to_array<std::string_view>({"acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow", "exp_avg_sq", "exp_avg_sq_col",
+                                     "exp_avg_sq_row", "exp_inf", "max_exp_avg_sq", "momentum_buffer", "prev_flat_grad", "square_avg"});
 static_assert(std::ranges::is_sorted(kSlots));
 // Names that mean it only beside `step`, below `state`.
-constexpr std::string_view kWeakSlots[] = {"absmax1", "ax", "col_var", "eta", "master_param", "mu", "mu_product", "prev", "qmap1", "row_var", "state1", "step_size", "sum", "variance"};
-constexpr std::string_view kHyperparameters[] = {"lr", "initial_lr", "betas", "eps", "weight_decay", "momentum", "dampening", "nesterov", "params", "param_names"};
+constexpr std::string_view kWeakSlots[] = {"absmax1", "ax",    "col_var", "eta",    "master_param", "mu",  "mu_product",
+                                           "prev",    "qmap1", "row_var", "state1", "step_size",    "sum", "variance"};
+constexpr std::string_view kHyperparameters[] = {"lr",       "initial_lr", "betas",    "eps",    "weight_decay",
+                                                 "momentum", "dampening",  "nesterov", "params", "param_names"};
 
 // A set of slots as bits: those of kSlots, then these.
 constexpr uint32_t kWeakBit = 1u << 30, kStepBit = 1u << 31;
 static_assert(kSlots.size() < 30);
 
-bool is_integer(std::string_view word) {
-  return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
-}
+bool is_integer(std::string_view word) { return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos; }
 template <class List>
 bool is_one_of(const List& list, std::string_view word) {
   return std::ranges::find(list, word) != std::ranges::end(list);
@@ -35,12 +35,14 @@ uint64_t extended(uint64_t hash, std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
 }
-uint64_t joined_hash(uint64_t prefix, std::string_view word) { return extended(prefix == kEmptyHash ? prefix : extended(prefix, "."), word); }
+uint64_t joined_hash(uint64_t prefix, std::string_view word) {
+  return extended(prefix == kEmptyHash ? prefix : extended(prefix, "."), word);
+}
 
 struct Word {
   std::string_view text;
-  uint32_t begin = 0, end = 0;         // in the key
-  uint64_t before = 0, through = 0;    // hashes of the prefix that ends before it (without the dot), and with it
+  uint32_t begin = 0, end = 0;       // in the key
+  uint64_t before = 0, through = 0;  // hashes of the prefix that ends before it (without the dot), and with it
   bool is_last = false;
 };
 
@@ -50,7 +52,11 @@ void for_words(std::string_view key, Fn&& fn) {
   uint64_t before = kEmptyHash;
   for (size_t at = 0;;) {
     const size_t end = std::min(key.find('.', at), key.size());
-    Word w{.text = key.substr(at, end - at), .begin = static_cast<uint32_t>(at), .end = static_cast<uint32_t>(end), .before = before, .is_last = end == key.size()};
+    Word w{.text = key.substr(at, end - at),
+           .begin = static_cast<uint32_t>(at),
+           .end = static_cast<uint32_t>(end),
+           .before = before,
+           .is_last = end == key.size()};
     w.through = at == 0 ? extended(kEmptyHash, w.text) : extended(extended(before, "."), w.text);
     if (!fn(w) || w.is_last) return;
     before = w.through;
@@ -93,7 +99,9 @@ class Finder {
   }
 
  private:
-  std::string_view key_of(int64_t id) const { return id < 0 ? c_.key(c_.blobs[static_cast<size_t>(~id)]) : c_.key(c_.tensors[static_cast<size_t>(id)]); }
+  std::string_view key_of(int64_t id) const {
+    return id < 0 ? c_.key(c_.blobs[static_cast<size_t>(~id)]) : c_.key(c_.tensors[static_cast<size_t>(id)]);
+  }
   bool is_scalar(int64_t id) const { return id < 0 || c_.elements(c_.tensors[static_cast<size_t>(id)]) == 1; }
 
   // Siblings that would say together what one alone does not.

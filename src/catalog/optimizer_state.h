@@ -1,5 +1,5 @@
-// Keys that are an optimizer's by their structure, whatever the optimizer is called. A pure function of the flat keys, so that it is the same
-// with and without planner data.
+// Keys that are an optimizer's by their structure, whatever the optimizer is called. A pure function of the flat keys, so that it is the
+// same with and without planner data.
 //
 //   P.param_groups           hyperparameters below it, or an object: P is the state dict of an optimizer, and so is P.state
 //   P.state.3.exp_avg        the optimizer's names for what it keeps of a parameter (exp_avg, momentum_buffer, ...), or `step`

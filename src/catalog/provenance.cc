@@ -60,8 +60,9 @@ std::string flattened_dict(const Catalog& catalog) {
 
 // Modules that Python itself or torch brings.
 bool is_at_hand(std::string_view package) {
-  constexpr std::string_view kNames[] = {"__builtin__", "_codecs", "_io", "array", "builtins", "collections", "copy_reg", "copyreg", "datetime", "decimal", "enum",
-                                         "fractions", "functools", "io", "operator", "pathlib", "torch", "types", "typing", "uuid"};
+  constexpr std::string_view kNames[] = {"__builtin__", "_codecs",  "_io",     "array", "builtins",  "collections", "copy_reg",
+                                         "copyreg",     "datetime", "decimal", "enum",  "fractions", "functools",   "io",
+                                         "operator",    "pathlib",  "torch",   "types", "typing",    "uuid"};
   return std::ranges::find(kNames, package) != std::end(kNames);
 }
 
@@ -85,7 +86,8 @@ std::set<std::string> transforms_of(const MetadataContent& content) {
 std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& catalog) {
   std::vector<Bound> needs;
   if (content.properties_fields >= 6) needs.push_back({215, "TensorProperties has 6 fields: older torch fails with 'metadata is None'"});
-  if (catalog.kind == CheckpointKind::kDcpRankLocal) needs.push_back({209, "rank-local metadata (__R.metadata), which older torch does not look for"});
+  if (catalog.kind == CheckpointKind::kDcpRankLocal)
+    needs.push_back({209, "rank-local metadata (__R.metadata), which older torch does not look for"});
   if (content.has_storage_meta) needs.push_back({204, "it holds a StorageMeta object, a class of torch 2.4"});
   if (const std::string path = flattened_dict(catalog); !path.empty())
     needs.push_back({204, "the dict '" + path + "' of plain values is saved item by item: older torch looks for it as one item"});
@@ -101,7 +103,9 @@ std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& cata
 }
 
 // torch's own writers have had a StorageMeta since 2.4, five releases before a version.
-bool is_dcpctls(const MetadataContent& content) { return content.unframed && content.has_version && !content.has_storage_meta && content.properties_fields <= 5; }
+bool is_dcpctls(const MetadataContent& content) {
+  return content.unframed && content.has_version && !content.has_storage_meta && content.properties_fields <= 5;
+}
 
 // What each release began or stopped to write.
 std::string writer_of(const MetadataContent& content) {
@@ -148,7 +152,8 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
   for (const MetadataContent::Tensor& t : content.tensors)
     if (!t.dtype_known && unknown.insert(std::string(t.dtype_name)).second)
       p.why.push_back("dtype " + std::string(t.dtype_name) + ", which this dcpctl does not know: older torch may not either");
-  if (std::ranges::any_of(catalog.tensors, [](const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind == DTypeKind::kQuantized; }))
+  if (std::ranges::any_of(catalog.tensors,
+                          [](const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind == DTypeKind::kQuantized; }))
     p.why.push_back("all but the quantized tensors: dcp.load of no torch takes them, torch.load of their items does");
   if (transforms_of(content).contains("stream.zstd/1")) {
     p.packages.push_back("zstandard");

@@ -154,7 +154,6 @@ class Merger {
   std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> known_;  // hash to a chunk: tensor, position in chunks_
 };
 
-
 }  // namespace
 
 MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const std::string& path) {

@@ -38,7 +38,8 @@ void check_groups(const RenameRule& rule, size_t groups) {
     if (rule.replacement[i] != '\\') continue;
     const char next = rule.replacement[++i];
     if (next >= '1' && next <= '9' && static_cast<size_t>(next - '0') > groups)
-      fail(ProblemId::usage, {}, "--rename '" + rule.regex + "=>" + rule.replacement + "'", "a replacement that names groups 1 to " + std::to_string(groups));
+      fail(ProblemId::usage, {}, "--rename '" + rule.regex + "=>" + rule.replacement + "'",
+           "a replacement that names groups 1 to " + std::to_string(groups));
   }
 }
 
@@ -57,7 +58,8 @@ std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
 
 std::string renamed(std::string name, std::vector<CompiledRule>& rules) {
   if (!rules.empty() && name.size() > kLongestForRegex)
-    fail(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes", "at most " + std::to_string(kLongestForRegex) + " with --rename");
+    fail(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes",
+         "at most " + std::to_string(kLongestForRegex) + " with --rename");
   for (CompiledRule& r : rules) {
     std::string next = std::regex_replace(name, r.regex, r.format);
     r.used = r.used || next != name;
@@ -110,7 +112,8 @@ bool holds_wrapper(std::span<const PathPart> path) {
 std::string without_wrappers(std::string_view component) {
   std::string text;
   for (bool at_component = true; !component.empty();) {
-    const auto* const wrapper = std::ranges::find_if(kWrappers, [&](std::string_view w) { return at_component && component.starts_with(w); });
+    const auto* const wrapper =
+        std::ranges::find_if(kWrappers, [&](std::string_view w) { return at_component && component.starts_with(w); });
     if (wrapper != std::end(kWrappers)) {
       component.remove_prefix(wrapper->size());
       continue;

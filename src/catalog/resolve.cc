@@ -57,8 +57,8 @@ class Resolver {
   }
 
  private:
-  // File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort once
-  // the files are told apart; comparing millions of items costs more than looking at each.
+  // File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort
+  // once the files are told apart; comparing millions of items costs more than looking at each.
   std::vector<Wanted> by_place(std::span<const Wanted> wanted) const {
     std::vector<uint32_t> next(catalog_.files.size() + 1);
     for (const Wanted& w : wanted) ++next[slice(w).file + 1];
@@ -115,7 +115,9 @@ class Resolver {
     findings_.add(std::move(p));
   }
 
-  const Item& slice(const Wanted& w) const { return w.duplicate == kNone ? catalog_.items[w.item] : catalog_.duplicates[w.duplicate].other; }
+  const Item& slice(const Wanted& w) const {
+    return w.duplicate == kNone ? catalog_.items[w.item] : catalog_.duplicates[w.duplicate].other;
+  }
 
   std::string_view key(const Wanted& w) const {
     if (w.duplicate != kNone) return catalog_.strings[catalog_.duplicates[w.duplicate].key];
@@ -133,7 +135,9 @@ class Resolver {
   }
 
   // Byte items before the safetensors part of a data file are archives.
-  bool is_raw(const Wanted& w, const Item& item) const { return catalog_.files[item.file].raw && (catalog_.torch || w.item < catalog_.chunk_total); }
+  bool is_raw(const Wanted& w, const Item& item) const {
+    return catalog_.files[item.file].raw && (catalog_.torch || w.item < catalog_.chunk_total);
+  }
 
   // The chunk's payload is all there is: build has checked that it is as long as the chunk.
   void raw(const Wanted& w, const Item& item, const Place& place) {
@@ -149,7 +153,8 @@ class Resolver {
     }
     // A list that many keys hold is in the pickle of each. Without sharing all together are little more than the file's own.
     const uint64_t most = options_.limits.path_bytes + 16 * catalog_.torch->archive.pickle.size();
-    if (torch_bytes_ > most) fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(most));
+    if (torch_bytes_ > most)
+      fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(most));
     BlobItem b = blob_of(*catalog_.torch, w.item, place, options_.limits);
     hold(b.pickle.size(), place);
     torch_bytes_ += b.pickle.size();
@@ -169,7 +174,8 @@ class Resolver {
   }
 
   EndsSource decoded_ends(const Wanted& w, const Place& place) {
-    const uint64_t elements = w.tensor == kNone ? options_.limits.blob_bytes : volume(catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes);
+    const uint64_t elements =
+        w.tensor == kNone ? options_.limits.blob_bytes : volume(catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes);
     EndsSource ends(place);
     const uint64_t cap = add_or_fail(mul_or_fail(elements, 16, place), options_.limits.item_pickle_bytes, place);
     decode_item(files_, catalog_, slice(w), place, cap, [&](Bytes b) { ends.append(b); });
@@ -199,7 +205,11 @@ class Resolver {
   // --- collecting: one item, whatever is wrong with another
   void examine(SliceSource& source, const Wanted& w, uint64_t run_end) {
     const Item& item = slice(w);
-    const Place place{.path = catalog_.file_path(item.file), .tensor = std::string(key(w)), .object = w.item >= catalog_.chunk_total, .offset = item.offset, .length = item.length};
+    const Place place{.path = catalog_.file_path(item.file),
+                      .tensor = std::string(key(w)),
+                      .object = w.item >= catalog_.chunk_total,
+                      .offset = item.offset,
+                      .length = item.length};
     if (is_raw(w, item)) return examine_raw(w, item, place);
     if (item.transforms == 0) {
       source.go_to(item.offset, item.length, run_end);
@@ -207,7 +217,8 @@ class Resolver {
     } else if (w.blob == kNone) {
       EndsSource ends = decoded_ends(w, place);
       archive(ends, w, place, 0);
-      if (w.duplicate == kNone && out_.items[w.item].opaque && options_.blobs != BlobUse::kNames) blob_at(w.item).decoded = decoded_whole(w, place);
+      if (w.duplicate == kNone && out_.items[w.item].opaque && options_.blobs != BlobUse::kNames)
+        blob_at(w.item).decoded = decoded_whole(w, place);
     } else {
       std::vector<std::byte> decoded = decoded_whole(w, place);
       MemorySource memory(decoded);
@@ -221,10 +232,12 @@ class Resolver {
     const auto list = [&](uint64_t payload, uint64_t bytes, uint64_t packed, uint32_t crc, bool has_crc) {
       const std::lock_guard lock(mutex_);
       if (listed_.insert({item.file, payload}).second)
-        out_.records.push_back({.offset = payload, .bytes = bytes, .packed = packed, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
+        out_.records.push_back(
+            {.offset = payload, .bytes = bytes, .packed = packed, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
     };
     const ItemInfo& info = out_.items[w.item];
-    if (w.tensor != kNone && !info.opaque) return list(info.record, info.record_bytes, item.transforms == Item::kDeflated ? item.length : 0, info.crc, info.has_crc);
+    if (w.tensor != kNone && !info.opaque)
+      return list(info.record, info.record_bytes, item.transforms == Item::kDeflated ? item.length : 0, info.crc, info.has_crc);
     for (const BlobItem::Storage& s : blob_at(w.item).item.storages) list(s.payload, s.bytes, s.packed, s.crc, s.has_crc);
   }
 
@@ -252,7 +265,8 @@ class Resolver {
   void look_into(ItemSource& source, const Place& place) {
     const ZipDirectory directory = open_item_archive(source, place, options_.limits).directory;
     const uint64_t bytes = readable_record(directory, "data.pkl", place).size;
-    if (bytes > most_to_look_at()) return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", most_to_look_at()), Severity::kWarning);
+    if (bytes > most_to_look_at())
+      return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", most_to_look_at()), Severity::kWarning);
     const ItemPickle pickle = read_item_pickle(source, directory, most_to_look_at(), options_.limits, place);
     unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
   }
@@ -261,7 +275,8 @@ class Resolver {
   }
 
   // `plain`: the pickle has been read; one that has not is listed, so that the digest of an object can hold it.
-  void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base, bool plain) {
+  void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base,
+              bool plain) {
     if (r.name.ends_with('/')) return;
     if (r.method != ZipRecord::kStored && !r.deflated()) return;  // nobody reads it; where it is needed that is refused
     const uint64_t payload = payload_of(source, directory, r, place);
@@ -270,7 +285,14 @@ class Resolver {
     check_packed_once(w, r.deflated(), place);
     if (is_listed) {
       const std::lock_guard lock(mutex_);
-      out_.records.push_back({.offset = base + payload, .bytes = r.size, .packed = r.deflated() ? r.packed : 0, .item = w.item, .duplicate = w.duplicate, .crc = r.crc, .has_crc = has_crc(r), .is_data = is_data});
+      out_.records.push_back({.offset = base + payload,
+                              .bytes = r.size,
+                              .packed = r.deflated() ? r.packed : 0,
+                              .item = w.item,
+                              .duplicate = w.duplicate,
+                              .crc = r.crc,
+                              .has_crc = has_crc(r),
+                              .is_data = is_data});
       return;
     }
     const bool checked = check_record_crc(source, r, payload, place);
@@ -284,7 +306,8 @@ class Resolver {
 
   // A stream of kilobytes may decode to a gigabyte.
   [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t most, const Place& place) {
-    Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more", "at most " + std::to_string(most));
+    Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
+                             "at most " + std::to_string(most));
     p.hint = "give a larger --max-pickle if you trust where the file comes from";
     throw Error(std::move(p));
   }
@@ -294,17 +317,21 @@ class Resolver {
     const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
     if (needed <= options_.memory_bytes) return;
     const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
-    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB", std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
+    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB",
+                             std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
     p.hint = "give --max-memory " + std::to_string((other + needed) / kMiB + 16) + "MiB, or leave the key out with --exclude";
     throw Error(std::move(p));
   }
 
   // Who only looks for names keeps nothing, and goes on with the next. A vector that grows is there twice, and so is what is read of it.
-  uint64_t most_to_look_at() const { return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u))); }
+  uint64_t most_to_look_at() const {
+    return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
+  }
 
   BlobItem with_pickle(ItemSource& source, const Place& place) {
     const ItemArchive archive = open_blob_archive(source, place, options_.limits);
-    if (const ZipRecord* pickle = archive.directory.find("data.pkl"); pickle != nullptr && pickle->size <= options_.limits.blob_bytes) hold(pickle->size, place);
+    if (const ZipRecord* pickle = archive.directory.find("data.pkl"); pickle != nullptr && pickle->size <= options_.limits.blob_bytes)
+      hold(pickle->size, place);
     return read_blob_item(source, archive, options_.limits.blob_bytes, options_.limits, place);
   }
 
@@ -367,9 +394,9 @@ class Resolver {
   Resolved& out_;
   FindingList findings_;
   std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
-  std::mutex mutex_;  // strides, blobs, findings, records
+  std::mutex mutex_;                                // strides, blobs, findings, records
   std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
-  std::atomic<uint64_t> held_{0};  // bytes of byte items
+  std::atomic<uint64_t> held_{0};         // bytes of byte items
   std::atomic<uint64_t> torch_bytes_{0};  // of them, from a torch.save file
 };
 
@@ -403,7 +430,8 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
     }
   }
   Resolved out;
-  // Made-up metadata may name one item for 10^4 keys. What holds for a torch.save file's values is StateDict's to say: all are one item there.
+  // Made-up metadata may name one item for 10^4 keys. What holds for a torch.save file's values is StateDict's to say: all are one item
+  // there.
   std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> by_place;
   for (BlobId b : blobs) {
     const ItemId item = catalog.item_of(b);
@@ -412,7 +440,8 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
     if (!fresh && i.file != kNone && !catalog.torch) out.shared.emplace(item, same->second);
     else want({.item = item, .blob = b}, i);
   }
-  for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d) want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
+  for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d)
+    want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
   out.items.resize(catalog.items.size());
   if (catalog.torch) out.strides = catalog.torch->strides;
   else out.strides.push_back(0);

@@ -23,11 +23,11 @@ struct ResolvedBlob {
 };
 
 struct Resolved {
-  std::vector<ItemInfo> items;     // by ItemId; only those asked for are resolved
-  std::vector<int64_t> strides;    // [0] is unused
+  std::vector<ItemInfo> items;   // by ItemId; only those asked for are resolved
+  std::vector<int64_t> strides;  // [0] is unused
   std::map<ItemId, ResolvedBlob> blobs;
   std::map<ItemId, Item> deflated;  // tensor items whose storage is a deflated record of their archive: that record
-  std::map<ItemId, ItemId> shared;   // byte items that are another one: that one, which is the one in `blobs` and `records`
+  std::map<ItemId, ItemId> shared;  // byte items that are another one: that one, which is the one in `blobs` and `records`
   uint64_t bytes_read = 0;
 
   ItemId first_of(ItemId item) const {
@@ -37,10 +37,10 @@ struct Resolved {
   const ResolvedBlob& blob(ItemId item) const { return blobs.at(first_of(item)); }
 
   // With Faults::kCollect:
-  std::vector<Problem> findings;      // in any order
-  std::vector<ItemRecord> records;    // whose CRC is left to a plan; in any order
-  uint64_t records_checked = 0;       // small ones, whose CRC was compared
-  uint64_t records_without_crc = 0;   // small ones
+  std::vector<Problem> findings;     // in any order
+  std::vector<ItemRecord> records;   // whose CRC is left to a plan; in any order
+  uint64_t records_checked = 0;      // small ones, whose CRC was compared
+  uint64_t records_without_crc = 0;  // small ones
 
   uint64_t memory_bytes() const;
 };
@@ -63,9 +63,10 @@ struct ResolveOptions {
   Faults faults = Faults::kThrow;
   BlobUse blobs = BlobUse::kPickles;
   Limits limits;
-  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap, before they are read
-  uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // that is left of this, for the message
-  const std::vector<bool>* only_files = nullptr;  // items of other files stay unresolved: other ranks look into those
+  uint64_t memory_bytes =
+      std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap, before they are read
+  uint64_t memory_cap = std::numeric_limits<uint64_t>::max();  // that is left of this, for the message
+  const std::vector<bool>* only_files = nullptr;               // items of other files stay unresolved: other ranks look into those
 };
 
 // The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,

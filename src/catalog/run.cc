@@ -36,7 +36,8 @@ std::string numbers_of(const std::vector<Step>& steps) {
   constexpr size_t kMost = 8;
   if (steps.empty()) return "folders whose names hold a step's number";
   std::string text = steps.size() > kMost ? "one of ..., " : "one of ";
-  for (size_t i = steps.size() - std::min(steps.size(), kMost); i < steps.size(); ++i) text += std::to_string(steps[i].number) + (i + 1 < steps.size() ? ", " : "");
+  for (size_t i = steps.size() - std::min(steps.size(), kMost); i < steps.size(); ++i)
+    text += std::to_string(steps[i].number) + (i + 1 < steps.size() ? ", " : "");
   return text;
 }
 
@@ -52,7 +53,9 @@ std::vector<std::string> parts_of(Io& io, const std::string& step) {
   for (const DirEntry& e : io.list(step)) {
     if (e.kind != FileKind::kDirectory || e.link) continue;
     const std::string path = step + "/" + e.name;
-    if (std::ranges::any_of(io.list(path), [](const DirEntry& inner) { return inner.kind == FileKind::kRegular && describes_checkpoint(inner.name); })) parts.push_back(path);
+    if (std::ranges::any_of(io.list(path),
+                            [](const DirEntry& inner) { return inner.kind == FileKind::kRegular && describes_checkpoint(inner.name); }))
+      parts.push_back(path);
   }
   std::ranges::stable_sort(parts, {}, [&](const std::string& path) { return path.find("optim", step.size()) != path.npos; });
   return parts;
@@ -69,7 +72,8 @@ bool looks_like_step(Io& io, const std::string& path) {
 
 namespace {
 
-std::vector<Step> steps_where(Io& io, const std::string& run, const std::string& pattern, const std::function<bool(const std::string& path)>& is_step) {
+std::vector<Step> steps_where(Io& io, const std::string& run, const std::string& pattern,
+                              const std::function<bool(const std::string& path)>& is_step) {
   std::optional<std::regex> regex;
   if (!pattern.empty()) regex = compiled(pattern);
   std::vector<Step> steps;

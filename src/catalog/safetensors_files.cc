@@ -27,7 +27,8 @@ bool begins_like_safetensors(Bytes head, uint64_t file_bytes) {
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
   constexpr uint64_t kEach = 8;
   if (bytes > limits.memory_bytes / kEach) {
-    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(limits.memory_bytes / kMiB) + " MiB left", std::to_string(bytes * kEach / kMiB + 1) + " MiB for its JSON");
+    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(limits.memory_bytes / kMiB) + " MiB left",
+                             std::to_string(bytes * kEach / kMiB + 1) + " MiB for its JSON");
     p.hint = "give a larger --max-memory";
     throw Error(std::move(p));
   }
@@ -90,10 +91,13 @@ void ShardMerger::check(std::string_view key, const std::vector<Part>& parts) co
   for (const Part& p : parts) {
     Place place = files_[p.file].place;
     place.tensor = key;
-    if (parts.size() > 1 && p.shard == nullptr) fail(ProblemId::safetensors_twice, place, {}, "one of " + files_[parts[0].file].name + " and " + files_[parts[1].file].name);
+    if (parts.size() > 1 && p.shard == nullptr)
+      fail(ProblemId::safetensors_twice, place, {}, "one of " + files_[parts[0].file].name + " and " + files_[parts[1].file].name);
     if (p.entry->dtype != parts[0].entry->dtype || p.entry->shape.size() != parts[0].entry->shape.size())
-      fail(ProblemId::shards_disagree, place, std::string(facts_of(p.entry->dtype).name) + " of " + std::to_string(p.entry->shape.size()) + " dims",
-           std::string(facts_of(parts[0].entry->dtype).name) + " of " + std::to_string(parts[0].entry->shape.size()) + " dims as in " + files_[parts[0].file].name);
+      fail(ProblemId::shards_disagree, place,
+           std::string(facts_of(p.entry->dtype).name) + " of " + std::to_string(p.entry->shape.size()) + " dims",
+           std::string(facts_of(parts[0].entry->dtype).name) + " of " + std::to_string(parts[0].entry->shape.size()) + " dims as in " +
+               files_[parts[0].file].name);
     // Several ranks may hold the same empty shard.
     if (volume(p.entry->shape) > 0 && !boxes.emplace(saved_offsets(files_[p.file], *p.entry), p.entry->shape).second)
       fail(ProblemId::shard_twice, place, "a second one");
@@ -118,14 +122,21 @@ void ShardMerger::add(std::string_view key, const std::vector<Part>& parts) {
     if (volume(p.entry->shape) == 0 && !empty_ones.insert(offsets).second) continue;
     for (uint32_t d = 0; d < rank; ++d) {
       const std::optional<int64_t> end = checked_add(offsets[d], p.entry->shape[d]);
-      if (!end) fail(ProblemId::number_overflow, files_[p.file].place, std::to_string(offsets[d]) + " + " + std::to_string(p.entry->shape[d]));
+      if (!end)
+        fail(ProblemId::number_overflow, files_[p.file].place, std::to_string(offsets[d]) + " + " + std::to_string(p.entry->shape[d]));
       size[d] = std::max(size[d], *end);
     }
     const uint64_t at = numbers(offsets);
     out_.chunks.push_back({.offsets_at = at, .sizes_at = numbers(p.entry->shape)});
     // An empty shard needs no item, and its offsets may be those of a shard with elements.
     if (parts.size() > 1 && volume(p.entry->shape) == 0) continue;
-    out_.storage.push_back({.key = key, .has_offset = true, .rank = rank, .offsets_at = at, .file = p.file, .offset = p.entry->offset, .length = p.entry->bytes});
+    out_.storage.push_back({.key = key,
+                            .has_offset = true,
+                            .rank = rank,
+                            .offsets_at = at,
+                            .file = p.file,
+                            .offset = p.entry->offset,
+                            .length = p.entry->bytes});
   }
   tensor.chunk_count = out_.chunks.size() - tensor.first_chunk;
   tensor.dims_at = numbers(size);

@@ -110,7 +110,8 @@ void put_under(const std::string& root, Selection& s) {
   std::vector<PathPart> above;
   const std::string_view text = s.texts.emplace_back(root);
   for (size_t at = 0; at <= text.size(); at += above.back().name.size() + 1) above.push_back({text.substr(at, text.find('.', at) - at)});
-  if (std::ranges::find(above, "", &PathPart::name) != above.end()) fail(ProblemId::usage, {}, "--add-root '" + root + "'", "names with a dot between, such as app.model");
+  if (std::ranges::find(above, "", &PathPart::name) != above.end())
+    fail(ProblemId::usage, {}, "--add-root '" + root + "'", "names with a dot between, such as app.model");
   for (Entry& e : s.entries) {
     const auto first = static_cast<uint32_t>(s.parts.size());
     s.parts.insert(s.parts.end(), above.begin(), above.end());
@@ -149,7 +150,8 @@ std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
   std::vector<PathPart> path;
   for (uint32_t i = range.first; i < range.first + range.count; ++i) {
     const PathElement p = c.path_elements[i];
-    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())} : PathPart{c.strings[p.name_id()], -1, p.is_integer()});
+    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())}
+                                   : PathPart{c.strings[p.name_id()], -1, p.is_integer()});
   }
   return path;
 }
@@ -167,7 +169,9 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   Selection s;
   s.state = find_training_state(catalog);
   // Keys are the first strings that a catalog interns; what follows is other text.
-  const auto is_key = [&](const std::string& text) { return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size(); };
+  const auto is_key = [&](const std::string& text) {
+    return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size();
+  };
   for (const KeyRule& r : options.rules)
     if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail(ProblemId::key_missing, {.path = catalog.path}, r.text);
   std::vector<bool> used(options.rules.size());
@@ -183,7 +187,8 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
     }
   }
   for (size_t r = 0; r < used.size(); ++r)
-    if (!used[r]) s.idle.push_back((options.rules[r].kind == KeyRule::Kind::kExclude ? "--exclude " : "--include ") + options.rules[r].text);
+    if (!used[r])
+      s.idle.push_back((options.rules[r].kind == KeyRule::Kind::kExclude ? "--exclude " : "--include ") + options.rules[r].text);
   // The root first: what --model-only strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);

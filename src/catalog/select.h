@@ -30,20 +30,20 @@ struct RenameRule {
 struct SelectOptions {
   std::vector<KeyRule> rules;  // in order, last match wins; if the first is an include or key, all else starts out
   bool model_only = false;
-  bool keep_root = false;      // with model_only: do not strip the root
-  std::string root;            // dotted path components at any depth: take this subtree and strip it
-  bool tensors_only = false;   // byte items out
-  std::string add_root;        // dotted path components put above all paths
-  bool clean_fqns = false;     // strip the prefixes of wrappers
-  std::vector<RenameRule> renames;               // each applied to the result of the one before
-  std::map<std::string, std::string> rename_map; // whole names, after the rules
+  bool keep_root = false;                         // with model_only: do not strip the root
+  std::string root;                               // dotted path components at any depth: take this subtree and strip it
+  bool tensors_only = false;                      // byte items out
+  std::string add_root;                           // dotted path components put above all paths
+  bool clean_fqns = false;                        // strip the prefixes of wrappers
+  std::vector<RenameRule> renames;                // each applied to the result of the one before
+  std::map<std::string, std::string> rename_map;  // whole names, after the rules
   DtypeOptions dtypes;
 };
 
 // One component of a final path, as a value.
 struct PathPart {
   std::string_view name;
-  int64_t position = -1;  // >= 0: a list position
+  int64_t position = -1;    // >= 0: a list position
   bool is_integer = false;  // the name spells an integer, which the key of the dict is
   bool operator==(const PathPart&) const = default;
 };
@@ -54,7 +54,7 @@ struct Entry {
   std::string_view key;  // final flat name; the source's own where nothing changed
   uint32_t first = 0;    // its path, in Selection::parts
   uint32_t count = 0;
-  DType dtype{};         // of a tensor: what it is written in; the metadata's unless it is cast
+  DType dtype{};  // of a tensor: what it is written in; the metadata's unless it is cast
   bool is_blob() const { return id < 0; }
   TensorId tensor() const { return static_cast<TensorId>(id); }
   BlobId blob() const { return static_cast<BlobId>(~id); }
@@ -66,17 +66,17 @@ struct Selection {
   Selection(Selection&&) = default;
   Selection& operator=(Selection&&) = default;
 
-  std::vector<Entry> entries;         // in the metadata's order
+  std::vector<Entry> entries;  // in the metadata's order
   std::vector<PathPart> parts;
-  std::deque<std::string> texts;      // names that are not the source's
-  std::string root;                   // SelectOptions::root
-  std::string stripped_root;          // by model_only or root: "app.model", or ""
-  TrainingState state;                // of the whole catalog
-  bool joined_pieces = false;         // with model_only: the model was in pieces, stripped_root is that of the first
-  bool kept_beside = false;           // with model_only: TrainingState::has_parameters_beside, for which no root was stripped
-  std::vector<std::string> idle;      // rules that match no key: "--exclude optim*"
-  uint64_t dropped_by_rules = 0;      // keys
-  uint64_t dropped_non_model = 0;     // keys
+  std::deque<std::string> texts;         // names that are not the source's
+  std::string root;                      // SelectOptions::root
+  std::string stripped_root;             // by model_only or root: "app.model", or ""
+  TrainingState state;                   // of the whole catalog
+  bool joined_pieces = false;            // with model_only: the model was in pieces, stripped_root is that of the first
+  bool kept_beside = false;              // with model_only: TrainingState::has_parameters_beside, for which no root was stripped
+  std::vector<std::string> idle;         // rules that match no key: "--exclude optim*"
+  uint64_t dropped_by_rules = 0;         // keys
+  uint64_t dropped_non_model = 0;        // keys
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
   uint64_t dropped_outside_root = 0;
   uint64_t dropped_blobs = 0;         // by tensors_only
@@ -84,7 +84,7 @@ struct Selection {
   std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
   std::string wrapped_example;
-  uint64_t flat_parameters = 0;       // keys of FSDP1's _flat_param, which no prefix makes a model's own
+  uint64_t flat_parameters = 0;  // keys of FSDP1's _flat_param, which no prefix makes a model's own
   std::string flat_example;
   CastSummary casts;
 

@@ -46,7 +46,8 @@ std::string sharding_words(const Catalog& catalog, const Tensor& t) {
   if (live <= 1) {
     for (uint32_t c = 0; c < t.chunk_count; ++c)
       for (unsigned d = 0; d < t.rank; ++d)
-        if (volume(catalog.box(t, c).sizes) == 0 && catalog.box(t, c).offsets[d] > 0) return "Shard(" + std::to_string(d) + ") x" + count + " uneven";
+        if (volume(catalog.box(t, c).sizes) == 0 && catalog.box(t, c).offsets[d] > 0)
+          return "Shard(" + std::to_string(d) + ") x" + count + " uneven";
     return "irregular x" + count;
   }
   if (cells != live) return "irregular x" + count;

@@ -71,7 +71,8 @@ TensorCall StateDict::tensor_call(Value v) const {
       default: return odd;
     }
     if (call.kind != Means::kQuantized && call.arguments.kind == Kind::kTuple && call.arguments.n > 4)
-      call.requires_grad = call.requires_grad || (m_.element(call.arguments, 4).kind == Kind::kBool && m_.element(call.arguments, 4).payload != 0);
+      call.requires_grad =
+          call.requires_grad || (m_.element(call.arguments, 4).kind == Kind::kBool && m_.element(call.arguments, 4).payload != 0);
     return call;
   }
   return odd;
@@ -109,7 +110,9 @@ bool StateDict::is_empty_mapping(const Value& v) const {
 }
 
 bool StateDict::is_terminal(const Value& list, uint64_t depth) {
-  if (depth > limits_.pickle_depth) fail(ProblemId::over_limit, place_, "lists nested " + std::to_string(depth) + " deep", "at most " + std::to_string(limits_.pickle_depth));
+  if (depth > limits_.pickle_depth)
+    fail(ProblemId::over_limit, place_, "lists nested " + std::to_string(depth) + " deep",
+         "at most " + std::to_string(limits_.pickle_depth));
   Value v;
   if (auto it = m_.items(list); !it.next(v)) return true;  // and takes no entry in the map
   // A list inside itself counts as terminal while it is looked at.
@@ -165,7 +168,8 @@ void StateDict::open(const Value& v, bool is_list) {
     fail(ProblemId::state_dict_cycle, std::move(place));
   }
   if (open_.size() >= limits_.pickle_depth)
-    fail(ProblemId::over_limit, place_, "containers nested " + std::to_string(open_.size() + 1) + " deep", "at most " + std::to_string(limits_.pickle_depth));
+    fail(ProblemId::over_limit, place_, "containers nested " + std::to_string(open_.size() + 1) + " deep",
+         "at most " + std::to_string(limits_.pickle_depth));
   open_.push_back({.v = v, .items = is_list ? m_.items(v) : mapping_items(v), .is_list = is_list});
 }
 
@@ -177,7 +181,8 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
   path_bytes_ += key.size() + path_.size() * sizeof(PathElement);
   const uint64_t most = std::min(limits_.state_dict_bytes, limits_.path_bytes + 64 * m_.arena_cells());
   if (path_bytes_ > most)
-    fail(ProblemId::over_limit, place_, "a state dict whose keys and paths take " + std::to_string(path_bytes_) + " bytes", "at most " + std::to_string(most));
+    fail(ProblemId::over_limit, place_, "a state dict whose keys and paths take " + std::to_string(path_bytes_) + " bytes",
+         "at most " + std::to_string(most));
   const std::string_view kept = texts_.emplace_back(std::move(key));
   Place place = place_;
   place.tensor = kept;
@@ -204,7 +209,8 @@ void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
     // A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked wherever they are met. Without sharing
     // there is no more to visit than the pickle's own values.
     const uint64_t most = m_.arena_cells() + limits_.shared_visits;
-    if (++visits_ > most) fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(most));
+    if (++visits_ > most)
+      fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(most));
     enter(value, fn);
   }
 }

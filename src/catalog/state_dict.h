@@ -34,8 +34,9 @@ class GraphNames : public TorchNames {
   const PickleGraph& graph_;
 };
 
-// A leaf that is a tensor: kind and arguments of the call that would rebuild it. A plain one is kTensorV2 or kTensorV3; all others (quantized,
-// sparse, on meta, of a class of its own) are opaque, kOther where only its class knows what it holds. kOther, not opaque: no tensor.
+// A leaf that is a tensor: kind and arguments of the call that would rebuild it. A plain one is kTensorV2 or kTensorV3; all others
+// (quantized, sparse, on meta, of a class of its own) are opaque, kOther where only its class knows what it holds. kOther, not opaque: no
+// tensor.
 struct TensorCall {
   TorchGlobal::Kind kind = TorchGlobal::Kind::kOther;
   Value arguments;

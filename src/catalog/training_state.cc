@@ -14,15 +14,16 @@
 namespace dcp {
 namespace {
 
-constexpr std::string_view kStateNames[] = {
-    "optim", "optimizer", "optimizers", "optimizer_state", "optimizer_states", "opt_state", "opt_states", "lr_scheduler", "lr_schedulers",
-    "train_state", "dataloader", "dataloaders", "rng_state", "rng_states", "random_states", "ema_optimizer", "global_step",
-    "rerun_state_machine_state", "hparams",
-    // What the tutorials of torch and Lightning's .ckpt files call the same.
-    "optimizer_state_dict", "optim_state_dict", "scheduler_state_dict", "lr_scheduler_state_dict", "scaler_state_dict", "hyper_parameters",
-    "hparams_name", "pytorch-lightning_version"};
+constexpr std::string_view kStateNames[] = {"optim", "optimizer", "optimizers", "optimizer_state", "optimizer_states", "opt_state",
+                                            "opt_states", "lr_scheduler", "lr_schedulers", "train_state", "dataloader", "dataloaders",
+                                            "rng_state", "rng_states", "random_states", "ema_optimizer", "global_step",
+                                            "rerun_state_machine_state", "hparams",
+                                            // What the tutorials of torch and Lightning's .ckpt files call the same.
+                                            "optimizer_state_dict", "optim_state_dict", "scheduler_state_dict", "lr_scheduler_state_dict",
+                                            "scaler_state_dict", "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
 // Modules and parameters have these names as well.
-constexpr std::string_view kDoubtfulNames[] = {"scheduler", "schedulers", "scaler", "rng", "epoch", "step", "iteration", "loops", "callbacks"};
+constexpr std::string_view kDoubtfulNames[] = {"scheduler", "schedulers", "scaler", "rng",      "epoch",
+                                               "step",      "iteration",  "loops",  "callbacks"};
 constexpr std::string_view kOptimizerWords[] = {"opt", "optim", "optimizer", "optimizers", "adam", "adamw", "sgd", "muon"};
 // Below these nothing is judged by its name; a state_dict may be a trainer's.
 constexpr std::string_view kModelNames[] = {"model", "model_state_dict", "model_state", "model_parts", "module", "net", "network"};
@@ -77,23 +78,23 @@ bool is_parameter_name(std::string_view name) {
 struct Dir {
   uint32_t parent = 0;
   uint32_t depth = 0;
-  std::string_view name;         // empty for a position
-  bool is_numbered = false;      // a position of a list, or an integer
-  bool in_model = false;         // it or one above is called like a model
-  bool in_state_dict = false;    // ... or state_dict
-  bool is_state = false;         // by its name or that of one above
-  uint32_t doubtful = kNone;     // the highest one that has a name of state which modules have, too
+  std::string_view name;       // empty for a position
+  bool is_numbered = false;    // a position of a list, or an integer
+  bool in_model = false;       // it or one above is called like a model
+  bool in_state_dict = false;  // ... or state_dict
+  bool is_state = false;       // by its name or that of one above
+  uint32_t doubtful = kNone;   // the highest one that has a name of state which modules have, too
   // Of all below:
   uint64_t keys = 0, tensors = 0, state_keys = 0, state_tensors = 0;
-  uint64_t module_like = 0;      // tensors, not state, named as a module names its parameters,
-  uint64_t wide = 0;             // or floating with two dims and more
-  bool holds_named = false;      // something called like a model, with tensors
+  uint64_t module_like = 0;  // tensors, not state, named as a module names its parameters,
+  uint64_t wide = 0;         // or floating with two dims and more
+  bool holds_named = false;  // something called like a model, with tensors
   // Of its own leaves:
   uint64_t state_leaves = 0;
-  uint64_t objects = 0;          // not state, and no module's _extra_state
-  uint64_t parameters = 0;       // tensors, not state, named as a module's, or of two dims and more;
-  uint64_t fqns = 0;             // the same with dots in their names;
-  uint64_t floats = 0;           // floating ones
+  uint64_t objects = 0;     // not state, and no module's _extra_state
+  uint64_t parameters = 0;  // tensors, not state, named as a module's, or of two dims and more;
+  uint64_t fqns = 0;        // the same with dots in their names;
+  uint64_t floats = 0;      // floating ones
 
   uint64_t open_tensors() const { return tensors - state_tensors; }
   bool all_state() const { return keys > 0 && (tensors > 0 ? state_tensors == tensors : state_keys == keys); }
@@ -119,7 +120,8 @@ class Sorter {
   TrainingState sort() {
     make_dirs();
     for (size_t k = 0; k < signs_.size(); ++k)
-      if (optimizer_[k].sign != OptimizerSign::kAbsent) signs_[k] = optimizer_[k].sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
+      if (optimizer_[k].sign != OptimizerSign::kAbsent)
+        signs_[k] = optimizer_[k].sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
     judge_names();
     count();
     link_children();
@@ -172,7 +174,8 @@ class Sorter {
       uint32_t at = 0;
       for (uint32_t i = p.first; i + 1 < p.first + p.count; ++i) {
         const PathElement e = c_.path_elements[i];
-        at = e.is_position() ? child(at, e.list_position() << 1 | 1, {}, true) : child(at, uint64_t{e.name_id()} << 1, c_.strings[e.name_id()], e.is_integer());
+        at = e.is_position() ? child(at, e.list_position() << 1 | 1, {}, true)
+                             : child(at, uint64_t{e.name_id()} << 1, c_.strings[e.name_id()], e.is_integer());
       }
       // Without planner data there is one level, the words before the first dots; it is for names, and nothing is a root.
       if (!c_.has_planner_data)
@@ -269,20 +272,23 @@ class Sorter {
     std::vector<uint32_t> next(first_child_.begin(), first_child_.end() - 1);
     for (uint32_t i = 1; i < dirs_.size(); ++i) children_[next[dirs_[i].parent]++] = i;
   }
-  std::span<const uint32_t> children(uint32_t d) const { return std::span(children_).subspan(first_child_[d], first_child_[d + 1] - first_child_[d]); }
+  std::span<const uint32_t> children(uint32_t d) const {
+    return std::span(children_).subspan(first_child_[d], first_child_[d + 1] - first_child_[d]);
+  }
 
   // Whether what stands in it shows that it is a dict of a trainer, and no part of a module.
   bool is_trainers(uint32_t at) const {
     const Dir& d = dirs_[at];
-    return d.state_leaves > 0 || (d.objects > 0 && !d.in_model) || std::ranges::any_of(children(at), [&](uint32_t c) { return dirs_[c].all_state(); });
+    return d.state_leaves > 0 || (d.objects > 0 && !d.in_model) ||
+           std::ranges::any_of(children(at), [&](uint32_t c) { return dirs_[c].all_state(); });
   }
 
   // A subtree that is a model or a piece of one.
   struct Root {
     uint32_t dir;
-    uint32_t model;    // pieces of one model have the same number
-    uint32_t stripped; // components that load_state_dict does not know
-    uint32_t named;    // the dir whose path names the model
+    uint32_t model;     // pieces of one model have the same number
+    uint32_t stripped;  // components that load_state_dict does not know
+    uint32_t named;     // the dir whose path names the model
   };
 
   void find_models() {
@@ -316,7 +322,8 @@ class Sorter {
     std::vector<uint32_t> pieces;
     for (const uint32_t c : children(root))
       if (dirs_[c].open_tensors() > 0) pieces.push_back(c);
-    const bool is_list = root != 0 && !pieces.empty() && dirs_[root].parameters == 0 && std::ranges::all_of(pieces, [&](uint32_t c) { return dirs_[c].is_numbered; });
+    const bool is_list = root != 0 && !pieces.empty() && dirs_[root].parameters == 0 &&
+                         std::ranges::all_of(pieces, [&](uint32_t c) { return dirs_[c].is_numbered; });
     if (is_list && are_disjoint(pieces)) return add_pieces(root, pieces);
     const uint32_t named = is_list && dirs_[pieces[0]].name.empty() ? dirs_[root].parent : root;
     roots_.push_back({root, models_++, dirs_[named].depth, named});
@@ -344,7 +351,8 @@ class Sorter {
     if (parts.empty()) parts = others;
     if (parts.size() == 1) return parts;
     const auto all = [&](auto&& is) { return std::ranges::all_of(parts, is); };
-    const bool several = !named.empty() || are_pieces(parts) || is_trainers(at) || all([&](uint32_t c) { return dirs_[c].fqns > 0; }) || all([&](uint32_t c) { return dirs_[c].holds_named; });
+    const bool several = !named.empty() || are_pieces(parts) || is_trainers(at) || all([&](uint32_t c) { return dirs_[c].fqns > 0; }) ||
+                         all([&](uint32_t c) { return dirs_[c].holds_named; });
     return several ? parts : std::vector<uint32_t>();
   }
 
@@ -368,7 +376,9 @@ class Sorter {
       if (tensor(k) && in_named[dir_of_[k]] != kNone) names.insert(leaf_id(k));
     std::vector<bool> alike(others.size());
     for (size_t k = 0; k < signs_.size(); ++k)
-      if (const uint32_t i = in_others[dir_of_[k]]; i != kNone && tensor(k) && !signs_[k] && leaf_id(k) != kNone && names.contains(leaf_id(k))) alike[i] = true;
+      if (const uint32_t i = in_others[dir_of_[k]];
+          i != kNone && tensor(k) && !signs_[k] && leaf_id(k) != kNone && names.contains(leaf_id(k)))
+        alike[i] = true;
     for (size_t i = 0; i < others.size(); ++i)
       if (alike[i] && dirs_[others[i]].module_like == 0) parts.push_back(others[i]);
   }
@@ -376,7 +386,8 @@ class Sorter {
   // model0, model1: pieces of one model on the stages of a pipeline.
   bool are_pieces(std::span<const uint32_t> parts) {
     const std::string_view stem = without_number(dirs_[parts[0]].name);
-    return std::ranges::all_of(parts, [&](uint32_t c) { return dirs_[c].name != stem && without_number(dirs_[c].name) == stem; }) && are_disjoint(parts);
+    return std::ranges::all_of(parts, [&](uint32_t c) { return dirs_[c].name != stem && without_number(dirs_[c].name) == stem; }) &&
+           are_disjoint(parts);
   }
   // Whether no key is in two of them. Asked of one list of dirs: the answer takes a look at every key.
   bool are_disjoint(std::span<const uint32_t> parts) {
@@ -497,7 +508,8 @@ class Sorter {
     out_.of_tensor.resize(c_.tensors.size());
     out_.of_blob.resize(c_.blobs.size());
     for (size_t k = 0; k < places.size(); ++k) {
-      const int32_t place = places[k] < 0 ? ~static_cast<int32_t>(models[static_cast<size_t>(~places[k])]) : static_cast<int32_t>(groups[static_cast<size_t>(places[k])]);
+      const int32_t place = places[k] < 0 ? ~static_cast<int32_t>(models[static_cast<size_t>(~places[k])])
+                                          : static_cast<int32_t>(groups[static_cast<size_t>(places[k])]);
       (tensor(k) ? out_.of_tensor[static_cast<size_t>(c_.order[k])] : out_.of_blob[static_cast<size_t>(~c_.order[k])]) = place;
     }
   }
@@ -506,17 +518,17 @@ class Sorter {
   std::vector<std::optional<StateSign>> signs_;  // by position in the order, as the next two
   std::vector<uint32_t> dir_of_;
   std::vector<OptimizerKey> optimizer_;
-  std::vector<Dir> dirs_;                        // parents before children; the first is the root
+  std::vector<Dir> dirs_;  // parents before children; the first is the root
   std::unordered_map<Step, uint32_t, StepHash> numbers_;
   std::vector<uint32_t> first_child_, children_;
-  std::vector<Root> roots_;                      // none below another
+  std::vector<Root> roots_;  // none below another
   uint32_t models_ = 0;
   std::vector<uint32_t> tops_;
   std::vector<int32_t> group_of_dir_;
   std::unordered_map<std::string, int32_t> group_numbers_;
-  bool is_trainers_ = false;                     // something shows that a trainer saved the checkpoint
+  bool is_trainers_ = false;  // something shows that a trainer saved the checkpoint
   bool asked_alike_ = false, asked_disjoint_ = false;
-  uint32_t disjoint_ = kNone;                    // the first of dirs that have no key in common
+  uint32_t disjoint_ = kNone;  // the first of dirs that have no key in common
   TrainingState out_;
 };
 

@@ -28,18 +28,19 @@ struct StateGroup {
 };
 
 struct ModelRoot {
-  std::string path;         // components joined with dots; "" if the model is not below a root
-  uint32_t components = 0;  // that load_state_dict does not know: those of the path, and where the model is in pieces (`model.0`, `model.1`)
-                            // that have no key in common, the piece's
+  std::string path;  // components joined with dots; "" if the model is not below a root
+  uint32_t components =
+      0;  // that load_state_dict does not know: those of the path, and where the model is in pieces (`model.0`, `model.1`)
+          // that have no key in common, the piece's
   uint64_t keys = 0, tensors = 0, tensor_bytes = 0;
 };
 
 struct TrainingState {
-  std::vector<ModelRoot> models;      // sorted by path; none: there is no model
-  std::vector<StateGroup> groups;     // sorted by path
+  std::vector<ModelRoot> models;            // sorted by path; none: there is no model
+  std::vector<StateGroup> groups;           // sorted by path
   std::vector<int32_t> of_tensor, of_blob;  // group g as g, model m as ~m
-  uint64_t keys = 0;                  // of all groups
-  bool has_parameters_beside = false; // lm_head.weight beside a `model`, which therefore is no root
+  uint64_t keys = 0;                        // of all groups
+  bool has_parameters_beside = false;       // lm_head.weight beside a `model`, which therefore is no root
 
   // `id` as in Catalog::order.
   int32_t place_of(int64_t id) const { return id < 0 ? of_blob[static_cast<size_t>(~id)] : of_tensor[static_cast<size_t>(id)]; }

@@ -74,7 +74,8 @@ Problem unseen_pickle(Place place, std::string got, uint64_t most) {
 }
 
 bool tells_unsafe(ProblemId id) {
-  return id == ProblemId::pickle_unsafe || id == ProblemId::pickle_unseen || id == ProblemId::item_refused || id == ProblemId::item_not_tensor;
+  return id == ProblemId::pickle_unsafe || id == ProblemId::pickle_unseen || id == ProblemId::item_refused ||
+         id == ProblemId::item_not_tensor;
 }
 
 std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
@@ -82,16 +83,22 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   std::vector<std::string> of_metadata;
   for (const std::string& g : catalog.provenance.unknown_globals)
     if (!weights_only_allows(g) && !is_of_a_plan(g)) of_metadata.push_back(g);
-  const std::string file = catalog.kind == CheckpointKind::kDcp && !catalog.path.ends_with(".metadata") ? catalog.path + "/.metadata" : catalog.path;
+  const std::string file =
+      catalog.kind == CheckpointKind::kDcp && !catalog.path.ends_with(".metadata") ? catalog.path + "/.metadata" : catalog.path;
   if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, of_metadata));
   if (catalog.torch) find_in_torch_file(catalog, found);
   return found;
 }
 
-std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking, const StopFlag& stop) {
+std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking,
+                                       const StopFlag& stop) {
   if (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal) return {};
   constexpr uint64_t kMostItems = 64 * kMiB, kMostPickle = kMiB;
-  ResolveOptions options{.workers = what == LookInto::kAll ? looking.workers : 1, .faults = Faults::kCollect, .blobs = BlobUse::kNames, .limits = looking.limits, .memory_bytes = looking.memory_bytes};
+  ResolveOptions options{.workers = what == LookInto::kAll ? looking.workers : 1,
+                         .faults = Faults::kCollect,
+                         .blobs = BlobUse::kNames,
+                         .limits = looking.limits,
+                         .memory_bytes = looking.memory_bytes};
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
   uint64_t bytes = 0, left_out = 0;

@@ -31,6 +31,7 @@ struct Looking {
   Limits limits;
   uint64_t memory_bytes = kGiB;  // for what is read
 };
-std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking, const StopFlag& stop);
+std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking,
+                                       const StopFlag& stop);
 
 }  // namespace dcp

@@ -15,10 +15,14 @@ std::string path_in(Io& io, Handle folder, const std::string& name) {
 
 [[noreturn]] void fail_foreign(Io& io, Handle folder, const std::string& name, const FileFacts& facts, FileKind kind, uint32_t owner) {
   const auto text = [](bool link, FileKind k, uint32_t user) {
-    const char* what = link ? "a link" : k == FileKind::kRegular ? "a file" : k == FileKind::kDirectory ? "a folder" : "neither a file nor a folder";
+    const char* what = link                        ? "a link"
+                       : k == FileKind::kRegular   ? "a file"
+                       : k == FileKind::kDirectory ? "a folder"
+                                                   : "neither a file nor a folder";
     return what + (" of user " + std::to_string(user));
   };
-  fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder, name)}, text(facts.link, facts.kind, facts.owner), text(false, kind, owner));
+  fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder, name)}, text(facts.link, facts.kind, facts.owner),
+       text(false, kind, owner));
 }
 
 void remove_folder_of_files(Io& io, Handle parent, const std::string& name, const FileFacts& named, uint32_t owner, Links links) {
@@ -53,7 +57,9 @@ OpenFile lock_output(Io& io, Handle folder, const std::string& name) {
       if (!io.try_lock(file.get())) return {};
       const FileFacts facts = io.facts(file.get());
       if (!is_named(io, folder, name, facts)) continue;
-      if (facts.bytes > 0) fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder, name)}, "a file of " + std::to_string(facts.bytes) + " bytes", "an empty file");
+      if (facts.bytes > 0)
+        fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder, name)}, "a file of " + std::to_string(facts.bytes) + " bytes",
+             "an empty file");
       io.remove_file(folder, name);
     }
     try {
@@ -78,7 +84,8 @@ bool may_be_in_output(std::string_view name) {
 
 void remove_leftover(Io& io, Handle folder, const std::string& name, const FileFacts& facts, uint32_t owner, Links links) {
   if (facts.kind == FileKind::kDirectory && !facts.link) return remove_folder_of_files(io, folder, name, facts, owner, links);
-  if (facts.link || facts.kind != FileKind::kRegular || facts.owner != owner) fail_foreign(io, folder, name, facts, FileKind::kRegular, owner);
+  if (facts.link || facts.kind != FileKind::kRegular || facts.owner != owner)
+    fail_foreign(io, folder, name, facts, FileKind::kRegular, owner);
   io.remove_file(folder, name);
 }
 

@@ -52,8 +52,14 @@ std::string DcpFolder::metadata() const {
   for (c = 0; c < chunks_.size(); ++c) {
     const FolderChunk& chunk = chunks_[c];
     index = c > 0 && chunks_[c - 1].tensor == chunk.tensor ? index + 1 : 0;
-    out.item({.key_number = chunk.tensor, .key = tensors_[chunk.tensor].key, .offsets = chunk.offsets, .index = index, .file_number = chunk.rank,
-              .file = names_[chunk.rank], .offset = offsets_[c], .length = item_of(chunk).length});
+    out.item({.key_number = chunk.tensor,
+              .key = tensors_[chunk.tensor].key,
+              .offsets = chunk.offsets,
+              .index = index,
+              .file_number = chunk.rank,
+              .file = names_[chunk.rank],
+              .offset = offsets_[c],
+              .length = item_of(chunk).length});
   }
   out.finish();
   return text;
@@ -84,7 +90,8 @@ void DcpFolder::write_item(size_t chunk, Sink& sink, const Payload& payload) con
     done += bytes.size();
     sum.add(crc32_raw(bytes), bytes.size(), item.payload_bytes - done);
   });
-  if (done != item.payload_bytes) fail(ProblemId::internal, {.path = names_[file]}, std::to_string(done) + " bytes", std::to_string(item.payload_bytes));
+  if (done != item.payload_bytes)
+    fail(ProblemId::internal, {.path = names_[file]}, std::to_string(done) + " bytes", std::to_string(item.payload_bytes));
   const std::array<std::string_view, 4> texts{item.pickle, kByteorderLittle, "", kArchiveVersion};
   std::array<uint32_t, 4> crcs{};
   for (uint64_t r = 0; r < texts.size(); ++r) {

@@ -40,7 +40,8 @@ class DcpFolder {
   using Emit = std::function<void(Bytes)>;
   using Payload = std::function<void(size_t chunk, const Emit& emit)>;
   // A new folder `out`, committed whole; which one it is. Throws as FileSet does, what `payload` throws, and `interrupted`.
-  FileId write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop, const Payload& payload) const;
+  FileId write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop,
+               const Payload& payload) const;
 
  private:
   struct Item {
@@ -53,9 +54,9 @@ class DcpFolder {
 
   std::vector<FolderTensor> tensors_;
   std::vector<FolderChunk> chunks_;
-  std::vector<std::string> names_;         // of files, by rank
+  std::vector<std::string> names_;  // of files, by rank
   std::vector<uint64_t> rank_bytes_;
-  std::vector<uint64_t> offsets_;          // of items in their files
+  std::vector<uint64_t> offsets_;  // of items in their files
   std::string metadata_;
   uint64_t tensor_bytes_ = 0, file_bytes_ = 0;
 };

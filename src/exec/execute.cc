@@ -25,7 +25,8 @@ void write_generated(const Plan& plan, uint32_t index, Sink& sink, Progress& pro
     at += block.size();
   });
   if (at != plan.files[index].bytes)
-    fail(ProblemId::internal, {.path = plan.files[index].name}, std::to_string(at) + " bytes generated", std::to_string(plan.files[index].bytes));
+    fail(ProblemId::internal, {.path = plan.files[index].name}, std::to_string(at) + " bytes generated",
+         std::to_string(plan.files[index].bytes));
 }
 
 // All units, one at a time, from the files.
@@ -33,7 +34,9 @@ class AllUnits : public UnitSupply {
  public:
   AllUnits(const Plan& plan, DataFiles& files, const Catalog& catalog) : plan_(plan), files_(files), catalog_(catalog) {}
   uint64_t batches() const override { return plan_.units; }
-  UnitBatch take(uint64_t batch) override { return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(files_, catalog_)}; }
+  UnitBatch take(uint64_t batch) override {
+    return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(files_, catalog_)};
+  }
 
  private:
   const Plan& plan_;
@@ -84,7 +87,8 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
     need_own_part(plan, sink);
     shared.emplace(plan, catalog);
   }
-  RunContext run{plan, catalog, resolved, sink, sums, losses, shared ? &*shared : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, extents};
+  RunContext run{
+      plan, catalog, resolved, sink, sums, losses, shared ? &*shared : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, extents};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -108,7 +112,8 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   report.records_checked = compared.checked;
   report.bytes_checked = compared.bytes;
   report.records_without_crc = compared.without_crc;
-  report.damage.insert(report.damage.end(), std::make_move_iterator(compared.damage.begin()), std::make_move_iterator(compared.damage.end()));
+  report.damage.insert(report.damage.end(), std::make_move_iterator(compared.damage.begin()),
+                       std::make_move_iterator(compared.damage.end()));
   for (const Worker& w : workers) report.worker_bytes = std::max(report.worker_bytes, w.buffer_bytes());
   if (report.damage.empty()) {
     if (shared) write_item_frames(plan, sums, shared->framed, sink);

@@ -26,7 +26,7 @@ struct ExecuteOptions {
   unsigned workers = 1;
   Faults faults = Faults::kThrow;  // kCollect: what cannot be read joins the damage, and the units that do not need it go on
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
-  UnitSupply* supply = nullptr;    // nullptr: all units, from the files
+  UnitSupply* supply = nullptr;  // nullptr: all units, from the files
 };
 
 struct ExecuteReport {

@@ -125,7 +125,8 @@ struct FileSet::State {
   Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
   bool is_written(const FileFacts& made, const std::optional<FileFacts>& now) const;
   void check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const;
-  void rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to, const FileFacts& made, Replace replace);
+  void rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to, const FileFacts& made,
+                      Replace replace);
   void name_file(uint32_t file, Replace replace);
   void swap_folders();
   void name_in_place();
@@ -169,7 +170,8 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   if (form == Form::kInPlace) {
     for (const DirEntry& entry : io.list(inside.get())) {
       if (!is_ours(entry) || entry.name == kLock) continue;
-      if (const auto facts = io.facts(inside.get(), entry.name)) remove(out + "/" + entry.name, entry.name, *facts, Links::kNone, interrupted);
+      if (const auto facts = io.facts(inside.get(), entry.name))
+        remove(out + "/" + entry.name, entry.name, *facts, Links::kNone, interrupted);
     }
     return;
   }
@@ -178,7 +180,8 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   if (!replaced) return;
   // An interrupted run came as far as moving the old folder aside. Without a new one in its place it is still the output.
   if (io.facts(around.get(), name)) return remove(path_of(old), old, *replaced, Links::kMayBe, "replaced by an interrupted run");
-  if (replaced->link || replaced->kind != FileKind::kDirectory) fail(ProblemId::leftover_foreign, Place{.path = path_of(old)}, {}, "a folder");
+  if (replaced->link || replaced->kind != FileKind::kDirectory)
+    fail(ProblemId::leftover_foreign, Place{.path = path_of(old)}, {}, "a folder");
   io.rename(around.get(), old, name, Replace::kNo);
   found.push_back("put '" + escaped(out) + "' back, moved aside by an interrupted run");
 }
@@ -239,8 +242,10 @@ void FileSet::State::check_written(const std::string& path, const FileFacts& mad
   if (!is_written(made, now)) fail(ProblemId::output_swapped, Place{.path = path}, now ? "" : "nothing");
 }
 
-// Looked at before, and since the name may come to mean another file in that very moment, afterwards: then it goes back to where it was put.
-void FileSet::State::rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to, const FileFacts& made, Replace replace) {
+// Looked at before, and since the name may come to mean another file in that very moment, afterwards: then it goes back to where it was
+// put.
+void FileSet::State::rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to,
+                                    const FileFacts& made, Replace replace) {
   check_written(path, made, io.facts(in, from));
   io.rename(in, from, to, replace);
   bool written = true;  // should that not be seen afterwards, it was seen before
@@ -267,7 +272,8 @@ void FileSet::State::name_file(uint32_t file, Replace replace) {
 // it takes is taken before: afterwards there is no way back.
 void FileSet::State::swap_folders() {
   for (const File& f : files) check_written(path_of(f), *f.made, io.facts(inside.get(), f.name));
-  if (io.list(inside.get()).size() != files.size()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "more files than were written");
+  if (io.list(inside.get()).size() != files.size())
+    fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "more files than were written");
   const FileFacts made = io.facts(inside.get());
   const auto there = options.replace == Replace::kYes ? io.open_folder(around.get(), name) : std::nullopt;
   OpenFile replaced;
@@ -339,8 +345,8 @@ FileSet::~FileSet() = default;
 void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
   const State::File& target = state_->files.at(file);
   if (offset > target.bytes || bytes.size() > target.bytes - offset) {
-    fail(ProblemId::internal, Place{.path = state_->path_of(target), .offset = offset, .length = bytes.size()}, "a write past the planned end",
-         std::to_string(target.bytes) + " bytes in all");
+    fail(ProblemId::internal, Place{.path = state_->path_of(target), .offset = offset, .length = bytes.size()},
+         "a write past the planned end", std::to_string(target.bytes) + " bytes in all");
   }
   write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->cache());
 }
@@ -361,17 +367,15 @@ void FileSet::commit() {
       s.remove_written(s.partial, *s.files[0].made);
       s.sync_folder(s.around.get());
       break;
-    case State::Form::kFolder:
-      s.swap_folders();
-      break;
-    case State::Form::kInPlace:
-      s.name_in_place();
-      break;
+    case State::Form::kFolder: s.swap_folders(); break;
+    case State::Form::kInPlace: s.name_in_place(); break;
   }
   s.clean_up();
 }
 
-void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const { read_exact(state_->io, state_->handle(file)->get(), offset, into); }
+void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const {
+  read_exact(state_->io, state_->handle(file)->get(), offset, into);
+}
 
 std::vector<std::string> FileSet::shared() const {
   const State& s = *state_;

@@ -9,7 +9,8 @@
 // `.OUT.dcpctl-old`, the new one put in its place, then the old one removed. Files never replace folders, nor folders files.
 //
 // The lock is an empty file of its own, `.OUT.dcpctl-lock` beside OUT (filled in place: `OUT/.dcpctl-lock`), so that it is the same lock
-// whatever the twin writes, and never the finished output. Whoever holds it owns whatever of this user lies under the names above (claim.h).
+// whatever the twin writes, and never the finished output. Whoever holds it owns whatever of this user lies under the names above
+// (claim.h).
 //
 // In a folder into which others write, too, nothing but what was written gets the output's name: folders stay open from the beginning and
 // names are looked up in them; a file gets its name from its open handle (where the file system has links, and the name is free); else what
@@ -53,9 +54,9 @@ class FileSet : public Sink {
   void read(uint32_t file, uint64_t offset, MutableBytes into) const;
   // Where the files lie until commit, for other processes that write into them: a folder, one in it or "", the files; after each its inode.
   std::vector<std::string> shared() const;
-  void drop_cache(uint32_t file) const;               // so that read() asks the medium; after finish()
-  std::string name_of(uint32_t file) const;           // where it will be, for messages
-  FileId folder_id() const;                           // of a folder that was made and committed
+  void drop_cache(uint32_t file) const;                             // so that read() asks the medium; after finish()
+  std::string name_of(uint32_t file) const;                         // where it will be, for messages
+  FileId folder_id() const;                                         // of a folder that was made and committed
   const std::vector<std::string>& found() const { return found_; }  // what an interrupted run left, and what became of it
   const std::vector<std::string>& notes() const { return notes_; }  // for -v: no space reservation
 

@@ -1,9 +1,9 @@
 #include "exec/file_sums.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <memory>
-
-#include <xxhash.h>
 
 namespace dcp {
 namespace {
@@ -44,10 +44,12 @@ void sum(Io& io, Handle handle, FileSum& out, Progress& progress, const StopFlag
 
 }  // namespace
 
-std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowLinks links, unsigned workers, Progress& progress, const StopFlag& stop) {
+std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowLinks links, unsigned workers, Progress& progress,
+                               const StopFlag& stop) {
   std::vector<File> all;
   for (uint32_t f = 0; f < catalog.files.size(); ++f)
-    if (catalog.files[f].bytes) all.push_back({.sum = {.name = std::string(catalog.file_name(f)), .xxh3_128 = {}}, .open = nullptr, .number = f});
+    if (catalog.files[f].bytes)
+      all.push_back({.sum = {.name = std::string(catalog.file_name(f)), .xxh3_128 = {}}, .open = nullptr, .number = f});
   for (const DirEntry& e : catalog.single_file ? std::vector<DirEntry>() : files.io().list(catalog.folder)) {
     if (!is_metadata(e.name)) continue;
     const std::optional<Handle> handle = files.io().open_beneath(catalog.folder, e.name, links);

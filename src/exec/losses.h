@@ -33,7 +33,8 @@ class RunLosses {
     return all;
   }
   void set(const std::vector<CastLosses>& counts) {
-    for (size_t t = 0; t < by_tensor_.size(); ++t) by_tensor_[t].overflowed = counts.at(t).overflowed, by_tensor_[t].zeroed = counts[t].zeroed;
+    for (size_t t = 0; t < by_tensor_.size(); ++t)
+      by_tensor_[t].overflowed = counts.at(t).overflowed, by_tensor_[t].zeroed = counts[t].zeroed;
   }
   // In the plan's order.
   std::vector<TensorLosses> list(const Catalog& catalog, Fp8Overflow fp8_overflow) const;

@@ -7,10 +7,11 @@
 
 namespace dcp {
 
-// Boxes [first, last), sorted by offsets (lexicographic); `reach[d]`: the largest extent of any on dim d; offsets_of(n): the offsets of one.
-// Calls visit(n) for every box that crosses `box`, in order, and for few others. Logarithmic for grids and for splits of one dim.
+// Boxes [first, last), sorted by offsets (lexicographic); `reach[d]`: the largest extent of any on dim d; offsets_of(n): the offsets of
+// one. Calls visit(n) for every box that crosses `box`, in order, and for few others. Logarithmic for grids and for splits of one dim.
 template <class OffsetsOf, class Visit>
-void visit_overlaps(uint32_t first, uint32_t last, const int64_t* reach, BoxView box, const OffsetsOf& offsets_of, const Visit& visit, size_t d = 0) {
+void visit_overlaps(uint32_t first, uint32_t last, const int64_t* reach, BoxView box, const OffsetsOf& offsets_of, const Visit& visit,
+                    size_t d = 0) {
   if (d == box.sizes.size()) {
     for (uint32_t n = first; n < last; ++n) visit(n);
     return;

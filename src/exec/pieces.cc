@@ -83,7 +83,9 @@ struct Reads {
     each_chunk(plan, catalog, extents, tensor, box, [&](uint32_t chunk, BoxView part) {
       const ChunkSpans spans = spans_of(catalog, resolved, t, chunk, part);
       const uint32_t file = catalog.items[spans.item].file;
-      spans.each([&](uint64_t element, const Numbers&) { visit.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes()); });
+      spans.each([&](uint64_t element, const Numbers&) {
+        visit.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes());
+      });
     });
   }
   void stream(uint32_t tensor, uint32_t chunk) {
@@ -100,7 +102,8 @@ struct Reads {
 
 }  // namespace
 
-void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit) {
+void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit,
+                 const ReadVisitor& visit) {
   walk_unit(plan, catalog, unit, Reads{plan, catalog, resolved, extents, visit});
 }
 

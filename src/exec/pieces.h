@@ -1,5 +1,5 @@
-// Where the bytes of units come from. Alone: from the files. With several ranks: from the files that this rank sees, and from messages with what
-// the others read; those must come in the order in which a worker asks, so that order is written down once (visit_reads).
+// Where the bytes of units come from. Alone: from the files. With several ranks: from the files that this rank sees, and from messages with
+// what the others read; those must come in the order in which a worker asks, so that order is written down once (visit_reads).
 #pragma once
 
 #include <array>
@@ -69,18 +69,19 @@ struct ReadVisitor {
   std::function<void(uint32_t file, uint64_t offset, uint64_t bytes)> read;
   std::function<void(const Item& item)> decode;
 };
-void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit);
+void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit,
+                 const ReadVisitor& visit);
 
 // How the part of a chunk that lies in a box is read: as spans, `inner` dims at once, the others one index after the other.
 struct ChunkSpans {
   const ItemInfo* info = nullptr;
   ItemId item = 0;
-  size_t rank = 0, outer = 0;  // dims order[outer..rank) are in each span
-  uint64_t first = 0;          // element of the first span's beginning, from info->record on
-  uint64_t extent = 1;         // elements from the first to the last of a span
-  uint64_t count = 1;          // elements of it that are wanted
-  std::array<size_t, 64> order{};           // dims, slowest in the source first
-  Numbers sizes{}, strides{};  // of the part, and in the source; by dim
+  size_t rank = 0, outer = 0;      // dims order[outer..rank) are in each span
+  uint64_t first = 0;              // element of the first span's beginning, from info->record on
+  uint64_t extent = 1;             // elements from the first to the last of a span
+  uint64_t count = 1;              // elements of it that are wanted
+  std::array<size_t, 64> order{};  // dims, slowest in the source first
+  Numbers sizes{}, strides{};      // of the part, and in the source; by dim
   uint64_t bytes() const { return extent * bytes_of(info->dtype); }
   // fn(element, index): for each span; `index` counts dims order[0..outer).
   template <class Fn>

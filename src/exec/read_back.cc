@@ -34,7 +34,8 @@ void SummedFiles::read_back(unsigned workers, const StopFlag& stop) {
   });
   for (uint32_t f = 0; f < bytes_.size(); ++f) {
     const Place place{.path = files_.name_of(f)};
-    if (sums_[f].added() != bytes_[f]) fail(ProblemId::internal, place, std::to_string(sums_[f].added()) + " bytes written", std::to_string(bytes_[f]));
+    if (sums_[f].added() != bytes_[f])
+      fail(ProblemId::internal, place, std::to_string(sums_[f].added()) + " bytes written", std::to_string(bytes_[f]));
     if (found[f].value(bytes_[f]) != sums_[f].value(bytes_[f])) fail(ProblemId::output_differs, place);
   }
 }

@@ -8,11 +8,13 @@
 namespace dcp {
 namespace {
 
-// A chunk's elements in row-major order, cut into boxes of the tensor that are runs of the chunk: some dims fixed, one ranged, the rest full.
+// A chunk's elements in row-major order, cut into boxes of the tensor that are runs of the chunk: some dims fixed, one ranged, the rest
+// full.
 class Bands {
  public:
   Bands(BoxView chunk, uint64_t most_elements) : chunk_(chunk), dim_(chunk.sizes.size()) {
-    while (dim_ > 0 && row_ * static_cast<uint64_t>(chunk.sizes[dim_ - 1]) <= most_elements) row_ *= static_cast<uint64_t>(chunk.sizes[--dim_]);
+    while (dim_ > 0 && row_ * static_cast<uint64_t>(chunk.sizes[dim_ - 1]) <= most_elements)
+      row_ *= static_cast<uint64_t>(chunk.sizes[--dim_]);
     step_ = std::max<uint64_t>(most_elements / row_, 1);
   }
   // The box that begins with element `done`. Returns its elements.
@@ -118,15 +120,19 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   std::vector<int64_t> to(t.rank);
   int64_t stride = 1;
   for (size_t d = t.rank; d-- > 0; stride *= box.sizes[d]) to[d] = stride;
-  copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes, static_cast<unsigned>(stored));
+  copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes,
+               static_cast<unsigned>(stored));
   deliver(finish_elements(info, dense, total, t.dtype));
 }
 
 void Worker::copy_deflated(uint32_t range) {
   const CopyRange& c = run_.plan.copies[range];
   const Item item = c.deflated(run_.catalog);
-  const Place place{.path = run_.catalog.file_path(item.file), .tensor = std::string(run_.catalog.key_of_item(c.item)),
-                    .object = c.item >= run_.catalog.chunk_total, .offset = item.offset, .length = item.length};
+  const Place place{.path = run_.catalog.file_path(item.file),
+                    .tensor = std::string(run_.catalog.key_of_item(c.item)),
+                    .object = c.item >= run_.catalog.chunk_total,
+                    .offset = item.offset,
+                    .length = item.length};
   uint64_t at = 0;
   pieces_->decode(item, place, c.bytes, [&](Bytes block) {
     if (block.size() > c.bytes - at) check_inflated(place, at + block.size(), c.bytes);

@@ -57,13 +57,17 @@ Compared RunSums::compare(const Catalog& catalog, const Resolved& resolved, Faul
       const ItemId item = catalog.item_of(t, c);
       if (!wants_item(item)) continue;
       const ItemInfo& info = resolved.items[item];
-      compare_record(catalog, items_[item], {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true}, faults, out);
+      compare_record(catalog, items_[item],
+                     {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true}, faults, out);
     }
   }
   for (const CopyRange& c : plan_.copies) {
     for (uint32_t n = c.first_check; n < c.first_check + c.check_count; ++n) {
       const CopyCheck& check = plan_.copy_checks[n];
-      compare_record(catalog, copy_checks_[n], {.offset = c.source_offset + check.at, .bytes = check.bytes, .item = c.item, .crc = check.crc, .has_crc = check.has_crc}, faults, out);
+      compare_record(
+          catalog, copy_checks_[n],
+          {.offset = c.source_offset + check.at, .bytes = check.bytes, .item = c.item, .crc = check.crc, .has_crc = check.has_crc}, faults,
+          out);
     }
   }
   for (size_t i = 0; i < plan_.records.size(); ++i) compare_record(catalog, records_[i], plan_.records[i], faults, out);
@@ -77,7 +81,9 @@ void RunSums::need_items_complete(const Catalog& catalog) const {
     if (!region.is_item()) continue;
     const uint64_t bytes = plan_.payload_bytes(region);
     if (regions_[r].added() != bytes)
-      fail(ProblemId::internal, {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[plan_.tensors[region.tensor].id]))}, std::to_string(regions_[r].added()) + " bytes summed", std::to_string(bytes));
+      fail(ProblemId::internal,
+           {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[plan_.tensors[region.tensor].id]))},
+           std::to_string(regions_[r].added()) + " bytes summed", std::to_string(bytes));
   }
 }
 

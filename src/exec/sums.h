@@ -31,7 +31,8 @@ class RunSums {
         records_(plan.records.size()) {}
   // What this takes for a plan.
   static uint64_t bytes(const Plan& plan) {
-    return (plan.checks.size() + plan.regions.size() + plan.copies.size() + plan.copy_checks.size() + plan.records.size()) * sizeof(Crc32Sum);
+    return (plan.checks.size() + plan.regions.size() + plan.copies.size() + plan.copy_checks.size() + plan.records.size()) *
+           sizeof(Crc32Sum);
   }
 
   bool wants_item(ItemId item) const { return plan_.checks[item] == CrcCheck::kFromUnits; }

@@ -39,7 +39,8 @@ class Generator {
   explicit Generator(const SyntheticSpec& spec) : spec_(spec), element_(bytes_of(spec.dtype)) {
     const uint64_t elements = spec.bytes / std::max<uint64_t>(spec.tensors, 1) / element_;
     if (elements == 0 || spec.tensors == 0 || spec.world_size == 0)
-      fail(ProblemId::usage, {}, std::to_string(spec.bytes) + " bytes in " + std::to_string(spec.tensors) + " tensors", "at least one element each");
+      fail(ProblemId::usage, {}, std::to_string(spec.bytes) + " bytes in " + std::to_string(spec.tensors) + " tensors",
+           "at least one element each");
     columns_ = std::bit_floor(std::min<uint64_t>(static_cast<uint64_t>(std::sqrt(static_cast<double>(elements))), 8192));
     rows_ = elements / columns_;
   }
@@ -47,7 +48,8 @@ class Generator {
   SyntheticReport write(Io& io, const std::string& out, unsigned workers, Replace replace, const StopFlag& stop) {
     std::vector<FolderTensor> tensors;
     for (uint32_t t = 0; t < spec_.tensors; ++t) {
-      tensors.push_back({"model.layers." + std::to_string(t) + ".weight", spec_.dtype, {static_cast<int64_t>(rows_), static_cast<int64_t>(columns_)}});
+      tensors.push_back(
+          {"model.layers." + std::to_string(t) + ".weight", spec_.dtype, {static_cast<int64_t>(rows_), static_cast<int64_t>(columns_)}});
       chunks(t);
     }
     const DcpFolder folder(std::move(tensors), chunks_, spec_.world_size);
@@ -107,7 +109,8 @@ void synthetic_values(MutableBytes to, DType dtype, uint64_t seed, uint32_t tens
   }
 }
 
-SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace, const StopFlag& stop) {
+SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace,
+                                const StopFlag& stop) {
   return Generator(spec).write(io, out, workers, replace, stop);
 }
 

@@ -18,8 +18,8 @@ struct SyntheticSpec {
   enum class Layout : uint8_t { kShard0, kShard1, kWhole };
   uint64_t bytes = uint64_t{1} << 30;  // of all tensors together, rounded down to whole rows
   uint32_t world_size = 4;
-  Layout layout = Layout::kShard0;     // kWhole: unsharded tensors, dealt out over the ranks' files
-  uint32_t tensors = 32;               // 2-D, of equal size
+  Layout layout = Layout::kShard0;  // kWhole: unsharded tensors, dealt out over the ranks' files
+  uint32_t tensors = 32;            // 2-D, of equal size
   DType dtype{};
   uint64_t seed = 1;
 };
@@ -35,8 +35,8 @@ struct SyntheticReport {
 SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace,
                                 const StopFlag& stop);
 
-// The elements of a tensor from global element `first` on, as write_synthetic() gives them: with noise() as splitmix64's step, the 8 bytes at
-// 8 * i of the tensor are noise(noise(seed ^ tensor << 32) + i), floats with their exponent set to that of 1.0.
+// The elements of a tensor from global element `first` on, as write_synthetic() gives them: with noise() as splitmix64's step, the 8 bytes
+// at 8 * i of the tensor are noise(noise(seed ^ tensor << 32) + i), floats with their exponent set to that of 1.0.
 void synthetic_values(MutableBytes to, DType dtype, uint64_t seed, uint32_t tensor, uint64_t first);
 
 }  // namespace dcp

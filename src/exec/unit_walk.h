@@ -17,7 +17,9 @@ class MaxExtents {
  public:
   MaxExtents(const Plan& plan, const Catalog& catalog);
   const int64_t* chunks(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor]; }
-  const int64_t* regions(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor] + (at_[plan_tensor + 1] - at_[plan_tensor]) / 2; }
+  const int64_t* regions(uint32_t plan_tensor) const {
+    return extents_.data() + at_[plan_tensor] + (at_[plan_tensor + 1] - at_[plan_tensor]) / 2;
+  }
 
  private:
   std::vector<uint64_t> at_;
@@ -95,7 +97,8 @@ void each_region(const Plan& plan, const MaxExtents& extents, uint32_t tensor, B
   visit_overlaps(p.first_region, p.first_region + p.region_count, extents.regions(tensor), box, offsets_of, [&](uint32_t r) {
     Numbers offsets, sizes;
     const BoxView whole = plan.box(plan.regions[r]);
-    if (intersect(box, whole, offsets.data(), sizes.data())) fn(r, BoxView{{offsets.data(), whole.sizes.size()}, {sizes.data(), whole.sizes.size()}});
+    if (intersect(box, whole, offsets.data(), sizes.data()))
+      fn(r, BoxView{{offsets.data(), whole.sizes.size()}, {sizes.data(), whole.sizes.size()}});
   });
 }
 

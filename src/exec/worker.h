@@ -33,7 +33,7 @@ struct RunContext {
   Sink& sink;
   RunSums& sums;
   RunLosses& losses;
-  SharedRun* shared;        // nullptr: this process does all units, and frames of items are written with their last byte
+  SharedRun* shared;  // nullptr: this process does all units, and frames of items are written with their last byte
   Progress& progress;
   ConvertOptions cast;  // of values that leave the metadata's dtype
   const MaxExtents& extents;
@@ -86,11 +86,11 @@ class Worker {
   // Where the spans of a chunk's part go in the box.
   struct Piece {
     const ChunkSpans& spans;
-    size_t inner = 0;                              // dims of a span
+    size_t inner = 0;        // dims of a span
     Numbers sizes{};         // of them, slowest in the source first
     Numbers from_strides{};  // elements
     Numbers to_strides{};
-    bool dense_to = false;                         // a span is one run on both sides
+    bool dense_to = false;  // a span is one run on both sides
   };
 
   // Output of a batch while it is made: what lies together in a file is written at once.
@@ -106,7 +106,7 @@ class Worker {
     std::vector<uint64_t> at;     // by region from the first on: position in `bytes`
     std::vector<uint32_t> order;  // the same regions by place
     std::vector<Run> runs;
-    MutableBytes bytes;           // of gathered_
+    MutableBytes bytes;  // of gathered_
   };
 
   void copy_part(uint32_t range, uint64_t at, Bytes data);

@@ -17,7 +17,8 @@ void Worker::place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView p
     p.from_strides[i] = spans.strides[d];
     p.to_strides[i] = a.strides[d];
     // Strides of elements that share places can make the extent of a span equal to its count, so both sides are looked at.
-    if (part.sizes[d] > 1 && (a.strides[d] != static_cast<int64_t>(run) || spans.strides[d] != static_cast<int64_t>(run))) p.dense_to = false;
+    if (part.sizes[d] > 1 && (a.strides[d] != static_cast<int64_t>(run) || spans.strides[d] != static_cast<int64_t>(run)))
+      p.dense_to = false;
     run *= static_cast<uint64_t>(part.sizes[d]);
   }
   spans.each([&](uint64_t element, const Numbers& index) {
@@ -45,7 +46,8 @@ void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t 
   const uint64_t to_at = to * bytes_of(a.dtype);
   const bool plain = info.dtype == a.dtype && !info.swap && !info.conj && !info.neg;
   const bool direct = plain && p.dense_to;
-  const MutableBytes span = read(run_.catalog.items[item].file, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
+  const MutableBytes span =
+      read(run_.catalog.items[item].file, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
   const bool summed = run_.plan.checks[item] == CrcCheck::kFromUnits;
   if (summed || (direct && a.wants_raw)) {
     const uint32_t raw = crc32_raw(span);

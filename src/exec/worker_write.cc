@@ -87,7 +87,8 @@ void Worker::write_part(const Assembly& a, uint32_t index, BoxView part) {
       const MutableBytes packed = packed_.first(bytes);
       const std::span<const int64_t> inner(sizes.data() + outer, rank - outer);
       const Numbers dense = row_major(inner);
-      copy_strided(packed.data(), {dense.data(), inner.size()}, out.data(), {a.strides.data() + outer, inner.size()}, inner, static_cast<unsigned>(element));
+      copy_strided(packed.data(), {dense.data(), inner.size()}, out.data(), {a.strides.data() + outer, inner.size()}, inner,
+                   static_cast<unsigned>(element));
       out = packed;
     }
     out = out.first(bytes);
@@ -150,7 +151,8 @@ void Worker::begin_batch(const Group& group) {
     const uint64_t bytes = written_bytes(run_.plan, r);
     gather_.at[i] = at;
     const uint64_t begin = r.file_offset - r.head;
-    const bool follows = !gather_.runs.empty() && gather_.runs.back().file == r.file && gather_.runs.back().file_offset + gather_.runs.back().bytes == begin;
+    const bool follows =
+        !gather_.runs.empty() && gather_.runs.back().file == r.file && gather_.runs.back().file_offset + gather_.runs.back().bytes == begin;
     if (follows) gather_.runs.back().bytes += bytes;
     else if (bytes > 0) gather_.runs.push_back({.file = r.file, .file_offset = begin, .at = at, .bytes = bytes});
     at += bytes;

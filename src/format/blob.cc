@@ -63,7 +63,10 @@ BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& l
     const uint64_t payload = payload_of(item, directory, record, place);
     // The CRC of a deflated record is of other bytes than those that are copied: it is compared here.
     if (record.deflated()) check_record_crc(item, record, payload, place);
-    blob.storages.push_back({.key = record.name, .payload = payload, .bytes = record.packed, .crc = record.crc,
+    blob.storages.push_back({.key = record.name,
+                             .payload = payload,
+                             .bytes = record.packed,
+                             .crc = record.crc,
                              .has_crc = has_crc(record) && record.method == ZipRecord::kStored});
   }
   return blob;

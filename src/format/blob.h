@@ -21,7 +21,7 @@ struct BlobItem {
     std::string key;       // of the record data/KEY
     uint64_t payload = 0;  // position in the item
     uint64_t bytes = 0;
-    uint64_t packed = 0;   // bytes that lie there if it is deflated, else 0
+    uint64_t packed = 0;  // bytes that lie there if it is deflated, else 0
     uint32_t crc = 0;
     bool has_crc = false;  // false: the writer computed none
   };

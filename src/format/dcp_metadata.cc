@@ -80,11 +80,8 @@ Value MetadataHandler::global(PickleMachine& m, std::string_view module, std::st
 Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments) {
   const auto argument = [&](uint32_t i) { return i < arguments.n ? m.element(arguments, i) : Value{}; };
   switch (globals_[callable.n].cls) {
-    case kSize:
-      return arguments.n == 0 ? typed(kSize, content_.ints.size()) : size_of(m, argument(0));
-    case kGetLayout:
-      check_layout(m, argument(0));
-      return typed(kGetLayout, 0, m.is_text(argument(0), "torch.strided") ? 1 : 0);
+    case kSize: return arguments.n == 0 ? typed(kSize, content_.ints.size()) : size_of(m, argument(0));
+    case kGetLayout: check_layout(m, argument(0)); return typed(kGetLayout, 0, m.is_text(argument(0), "torch.strided") ? 1 : 0);
     case kMemoryFormat:
       if (const Value v = argument(0); arguments.n != 1 || v.kind != Kind::kInt || v.integer() < 0 || v.integer() > 2)
         cannot_load(m, "memory format " + describe(m, v), "0, 1 or 2");
@@ -108,8 +105,7 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
       globals_[callable.n].foreign = true;
       return opaque(callable);
     }
-    default:
-      break;
+    default: break;
   }
   if (globals_[callable.n].cls == kReconstructor) globals_[callable.n].foreign = true;
   return opaque(callable);
@@ -117,14 +113,16 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
 
 void MetadataHandler::check_layout(const PickleMachine& m, const Value& name) {
   // torch/serialization.py _get_layout: the names of all torch.layout objects.
-  for (const std::string_view known : {"torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc", "torch._mkldnn", "torch.jagged"})
+  for (const std::string_view known : {"torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr",
+                                       "torch.sparse_bsc", "torch._mkldnn", "torch.jagged"})
     if (m.is_text(name, known)) return;
   cannot_load(m, "layout " + describe(m, name), "a layout of torch");
 }
 
 void MetadataHandler::cannot_load(const PickleMachine& m, std::string got, std::string expected) {
   constexpr size_t kTold = 8;
-  if (content_.unloadable.size() < kTold) content_.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, place_of(m), std::move(got), std::move(expected)));
+  if (content_.unloadable.size() < kTold)
+    content_.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, place_of(m), std::move(got), std::move(expected)));
 }
 
 Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {
@@ -135,13 +133,10 @@ Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {
     case kIndex:
     case kStorageInfo:
     case kProperties:
-    case kStorageMeta:
-      return m.open(cls.n);
+    case kStorageMeta: return m.open(cls.n);
     // Without fields there is no BUILD (CPython <= 3.13 at least), so it is complete at once; an empty BUILD may follow.
-    case kBlob:
-      return typed(kBlob);
-    default:
-      return opaque(cls);
+    case kBlob: return typed(kBlob);
+    default: return opaque(cls);
   }
 }
 
@@ -149,20 +144,13 @@ Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
   if (is(object, kBlob)) return object;
   if (object.kind != Kind::kOpen) m.fail_operand(object, "an object to give a state");
   switch (globals_[object.n].cls) {
-    case kMetadata:
-      return build_root(m, state);
-    case kTensor:
-      return build_tensor(m, state);
-    case kChunk:
-      return build_chunk(m, state);
-    case kIndex:
-      return build_index(m, state);
-    case kStorageInfo:
-      return build_info(m, state);
-    case kProperties:
-      return build_properties(m, state);
-    default:
-      return build_storage_meta(m, state);
+    case kMetadata: return build_root(m, state);
+    case kTensor: return build_tensor(m, state);
+    case kChunk: return build_chunk(m, state);
+    case kIndex: return build_index(m, state);
+    case kStorageInfo: return build_info(m, state);
+    case kProperties: return build_properties(m, state);
+    default: return build_storage_meta(m, state);
   }
 }
 
@@ -243,7 +231,8 @@ Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   // A dtype that this table lacks is still a global of torch.
   const bool is_dtype = is(dtype, kDType) || (dtype.kind == Kind::kGlobal && globals_[dtype.n].module == "torch");
   if (!is_dtype) fail_field(m, "TensorProperties.dtype", dtype, "a dtype of torch");
-  if (!is(dtype, kDType) && !weights_only_allows(name_of(globals_[dtype.n]))) cannot_load(m, "dtype " + std::string(globals_[dtype.n].name), "one that torch 2.15 has");
+  if (!is(dtype, kDType) && !weights_only_allows(name_of(globals_[dtype.n])))
+    cannot_load(m, "dtype " + std::string(globals_[dtype.n].name), "one that torch 2.15 has");
   const bool strided = layout.kind == Kind::kUnset || (is(layout, kGetLayout) && layout.n == 1);
   const bool grad = requires_grad.kind == Kind::kBool && requires_grad.payload == 1;
   return typed(kProperties, dtype.n, (strided ? kStrided : 0) | (grad ? kRequiresGrad : 0));
@@ -253,10 +242,8 @@ Value MetadataHandler::build_chunk(PickleMachine& m, const Value& state) {
   Value offsets;
   Value sizes;
   for_fields(m, "ChunkStorageMetadata", state, [&](std::string_view name, const Value& v) {
-    if (name == "offsets")
-      offsets = v;
-    else if (name == "sizes")
-      sizes = v;
+    if (name == "offsets") offsets = v;
+    else if (name == "sizes") sizes = v;
   });
   offsets = checked_size(m, "ChunkStorageMetadata.offsets", offsets);
   sizes = checked_size(m, "ChunkStorageMetadata.sizes", sizes);
@@ -332,28 +319,20 @@ std::string MetadataHandler::type_of(const PickleMachine& m, const Value& v) con
   switch (v.kind) {
     case Kind::kGlobal:
     case Kind::kOpaque:
-    case Kind::kOpen:
-      return name_of(globals_[v.n]);
+    case Kind::kOpen: return name_of(globals_[v.n]);
     case Kind::kTyped:
       if (v.tag == kDType) return name_of(globals_[v.n]);
       for (const KnownGlobal& known : kKnownGlobals) {
         if (known.cls == v.tag) return std::string(known.module) + "." + std::string(known.name);
       }
       return "an object";
-    case Kind::kDict:
-      return "dict";
-    case Kind::kList:
-      return "list";
-    case Kind::kTuple:
-      return "tuple";
-    case Kind::kSet:
-      return "set";
-    case Kind::kText:
-      return "str";
-    case Kind::kInt:
-      return "int";
-    default:
-      return m.describe(v);
+    case Kind::kDict: return "dict";
+    case Kind::kList: return "list";
+    case Kind::kTuple: return "tuple";
+    case Kind::kSet: return "set";
+    case Kind::kText: return "str";
+    case Kind::kInt: return "int";
+    default: return m.describe(v);
   }
 }
 
@@ -405,7 +384,8 @@ void MetadataHandler::spend(const PickleMachine& m, uint64_t values) {
 
 // Words are looked up, stored and printed wherever they are named, and the memo names one in two bytes.
 void MetadataHandler::check_word(const PickleMachine& m, std::string_view what, std::string_view word) const {
-  if (word.size() > limits_.word_bytes) fail_limit(m, "a name of " + std::to_string(word.size()) + " bytes for a " + std::string(what), limits_.word_bytes);
+  if (word.size() > limits_.word_bytes)
+    fail_limit(m, "a name of " + std::to_string(word.size()) + " bytes for a " + std::string(what), limits_.word_bytes);
 }
 
 namespace {
@@ -443,8 +423,10 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
   PickleMachine machine(pickle, place, limits);
   const Value root = machine.run(handler);
   handler.finish(machine, root);
-  if (const auto& bad = machine.bad_text()) content.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
-  content.unframed = pickle.size() > 2 && static_cast<Op>(pickle[0]) == Op::PROTO && std::to_integer<int>(pickle[1]) == 4 && static_cast<Op>(pickle[2]) != Op::FRAME;
+  if (const auto& bad = machine.bad_text())
+    content.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
+  content.unframed = pickle.size() > 2 && static_cast<Op>(pickle[0]) == Op::PROTO && std::to_integer<int>(pickle[1]) == 4 &&
+                     static_cast<Op>(pickle[2]) != Op::FRAME;
   check_names(content, pickle.size(), place, limits);
   return content;
 }

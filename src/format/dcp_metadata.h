@@ -30,7 +30,7 @@ struct ExtraAttribute {
   std::string not_plain;  // why its value is not here: what it holds beside None, numbers, text, lists, tuples, dicts and torch.Size
   bool is_dict = false;   // with text for keys
   std::vector<std::pair<std::string, std::string>> entries;  // of such a dict: key, and opcodes that push its value without a memo
-  std::string value;      // of anything else
+  std::string value;                                         // of anything else
   // Plans of the save that made the checkpoint are of no use to another layout.
   bool kept() const { return not_plain.empty() && name != "all_local_plans"; }
   bool operator==(const ExtraAttribute&) const = default;
@@ -59,15 +59,15 @@ struct MetadataContent {
     bool has_offset = false;  // false: a byte item
     uint32_t rank = 0;        // of the offset
     uint64_t offsets_at = 0;
-    uint64_t file = 0;        // position in `files`
-    uint64_t offset = 0;      // bytes
-    uint64_t length = 0;      // bytes
-    uint32_t transforms = 0;  // position in `transforms`; 0: none
+    uint64_t file = 0;           // position in `files`
+    uint64_t offset = 0;         // bytes
+    uint64_t length = 0;         // bytes
+    uint32_t transforms = 0;     // position in `transforms`; 0: none
     uint32_t hint = UINT32_MAX;  // MetadataIndex.index: where in the tensor's list of chunks this one should be; may be wrong
   };
   struct PathElement {
-    std::string_view name;  // a dict key
-    int64_t position = -1;  // >= 0: a list position, name is empty
+    std::string_view name;    // a dict key
+    int64_t position = -1;    // >= 0: a list position, name is empty
     bool is_integer = false;  // `name` was an integer: only a torch.save file says so, planner data has text
   };
   struct Path {

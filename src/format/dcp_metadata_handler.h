@@ -94,7 +94,7 @@ class MetadataHandler {
 
   // The key that an error is about; nullopt: found on the stack, when there is an error.
   using Key = std::optional<std::string_view>;
-  static constexpr uint64_t kMaxFields = 256;     // of one object; torch has 5, forks add some
+  static constexpr uint64_t kMaxFields = 256;  // of one object; torch has 5, forks add some
   static constexpr uint64_t kAttributeBytes = 8 * kMiB;
   static constexpr uint64_t kMaxTransforms = 16;  // of one item; torch knows 2
 

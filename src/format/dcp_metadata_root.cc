@@ -51,12 +51,9 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
     Value v;
     for (auto it = m.items(dict); it.next(key) && it.next(v);) {
       if (key.kind != Kind::kText) fail_field(m, "a key of Metadata.state_dict_metadata", key, "text", std::string_view());
-      if (is(v, kTensor))
-        on_tensor(m.text(key), v.payload);
-      else if (is(v, kBlob))
-        on_blob(m.text(key));
-      else
-        fail_field(m, "Metadata.state_dict_metadata", v, "TensorStorageMetadata or BytesStorageMetadata", m.text(key));
+      if (is(v, kTensor)) on_tensor(m.text(key), v.payload);
+      else if (is(v, kBlob)) on_blob(m.text(key));
+      else fail_field(m, "Metadata.state_dict_metadata", v, "TensorStorageMetadata or BytesStorageMetadata", m.text(key));
     }
   };
   walk([&](std::string_view, uint64_t number) { in_place = (number == used++) && in_place; }, [](std::string_view) {});
@@ -76,10 +73,8 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
         content_.order.push_back(~narrow<int64_t>(content_.blobs.size()));
         content_.blobs.push_back(key);
       });
-  if (in_place)
-    content_.tensors.resize(used);
-  else
-    content_.tensors = std::move(tensors);
+  if (in_place) content_.tensors.resize(used);
+  else content_.tensors = std::move(tensors);
 }
 
 // A path is a tuple of dict keys (text) and list positions (integers, 0 or more).
@@ -89,12 +84,9 @@ bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value&
   content_.paths.push_back({.key = m.text(key), .first = content_.path_elements.size(), .count = path.n});
   for (uint32_t i = 0; i < path.n; ++i) {
     const Value v = m.element(path, i);
-    if (v.kind == Kind::kText)
-      content_.path_elements.push_back({.name = m.text(v)});
-    else if (v.kind == Kind::kInt && v.integer() >= 0)
-      content_.path_elements.push_back({.name = {}, .position = v.integer()});
-    else
-      return false;
+    if (v.kind == Kind::kText) content_.path_elements.push_back({.name = m.text(v)});
+    else if (v.kind == Kind::kInt && v.integer() >= 0) content_.path_elements.push_back({.name = {}, .position = v.integer()});
+    else return false;
   }
   return true;
 }
@@ -134,7 +126,8 @@ void MetadataHandler::read_mcore_data(PickleMachine& m, const Value& data) {
       const uint64_t at = content_.ints.size();
       bool sizes = shape.n <= limits_.tensor_rank;
       for (uint32_t i = 0; sizes && i < shape.n; ++i) {
-        const Value v = is(shape, kSize) ? Value{.kind = Kind::kInt, .payload = static_cast<uint64_t>(content_.ints[shape.payload + i])} : m.element(shape, i);
+        const Value v = is(shape, kSize) ? Value{.kind = Kind::kInt, .payload = static_cast<uint64_t>(content_.ints[shape.payload + i])}
+                                         : m.element(shape, i);
         sizes = v.kind == Kind::kInt && v.integer() >= 0;
         if (sizes) content_.ints.push_back(v.integer());
       }

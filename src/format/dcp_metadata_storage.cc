@@ -11,12 +11,9 @@ Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
   Value offset;
   Value index;
   for_fields(m, "MetadataIndex", state, [&](std::string_view name, const Value& v) {
-    if (name == "fqn")
-      fqn = v;
-    else if (name == "offset")
-      offset = v;
-    else if (name == "index")
-      index = v;
+    if (name == "fqn") fqn = v;
+    else if (name == "offset") offset = v;
+    else if (name == "index") index = v;
   });
   if (fqn.kind != Kind::kText) fail_field(m, "MetadataIndex.fqn", fqn, "text", std::string_view());
   MetadataContent::Storage entry{.key = m.text(fqn)};
@@ -66,14 +63,10 @@ Value MetadataHandler::build_info(PickleMachine& m, const Value& state) {
   Value length;
   Value transforms;
   for_fields(m, "_StorageInfo", state, [&](std::string_view name, const Value& v) {
-    if (name == "relative_path")
-      path = v;
-    else if (name == "offset")
-      offset = v;
-    else if (name == "length")
-      length = v;
-    else if (name == "transform_descriptors")
-      transforms = v;
+    if (name == "relative_path") path = v;
+    else if (name == "offset") offset = v;
+    else if (name == "length") length = v;
+    else if (name == "transform_descriptors") transforms = v;
   });
   if (path.kind != Kind::kText) fail_field(m, "_StorageInfo.relative_path", path, "text");
   Info info{.offset = checked_number(m, "_StorageInfo.offset", offset), .length = checked_number(m, "_StorageInfo.length", length)};

@@ -118,10 +118,8 @@ class DcpMetadataStream::Writer {
   // --- pieces
   void write(Shared& s) {
     if (s.slot != kNoSlot) return out_.get(s.slot);
-    if (s.module.empty())
-      out_.text(s.name);
-    else
-      out_.global(s.module, s.name);
+    if (s.module.empty()) out_.text(s.name);
+    else out_.global(s.module, s.name);
     s.slot = out_.put();
   }
   // An object whose state is a dict: open(), then name and value of each field, then close().
@@ -158,10 +156,8 @@ class DcpMetadataStream::Writer {
     write(size_class_);
     if (numbers.size() > 3) out_.op(Op::MARK);
     for (const int64_t n : numbers) out_.integer(n);
-    if (numbers.size() > 3)
-      out_.op(Op::TUPLE);
-    else
-      out_.tuple(numbers.size());
+    if (numbers.size() > 3) out_.op(Op::TUPLE);
+    else out_.tuple(numbers.size());
     out_.tuple(1);
     out_.op(Op::REDUCE);
   }
@@ -352,8 +348,14 @@ void write_dcp_metadata(const MetadataContent& content, const std::function<void
   out.storage();
   for (const MetadataContent::Storage& s : content.storage) {
     KeyOfContent& key = key_of(s.key);
-    DcpMetadataStream::Item item{.key_number = key.number, .key = s.key, .offsets = {}, .index = {}, .file_number = narrow<uint32_t>(s.file),
-                                 .file = content.files[s.file], .offset = s.offset, .length = s.length};
+    DcpMetadataStream::Item item{.key_number = key.number,
+                                 .key = s.key,
+                                 .offsets = {},
+                                 .index = {},
+                                 .file_number = narrow<uint32_t>(s.file),
+                                 .file = content.files[s.file],
+                                 .offset = s.offset,
+                                 .length = s.length};
     if (s.transforms != 0) item.transforms = content.transforms[s.transforms];
     if (s.has_offset) {
       item.offsets = ints(s.offsets_at, s.rank);

@@ -56,7 +56,7 @@ class DcpMetadataStream {
   // An attribute of Metadata that torch does not know. Values are opcodes that push one value and use no memo.
   struct Attribute {
     std::string_view name;
-    std::string_view value;                                               // unless is_dict
+    std::string_view value;                                                // unless is_dict
     std::vector<std::pair<std::string_view, std::string_view>> entries{};  // of a dict: key and value
     bool is_dict = false;
   };

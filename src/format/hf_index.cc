@@ -24,12 +24,14 @@ HfIndex read_hf_index(std::string_view json, const Place& place, const Limits& l
   bool has_map = false;
   std::unordered_set<std::string> names;
   walk_json(json, place, limits, ProblemId::hf_index_bad, [&](std::span<const std::string> keys, const JsonValue& v) {
-    if (keys.size() == 2 && keys[0] == "metadata" && keys[1] == "total_size" && v.kind == JsonValue::Kind::kNatural) index.total_bytes = v.number;
+    if (keys.size() == 2 && keys[0] == "metadata" && keys[1] == "total_size" && v.kind == JsonValue::Kind::kNatural)
+      index.total_bytes = v.number;
     if (keys.empty() || keys[0] != "weight_map") return;
     Place here = place;
     if (keys.size() > 1) here.tensor = keys[1];
     if (keys.size() == 1) {
-      if (v.kind != JsonValue::Kind::kObject || std::exchange(has_map, true)) fail(ProblemId::hf_index_bad, here, "a weight_map that is no object, or two of them");
+      if (v.kind != JsonValue::Kind::kObject || std::exchange(has_map, true))
+        fail(ProblemId::hf_index_bad, here, "a weight_map that is no object, or two of them");
     } else {
       if (v.kind != JsonValue::Kind::kText) fail(ProblemId::hf_index_bad, here, "no file name");
       if (!names.insert(keys[1]).second) fail(ProblemId::hf_index_bad, here, "the tensor twice");

@@ -52,7 +52,8 @@ void check_version(ItemSource& item, const ZipDirectory& directory, const Place&
   unsigned version = 0;
   std::from_chars(text.data(), text.data() + text.size(), version);
   if (version >= kMinVersion && version <= kMaxVersion) return;
-  fail(ProblemId::item_version, place_in(place, record.header, record), text, std::to_string(kMinVersion) + " to " + std::to_string(kMaxVersion));
+  fail(ProblemId::item_version, place_in(place, record.header, record), text,
+       std::to_string(kMinVersion) + " to " + std::to_string(kMaxVersion));
 }
 
 bool read_big_endian(ItemSource& item, const ZipDirectory& directory, const Place& place) {
@@ -89,7 +90,8 @@ void read_record(ItemSource& item, const ZipRecord& record, uint64_t payload, co
     sink(Bytes(block).first(n));
     total += n;
   }
-  if (total != record.size) fail(ProblemId::deflate_broken, place_in(place, payload, record), std::to_string(total) + " bytes", std::to_string(record.size));
+  if (total != record.size)
+    fail(ProblemId::deflate_broken, place_in(place, payload, record), std::to_string(total) + " bytes", std::to_string(record.size));
 }
 
 bool check_record_crc(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place) {

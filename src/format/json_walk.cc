@@ -51,7 +51,8 @@ class Walk : public Json::json_sax_t {
   bool open(Kind kind) {
     visit_(keys_, {.kind = kind, .text = {}});
     if (keys_.size() == limits_.json_depth)
-      fail(ProblemId::over_limit, place_, "JSON nested " + std::to_string(keys_.size() + 1) + " deep", "at most " + std::to_string(limits_.json_depth));
+      fail(ProblemId::over_limit, place_, "JSON nested " + std::to_string(keys_.size() + 1) + " deep",
+           "at most " + std::to_string(limits_.json_depth));
     keys_.emplace_back();
     return true;
   }
@@ -68,7 +69,8 @@ class Walk : public Json::json_sax_t {
 void walk_json(std::string_view json, const Place& place, const Limits& limits, ProblemId bad, const JsonVisitor& visit) {
   const size_t first = json.find_first_not_of(" \t\r\n");
   // The parser skips a byte order mark and stops at a zero byte; no writer makes either.
-  if (first == std::string_view::npos || json[first] != '{' || json.find('\0') != std::string_view::npos) fail(bad, place, "no JSON object");
+  if (first == std::string_view::npos || json[first] != '{' || json.find('\0') != std::string_view::npos)
+    fail(bad, place, "no JSON object");
   Walk walk(place, limits, bad, visit);
   Json::sax_parse(json, &walk);
 }

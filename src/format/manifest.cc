@@ -58,7 +58,8 @@ class Reader {
   Reader(const Place& place, const Limits& limits) : place_(place), limits_(limits) {}
 
   Manifest read(std::string_view json) {
-    walk_json(json, place_, limits_, ProblemId::manifest_bad, [&](std::span<const std::string> keys, const JsonValue& v) { visit(keys, v); });
+    walk_json(json, place_, limits_, ProblemId::manifest_bad,
+              [&](std::span<const std::string> keys, const JsonValue& v) { visit(keys, v); });
     end_entry();
     if (!schema_) bad("no schema", std::string(kSchema));
     return std::move(out_);
@@ -67,7 +68,9 @@ class Reader {
  private:
   using Kind = JsonValue::Kind;
 
-  [[noreturn]] void bad(std::string got, std::string expected) const { fail(ProblemId::manifest_bad, at_key(), std::move(got), std::move(expected)); }
+  [[noreturn]] void bad(std::string got, std::string expected) const {
+    fail(ProblemId::manifest_bad, at_key(), std::move(got), std::move(expected));
+  }
   Place at_key() const {
     Place place = place_;
     place.tensor = entry_;
@@ -76,7 +79,8 @@ class Reader {
 
   void visit(std::span<const std::string> keys, const JsonValue& v) {
     if (keys.size() == 1 && keys[0] == "schema") {
-      if (v.kind != Kind::kText || v.text != kSchema) bad(v.kind == Kind::kText ? std::string(v.text) : "a schema that is no text", std::string(kSchema));
+      if (v.kind != Kind::kText || v.text != kSchema)
+        bad(v.kind == Kind::kText ? std::string(v.text) : "a schema that is no text", std::string(kSchema));
       schema_ = true;
     }
     const bool known = !keys.empty() && (keys[0] == "tensors" || keys[0] == "objects" || keys[0] == "files");
@@ -114,7 +118,8 @@ class Reader {
     if (v.kind != Kind::kText) bad(std::string(name) + " that is no text", "text");
     if (name == "dtype") return set(e.dtype, std::string(v.text), name);
     const size_t digits = name == "crc64" ? kCrcDigits : kFileDigits;
-    if (v.text.size() != digits || !is_hex(v.text)) bad("the digest '" + std::string(v.text.substr(0, 40)) + "'", std::to_string(digits) + " hexadecimal digits");
+    if (v.text.size() != digits || !is_hex(v.text))
+      bad("the digest '" + std::string(v.text.substr(0, 40)) + "'", std::to_string(digits) + " hexadecimal digits");
     if (name == "xxh3_128") return set(e.xxh3_128, std::string(v.text), name);
     uint64_t crc = 0;
     std::from_chars(v.text.data(), v.text.data() + v.text.size(), crc, 16);
@@ -143,7 +148,8 @@ class Reader {
       whole = e.bytes && e.xxh3_128;
       if (whole) fresh = out_.files.try_emplace(entry_, Manifest::File{*e.bytes, *e.xxh3_128}).second;
     }
-    if (!whole) bad("an entry of '" + section_ + "' without all its members", "dtype, shape and crc64 of a tensor, bytes and a digest of others");
+    if (!whole)
+      bad("an entry of '" + section_ + "' without all its members", "dtype, shape and crc64 of a tensor, bytes and a digest of others");
     if (!fresh) bad("two entries of this name", "one");
     in_entry_ = false;
   }
@@ -158,12 +164,16 @@ class Reader {
 
 class Comparer {
  public:
-  Comparer(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, FilesAre files) : expected_(expected), found_(found), place_(place), subset_(subset), files_(files) {}
+  Comparer(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, FilesAre files)
+      : expected_(expected), found_(found), place_(place), subset_(subset), files_(files) {}
 
   ManifestComparison run(Objects objects) {
     compare(expected_.tensors, found_.tensors);
     if (objects == Objects::kNotHeld) {
-      if (!expected_.objects.empty()) note(ProblemId::manifest_key_lacking, std::to_string(expected_.objects.size()) + (expected_.objects.size() == 1 ? " object" : " objects") + ", which this form does not hold");
+      if (!expected_.objects.empty())
+        note(ProblemId::manifest_key_lacking, std::to_string(expected_.objects.size()) +
+                                                  (expected_.objects.size() == 1 ? " object" : " objects") +
+                                                  ", which this form does not hold");
     } else {
       compare(expected_.objects, found_.objects);
     }
@@ -213,7 +223,9 @@ class Comparer {
     if (++lacking_ <= 5) lacking_names_ += (lacking_names_.empty() ? "" : ", ") + place.tensor;
     if (subset_ == Subset::kNo) add(ProblemId::manifest_key_lacking, Severity::kDamage, std::move(place), {}, std::move(what));
   }
-  std::string lacking_text() const { return lacking_ > 5 ? lacking_names_ + " and " + std::to_string(lacking_ - 5) + " more" : lacking_names_; }
+  std::string lacking_text() const {
+    return lacking_ > 5 ? lacking_names_ + " and " + std::to_string(lacking_ - 5) + " more" : lacking_names_;
+  }
 
   void files() {
     if (expected_.files.empty() || found_.files.empty()) return;
@@ -262,7 +274,8 @@ std::string write_manifest(const Manifest& manifest, const Place& place) {
 
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits) { return Reader(place, limits).read(json); }
 
-ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects, FilesAre files) {
+ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects,
+                                     FilesAre files) {
   return Comparer(expected, found, place, subset, files).run(objects);
 }
 

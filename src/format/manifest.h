@@ -49,9 +49,9 @@ std::string write_manifest(const Manifest& manifest, const Place& place);
 // Throws manifest_bad, over_limit.
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits);
 
-enum class Subset : uint8_t { kNo, kYes };         // kYes: what is not there is not missed
+enum class Subset : uint8_t { kNo, kYes };          // kYes: what is not there is not missed
 enum class FilesAre : uint8_t { kBelow, kItself };  // in the folder at `place`, or `place` is the one file
-enum class Objects : uint8_t { kHeld, kNotHeld };  // kNotHeld: the form of what was found has no objects of its own
+enum class Objects : uint8_t { kHeld, kNotHeld };   // kNotHeld: the form of what was found has no objects of its own
 
 // What `found` has otherwise than `expected`: damage, or a note for keys that may be missing. Files are compared where they have the names
 // and sizes of the expected ones: then they are the same files, and each bit counts.
@@ -60,6 +60,7 @@ struct ManifestComparison {
   uint64_t keys = 0;   // compared
   uint64_t files = 0;  // compared
 };
-ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects, FilesAre files = FilesAre::kBelow);
+ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects,
+                                     FilesAre files = FilesAre::kBelow);
 
 }  // namespace dcp

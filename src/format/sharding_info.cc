@@ -36,7 +36,8 @@ std::optional<ShardingInfo> read_sharding_info(const SafetensorsHeader& header, 
     if (keys.size() != 3 || v.kind != JsonValue::Kind::kNatural || v.number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
       bad(keys, "saved_offsets that are no list of numbers");
     if (shard.offsets.size() == limits.tensor_rank)
-      fail(ProblemId::over_limit, here, std::to_string(shard.offsets.size() + 1) + " numbers", "at most " + std::to_string(limits.tensor_rank));
+      fail(ProblemId::over_limit, here, std::to_string(shard.offsets.size() + 1) + " numbers",
+           "at most " + std::to_string(limits.tensor_rank));
     shard.offsets.push_back(static_cast<int64_t>(v.number));
   });
   return info;

@@ -31,7 +31,7 @@ class TorchArchiveLayout {
   uint64_t record_count() const { return records_.size(); }
   uint64_t payload(uint64_t record) const { return records_[record].payload; }
   uint64_t payload_bytes(uint64_t record) const { return records_[record].bytes; }
-  uint64_t total_bytes() const;  // the whole archive, end record included
+  uint64_t total_bytes() const;                  // the whole archive, end record included
   uint64_t entry_crc_at(uint64_t record) const;  // position of its CRC in the central directory
 
   // Everything that is not payload: for each record the bytes before it (descriptor of the one before, local header, padding), then the

@@ -28,7 +28,8 @@ class ItemHandler : public TorchNames {
       return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
     const auto [found, is_new] = numbers_.try_emplace({module, name}, static_cast<uint32_t>(names_.size()));
     if (is_new) {
-      if (names_.size() > kMostNames) fail(ProblemId::over_limit, machine.place(), "more classes and functions", std::to_string(kMostNames));
+      if (names_.size() > kMostNames)
+        fail(ProblemId::over_limit, machine.place(), "more classes and functions", std::to_string(kMostNames));
       Name& met = names_.emplace_back(Name{.text = std::string(module) + "." + std::string(name), .means = g.kind});
       met.is_allowed = weights_only_allows(met.text);
       met.is_known = g.kind != Means::kOther || (met.is_allowed && makes_tensor(met.text));
@@ -75,14 +76,17 @@ class ItemHandler : public TorchNames {
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
 };
 
-TorchStorage read_root(const PickleMachine& machine, const ItemHandler& names, Value root, TensorItem& item, const Limits& limits, const Place& place) {
+TorchStorage read_root(const PickleMachine& machine, const ItemHandler& names, Value root, TensorItem& item, const Limits& limits,
+                       const Place& place) {
   const TensorReader reader(machine, names, limits, place);
   while (reader.call_of(root) == TorchGlobal::Kind::kParameter) root = reader.argument(machine.arguments_of(root), 0, 3, 3);
   const Value callable = root.kind == Kind::kObject ? machine.callable_of(root) : Value{};
   const std::string name = names.name_of(callable.kind == Kind::kGlobal ? callable : root);
-  if (callable.kind != Kind::kGlobal || !makes_tensor(name)) fail(ProblemId::item_not_tensor, place, name.empty() ? machine.describe(root) : name, "a tensor");
+  if (callable.kind != Kind::kGlobal || !makes_tensor(name))
+    fail(ProblemId::item_not_tensor, place, name.empty() ? machine.describe(root) : name, "a tensor");
   const TorchGlobal::Kind call = reader.call_of(root);
-  const bool plain = (call == TorchGlobal::Kind::kTensorV2 || call == TorchGlobal::Kind::kTensorV3) && machine.state_of(root).kind == Kind::kUnset;
+  const bool plain =
+      (call == TorchGlobal::Kind::kTensorV2 || call == TorchGlobal::Kind::kTensorV3) && machine.state_of(root).kind == Kind::kUnset;
   TorchStorage storage;
   if (plain) storage = reader.read(call, machine.arguments_of(root), item);
   item.refused = names.refused();

@@ -28,18 +28,19 @@ class ItemSource {
 };
 
 struct ZipRecord {
-  std::string name;         // without the root folder: "data.pkl", "data/0"
-  uint64_t header = 0;      // offset of the local header in the item
-  uint64_t packed = 0;      // bytes of the payload as it lies in the item
-  uint64_t size = 0;        // bytes of what it holds: the same, unless it is deflated
-  uint32_t crc = 0;         // of what it holds, from the central directory
-  uint16_t method = 0;      // kStored, kDeflated, or one that torch cannot read either
-  uint64_t limit = 0;       // where the next header, or the directory, begins: nothing of this record reaches it
+  std::string name;     // without the root folder: "data.pkl", "data/0"
+  uint64_t header = 0;  // offset of the local header in the item
+  uint64_t packed = 0;  // bytes of the payload as it lies in the item
+  uint64_t size = 0;    // bytes of what it holds: the same, unless it is deflated
+  uint32_t crc = 0;     // of what it holds, from the central directory
+  uint16_t method = 0;  // kStored, kDeflated, or one that torch cannot read either
+  uint64_t limit = 0;   // where the next header, or the directory, begins: nothing of this record reaches it
   static constexpr uint16_t kStored = 0, kDeflated = 8;
   bool deflated() const { return method == kDeflated && packed > 0; }
 };
 
-// The directory of an archive, validated: records inside the slice, disjoint, names distinct whatever their case, counts and sizes agreeing.
+// The directory of an archive, validated: records inside the slice, disjoint, names distinct whatever their case, counts and sizes
+// agreeing.
 struct ZipDirectory {
   std::string root;                // "archive"
   std::vector<ZipRecord> records;  // in order of header offset
@@ -69,8 +70,8 @@ struct TensorItem {
   uint64_t record_bytes = 0;  // size of the storage's record
   uint64_t packed = 0;        // bytes of the record in the item if it is deflated, else 0
   uint32_t crc = 0;
-  bool has_crc = false;      // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
-  std::string opaque_class;  // for kOpaque: "torch._utils._rebuild_qtensor"
+  bool has_crc = false;              // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
+  std::string opaque_class;          // for kOpaque: "torch._utils._rebuild_qtensor"
   std::vector<std::string> refused;  // for kOpaque: globals that dcp.load refuses unless its program allows them: a subclass's own
 };
 // Whether there is no element: then offset and strides, which torch keeps from the view that the tensor was, mean nothing.

@@ -14,10 +14,8 @@ namespace {
 void write_tuple(PickleWriter& out, std::span<const int64_t> numbers) {
   if (numbers.size() > 3) out.op(Op::MARK);
   for (const int64_t n : numbers) out.integer(n);
-  if (numbers.size() > 3)
-    out.op(Op::TUPLE);
-  else
-    out.tuple(numbers.size());
+  if (numbers.size() > 3) out.op(Op::TUPLE);
+  else out.tuple(numbers.size());
 }
 
 // ("storage", class, "0", "cpu", count) as a persistent id.

@@ -9,7 +9,6 @@ namespace dcp {
 
 using Means = TorchGlobal::Kind;
 
-
 TorchGlobal torch_global(std::string_view module, std::string_view name) {
   struct Known {
     std::string_view module, name;
@@ -175,12 +174,9 @@ void TensorReader::read_flags(const Value& v, TensorItem& item) const {
   PickleMachine::Items items = machine_.items(v);
   for (Value key, value; items.next(key) && items.next(value);) {
     if (value.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(value), "a flag that is true or false");
-    if (machine_.is_text(key, "conj"))
-      item.conj = value.payload != 0;
-    else if (machine_.is_text(key, "neg"))
-      item.neg = value.payload != 0;
-    else
-      fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
+    if (machine_.is_text(key, "conj")) item.conj = value.payload != 0;
+    else if (machine_.is_text(key, "neg")) item.neg = value.payload != 0;
+    else fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
   }
   const DTypeKind kind = facts_of(item.dtype).kind;
   const bool is_number = kind == DTypeKind::kFloat || kind == DTypeKind::kInt || kind == DTypeKind::kComplex;
@@ -204,7 +200,8 @@ void TensorReader::check_extent(const TensorItem& item, const TorchStorage& stor
   }
   mul_or_fail(elements, bytes_of(item.dtype), place_);
   const uint64_t capacity = storage.bytes / bytes_of(item.dtype);
-  if (last >= capacity) fail(ProblemId::item_outside_storage, place_, "element " + std::to_string(last), "less than " + std::to_string(capacity));
+  if (last >= capacity)
+    fail(ProblemId::item_outside_storage, place_, "element " + std::to_string(last), "less than " + std::to_string(capacity));
 }
 
 bool is_empty(const TensorItem& item) { return std::ranges::find(item.sizes, 0) != item.sizes.end(); }

@@ -38,7 +38,7 @@ struct TorchGlobal {
     kSize,                // torch.Size(sizes)
     kTensorClass,         // torch.Tensor, torch.nn.parameter.Parameter: classes without bytes of their own
     kOrderedDict,
-    kStorage,             // what a persistent id becomes
+    kStorage,  // what a persistent id becomes
     kTypedStorage,
     kUntypedStorage,
     kDType,

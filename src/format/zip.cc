@@ -13,8 +13,9 @@
 //
 // Every position counts from the start of the item. Sizes of local headers are not used: torch writes zeros there.
 //
-// What torch reads is what its reader (miniz) makes of this: the end record is the last "PK\5\6" that has room for one, whatever its comment
-// says; names are found without regard to case, and of two equal ones any may be found. An archive that other readers take otherwise is refused.
+// What torch reads is what its reader (miniz) makes of this: the end record is the last "PK\5\6" that has room for one, whatever its
+// comment says; names are found without regard to case, and of two equal ones any may be found. An archive that other readers take
+// otherwise is refused.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -89,10 +90,12 @@ void check_comment(ItemSource& item, const End& end, uint64_t comment_bytes, con
   const Bytes tail = item.at(first, window);
   for (uint64_t at = end.at - first; at-- > 0;) {
     if (u32(tail, at) != kEndMark || first + at + kEndBytes > end.at || first + at + kEndBytes + u16(tail, at + 20) <= end.at) continue;
-    fail(ProblemId::zip_two_ends, Where{place, end.at}, "end records at " + number(first + at) + " and, in its comment, at " + number(end.at));
+    fail(ProblemId::zip_two_ends, Where{place, end.at},
+         "end records at " + number(first + at) + " and, in its comment, at " + number(end.at));
   }
   if (comment_bytes > size - end.at - kEndBytes)
-    fail(ProblemId::zip_bad_end, Where{place, end.at}, "a comment of " + number(comment_bytes) + " bytes", "at most " + number(size - end.at - kEndBytes));
+    fail(ProblemId::zip_bad_end, Where{place, end.at}, "a comment of " + number(comment_bytes) + " bytes",
+         "at most " + number(size - end.at - kEndBytes));
 }
 
 // A field of the end record repeats the zip64 one or is all ones.
@@ -142,7 +145,8 @@ End read_end(ItemSource& item, const Place& place, const Limits& limits) {
   end.end = end.at + kEndBytes + comment_bytes;
   if (comment_bytes != 0 || end.at + kEndBytes != item.size()) check_comment(item, end, comment_bytes, place);
   read_end64(item, end, place);
-  if (end.entries > limits.zip_records) fail(ProblemId::over_limit, here, number(end.entries) + " records", "at most " + number(limits.zip_records));
+  if (end.entries > limits.zip_records)
+    fail(ProblemId::over_limit, here, number(end.entries) + " records", "at most " + number(limits.zip_records));
   if (end.directory_bytes > limits.zip_directory_bytes) {
     fail(ProblemId::over_limit, here, number(end.directory_bytes) + " bytes of directory", "at most " + number(limits.zip_directory_bytes));
   }
@@ -177,8 +181,8 @@ struct Entry {
   uint64_t bytes = 0;  // of the entry in the directory
 };
 
-// Replaces the fields that are all ones by those of the zip64 extra, in the order of the format; where none is, extras say nothing. Of two such
-// extras readers take different ones.
+// Replaces the fields that are all ones by those of the zip64 extra, in the order of the format; where none is, extras say nothing. Of two
+// such extras readers take different ones.
 bool apply_extra(Bytes extra, Entry& entry) {
   if (entry.size != kOnes && entry.packed != kOnes && entry.header != kOnes) return true;
   bool met = false;
@@ -249,7 +253,8 @@ void add_record(ZipDirectory& directory, const Entry& entry, const Where& here) 
   if (record.method == ZipRecord::kDeflated && (entry.size / 1032 > entry.packed || (entry.packed == 0 && entry.size != 0))) {
     fail_in(record.name, here, ProblemId::zip_bad_directory, number(entry.size) + " bytes packed into " + number(entry.packed));
   }
-  if (record.name.ends_with('/') && record.size != 0) fail_in(record.name, here, ProblemId::zip_bad_directory, "a folder of " + number(record.size) + " bytes");
+  if (record.name.ends_with('/') && record.size != 0)
+    fail_in(record.name, here, ProblemId::zip_bad_directory, "a folder of " + number(record.size) + " bytes");
   directory.records.push_back(std::move(record));
 }
 
@@ -289,7 +294,8 @@ void check_names(const ZipDirectory& directory, const Place& place) {
   std::ranges::transform(directory.records, names.begin(), [](const ZipRecord& r) { return std::string_view(r.name); });
   std::ranges::sort(names, less);
   if (const auto it = std::ranges::adjacent_find(names, same); it != names.end()) {
-    Problem p = make_problem(ProblemId::zip_duplicate, place, it[0] == it[1] ? std::string(it[0]) : std::string(it[0]) + " and " + std::string(it[1]));
+    Problem p = make_problem(ProblemId::zip_duplicate, place,
+                             it[0] == it[1] ? std::string(it[0]) : std::string(it[0]) + " and " + std::string(it[1]));
     if (it[0] != it[1]) p.hint = "torch finds records without regard to case";
     throw Error(std::move(p));
   }

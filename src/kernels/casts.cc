@@ -99,11 +99,12 @@ struct Route {
   Route(DType to, DType from, const ConvertOptions& options)
       : codecs(codecs_for(options.isa)),
         decode(codecs.decode[format_of(from)]),
-        encoder(to == DType::float8_e4m3fn && options.fp8_overflow == Fp8Overflow::kNan ? codecs.encode_e4m3fn_or_nan : codecs.encode[format_of(to)]) {}
+        encoder(to == DType::float8_e4m3fn && options.fp8_overflow == Fp8Overflow::kNan ? codecs.encode_e4m3fn_or_nan
+                                                                                        : codecs.encode[format_of(to)]) {}
 
   const codecs::Table& codecs;
-  codecs::Convert decode;         // null: from float32
-  const codecs::Encoder& encoder; // of nulls: to float32
+  codecs::Convert decode;          // null: from float32
+  const codecs::Encoder& encoder;  // of nulls: to float32
 };
 
 // Calls fn(to, from, n) for blocks of elements, from the first to the last.
@@ -121,8 +122,8 @@ void for_blocks(std::byte* to, DType to_type, const std::byte* from, DType from_
 using Lanes = std::array<float, kBlock>;
 
 // `seen`: the extent of the elements, or of the floats that they are, with `known` as what gets lost among these.
-CastLosses count_losses(const codecs::Extent& seen, const Lossy& known, const std::byte* from, DType from_type, size_t n, const Lossy& lossy,
-                        const codecs::Table& codecs) {
+CastLosses count_losses(const codecs::Extent& seen, const Lossy& known, const std::byte* from, DType from_type, size_t n,
+                        const Lossy& lossy, const codecs::Table& codecs) {
   const codecs::Count count = codecs.count[std::countr_zero(bytes_of(from_type))];
   CastLosses losses;
   if (seen.lowest <= known.zeroed.last && !lossy.zeroed.empty()) losses.zeroed = count(from, n, lossy.zeroed.first, lossy.zeroed.last);
@@ -150,7 +151,8 @@ Overflow overflow_of(DType to, Fp8Overflow fp8_overflow) {
   }
 }
 
-void convert_floats(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options) {
+void convert_floats(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements,
+                    const ConvertOptions& options) {
   const Route route(to_type, from_type, options);
   if (route.decode == nullptr) return route.encoder.convert(to, from, elements);
   if (route.encoder.convert == nullptr) return route.decode(to, from, elements);

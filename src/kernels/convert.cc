@@ -153,16 +153,11 @@ bool is_complex(DType dtype) { return facts_of(dtype).kind == DTypeKind::kComple
 
 DType component_of(DType dtype) {
   switch (dtype) {
-    case DType::complex128:
-      return DType::float64;
-    case DType::complex64:
-      return DType::float32;
-    case DType::complex32:
-      return DType::float16;
-    case DType::bcomplex32:
-      return DType::bfloat16;
-    default:
-      return dtype;
+    case DType::complex128: return DType::float64;
+    case DType::complex64: return DType::float32;
+    case DType::complex32: return DType::float16;
+    case DType::bcomplex32: return DType::bfloat16;
+    default: return dtype;
   }
 }
 

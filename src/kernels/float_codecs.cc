@@ -74,9 +74,7 @@ struct Float16 {
 
 struct BFloat16 {
   using Bits = uint16_t;
-  static uint32_t encode(uint32_t bits) {
-    return either(is_nan(magnitude_of(bits)), 0x7FC0, (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-  }
+  static uint32_t encode(uint32_t bits) { return either(is_nan(magnitude_of(bits)), 0x7FC0, (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16); }
   static uint32_t decode(uint32_t x) { return x << 16; }
 };
 
@@ -175,7 +173,7 @@ uint64_t count(const void* from, size_t n, uint64_t first, uint64_t last) {
     const size_t end = n - at < kBlock ? n : at + kBlock;
     Word in_block = 0;
     for (size_t i = at; i < end; ++i) {
-      const Word distance = static_cast<Word>((load<Word>(from, i) & kMagnitude<Word>) - start);
+      const Word distance = static_cast<Word>((load<Word>(from, i) & kMagnitude<Word>)-start);
       in_block = static_cast<Word>(in_block + (distance <= length));
     }
     found += in_block;
@@ -188,8 +186,14 @@ uint64_t count(const void* from, size_t n, uint64_t first, uint64_t last) {
 // `extern`, or a constant would be seen in this file only.
 extern const Table kTable = {
     {decode_double, nullptr, decode<Float16>, decode<BFloat16>, decode<E4M3FN<0x7E>>, decode<E5M2>, decode<E4M3FNUZ>, decode<E5M2FNUZ>},
-    {{encode_double, nullptr}, {nullptr, nullptr}, kEncoder<Float16>, kEncoder<BFloat16>, kEncoder<E4M3FN<0x7E>>, kEncoder<E5M2>,
-     kEncoder<E4M3FNUZ>, kEncoder<E5M2FNUZ>},
+    {{encode_double, nullptr},
+     {nullptr, nullptr},
+     kEncoder<Float16>,
+     kEncoder<BFloat16>,
+     kEncoder<E4M3FN<0x7E>>,
+     kEncoder<E5M2>,
+     kEncoder<E4M3FNUZ>,
+     kEncoder<E5M2FNUZ>},
     kEncoder<E4M3FN<0x7F>>,
     extent_of_doubles,
     {count<uint8_t>, count<uint16_t>, count<uint32_t>, count<uint64_t>}};

@@ -34,13 +34,19 @@ struct Table {
   Encoder encode[kFormats];      // kFloat32: null; kFloat64: nothing to watch
   Encoder encode_e4m3fn_or_nan;  // too large becomes NaN, not the largest number
   FindExtent extent_of_doubles;
-  Count count[4];                // by the logarithm of the element's bytes
+  Count count[4];  // by the logarithm of the element's bytes
 };
 
-namespace baseline { extern const Table kTable; }
+namespace baseline {
+extern const Table kTable;
+}
 #ifdef DCPCTL_X86_LEVELS
-namespace avx2 { extern const Table kTable; }
-namespace avx512 { extern const Table kTable; }
+namespace avx2 {
+extern const Table kTable;
+}
+namespace avx512 {
+extern const Table kTable;
+}
 #endif
 
 }  // namespace dcp::codecs

@@ -49,6 +49,7 @@ Overflow overflow_of(DType to, Fp8Overflow fp8_overflow);
 // Between which dtypes cast() counts: the floats that torch computes with.
 bool castable(DType dtype);
 // convert() between two of them, with the count of what got lost.
-CastLosses cast(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options = {});
+CastLosses cast(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements,
+                const ConvertOptions& options = {});
 
 }  // namespace dcp

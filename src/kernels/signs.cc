@@ -21,14 +21,10 @@ void change_each(std::byte* data, uint64_t words, Change change) {
 template <class F>
 void with_word(unsigned bytes, F f) {
   switch (bytes) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
   }
 }
 
@@ -46,14 +42,10 @@ void flip_top_bits(std::byte* data, uint64_t words, unsigned word_bytes) {
 
 void swap_bytes(std::byte* data, uint64_t units, unsigned unit_bytes) {
   switch (unit_bytes) {
-    case 2:
-      return change_each<uint16_t>(data, units, [](uint16_t w) { return __builtin_bswap16(w); });
-    case 4:
-      return change_each<uint32_t>(data, units, [](uint32_t w) { return __builtin_bswap32(w); });
-    case 8:
-      return change_each<uint64_t>(data, units, [](uint64_t w) { return __builtin_bswap64(w); });
-    default:
-      return;  // a single byte has no order
+    case 2: return change_each<uint16_t>(data, units, [](uint16_t w) { return __builtin_bswap16(w); });
+    case 4: return change_each<uint32_t>(data, units, [](uint32_t w) { return __builtin_bswap32(w); });
+    case 8: return change_each<uint64_t>(data, units, [](uint64_t w) { return __builtin_bswap64(w); });
+    default: return;  // a single byte has no order
   }
 }
 
@@ -75,15 +67,13 @@ void negate(std::byte* data, uint64_t elements, DType dtype) {
         return change_each<uint8_t>(data, elements, [](uint8_t x) { return static_cast<uint8_t>((x & 0x7F) == 0 ? x : x ^ 0x80); });
       }
       return flip_top_bits(data, elements, unit);
-    case DTypeKind::kComplex:
-      return flip_top_bits(data, 2 * elements, unit);
+    case DTypeKind::kComplex: return flip_top_bits(data, 2 * elements, unit);
     case DTypeKind::kInt:
       return with_word(unit, [&](auto zero) {
         using Word = decltype(zero);
         change_each<Word>(data, elements, [](Word word) { return static_cast<Word>(Word{0} - word); });
       });
-    default:
-      return;
+    default: return;
   }
 }
 

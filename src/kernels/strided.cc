@@ -97,16 +97,11 @@ struct Kernels {
 
 Kernels kernels_of(unsigned element_bytes) {
   switch (element_bytes) {
-    case 1:
-      return {copy_elements<1>, copy_crossed<1>};
-    case 2:
-      return {copy_elements<2>, copy_crossed<2>};
-    case 4:
-      return {copy_elements<4>, copy_crossed<4>};
-    case 8:
-      return {copy_elements<8>, copy_crossed<8>};
-    default:
-      return {copy_elements<16>, copy_crossed<16>};
+    case 1: return {copy_elements<1>, copy_crossed<1>};
+    case 2: return {copy_elements<2>, copy_crossed<2>};
+    case 4: return {copy_elements<4>, copy_crossed<4>};
+    case 8: return {copy_elements<8>, copy_crossed<8>};
+    default: return {copy_elements<16>, copy_crossed<16>};
   }
 }
 

@@ -13,11 +13,11 @@ enum { kDcpctlDeviceAbi = 1 };
 // Zero: not known, or there is none.
 struct DcpctlDeviceFacts {
   char name[96];
-  char bus_id[32];           // PCI, "0000:1b:00.0"
+  char bus_id[32];                               // PCI, "0000:1b:00.0"
   uint32_t pcie_generation_max, pcie_width_max;  // of card and slot together
   uint32_t nvlink_version, nvlink_links;         // to other GPUs; copies to the host go over PCIe all the same
-  int32_t numa_node;         // -1: not known
-  uint32_t has_gather;       // gather() copies by a kernel
+  int32_t numa_node;                             // -1: not known
+  uint32_t has_gather;                           // gather() copies by a kernel
   uint64_t memory_bytes, free_bytes;
 };
 

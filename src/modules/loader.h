@@ -15,12 +15,13 @@ struct ModuleKind {
   const char* name;    // of libdcpctl_NAME.so
   const char* symbol;  // extern "C" function that returns const T*
   uint32_t abi;
-  const char* needs;   // what a build must have for it, for the error: "LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
+  const char* needs;  // what a build must have for it, for the error: "LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
 };
 
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
 // module_broken (the linker's reason), module_differs (of another build).
-const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi, uint32_t bytes, const char* needs);
+const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi,
+                                      uint32_t bytes, const char* needs);
 
 template <class T>
 const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T>& kind) {

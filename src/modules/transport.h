@@ -13,8 +13,8 @@ enum { kDcpctlTransportAbi = 3 };
 struct DcpctlJoin {
   const char* host;  // of the store
   uint16_t port;
-  uint8_t serves;    // this rank runs the store; else it connects to it
-  int listener;      // who serves: a socket that listens at host and port already; -1: there is none
+  uint8_t serves;       // this rank runs the store; else it connects to it
+  int listener;         // who serves: a socket that listens at host and port already; -1: there is none
   const char* address;  // of this machine: where it waits for messages of other ranks. "": the library knows better
   uint32_t rank, world_size;
   uint32_t local_rank;  // on its host: which GPU is its own
@@ -32,7 +32,8 @@ struct DcpctlWork;
 
 struct DcpctlTransportTable {
   DcpctlModuleHeader header;
-  // 1: messages between two ranks go in the order in which they are sent, so every message that is asked for must have somebody who waits for it.
+  // 1: messages between two ranks go in the order in which they are sent, so every message that is asked for must have somebody who waits
+  // for it.
   int in_order;
 
   // Connects to the store. Fails when nobody serves it within the timeout (up to three times that: the client tries again).
@@ -41,13 +42,15 @@ struct DcpctlTransportTable {
   // --- the store. Keys and values are bytes; `capacity` is that of `value`, a longer value is a failure.
   int (*set)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, DcpctlReason* why);
   // Waits until the key is there.
-  int (*get)(DcpctlTransport*, DcpctlLane, const char* key, uint32_t timeout_ms, void* value, uint64_t capacity, uint64_t* bytes, DcpctlReason* why);
+  int (*get)(DcpctlTransport*, DcpctlLane, const char* key, uint32_t timeout_ms, void* value, uint64_t capacity, uint64_t* bytes,
+             DcpctlReason* why);
   // Does not wait. *there: 1 or 0.
   int (*look)(DcpctlTransport*, DcpctlLane, const char* key, int* there, DcpctlReason* why);
   // To a number that begins with 0; *sum is what it is then.
   int (*add)(DcpctlTransport*, DcpctlLane, const char* key, int64_t number, int64_t* sum, DcpctlReason* why);
   // Sets the key where it is not there yet; gives what it is then.
-  int (*set_first)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t capacity, uint64_t* is_bytes, DcpctlReason* why);
+  int (*set_first)(DcpctlTransport*, DcpctlLane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t capacity,
+                   uint64_t* is_bytes, DcpctlReason* why);
 
   // --- messages. connect() is called once by all ranks, and may return kDcpctlLacking; the others after it.
   int (*connect)(DcpctlTransport*, const char* name, DcpctlReason* why);

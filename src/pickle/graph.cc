@@ -92,10 +92,8 @@ std::string PickleGraph::scalar_repr(const Value& v, const ReprCaps& caps) const
       const std::string_view text = machine_.text(v);
       return "'" + escaped(clipped(text, caps.text)) + (text.size() > caps.text ? "'..." : "'");
     }
-    case Kind::kBytes:
-      return "<" + std::to_string(v.n) + " bytes>";
-    case Kind::kBig:
-      return "<" + machine_.describe(v) + ">";
+    case Kind::kBytes: return "<" + std::to_string(v.n) + " bytes>";
+    case Kind::kBig: return "<" + machine_.describe(v) + ">";
     case Kind::kFloat: {
       char digits[32];
       const auto end = std::to_chars(digits, digits + sizeof digits, std::bit_cast<double>(v.payload)).ptr;
@@ -103,10 +101,8 @@ std::string PickleGraph::scalar_repr(const Value& v, const ReprCaps& caps) const
       if (text.find_first_of(".ein") == text.npos) text += ".0";
       return text;
     }
-    case Kind::kGlobal:
-      return global_of(v);
-    default:
-      return machine_.describe(v);
+    case Kind::kGlobal: return global_of(v);
+    default: return machine_.describe(v);
   }
 }
 
@@ -165,10 +161,8 @@ class Repr {
     out_ += top.close;
     const Open done = top;
     open_.pop_back();
-    if (done.arguments_of)
-      after_arguments(*done.arguments_of);
-    else if (done.items_of)
-      write_state(*done.items_of);
+    if (done.arguments_of) after_arguments(*done.arguments_of);
+    else if (done.items_of) write_state(*done.items_of);
     return true;
   }
 

@@ -49,8 +49,8 @@ class ValueWriter {
     Value v;
     Part part = Part::kItems;
     PickleMachine::Items items;
-    uint64_t in_batch = 0;     // values since the last MARK
-    bool pairs = false;        // of that batch
+    uint64_t in_batch = 0;      // values since the last MARK
+    bool pairs = false;         // of that batch
     bool has_keywords = false;  // written
   };
   using Part = Open::Part;
@@ -108,9 +108,7 @@ class ValueWriter {
         if (v.tag == 0) memoize(v);
         return open(v, Part::kItems);
       case Kind::kObject: return open(v, Part::kCallable);
-      default:
-        scalar(v);
-        memoize(v);
+      default: scalar(v); memoize(v);
     }
   }
   void open(const Value& v, Part part) { open_.push_back({.v = v, .part = part, .items = m_.items(v)}); }

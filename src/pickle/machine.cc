@@ -15,7 +15,11 @@ std::string plural(uint64_t count, std::string_view what) {
 }  // namespace
 
 PickleMachine::PickleMachine(Bytes pickle, const Place& place, const Limits& limits)
-    : pickle_(pickle), place_(&place), limits_(&limits), reader_(pickle, place), memo_(pickle, place, limits),
+    : pickle_(pickle),
+      place_(&place),
+      limits_(&limits),
+      reader_(pickle, place),
+      memo_(pickle, place, limits),
       // A vector that grows is there twice for a moment.
       most_cells_(limits.memory_bytes / (2 * sizeof(Value))) {}
 
@@ -34,37 +38,23 @@ void PickleMachine::fail_underflow(uint64_t count) const {
 
 std::string PickleMachine::describe(const Value& v) const {
   switch (v.kind) {
-    case Kind::kUnset:
-      return "nothing";
-    case Kind::kNil:
-      return "None";
-    case Kind::kBool:
-      return v.payload != 0 ? "True" : "False";
-    case Kind::kInt:
-      return std::to_string(v.integer());
-    case Kind::kFloat:
-      return "a float";
-    case Kind::kText:
-      return "text '" + std::string(text(v).substr(0, 200)) + "'";
-    case Kind::kBytes:
-      return "bytes";
-    case Kind::kBig:
-      return "an integer of " + plural(v.n, "byte");
-    case Kind::kGlobal:
-      return "a class or function";
-    case Kind::kTuple:
-      return "a tuple of " + std::to_string(v.n);
-    case Kind::kList:
-      return "a list";
-    case Kind::kDict:
-      return "a dict";
-    case Kind::kSet:
-      return "a set";
+    case Kind::kUnset: return "nothing";
+    case Kind::kNil: return "None";
+    case Kind::kBool: return v.payload != 0 ? "True" : "False";
+    case Kind::kInt: return std::to_string(v.integer());
+    case Kind::kFloat: return "a float";
+    case Kind::kText: return "text '" + std::string(text(v).substr(0, 200)) + "'";
+    case Kind::kBytes: return "bytes";
+    case Kind::kBig: return "an integer of " + plural(v.n, "byte");
+    case Kind::kGlobal: return "a class or function";
+    case Kind::kTuple: return "a tuple of " + std::to_string(v.n);
+    case Kind::kList: return "a list";
+    case Kind::kDict: return "a dict";
+    case Kind::kSet: return "a set";
     case Kind::kTyped:
     case Kind::kOpaque:
     case Kind::kOpen:
-    case Kind::kObject:
-      return "an object";
+    case Kind::kObject: return "an object";
   }
   return "";
 }
@@ -141,14 +131,9 @@ PickleMachine::Items PickleMachine::items(const Value& container) const {
       break;
     case Kind::kList:
     case Kind::kDict:
-    case Kind::kSet:
-      it.next_segment_ = arena_[container.payload].payload;
-      break;
-    case Kind::kObject:
-      it.next_segment_ = arena_[container.payload + kObjectChain].payload;
-      break;
-    default:
-      break;
+    case Kind::kSet: it.next_segment_ = arena_[container.payload].payload; break;
+    case Kind::kObject: it.next_segment_ = arena_[container.payload + kObjectChain].payload; break;
+    default: break;
   }
   return it;
 }
@@ -166,14 +151,10 @@ uint64_t PickleMachine::count(const Value& container) const {
 
 void PickleMachine::push_scalar() {
   switch (token_.op) {
-    case Op::NONE:
-      return push({.kind = Kind::kNil});
-    case Op::NEWTRUE:
-      return push_number(Kind::kBool, 1);
-    case Op::NEWFALSE:
-      return push_number(Kind::kBool, 0);
-    case Op::BINFLOAT:
-      return push_number(Kind::kFloat, std::bit_cast<uint64_t>(token_.real));
+    case Op::NONE: return push({.kind = Kind::kNil});
+    case Op::NEWTRUE: return push_number(Kind::kBool, 1);
+    case Op::NEWFALSE: return push_number(Kind::kBool, 0);
+    case Op::BINFLOAT: return push_number(Kind::kFloat, std::bit_cast<uint64_t>(token_.real));
     case Op::LONG1:
     case Op::LONG4:
       if (token_.is_big) return push_view(Kind::kBig, token_.text);
@@ -182,11 +163,8 @@ void PickleMachine::push_scalar() {
     case Op::BINUNICODE:
     case Op::BINUNICODE8:
     case Op::SHORT_BINSTRING:
-    case Op::BINSTRING:
-      return push_text();
-    default:
-      push_view(Kind::kBytes, token_.text);
-      stack_.back().tag = token_.op == Op::BYTEARRAY8;
+    case Op::BINSTRING: return push_text();
+    default: push_view(Kind::kBytes, token_.text); stack_.back().tag = token_.op == Op::BYTEARRAY8;
   }
 }
 
@@ -197,19 +175,17 @@ void PickleMachine::push_text() {
 
 void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }
 
-void PickleMachine::fail_memory() const { fail(ProblemId::memory_cap, place(), "more than " + std::to_string(most_cells_) + " values in one pickle"); }
+void PickleMachine::fail_memory() const {
+  fail(ProblemId::memory_cap, place(), "more than " + std::to_string(most_cells_) + " values in one pickle");
+}
 
 // Opcodes that make a container of what is on the stack.
 void PickleMachine::collect(Op op) {
   switch (op) {
-    case Op::TUPLE:
-      return push(make_tuple(pop_mark()));
-    case Op::EMPTY_LIST:
-      return push(make_chain(Kind::kList));
-    case Op::EMPTY_SET:
-      return push(make_chain(Kind::kSet));
-    default:
-      break;
+    case Op::TUPLE: return push(make_tuple(pop_mark()));
+    case Op::EMPTY_LIST: return push(make_chain(Kind::kList));
+    case Op::EMPTY_SET: return push(make_chain(Kind::kSet));
+    default: break;
   }
   // LIST, DICT, FROZENSET: a new chain of what lies above the mark.
   const uint64_t first = pop_mark();
@@ -240,55 +216,40 @@ void PickleMachine::run_plain(Op op) {
     case Op::PROTO:
       if (token_.integer > 5) fail(ProblemId::pickle_protocol, place(), std::to_string(token_.integer), "at most 5");
       return;
-    case Op::FRAME:
-      return;
+    case Op::FRAME: return;
     case Op::POP:
       // As in CPython: on an empty stretch it takes the mark itself.
       if (stack_.size() == floor_ && !marks_.empty()) return drop_mark();
       need(1);
       stack_.cut(stack_.size() - 1);
       return;
-    case Op::POP_MARK:
-      return stack_.cut(pop_mark());
+    case Op::POP_MARK: return stack_.cut(pop_mark());
     case Op::DUP:
       need(1);
       push(stack_.back());
       return memoize_top(true);
     case Op::BINPUT:
-    case Op::LONG_BINPUT:
-      need(1);
-      return memoize_top(memo_.put(static_cast<uint64_t>(token_.integer), stack_.back()));
-    case Op::APPEND:
-      need(2);
-      return add_items(Kind::kList, stack_.size() - 1);
-    case Op::SETITEM:
-      need(3);
-      return add_items(Kind::kDict, stack_.size() - 2);
-    case Op::APPENDS:
-      return add_items(Kind::kList, pop_mark());
-    case Op::SETITEMS:
-      return add_items(Kind::kDict, pop_mark());
-    case Op::ADDITEMS:
-      return add_items(Kind::kSet, pop_mark());
+    case Op::LONG_BINPUT: need(1); return memoize_top(memo_.put(static_cast<uint64_t>(token_.integer), stack_.back()));
+    case Op::APPEND: need(2); return add_items(Kind::kList, stack_.size() - 1);
+    case Op::SETITEM: need(3); return add_items(Kind::kDict, stack_.size() - 2);
+    case Op::APPENDS: return add_items(Kind::kList, pop_mark());
+    case Op::SETITEMS: return add_items(Kind::kDict, pop_mark());
+    case Op::ADDITEMS: return add_items(Kind::kSet, pop_mark());
     case Op::TUPLE:
     case Op::EMPTY_LIST:
     case Op::EMPTY_SET:
     case Op::LIST:
     case Op::DICT:
-    case Op::FROZENSET:
-      return collect(op);
-    default:
-      return push_scalar();
+    case Op::FROZENSET: return collect(op);
+    default: return push_scalar();
   }
 }
 
 void PickleMachine::finish_build(const Value& object, const Value& result) {
   if (object.kind == Kind::kOpen) {
     arena_[object.payload] = result;  // for memo slots that hold the unfinished object
-    if (result.in_arena())
-      grown(object.payload);
-    else if (object.tag == 0)
-      roll_back(object.payload);
+    if (result.in_arena()) grown(object.payload);
+    else if (object.tag == 0) roll_back(object.payload);
   }
   push(result);
 }

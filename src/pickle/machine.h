@@ -52,7 +52,9 @@ class PickleMachine {
   }
   bool is_text(const Value& v, std::string_view wanted) const { return v.kind == Kind::kText && text(v) == wanted; }
   Value element(const Value& tuple, uint32_t i) const { return final(arena_[tuple.payload + i]); }
-  std::span<const Value> elements(const Value& tuple) const { return arena_.range(tuple.payload, tuple.n); }  // each to be passed to final()
+  std::span<const Value> elements(const Value& tuple) const {
+    return arena_.range(tuple.payload, tuple.n);
+  }  // each to be passed to final()
   // The value of an object that was unfinished when it was stored: itself, or what BUILD made of it.
   Value final(const Value& v) const {
     if (v.kind != Kind::kOpen || arena_[v.payload].kind == Kind::kUnset) return v;
@@ -315,16 +317,11 @@ void PickleMachine::run_build(Handler& handler) {
   const Value state = final(stack_.pop());
   const Value object = final(stack_.pop());
   switch (object.kind) {
-    case Kind::kOpaque:
-      push(object);
-      break;
+    case Kind::kOpaque: push(object); break;
     case Kind::kOpen:
     case Kind::kTyped:
-    case Kind::kObject:
-      finish_build(object, handler.build(*this, object, state));
-      break;
-    default:
-      fail_operand(object, "an object to give a state");
+    case Kind::kObject: finish_build(object, handler.build(*this, object, state)); break;
+    default: fail_operand(object, "an object to give a state");
   }
 }
 

@@ -45,8 +45,7 @@ void Memo::find_reads(Bytes pickle, const Place& place, uint64_t cap) {
         }
         break;
       }
-      default:
-        break;
+      default: break;
     }
   } while (t.op != Op::STOP);
 }

@@ -86,18 +86,14 @@ void ShadowStack::take_put(const Token& t, bool explicit_slot) {
   Value kept{.kind = top.tuple != kNoTuple ? Kind::kTuple : Kind::kOpaque, .payload = top.push};
   if (top.text) kept = {.kind = Kind::kText, .tag = top.text.header, .n = top.text.bytes, .payload = top.text.offset};
   slot_ = explicit_slot ? static_cast<uint64_t>(t.integer) : memo_.size();
-  if (explicit_slot)
-    memo_.put(slot_, kept);
-  else
-    memo_.memoize(kept);
+  if (explicit_slot) memo_.put(slot_, kept);
+  else memo_.memoize(kept);
 }
 
 // Opcodes that fold what is on the stack. False: not one of them.
 bool ShadowStack::step_container(const Token& t) {
   switch (t.op) {
-    case Op::EMPTY_TUPLE:
-      push_tuple(t, stack_.size());
-      return true;
+    case Op::EMPTY_TUPLE: push_tuple(t, stack_.size()); return true;
     case Op::TUPLE1:
     case Op::TUPLE2:
     case Op::TUPLE3: {
@@ -106,9 +102,7 @@ bool ShadowStack::step_container(const Token& t) {
       push_tuple(t, stack_.size() - count);
       return true;
     }
-    case Op::TUPLE:
-      push_tuple(t, pop_mark(t));
-      return true;
+    case Op::TUPLE: push_tuple(t, pop_mark(t)); return true;
     case Op::LIST:
     case Op::DICT:
     case Op::FROZENSET:
@@ -131,14 +125,9 @@ bool ShadowStack::step_container(const Token& t) {
       stack_.resize(stack_.size() - 2);
       return true;
     case Op::REDUCE:
-    case Op::NEWOBJ:
-      replace(t, 2);
-      return true;
-    case Op::NEWOBJ_EX:
-      replace(t, 3);
-      return true;
-    default:
-      return false;
+    case Op::NEWOBJ: replace(t, 2); return true;
+    case Op::NEWOBJ_EX: replace(t, 3); return true;
+    default: return false;
   }
 }
 
@@ -150,14 +139,13 @@ void ShadowStack::step(const Token& t) {
     case Op::PROTO:
       if (t.integer > 5) fail(ProblemId::pickle_protocol, at_offset(*place_, t.offset), std::to_string(t.integer), "at most 5");
       return;
-    case Op::FRAME:
-      return;
+    case Op::FRAME: return;
     case Op::STOP:
       need(t, 1);
       // Readers of pickles drop what is left. Inside another pickle it would become part of what is around it.
       if (stack_.size() > 1 || !marks_.empty()) {
-        fail(ProblemId::pickle_leftover, at_offset(*place_, t.offset), std::to_string(stack_.size()) + " values and " + std::to_string(marks_.size()) + " marks",
-             "one value");
+        fail(ProblemId::pickle_leftover, at_offset(*place_, t.offset),
+             std::to_string(stack_.size()) + " values and " + std::to_string(marks_.size()) + " marks", "one value");
       }
       return;
     case Op::MARK:
@@ -172,8 +160,7 @@ void ShadowStack::step(const Token& t) {
       need(t, 1);
       stack_.pop_back();
       return;
-    case Op::POP_MARK:
-      return stack_.resize(pop_mark(t));
+    case Op::POP_MARK: return stack_.resize(pop_mark(t));
     case Op::DUP: {
       need(t, 1);
       // One push must not serve as a key and as data: neither copy can be a key.
@@ -183,17 +170,12 @@ void ShadowStack::step(const Token& t) {
       return;
     }
     case Op::BINPUT:
-    case Op::LONG_BINPUT:
-      return take_put(t, true);
-    case Op::MEMOIZE:
-      return take_put(t, false);
+    case Op::LONG_BINPUT: return take_put(t, true);
+    case Op::MEMOIZE: return take_put(t, false);
     case Op::BINGET:
-    case Op::LONG_BINGET:
-      return take_get(t);
-    case Op::BINPERSID:
-      return take_persistent_id(t);
-    case Op::STACK_GLOBAL:
-      return take_stack_global(t);
+    case Op::LONG_BINGET: return take_get(t);
+    case Op::BINPERSID: return take_persistent_id(t);
+    case Op::STACK_GLOBAL: return take_stack_global(t);
     case Op::GLOBAL:
       module_ = t.text;
       name_ = t.name;
@@ -202,10 +184,8 @@ void ShadowStack::step(const Token& t) {
     case Op::BINUNICODE:
     case Op::BINUNICODE8:
     case Op::SHORT_BINSTRING:
-    case Op::BINSTRING:
-      return push_literal(t);
-    default:
-      return replace(t, 0);
+    case Op::BINSTRING: return push_literal(t);
+    default: return replace(t, 0);
   }
 }
 

@@ -49,8 +49,9 @@ class ShadowStack {
   static constexpr uint32_t kNoTuple = ~uint32_t{0}, kOtherTuple = kNoTuple - 1;
   struct Shadow {  // small: a byte of pickle may be a value
     uint64_t push = 0;
-    Literal text = {};          // of a text
-    uint32_t tuple = kNoTuple;  // a tuple, made here, not taken from the memo; `push` is where. An index of ids_ if it may be a persistent id
+    Literal text = {};  // of a text
+    uint32_t tuple =
+        kNoTuple;  // a tuple, made here, not taken from the memo; `push` is where. An index of ids_ if it may be a persistent id
   };
   struct Id {
     Literal key;

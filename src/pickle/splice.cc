@@ -64,15 +64,12 @@ bool weights_only_reads(Op op) {
     case Op::BINPUT:
     case Op::LONG_BINPUT:
     case Op::LONG1:
-    case Op::STOP:
-      return true;
+    case Op::STOP: return true;
     // These are dropped or rewritten on the way.
     case Op::FRAME:
     case Op::MEMOIZE:
-    case Op::SHORT_BINUNICODE:
-      return true;
-    default:
-      return false;
+    case Op::SHORT_BINUNICODE: return true;
+    default: return false;
   }
 }
 
@@ -115,10 +112,8 @@ void emit(Bytes pickle, const Place& place, const Limits& limits, const Survey& 
   writer.claim(s.slots);
   const auto verbatim = [&](uint64_t from, uint64_t to) { writer.raw(as_text(pickle).substr(from, to - from)); };
   const auto literal = [&](const ShadowStack::Literal& l) {
-    if (static_cast<Op>(pickle[l.offset]) == Op::SHORT_BINUNICODE)
-      writer.text(shadow.text(l));
-    else
-      writer.raw(shadow.opcode(l));
+    if (static_cast<Op>(pickle[l.offset]) == Op::SHORT_BINUNICODE) writer.text(shadow.text(l));
+    else writer.raw(shadow.opcode(l));
   };
   Token t;
   for (;;) {
@@ -133,29 +128,22 @@ void emit(Bytes pickle, const Place& place, const Limits& limits, const Survey& 
         // Each slot takes an opcode: a number above the count of bytes is made up, and all that is spliced after it would inherit it.
         // The bytes that count are those that are left: readers compare slots with the size of the whole (Memo).
         if (const uint64_t bytes = writer.size() - begin; s.slots > bytes)
-          fail(ProblemId::over_limit, at_offset(place, s.highest_put), "memo slot " + std::to_string(s.slots - 1), "below " + std::to_string(bytes));
+          fail(ProblemId::over_limit, at_offset(place, s.highest_put), "memo slot " + std::to_string(s.slots - 1),
+               "below " + std::to_string(bytes));
         return;
       case Op::PROTO:
-      case Op::FRAME:
-        break;
-      case Op::SHORT_BINUNICODE:
-        writer.text(t.text);
-        break;
+      case Op::FRAME: break;
+      case Op::SHORT_BINUNICODE: writer.text(t.text); break;
       case Op::BINPUT:
       case Op::LONG_BINPUT:
-      case Op::MEMOIZE:
-        writer.put_at(base + shadow.slot());
-        break;
+      case Op::MEMOIZE: writer.put_at(base + shadow.slot()); break;
       case Op::BINGET:
       case Op::LONG_BINGET:
         // The slot of a literal that was written as a key holds the new key.
-        if (shadow.got() && s.find(shadow.got().offset) != nullptr)
-          literal(shadow.got());
-        else
-          writer.get(base + static_cast<uint64_t>(t.integer));
+        if (shadow.got() && s.find(shadow.got().offset) != nullptr) literal(shadow.got());
+        else writer.get(base + static_cast<uint64_t>(t.integer));
         break;
-      default:
-        verbatim(t.offset, t.end);
+      default: verbatim(t.offset, t.end);
     }
   }
 }

@@ -27,7 +27,11 @@ std::string utf8_of(uint32_t c) {
 class Rewriter {
  public:
   Rewriter(Bytes pickle, const Place& place, const Limits& limits)
-      : pickle_(as_text(pickle)), place_(place), most_(limits.memory_bytes / 2), reader_(pickle, place), writer_(out_, PickleProtocol::k4) {}
+      : pickle_(as_text(pickle)),
+        place_(place),
+        most_(limits.memory_bytes / 2),
+        reader_(pickle, place),
+        writer_(out_, PickleProtocol::k4) {}
 
   std::string run() {
     Token t;
@@ -38,7 +42,8 @@ class Rewriter {
         reader_.next(t);
         writer_.raw(pickle_.substr(t.offset, t.end - t.offset));
       }
-      if (out_.size() > most_) fail(ProblemId::memory_cap, at_offset(place_, at_), "more than " + std::to_string(most_) + " bytes of opcodes");
+      if (out_.size() > most_)
+        fail(ProblemId::memory_cap, at_offset(place_, at_), "more than " + std::to_string(most_) + " bytes of opcodes");
     } while (t.op != Op::STOP || t.offset != at_);
     return std::move(out_);
   }
@@ -63,7 +68,9 @@ class Rewriter {
 
   std::string_view line() {
     const size_t end = pickle_.find('\n', at_ + 1);
-    if (end == pickle_.npos) fail(ProblemId::pickle_truncated, at_offset(place_, at_), "no line end", "a line for " + std::string(op_name(static_cast<Op>(pickle_[at_]))));
+    if (end == pickle_.npos)
+      fail(ProblemId::pickle_truncated, at_offset(place_, at_), "no line end",
+           "a line for " + std::string(op_name(static_cast<Op>(pickle_[at_]))));
     reader_.go_to(end + 1);
     return pickle_.substr(at_ + 1, end - at_ - 1);
   }
@@ -82,7 +89,8 @@ class Rewriter {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value, base);
     const uint64_t most = uint64_t{INT64_MAX} + negative;
-    if (rest.empty() || error != std::errc{} || end != rest.data() + rest.size() || value > most) refuse(text, "an integer of up to 64 bits");
+    if (rest.empty() || error != std::errc{} || end != rest.data() + rest.size() || value > most)
+      refuse(text, "an integer of up to 64 bits");
     writer_.integer(static_cast<int64_t>(negative ? ~value + 1 : value));
   }
 

@@ -13,8 +13,7 @@ std::string hex_byte(uint8_t byte) {
 std::string_view op_name(Op op) {
   switch (op) {
 #define DCP_OPCODE(name, byte, form) \
-  case Op::name:                     \
-    return #name;
+  case Op::name: return #name;
 #include "pickle/opcodes.def"
 #undef DCP_OPCODE
   }
@@ -65,18 +64,10 @@ void TokenReader::take_lines(Token& t) {
 
 void TokenReader::take_rare(Token& t, OpForm form) {
   switch (form) {
-    case OpForm::f64be:
-      t.real = std::bit_cast<double>(__builtin_bswap64(load_le<uint64_t>(argument())));
-      break;
-    case OpForm::text4:
-      take_text(t, 5, load_le<uint32_t>(argument()));
-      break;
-    case OpForm::text8:
-      take_text(t, 9, load_le<uint64_t>(argument()));
-      break;
-    case OpForm::long1:
-      take_long(t, 2, std::to_integer<uint8_t>(*argument()));
-      break;
+    case OpForm::f64be: t.real = std::bit_cast<double>(__builtin_bswap64(load_le<uint64_t>(argument()))); break;
+    case OpForm::text4: take_text(t, 5, load_le<uint32_t>(argument())); break;
+    case OpForm::text8: take_text(t, 9, load_le<uint64_t>(argument())); break;
+    case OpForm::long1: take_long(t, 2, std::to_integer<uint8_t>(*argument())); break;
     case OpForm::text4s:
     case OpForm::long4: {
       const auto length = load_le<int32_t>(argument());
@@ -85,9 +76,7 @@ void TokenReader::take_rare(Token& t, OpForm form) {
       take_text(t, 5, static_cast<uint64_t>(length));
       break;
     }
-    case OpForm::lines2:
-      take_lines(t);
-      break;
+    case OpForm::lines2: take_lines(t); break;
     case OpForm::frame: {
       // A frame is a hint for buffering: its contents are read like any other bytes, but it may not promise more than there is.
       const auto length = load_le<uint64_t>(argument());
@@ -98,8 +87,7 @@ void TokenReader::take_rare(Token& t, OpForm form) {
       t.integer = static_cast<int64_t>(length);
       break;
     }
-    default:
-      fail_opcode(form);
+    default: fail_opcode(form);
   }
 }
 

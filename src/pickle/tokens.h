@@ -45,22 +45,17 @@ constexpr uint8_t fixed_bytes(OpForm form) {
   switch (form) {
     case OpForm::u8:
     case OpForm::text1:
-    case OpForm::long1:
-      return 2;
-    case OpForm::u16:
-      return 3;
+    case OpForm::long1: return 2;
+    case OpForm::u16: return 3;
     case OpForm::u32:
     case OpForm::i32:
     case OpForm::text4:
     case OpForm::text4s:
-    case OpForm::long4:
-      return 5;
+    case OpForm::long4: return 5;
     case OpForm::f64be:
     case OpForm::text8:
-    case OpForm::frame:
-      return 9;
-    default:
-      return 1;
+    case OpForm::frame: return 9;
+    default: return 1;
   }
 }
 
@@ -155,9 +150,7 @@ inline void TokenReader::visit(Token& t, Fn&& fn) {
   t.op = static_cast<Op>(data_[position_]);
   switch (t.op) {
 #define DCP_OPCODE(name, byte, form) \
-  case Op::name:                     \
-    take<OpForm::form>(t);           \
-    return fn.template operator()<Op::name>();
+  case Op::name: take<OpForm::form>(t); return fn.template operator()<Op::name>();
 #include "pickle/opcodes.def"
 #undef DCP_OPCODE
   }
@@ -172,12 +165,12 @@ inline void TokenReader::skip_plain(OnGet&& on_get) {
   uint64_t at = position_;
   while (at < end) {
     switch (static_cast<Op>(data[at])) {
-#define DCP_OPCODE(name, byte, form)                                                                      \
-  case Op::name:                                                                                          \
-    if (!is_plain(Op::name, OpForm::form)) break;                                                         \
-    if (Op::name == Op::BINGET && !on_get(std::to_integer<uint8_t>(data[at + 1]))) break;                 \
-    if (Op::name == Op::LONG_BINGET && !on_get(load_le<uint32_t>(data + at + 1))) break;                  \
-    at += fixed_bytes(OpForm::form);                                                                      \
+#define DCP_OPCODE(name, byte, form)                                                      \
+  case Op::name:                                                                          \
+    if (!is_plain(Op::name, OpForm::form)) break;                                         \
+    if (Op::name == Op::BINGET && !on_get(std::to_integer<uint8_t>(data[at + 1]))) break; \
+    if (Op::name == Op::LONG_BINGET && !on_get(load_le<uint32_t>(data + at + 1))) break;  \
+    at += fixed_bytes(OpForm::form);                                                      \
     continue;
 #include "pickle/opcodes.def"
 #undef DCP_OPCODE

@@ -7,8 +7,8 @@
 namespace dcp {
 
 enum class Kind : uint8_t {
-  kUnset,  // nothing yet: an empty memo slot, an object without state
-  kNil,    // Python's None
+  kUnset,   // nothing yet: an empty memo slot, an object without state
+  kNil,     // Python's None
   kBool,    // payload 0 or 1
   kInt,     // payload: int64
   kFloat,   // payload: bits of the double

@@ -1,5 +1,6 @@
 // The globals that torch.load(weights_only=True) takes without being told to. Source: torch 2.15, torch/_weights_only_unpickler.py
-// _get_allowed_globals and _blocklisted_modules; and CPython's Lib/_compat_pickle.py for the names that protocol 2 gives to what is in `builtins`.
+// _get_allowed_globals and _blocklisted_modules; and CPython's Lib/_compat_pickle.py for the names that protocol 2 gives to what is in
+// `builtins`.
 #include "pickle/weights_only.h"
 
 #include <algorithm>
@@ -166,7 +167,8 @@ std::vector<std::string> refused_globals(Bytes pickle, const Place& place, const
   do {
     reader.next(t);
     if (t.op == Op::GLOBAL) meet(t.text, t.name);
-    if (is_text(t.op) && !is_pickled_text(t.text)) fail(ProblemId::pickle_unloadable, at_offset(place, t.offset), "text '" + std::string(t.text.substr(0, 200)) + "'", "UTF-8");
+    if (is_text(t.op) && !is_pickled_text(t.text))
+      fail(ProblemId::pickle_unloadable, at_offset(place, t.offset), "text '" + std::string(t.text.substr(0, 200)) + "'", "UTF-8");
     names_on_stack = names_on_stack || t.op == Op::STACK_GLOBAL;
   } while (t.op != Op::STOP);
   if (!names_on_stack) return refused;

@@ -76,27 +76,21 @@ void PickleWriter::tuple(uint64_t count) {
 
 uint64_t PickleWriter::put() {
   const uint64_t slot = next_slot_++;
-  if (protocol_ == PickleProtocol::k4)
-    op(Op::MEMOIZE);
-  else
-    put_at(slot);
+  if (protocol_ == PickleProtocol::k4) op(Op::MEMOIZE);
+  else put_at(slot);
   return slot;
 }
 
 void PickleWriter::put_at(uint64_t slot) {
   op(slot <= 0xff ? Op::BINPUT : Op::LONG_BINPUT);
-  if (slot <= 0xff)
-    number(static_cast<uint8_t>(slot));
-  else
-    number(narrow<uint32_t>(slot));
+  if (slot <= 0xff) number(static_cast<uint8_t>(slot));
+  else number(narrow<uint32_t>(slot));
 }
 
 void PickleWriter::get(uint64_t slot) {
   op(slot <= 0xff ? Op::BINGET : Op::LONG_BINGET);
-  if (slot <= 0xff)
-    number(static_cast<uint8_t>(slot));
-  else
-    number(narrow<uint32_t>(slot));
+  if (slot <= 0xff) number(static_cast<uint8_t>(slot));
+  else number(narrow<uint32_t>(slot));
 }
 
 }  // namespace dcp

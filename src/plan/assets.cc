@@ -9,10 +9,23 @@
 namespace dcp {
 namespace {
 
-constexpr const char* kAssets[] = {"config.json",  "generation_config.json", "tokenizer*", "special_tokens_map.json",  "added_tokens.json",     "vocab*", "merges.txt",
-                                   "*.model",      "*.tiktoken",             "chat_template*", "*preprocessor_config.json", "processor_config.json", "LICENSE*", "NOTICE*"};
+constexpr const char* kAssets[] = {"config.json",
+                                   "generation_config.json",
+                                   "tokenizer*",
+                                   "special_tokens_map.json",
+                                   "added_tokens.json",
+                                   "vocab*",
+                                   "merges.txt",
+                                   "*.model",
+                                   "*.tiktoken",
+                                   "chat_template*",
+                                   "*preprocessor_config.json",
+                                   "processor_config.json",
+                                   "LICENSE*",
+                                   "NOTICE*"};
 // Whatever their names begin with.
-constexpr const char* kWeights[] = {"*.safetensors", "*.index.json", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.distcp"};
+constexpr const char* kWeights[] = {"*.safetensors", "*.index.json", "*.bin", "*.pt",      "*.pth",   "*.ckpt",
+                                    "*.gguf",        "*.onnx",       "*.h5",  "*.msgpack", "*.distcp"};
 
 }  // namespace
 

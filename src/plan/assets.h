@@ -9,9 +9,9 @@
 
 namespace dcp {
 
-// Whether a file of this name belongs to a model but is no weights: config.json, generation_config.json, tokenizer*, special_tokens_map.json,
-// added_tokens.json, vocab*, merges.txt, *.model, *.tiktoken, chat_template*, *preprocessor_config.json, processor_config.json, LICENSE*,
-// NOTICE*. Not README.md, which describes another file's weights, and no code.
+// Whether a file of this name belongs to a model but is no weights: config.json, generation_config.json, tokenizer*,
+// special_tokens_map.json, added_tokens.json, vocab*, merges.txt, *.model, *.tiktoken, chat_template*, *preprocessor_config.json,
+// processor_config.json, LICENSE*, NOTICE*. Not README.md, which describes another file's weights, and no code.
 bool is_asset(std::string_view name);
 
 struct Asset {

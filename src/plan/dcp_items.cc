@@ -29,7 +29,12 @@ uint64_t DcpItems::copy_whole(ItemId id, std::string_view key, At at) {
     check_item(catalog_, id, key, "item");
     if (decoded) fail(ProblemId::transform_unknown, catalog_.place_of(id, key), "an empty chunk of a tensor that is not plain");
   }
-  CopyRange range{.item = id, .from_decoded = decoded, .source_offset = decoded ? 0 : item.offset, .bytes = item.length, .file = at.file, .file_offset = at.offset};
+  CopyRange range{.item = id,
+                  .from_decoded = decoded,
+                  .source_offset = decoded ? 0 : item.offset,
+                  .bytes = item.length,
+                  .file = at.file,
+                  .file_offset = at.offset};
   if (decoded) range.bytes = found->second.decoded.size();
   plan_.copies.push_back(range);
   if (found == resolved_.blobs.end() || !options_.verify) return range.bytes;
@@ -78,7 +83,13 @@ uint64_t DcpItems::archive(std::string pickle, std::string byteorder, const std:
     const BlobItem::Storage& s = *storages[n].of;
     crcs.push_back(s.has_crc ? s.crc : 0);
     const uint64_t offset = at.offset + layout.add("data/" + (renumber ? std::to_string(n) : s.key), s.bytes);
-    plan_.copies.push_back({.item = storages[n].item, .packed = s.packed, .from_decoded = storages[n].from_decoded, .source_offset = s.payload, .bytes = s.bytes, .file = at.file, .file_offset = offset});
+    plan_.copies.push_back({.item = storages[n].item,
+                            .packed = s.packed,
+                            .from_decoded = storages[n].from_decoded,
+                            .source_offset = s.payload,
+                            .bytes = s.bytes,
+                            .file = at.file,
+                            .file_offset = offset});
     add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.verify && s.has_crc});
   }
   literal("version", std::string(kArchiveVersion));

@@ -35,7 +35,8 @@ TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const 
     const DTypeFacts& dtype = facts_of(e.dtype);
     if (dtype.since_torch <= target.version) continue;
     if (target.asked)
-      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(source_key(catalog, e))}, std::string(dtype.name), "torch " + spelled(dtype.since_torch) + " or later");
+      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(source_key(catalog, e))}, std::string(dtype.name),
+           "torch " + spelled(dtype.since_torch) + " or later");
     needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
     needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + spelled(dtype.since_torch)});
   }
@@ -52,7 +53,12 @@ class DcpLayout {
         plan_(plan),
         torch_(torch_for(catalog, selection, options.torch)),
         keys_(std::make_shared<PlanKeys>(PlanKeys{
-            catalog, selection, torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(catalog, selection, options.limits) : flat_leaves(selection), {}, {}, {}})),
+            catalog,
+            selection,
+            torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(catalog, selection, options.limits) : flat_leaves(selection),
+            {},
+            {},
+            {}})),
         entries_(keys_->flat.entries),
         items_(catalog, resolved, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
         file_bytes_(options.world_size, 0) {
@@ -95,7 +101,8 @@ class DcpLayout {
     notes.containers = keys_->flat.terminal.size();
     notes.rank_bound = rank_bound_entries(selection_);
     for (const ExtraAttribute& a : catalog_.provenance.attributes)
-      if (!a.kept()) notes.attributes_left_out.push_back({a.name, a.not_plain.empty() ? "it describes the save that made the source" : a.not_plain});
+      if (!a.kept())
+        notes.attributes_left_out.push_back({a.name, a.not_plain.empty() ? "it describes the save that made the source" : a.not_plain});
   }
 
   void check_names() const {
@@ -112,7 +119,8 @@ class DcpLayout {
       if (e.is_blob()) continue;
       const Tensor& t = catalog_.tensors[e.tensor()];
       const bool few = options_.rules.empty() && !options_.like && !options_.source_boxes;  // the default: one row a region at least
-      const uint64_t most = few && t.rank > 0 ? std::min<uint64_t>(options_.world_size, static_cast<uint64_t>(catalog_.dims(t)[0]) + 1) : options_.world_size;
+      const uint64_t most =
+          few && t.rank > 0 ? std::min<uint64_t>(options_.world_size, static_cast<uint64_t>(catalog_.dims(t)[0]) + 1) : options_.world_size;
       regions += most;
       numbers += (most * 2 + 1) * t.rank;  // and the steps of a cut
     }
@@ -144,7 +152,8 @@ class DcpLayout {
     if (is_copied(t)) {
       if (!options_.source_boxes && (t.chunk_count > 1 || options_.world_size > 1))
         plan_.dcp->kept_as_is.push_back(
-            {std::string(entries_[e].key), "not a plain tensor (quantized, or of a subclass): it keeps its " + (t.chunk_count == 1 ? "one chunk" : std::to_string(t.chunk_count) + " chunks")});
+            {std::string(entries_[e].key), "not a plain tensor (quantized, or of a subclass): it keeps its " +
+                                               (t.chunk_count == 1 ? "one chunk" : std::to_string(t.chunk_count) + " chunks")});
       for (uint32_t c = 0; c < t.chunk_count; ++c) copy_item(e, catalog_.item_of(t, c), least_filled());
       plan_.tensor_bytes += catalog_.tensor_bytes(t);
       return;
@@ -164,13 +173,15 @@ class DcpLayout {
   bool by_rule(size_t e, const Tensor& t) {
     const auto exact = exact_rules_.find(entries_[e].key);
     auto index = exact == exact_rules_.end() ? options_.rules.size() : exact->second;
-    const auto glob = std::ranges::find_if(glob_rules_, [&](size_t r) { return r >= index || glob_matches(options_.rules[r].glob, entries_[e].key); });
+    const auto glob =
+        std::ranges::find_if(glob_rules_, [&](size_t r) { return r >= index || glob_matches(options_.rules[r].glob, entries_[e].key); });
     if (glob != glob_rules_.end()) index = std::min(index, *glob);
     if (index == options_.rules.size()) return false;
     const auto rule = options_.rules.begin() + static_cast<int64_t>(index);
     rule_used_[index] = true;
     if (!place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_))
-      fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(entries_[e].key)}, "a tensor of " + std::to_string(t.rank) + " dims");
+      fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(entries_[e].key)},
+           "a tensor of " + std::to_string(t.rank) + " dims");
     deal(t);
     return true;
   }
@@ -182,7 +193,8 @@ class DcpLayout {
     const auto found = like_.find(key);
     std::string why;
     if (found == like_.end()) why = "the other checkpoint has no such tensor";
-    else if (!std::ranges::equal(like.dims(like.tensors[found->second]), catalog_.dims(t))) why = "the other checkpoint has it in another shape";
+    else if (!std::ranges::equal(like.dims(like.tensors[found->second]), catalog_.dims(t)))
+      why = "the other checkpoint has it in another shape";
     if (!why.empty()) {
       plan_.dcp->default_layout.push_back({std::string(key), why});
       return false;
@@ -299,7 +311,9 @@ class DcpLayout {
 
   void metadata() {
     const auto keys = keys_;
-    OutputFile file{.name = ".metadata", .bytes = 0, .generator = [keys](const Plan& plan, const auto& sink) { write_plan_metadata(plan, *keys, sink); }};
+    OutputFile file{.name = ".metadata", .bytes = 0, .generator = [keys](const Plan& plan, const auto& sink) {
+                      write_plan_metadata(plan, *keys, sink);
+                    }};
     write_plan_metadata(plan_, *keys, [&](std::string_view block) { file.bytes += block.size(); });
     plan_.bytes_to_write += file.bytes;
     plan_.files.push_back(std::move(file));
@@ -314,11 +328,11 @@ class DcpLayout {
   std::shared_ptr<PlanKeys> keys_;
   const std::vector<Entry>& entries_;
   DcpItems items_;
-  std::vector<uint64_t> file_bytes_;  // by rank
+  std::vector<uint64_t> file_bytes_;             // by rank
   std::unordered_map<ItemId, uint32_t> placed_;  // items that are copied, in keys_->slices
   std::unordered_map<std::string_view, TensorId> like_;
   bool source_is_sharded_ = false;
-  std::vector<bool> rule_used_;  // by rule
+  std::vector<bool> rule_used_;                               // by rule
   std::unordered_map<std::string_view, size_t> exact_rules_;  // a file may have one for each of 10^4 tensors
   std::vector<size_t> glob_rules_;
   RankBoxes boxes_;

@@ -16,7 +16,7 @@
 namespace dcp {
 
 struct PlacementRule {
-  std::string glob;  // of final names; * crosses dots
+  std::string glob;                   // of final names; * crosses dots
   std::vector<Placement> placements;  // one a mesh dim
 };
 

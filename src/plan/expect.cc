@@ -48,14 +48,17 @@ std::optional<Signature> parse_line(std::string_view line) {
   const std::string_view before = trimmed(line.substr(0, open));
   const size_t blank = before.find_last_of(kBlanks);
   if (!shape || blank == std::string_view::npos) return std::nullopt;
-  return Signature{.key = std::string(trimmed(before.substr(0, blank))), .dtype = std::string(before.substr(blank + 1)), .shape = std::move(*shape)};
+  return Signature{
+      .key = std::string(trimmed(before.substr(0, blank))), .dtype = std::string(before.substr(blank + 1)), .shape = std::move(*shape)};
 }
 
 // `key object  1.2 KiB`
 bool is_object(std::string_view line) {
-  for (size_t at = line.rfind("object"); at != std::string_view::npos && at > 0; at = at == 0 ? std::string_view::npos : line.rfind("object", at - 1)) {
+  for (size_t at = line.rfind("object"); at != std::string_view::npos && at > 0;
+       at = at == 0 ? std::string_view::npos : line.rfind("object", at - 1)) {
     const size_t end = at + 6;
-    if (kBlanks.find(line[at - 1]) != std::string_view::npos && (end == line.size() || kBlanks.find(line[end]) != std::string_view::npos)) return true;
+    if (kBlanks.find(line[at - 1]) != std::string_view::npos && (end == line.size() || kBlanks.find(line[end]) != std::string_view::npos))
+      return true;
   }
   return false;
 }
@@ -72,7 +75,8 @@ std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& se
     if (e.is_blob() || left_out.contains(source_key(catalog, e))) continue;
     const Dims shape = output_shape(plan, catalog, e.tensor());
     const auto it = written.find(e.tensor());  // an opaque tensor is copied as it is
-    const std::string_view dtype = it != written.end() ? facts_of(it->second).name : catalog.strings[catalog.tensors[e.tensor()].dtype_name];
+    const std::string_view dtype =
+        it != written.end() ? facts_of(it->second).name : catalog.strings[catalog.tensors[e.tensor()].dtype_name];
     all.push_back({.key = escaped(e.key), .dtype = std::string(dtype), .shape = {shape.begin(), shape.end()}});
   }
   return all;
@@ -82,7 +86,8 @@ std::vector<Signature> signatures_of(const Catalog& catalog) {
   std::vector<Signature> all;
   for (const Tensor& t : catalog.tensors) {
     const Dims shape = catalog.dims(t);
-    all.push_back({.key = escaped(catalog.key(t)), .dtype = std::string(catalog.strings[t.dtype_name]), .shape = {shape.begin(), shape.end()}});
+    all.push_back(
+        {.key = escaped(catalog.key(t)), .dtype = std::string(catalog.strings[t.dtype_name]), .shape = {shape.begin(), shape.end()}});
   }
   return all;
 }
@@ -95,7 +100,9 @@ std::vector<Signature> parse_signatures(std::string_view text, const std::string
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.front() == '#') continue;
     if (std::optional<Signature> s = parse_line(line)) all.push_back(std::move(*s));
-    else if (!is_object(line)) fail(ProblemId::expect_line, {.path = path}, "line " + std::to_string(number) + ": " + std::string(line.substr(0, 100)), "key dtype [2, 3]");
+    else if (!is_object(line))
+      fail(ProblemId::expect_line, {.path = path}, "line " + std::to_string(number) + ": " + std::string(line.substr(0, 100)),
+           "key dtype [2, 3]");
   }
   return all;
 }

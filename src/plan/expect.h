@@ -24,8 +24,8 @@ std::vector<Signature> signatures_of(const Catalog& catalog);
 
 // A text list. Each line is
 //     key dtype [2, 3] anything
-// with blanks between, which is what `inspect --keys` prints; `[]` is the shape of a scalar. A line `key object ...` (a byte item), an empty
-// one and one that begins with '#' say nothing. Throws expect_line.
+// with blanks between, which is what `inspect --keys` prints; `[]` is the shape of a scalar. A line `key object ...` (a byte item), an
+// empty one and one that begins with '#' say nothing. Throws expect_line.
 std::vector<Signature> parse_signatures(std::string_view text, const std::string& path);
 
 struct Difference {

@@ -16,7 +16,6 @@ std::vector<bool> nodes_with_tensors(const Tree& tree, const Selection& selectio
   return with;
 }
 
-
 }  // namespace
 
 FlatEntries flat_leaves(const Selection& selection) {

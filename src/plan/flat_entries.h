@@ -17,13 +17,14 @@ namespace dcp {
 
 // The keys of a DCP folder.
 struct FlatEntries {
-  std::vector<Entry> entries;             // the selection's; of those that become one item the first, with the container's key and path
-  std::map<uint32_t, uint32_t> terminal;  // entries that are such an item -> their node of the tree, whose leaves are entries of the selection
-  std::optional<Tree> tree;               // if there are any
-  std::deque<std::string> keys;           // that are not the selection's
+  std::vector<Entry> entries;  // the selection's; of those that become one item the first, with the container's key and path
+  std::map<uint32_t, uint32_t>
+      terminal;                  // entries that are such an item -> their node of the tree, whose leaves are entries of the selection
+  std::optional<Tree> tree;      // if there are any
+  std::deque<std::string> keys;  // that are not the selection's
 
   FlatEntries() = default;
-  FlatEntries(FlatEntries&&) = default;   // entries view `keys`
+  FlatEntries(FlatEntries&&) = default;  // entries view `keys`
 };
 
 // Every leaf an entry of its own, as torch from 2.4 on.

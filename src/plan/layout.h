@@ -13,18 +13,18 @@ namespace dcp {
 struct LayoutOptions {
   Limits limits;
   UnitOptions units;
-  bool weights_only_safe = false;   // .pt: leave out what torch.load(weights_only=True) refuses
-  bool mcore_shapes = false;        // tensors get the shapes of Megatron's mcore_data
-  uint64_t max_shard_bytes = 0;     // safetensors: 0: one file; else a folder of shards with an index
-  bool shards_of_source = false;    // safetensors: a folder with a shard for each file of the source that a tensor begins in
+  bool weights_only_safe = false;  // .pt: leave out what torch.load(weights_only=True) refuses
+  bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
+  uint64_t max_shard_bytes = 0;    // safetensors: 0: one file; else a folder of shards with an index
+  bool shards_of_source = false;   // safetensors: a folder with a shard for each file of the source that a tensor begins in
 };
 
 // One torch.save archive: the nesting of the keys' paths, every tensor a storage of its own, byte items and opaque tensors spliced in
 // their places. Throws keys_collide, path_conflict, opaque_sharded, mcore_shape, cast_opaque, and what splicing throws.
 Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options);
 
-// Tensors only, as the reference library lays them out. Throws keys_collide, cast_opaque, and no_dtype_in_output naming every tensor whose dtype the
-// format lacks.
+// Tensors only, as the reference library lays them out. Throws keys_collide, cast_opaque, and no_dtype_in_output naming every tensor whose
+// dtype the format lacks.
 Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options);
 
 // A record that lies in the last of plan.copies.

@@ -111,11 +111,13 @@ std::string listed(const std::vector<std::string>& names) {
 // "tp:shard(0)": the mesh dim and the placement on it.
 std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh) {
   const size_t colon = text.find(':');
-  if (colon == std::string_view::npos) fail(ProblemId::usage, {}, "placement '" + std::string(text) + "' among ones with names", "DIM:PLACEMENT");
+  if (colon == std::string_view::npos)
+    fail(ProblemId::usage, {}, "placement '" + std::string(text) + "' among ones with names", "DIM:PLACEMENT");
   const std::string name(text.substr(0, colon));
   const auto found = std::ranges::find(mesh.names, name);
   if (found == mesh.names.end())
-    fail(ProblemId::usage, {}, "mesh dim '" + name + "'", mesh.names.empty() ? "names given with --mesh-dims" : "one of " + listed(mesh.names));
+    fail(ProblemId::usage, {}, "mesh dim '" + name + "'",
+         mesh.names.empty() ? "names given with --mesh-dims" : "one of " + listed(mesh.names));
   return {static_cast<size_t>(found - mesh.names.begin()), parse_one(text.substr(colon + 1))};
 }
 
@@ -139,7 +141,8 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
     const size_t x = sizes.find('x');
     const auto size = number_of<uint32_t>(sizes.substr(0, x));
     if (!size || *size == 0 || *size > kMostRanks || (ranks *= *size) > kMostRanks)
-      fail(ProblemId::usage, {}, "mesh '" + whole + "'", "sizes with x between, such as 2x4, of at most " + std::to_string(kMostRanks) + " ranks");
+      fail(ProblemId::usage, {}, "mesh '" + whole + "'",
+           "sizes with x between, such as 2x4, of at most " + std::to_string(kMostRanks) + " ranks");
     mesh.sizes.push_back(*size);
     if (x == std::string_view::npos) break;
     sizes.remove_prefix(x + 1);
@@ -151,7 +154,8 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
     mesh.names.emplace_back(name);
   }
   if (mesh.names.size() != mesh.sizes.size())
-    fail(ProblemId::usage, {}, std::to_string(mesh.names.size()) + " names '" + std::string(names) + "' for mesh " + whole, std::to_string(mesh.sizes.size()));
+    fail(ProblemId::usage, {}, std::to_string(mesh.names.size()) + " names '" + std::string(names) + "' for mesh " + whole,
+         std::to_string(mesh.sizes.size()));
   return mesh;
 }
 
@@ -161,7 +165,8 @@ std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh)
   if (text.find(':') == std::string_view::npos) {
     for (const std::string_view part : parts) placements.push_back(parse_one(part));
     if (placements.size() != mesh.sizes.size())
-      fail(ProblemId::usage, {}, std::to_string(placements.size()) + " placements '" + std::string(text) + "'", std::to_string(mesh.sizes.size()) + ", one a mesh dim");
+      fail(ProblemId::usage, {}, std::to_string(placements.size()) + " placements '" + std::string(text) + "'",
+           std::to_string(mesh.sizes.size()) + ", one a mesh dim");
     return placements;
   }
   placements.resize(mesh.sizes.size());

@@ -11,7 +11,8 @@ uint64_t Plan::memory_bytes() const {
                    copy_checks.capacity() * sizeof(CopyCheck) + records.capacity() * sizeof(ItemRecord) +
                    numbers.capacity() * sizeof(int64_t) + groups.capacity() * sizeof(Group) + checks.capacity();
   for (const Literal& l : literals) bytes += l.bytes.capacity() + sizeof(Literal);
-  for (const OutputFile& f : files) bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);
+  for (const OutputFile& f : files)
+    bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);
   return bytes;
 }
 

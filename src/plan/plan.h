@@ -19,14 +19,14 @@ namespace dcp {
 // One output payload: a box of a tensor, row-major, little-endian, in `dtype`. Alone, or inside an item of its own: a torch archive whose
 // every byte but the payload and its CRC follows from dtype and sizes (format/torch_item_write.h), so only its place is kept.
 struct Region {
-  uint64_t file_offset = 0;    // of the first element, in bytes
-  uint64_t box_at = 0;         // in Plan::numbers: rank offsets, then rank sizes
-  uint32_t tensor = 0;         // in Plan::tensors
-  uint32_t file = 0;           // in Plan::files
-  uint16_t head = 0;           // bytes of the item before the payload; 0: there is no item
-  uint16_t tail = 0;           // bytes of the item after the payload
+  uint64_t file_offset = 0;  // of the first element, in bytes
+  uint64_t box_at = 0;       // in Plan::numbers: rank offsets, then rank sizes
+  uint32_t tensor = 0;       // in Plan::tensors
+  uint32_t file = 0;         // in Plan::files
+  uint16_t head = 0;         // bytes of the item before the payload; 0: there is no item
+  uint16_t tail = 0;         // bytes of the item after the payload
   DType dtype{};
-  uint8_t rank = 0;            // dims of the box
+  uint8_t rank = 0;  // dims of the box
   bool is_item() const { return head > 0; }
 };
 
@@ -40,23 +40,23 @@ struct Literal {
 // Bytes copied as they are: storages of byte items and of opaque tensors, or such an item whole.
 struct CopyRange {
   ItemId item = 0;
-  uint64_t packed = 0;         // bytes of a deflated record in the file, which `bytes` are decoded from by one unit; else 0
-  bool from_decoded = false;   // source_offset is in Resolved::blobs[item].decoded, else in the item's file
+  uint64_t packed = 0;        // bytes of a deflated record in the file, which `bytes` are decoded from by one unit; else 0
+  bool from_decoded = false;  // source_offset is in Resolved::blobs[item].decoded, else in the item's file
   uint64_t source_offset = 0;
   uint64_t bytes = 0;
   uint32_t file = 0;
   uint64_t file_offset = 0;
-  uint32_t first_check = 0;    // its records: copy_checks[first_check, first_check + check_count)
+  uint32_t first_check = 0;  // its records: copy_checks[first_check, first_check + check_count)
   uint32_t check_count = 0;
   Item deflated(const Catalog& catalog) const { return Item::deflated(source_offset, packed, catalog.items[item].file); }
 };
 
 // A source record that lies in a CopyRange: its bytes must give this CRC.
 struct CopyCheck {
-  uint64_t at = 0;             // in the range
+  uint64_t at = 0;  // in the range
   uint64_t bytes = 0;
   uint32_t crc = 0;
-  bool has_crc = true;         // false: the writer computed none
+  bool has_crc = true;  // false: the writer computed none
 };
 
 // How the CRC of a chunk's source record gets checked.
@@ -84,9 +84,9 @@ struct Group {
               // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };
   Kind kind = Kind::kGrid;
-  uint32_t first = 0;      // PlanTensor, CopyRange or record
-  uint32_t count = 0;      // kBatch, kCheck
-  uint64_t steps_at = 0;   // kGrid: in Plan::numbers, rank steps
+  uint32_t first = 0;     // PlanTensor, CopyRange or record
+  uint32_t count = 0;     // kBatch, kCheck
+  uint64_t steps_at = 0;  // kGrid: in Plan::numbers, rank steps
   uint64_t first_unit = 0;
   uint64_t units = 0;
 };
@@ -105,11 +105,11 @@ struct Plan;
 using Generator = std::function<void(const Plan& plan, const std::function<void(std::string_view)>& sink)>;
 
 struct OutputFile {
-  std::string name;                             // inside the output folder; "" where the output is one file
+  std::string name;  // inside the output folder; "" where the output is one file
   uint64_t bytes = 0;
-  Generator generator;                          // then nothing else is in the file, and it is written last
-  std::optional<TorchArchiveLayout> archive;    // then everything that is not payload is written last, when CRCs are known
-  std::vector<ArchivePayload> payloads;         // by record of the archive
+  Generator generator;                        // then nothing else is in the file, and it is written last
+  std::optional<TorchArchiveLayout> archive;  // then everything that is not payload is written last, when CRCs are known
+  std::vector<ArchivePayload> payloads;       // by record of the archive
 };
 
 // A fact for the report: which key, and what about it.
@@ -125,8 +125,8 @@ struct RankBound {
   std::vector<uint64_t> ranks;  // ascending
 };
 
-// Positions of lists that no key fills: None is written there, as torch's format_utils does. An empty dict was there, which dcp.save drops, or a
-// key that was left out.
+// Positions of lists that no key fills: None is written there, as torch's format_utils does. An empty dict was there, which dcp.save drops,
+// or a key that was left out.
 struct ListHoles {
   uint64_t count = 0;
   std::string example;  // its path
@@ -146,26 +146,26 @@ struct DcpNotes {
 };
 
 struct Plan {
-  bool mcore_shapes = false;           // tensors have the shapes of Megatron's mcore_data
-  bool folder = false;                 // the output is a folder of `files`, committed by the last of them
+  bool mcore_shapes = false;  // tensors have the shapes of Megatron's mcore_data
+  bool folder = false;        // the output is a folder of `files`, committed by the last of them
   std::vector<OutputFile> files;
   std::vector<PlanTensor> tensors;
   std::vector<Region> regions;
   std::vector<Literal> literals;
   std::vector<CopyRange> copies;
   std::vector<CopyCheck> copy_checks;
-  std::vector<ItemRecord> records;     // that passes of their own check, in the order of files
-  std::vector<int64_t> numbers;        // boxes of regions, steps of groups
+  std::vector<ItemRecord> records;  // that passes of their own check, in the order of files
+  std::vector<int64_t> numbers;     // boxes of regions, steps of groups
   std::vector<Group> groups;
-  std::vector<CrcCheck> checks;        // by ItemId; meaningful for resolved tensor items
+  std::vector<CrcCheck> checks;  // by ItemId; meaningful for resolved tensor items
   uint64_t units = 0;
 
-  uint64_t bytes_to_read = 0;          // from data files, by units
-  uint64_t bytes_to_write = 0;         // sizes of all files
-  uint64_t tensor_bytes = 0;           // of the outputs' payloads
-  uint64_t largest_tensor = 0;         // bytes
-  uint64_t worker_bytes = 0;           // buffers that one worker needs at most
-  uint64_t unchecked_records = 0;      // records whose writer computed no CRC
+  uint64_t bytes_to_read = 0;      // from data files, by units
+  uint64_t bytes_to_write = 0;     // sizes of all files
+  uint64_t tensor_bytes = 0;       // of the outputs' payloads
+  uint64_t largest_tensor = 0;     // bytes
+  uint64_t worker_bytes = 0;       // buffers that one worker needs at most
+  uint64_t unchecked_records = 0;  // records whose writer computed no CRC
   uint64_t elements = 0;
 
   std::vector<std::string> unsafe_globals;  // that torch.load(weights_only=True) will refuse, distinct, sorted
@@ -174,7 +174,7 @@ struct Plan {
   std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
   uint64_t left_out_blobs = 0;
   ListHoles list_holes;
-  std::optional<DcpNotes> dcp;              // of a DCP folder
+  std::optional<DcpNotes> dcp;  // of a DCP folder
 
   BoxView box(const Region& r) const {
     const int64_t* at = numbers.data() + r.box_at;

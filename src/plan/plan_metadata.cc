@@ -102,7 +102,8 @@ std::vector<DcpMetadataStream::Attribute> kept_attributes(const PlanKeys& keys) 
       for (const Blob& b : keys.catalog.blobs) names.emplace(keys.catalog.key(b), "");
       for (const Entry& e : keys.flat.entries) names[source_key(keys.catalog, e)] = e.key;
     }
-    DcpMetadataStream::Attribute& out = kept.emplace_back(DcpMetadataStream::Attribute{.name = a.name, .value = a.value, .entries = {}, .is_dict = a.is_dict});
+    DcpMetadataStream::Attribute& out =
+        kept.emplace_back(DcpMetadataStream::Attribute{.name = a.name, .value = a.value, .entries = {}, .is_dict = a.is_dict});
     for (const auto& [key, value] : a.entries) {
       const auto known = names.find(key);
       if (known == names.end()) out.entries.emplace_back(key, value);

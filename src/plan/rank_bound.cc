@@ -41,7 +41,8 @@ std::vector<RankBound> rank_bound_entries(const Selection& selection) {
   }
   for (RankBound& group : found) {
     std::ranges::sort(group.ranks);
-    group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()), group.ranks.end());  // clang 14 cannot read the one of std::ranges
+    group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()),
+                      group.ranks.end());  // clang 14 cannot read the one of std::ranges
   }
   return found;
 }

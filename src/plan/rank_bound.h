@@ -9,7 +9,8 @@
 
 namespace dcp {
 
-// Objects with a part of their key, between dots, that is `rank_N` or ends in `_rank_N`, grouped by what stands before the number, in the metadata's order.
+// Objects with a part of their key, between dots, that is `rank_N` or ends in `_rank_N`, grouped by what stands before the number, in the
+// metadata's order.
 std::vector<RankBound> rank_bound_entries(const Selection& selection);
 
 }  // namespace dcp

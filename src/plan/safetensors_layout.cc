@@ -72,9 +72,7 @@ std::vector<std::vector<Named>> shards_of_source(const Catalog& catalog, std::ve
 }
 
 void lay_out(const Catalog& catalog, std::vector<Named> tensors, std::string file_name, Plan& plan) {
-  std::ranges::sort(tensors, [&](const Named& a, const Named& b) {
-    return safetensors_before(a.dtype, a.name, b.dtype, b.name);
-  });
+  std::ranges::sort(tensors, [&](const Named& a, const Named& b) { return safetensors_before(a.dtype, a.name, b.dtype, b.name); });
   std::vector<SafetensorsEntry> entries;
   for (const Named& n : tensors) {
     const Dims shape = output_shape(plan, catalog, n.id);

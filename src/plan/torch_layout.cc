@@ -47,7 +47,8 @@ class TorchLayout {
     if (e.is_blob()) return catalog_.item_of(e.blob());
     const Tensor& t = catalog_.tensors[e.tensor()];
     if (t.chunk_count != 1)
-      fail(ProblemId::opaque_sharded, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))}, std::to_string(t.chunk_count) + " chunks");
+      fail(ProblemId::opaque_sharded, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))},
+           std::to_string(t.chunk_count) + " chunks");
     return catalog_.item_of(t, 0);
   }
 
@@ -67,8 +68,9 @@ class TorchLayout {
   std::string refused_in(const Entry& e, ItemId item) const {
     std::string scratch;
     PickleWriter writer(scratch, PickleProtocol::k2);
-    return refused(splice_pickle(resolved_.blob(item).item.pickle, catalog_.place_of(item, source_key(catalog_, e)), options_.limits,
-                                 [](std::string_view key) { return std::string(key); }, writer));
+    return refused(splice_pickle(
+        resolved_.blob(item).item.pickle, catalog_.place_of(item, source_key(catalog_, e)), options_.limits,
+        [](std::string_view key) { return std::string(key); }, writer));
   }
 
   // What torch.load(weights_only=True) refuses in a byte item; "" if nothing.
@@ -126,7 +128,9 @@ class TorchLayout {
     writer_.op(Op::REDUCE);
 
     const auto region = narrow<uint32_t>(plan_.regions.size());
-    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims), .tensor = narrow<uint32_t>(plan_.tensors.size()), .dtype = e.dtype,
+    plan_.regions.push_back({.box_at = add_whole_box(plan_, dims),
+                             .tensor = narrow<uint32_t>(plan_.tensors.size()),
+                             .dtype = e.dtype,
                              .rank = narrow<uint8_t>(dims.size())});
     plan_.tensors.push_back({.id = e.tensor(), .first_region = region, .region_count = 1});
     storages_.push_back({{ArchivePayload::Kind::kRegion, region}, bytes});
@@ -152,7 +156,8 @@ class TorchLayout {
       if (it == of_key.end()) fail(ProblemId::item_no_record, place, "data/" + std::string(key));
       const BlobItem::Storage& s = *it->second;
       const auto copy = narrow<uint32_t>(plan_.copies.size());
-      plan_.copies.push_back({.item = item, .packed = s.packed, .from_decoded = !blob.decoded.empty(), .source_offset = s.payload, .bytes = s.bytes});
+      plan_.copies.push_back(
+          {.item = item, .packed = s.packed, .from_decoded = !blob.decoded.empty(), .source_offset = s.payload, .bytes = s.bytes});
       add_check(plan_, {.at = 0, .bytes = s.bytes, .crc = s.crc, .has_crc = options_.units.verify && s.has_crc});
       storages_.push_back({{ArchivePayload::Kind::kCopy, copy}, s.bytes});
       return std::to_string(storages_.size() - 1);
@@ -161,7 +166,8 @@ class TorchLayout {
     const ItemId first = resolved_.first_of(item);
     if (const auto done = spliced_.find(first); done != spliced_.end()) {
       writer_.get(done->second.slot);
-      if (done->second.is_unsafe) plan_.unsafe.push_back({std::string(source_key(catalog_, e)), "one item with '" + std::string(done->second.key) + "'"});
+      if (done->second.is_unsafe)
+        plan_.unsafe.push_back({std::string(source_key(catalog_, e)), "one item with '" + std::string(done->second.key) + "'"});
       return;
     }
     const SpliceResult result = splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, rename, writer_);

@@ -13,7 +13,9 @@ Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector
   for (uint32_t e = 0; e < entries.size(); ++e) {
     const std::span<const PathPart> path = selection.path(entries[e]);
     const Place place{.path = catalog.path, .tensor = std::string(source_key(catalog, entries[e])), .object = entries[e].is_blob()};
-    if (path.size() > limits.pickle_depth) fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components", "at most " + std::to_string(limits.pickle_depth));
+    if (path.size() > limits.pickle_depth)
+      fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components",
+           "at most " + std::to_string(limits.pickle_depth));
     uint32_t at = 0;
     for (size_t i = 0; i < path.size(); ++i) {
       const Node::Kind needed = kind_for(path[i]);
@@ -27,7 +29,8 @@ Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector
       } else if (i + 1 == path.size()) {
         if (nodes_[it->second].kind != Node::Kind::kLeaf) fail(ProblemId::path_conflict, place);
         fail(ProblemId::keys_collide, place,
-             "'" + std::string(entries[e].key) + "', which is also the name of '" + std::string(source_key(catalog, entries[nodes_[it->second].entry])) + "'");
+             "'" + std::string(entries[e].key) + "', which is also the name of '" +
+                 std::string(source_key(catalog, entries[nodes_[it->second].entry])) + "'");
       }
       at = it->second;
     }
@@ -42,7 +45,8 @@ Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector
     const auto length = static_cast<uint64_t>(n.children.back().first.position) + 1;
     const uint64_t holes = length - n.children.size();
     if (holes > most)
-      fail(ProblemId::over_limit, {.path = catalog.path}, "a list position of " + std::to_string(length - 1), "at most " + std::to_string(limits.list_padding) + " holes in all");
+      fail(ProblemId::over_limit, {.path = catalog.path}, "a list position of " + std::to_string(length - 1),
+           "at most " + std::to_string(limits.list_padding) + " holes in all");
     most -= holes;
   }
 }

@@ -15,8 +15,8 @@ class Tree {
  public:
   struct Node {
     enum class Kind : uint8_t { kLeaf, kDict, kList } kind = Kind::kDict;
-    uint32_t entry = 0;                                       // kLeaf: the caller's number
-    std::vector<std::pair<PathPart, uint32_t>> children;      // in order of first appearance; a list's sorted by position when walked
+    uint32_t entry = 0;                                   // kLeaf: the caller's number
+    std::vector<std::pair<PathPart, uint32_t>> children;  // in order of first appearance; a list's sorted by position when walked
   };
 
   // `entries` are some of the selection's. Throws keys_collide, path_conflict, over_limit, naming the key and `path`.

@@ -10,7 +10,8 @@ constexpr size_t kBatch = 1000;
 
 void write_key(const PathPart& part, PickleWriter& writer) {
   int64_t number = 0;
-  if (part.is_integer && std::from_chars(part.name.data(), part.name.data() + part.name.size(), number).ec == std::errc{}) writer.integer(number);
+  if (part.is_integer && std::from_chars(part.name.data(), part.name.data() + part.name.size(), number).ec == std::errc{})
+    writer.integer(number);
   else writer.text(part.name);
 }
 

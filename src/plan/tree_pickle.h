@@ -10,6 +10,7 @@
 namespace dcp {
 
 // Appends the dict or list at `node`; `leaf` appends the value of each leaf, given the entry's number. Adds what it had to fill with None.
-void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t entry)>& leaf, ListHoles& holes);
+void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t entry)>& leaf,
+                     ListHoles& holes);
 
 }  // namespace dcp

@@ -12,17 +12,17 @@ namespace {
 
 // What the source chunks and the target regions of a tensor mean for its cut.
 struct Shape {
-  uint64_t element = 1;     // bytes, of the largest of stored, the metadata's and output
+  uint64_t element = 1;  // bytes, of the largest of stored, the metadata's and output
   bool transformed = false;
-  bool strided = false;     // a chunk is not row-major
-  bool converted = false;   // a stored dtype is not the metadata's
-  bool cast = false;        // the output's is not
-  uint64_t growth = 1;      // most bytes that a stored byte becomes by that
-  uint64_t recast = 1;      // most bytes that a byte of the metadata's dtype becomes in the output
-  uint64_t collected = 0;   // bytes of the largest streamed record that must be held whole, as its strides are not row-major
-  int fastest = -1;         // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
-  bool items = false;       // its regions are items
-  uint64_t written = 0;     // bytes of its regions, or of their items
+  bool strided = false;    // a chunk is not row-major
+  bool converted = false;  // a stored dtype is not the metadata's
+  bool cast = false;       // the output's is not
+  uint64_t growth = 1;     // most bytes that a stored byte becomes by that
+  uint64_t recast = 1;     // most bytes that a byte of the metadata's dtype becomes in the output
+  uint64_t collected = 0;  // bytes of the largest streamed record that must be held whole, as its strides are not row-major
+  int fastest = -1;        // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
+  bool items = false;      // its regions are items
+  uint64_t written = 0;    // bytes of its regions, or of their items
   // Extents on each dim of boxes with elements.
   std::vector<int64_t> least_chunk, least_region, most_region;
 };
@@ -54,8 +54,8 @@ class Cutter {
   };
   void need(const Buffers& b) {
     plan_.worker_bytes = 0;
-    for (uint64_t Buffers::*one : {&Buffers::assembled, &Buffers::source, &Buffers::converted, &Buffers::cast, &Buffers::packed, &Buffers::dense,
-                                   &Buffers::item, &Buffers::gathered, &Buffers::decoder}) {
+    for (uint64_t Buffers::* one : {&Buffers::assembled, &Buffers::source, &Buffers::converted, &Buffers::cast, &Buffers::packed,
+                                    &Buffers::dense, &Buffers::item, &Buffers::gathered, &Buffers::decoder}) {
       most_.*one = std::max(most_.*one, b.*one);
       plan_.worker_bytes += most_.*one;
     }
@@ -109,8 +109,14 @@ class Cutter {
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
       const uint64_t most = std::max(kPassBytes, s.collected);
       const uint64_t out = kPassBytes * s.recast;
-      need({.assembled = kPassBytes, .source = most, .converted = s.converted ? most * s.growth : 0, .cast = s.cast ? out : 0, .packed = out,
-            .dense = s.collected, .item = s.items ? out + kFrameBytes : 0, .decoder = kPassBytes});
+      need({.assembled = kPassBytes,
+            .source = most,
+            .converted = s.converted ? most * s.growth : 0,
+            .cast = s.cast ? out : 0,
+            .packed = out,
+            .dense = s.collected,
+            .item = s.items ? out + kFrameBytes : 0,
+            .decoder = kPassBytes});
       return;
     }
     if (elements * s.element <= options_.unit_bytes / 2) {
@@ -134,7 +140,12 @@ class Cutter {
   static Buffers buffers(uint64_t box, const Shape& s) {
     const uint64_t span = s.strided ? std::max<uint64_t>(4 * box, 64 * 1024) : box;
     const uint64_t converted = !s.converted ? 0 : s.strided ? std::max(4 * box, s.growth * 64 * 1024) : box;
-    return {.assembled = box, .source = span, .converted = converted, .cast = s.cast ? box : 0, .packed = box, .item = s.items ? box + kFrameBytes : 0};
+    return {.assembled = box,
+            .source = span,
+            .converted = converted,
+            .cast = s.cast ? box : 0,
+            .packed = box,
+            .item = s.items ? box + kFrameBytes : 0};
   }
 
   // Also decides how each chunk's CRC is checked.
@@ -146,7 +157,8 @@ class Cutter {
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (volume(catalog_.box(t, c).sizes) > 0 && source_of(catalog_, resolved_, catalog_.item_of(t, c)).transforms != 0) s.transformed = true;
+      if (volume(catalog_.box(t, c).sizes) > 0 && source_of(catalog_, resolved_, catalog_.item_of(t, c)).transforms != 0)
+        s.transformed = true;
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
       const DType dtype = plan_.regions[r].dtype;
       s.element = std::max(s.element, bytes_of(dtype));
@@ -203,7 +215,9 @@ class Cutter {
     // Tensors of a torch.save file may share a record: one pass over it is enough.
     if (!from_units && catalog_.kind == CheckpointKind::kTorch && !passed_.insert(info.record).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
-    if (!from_units) plan_.records.push_back({.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
+    if (!from_units)
+      plan_.records.push_back(
+          {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
   }
 
   // The dim whose neighbours are neighbours in the storage; -1 if that is the last dim anyway, where row order is good order.

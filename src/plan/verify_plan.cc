@@ -114,7 +114,8 @@ class Planner {
   bool object(const std::vector<ItemId>& items) {
     uint64_t bytes = 0;
     for (const ItemId item : items) {
-      if (!resolved_.items[item].resolved || (catalog_.items[item].transforms != 0 && !resolved_.blobs.contains(resolved_.first_of(item)))) return false;
+      if (!resolved_.items[item].resolved || (catalog_.items[item].transforms != 0 && !resolved_.blobs.contains(resolved_.first_of(item))))
+        return false;
       const auto [first, end] = records_of(item);
       for (size_t i = first; i < end; ++i) bytes += records_[i].bytes;
     }
@@ -125,8 +126,13 @@ class Planner {
       for (size_t i = first; i < end; ++i) {
         const ItemRecord& r = records_[i];
         taken_[i] = true;
-        out_.plan.copies.push_back({.item = item, .packed = r.packed, .from_decoded = catalog_.items[item].transforms != 0, .source_offset = r.offset,
-                                    .bytes = r.bytes, .file = file, .file_offset = at});
+        out_.plan.copies.push_back({.item = item,
+                                    .packed = r.packed,
+                                    .from_decoded = catalog_.items[item].transforms != 0,
+                                    .source_offset = r.offset,
+                                    .bytes = r.bytes,
+                                    .file = file,
+                                    .file_offset = at});
         add_check(out_.plan, {.at = 0, .bytes = r.bytes, .crc = r.crc, .has_crc = r.has_crc});
         at += r.bytes;
       }
@@ -175,6 +181,8 @@ class Planner {
 
 }  // namespace
 
-VerifyPlan plan_verify(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options) { return Planner(catalog, resolved, options).run(); }
+VerifyPlan plan_verify(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options) {
+  return Planner(catalog, resolved, options).run();
+}
 
 }  // namespace dcp

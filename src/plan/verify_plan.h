@@ -20,13 +20,13 @@ struct VerifyOptions {
 
 struct VerifyPlan {
   Plan plan;
-  std::vector<Entry> digests;        // by file of the plan: whose content it is
-  std::vector<bool> is_object;       // by file: pickle and storages, not the elements of a tensor
-  std::vector<Entry> not_digested;   // keys whose content cannot be had, for a reason that is a finding
-  std::vector<Problem> findings;     // stored dtypes that are not the metadata's
-  uint64_t data_records = 0;         // in all
+  std::vector<Entry> digests;       // by file of the plan: whose content it is
+  std::vector<bool> is_object;      // by file: pickle and storages, not the elements of a tensor
+  std::vector<Entry> not_digested;  // keys whose content cannot be had, for a reason that is a finding
+  std::vector<Problem> findings;    // stored dtypes that are not the metadata's
+  uint64_t data_records = 0;        // in all
   uint64_t data_bytes = 0;
-  uint64_t left_out_records = 0;     // of them
+  uint64_t left_out_records = 0;  // of them
   uint64_t left_out_bytes = 0;
 };
 

@@ -47,7 +47,9 @@ struct Writes {
 
  private:
   // Bytes [begin, end) of a payload; an item that is written whole goes with its frame.
-  void item(const Region& r, uint64_t begin, uint64_t end) const { fn(r.file, r.file_offset + begin - r.head, r.file_offset + end + r.tail); }
+  void item(const Region& r, uint64_t begin, uint64_t end) const {
+    fn(r.file, r.file_offset + begin - r.head, r.file_offset + end + r.tail);
+  }
 };
 
 }  // namespace
@@ -58,7 +60,9 @@ Blocks::Blocks(const Plan& plan, uint32_t world_size, uint64_t block_bytes) : bl
   each_ = std::max<uint64_t>((before_.back() + world_size - 1) / world_size, 1);
 }
 
-uint32_t Blocks::owner(uint32_t file, uint64_t offset) const { return static_cast<uint32_t>((before_[file] + offset / block_bytes_) / each_); }
+uint32_t Blocks::owner(uint32_t file, uint64_t offset) const {
+  return static_cast<uint32_t>((before_[file] + offset / block_bytes_) / each_);
+}
 
 std::pair<uint64_t, uint64_t> Blocks::part(uint32_t rank, uint32_t file) const {
   const auto in_file = [&](uint64_t block) { return std::clamp(block, before_[file], before_[file + 1]) - before_[file]; };
@@ -95,7 +99,8 @@ void ClippedSink::write(uint32_t file, uint64_t offset, Bytes bytes) {
   if (begin < end) sink_.write(file, begin, bytes.subspan(begin - offset, end - begin));
 }
 
-SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync) : io_(io), sync_(sync) {
+SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync)
+    : io_(io), sync_(sync) {
   const auto refuse = [&](const std::string& path, std::string got, const std::string& expected) {
     Problem p = make_problem(ProblemId::io_create, {.path = path}, std::move(got), expected + " that rank 0 has made");
     p.hint = "--gather none needs an output that all ranks share; --gather rank0 does not";

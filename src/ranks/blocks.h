@@ -1,8 +1,8 @@
 // --gather none: every rank writes its own part of one shared output.
 //
 // The output is cut into blocks of 1 MiB of its files, and each rank owns a run of them: no two hosts write one page, which file systems of
-// clusters pay for (Lustre with its locks) or get wrong (NFS, where a client writes whole pages back). A unit whose output lies in blocks of
-// several ranks is done by each of them and clipped; its sums are counted by the first, its home.
+// clusters pay for (Lustre with its locks) or get wrong (NFS, where a client writes whole pages back). A unit whose output lies in blocks
+// of several ranks is done by each of them and clipped; its sums are counted by the first, its home.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Blocks {
  private:
   std::vector<uint64_t> before_;  // by file: blocks of the files before it; one more at the end
   uint64_t block_bytes_;
-  uint64_t each_;                 // blocks of one rank
+  uint64_t each_;  // blocks of one rank
 };
 
 // Every unit to the ranks whose blocks it writes to.
@@ -57,7 +57,9 @@ class SharedFiles : public Sink {
   // `shared`: what FileSet::shared() said on rank 0. Throws io_create where a file is not there, or is not the one: by its size, and by its
   // inode where the hosts see the same ones.
   SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync);
-  void write(uint32_t file, uint64_t offset, Bytes bytes) override { write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep); }
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override {
+    write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep);
+  }
   void finish() override;
   void commit() override {}
   void abort() noexcept override {}

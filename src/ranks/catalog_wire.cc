@@ -82,7 +82,10 @@ bool are_flags(const Flag&... flags) {
 // Whatever is used as an index, and what came as a struct and has values that no object may have.
 void check(const Catalog& c) {
   const auto is_text = [&](StringId s) { return s < c.strings.size(); };
-  const auto is_item = [&](const Item& i) { return (i.file == kNone || i.file < c.files.size()) && (i.transforms == 0 || i.transforms == Item::kDeflated || i.transforms < c.transforms.size()); };
+  const auto is_item = [&](const Item& i) {
+    return (i.file == kNone || i.file < c.files.size()) &&
+           (i.transforms == 0 || i.transforms == Item::kDeflated || i.transforms < c.transforms.size());
+  };
   for (const PathElement& e : c.path_elements) need(e.is_position() || is_text(e.name_id()));
   for (const Tensor& t : c.tensors) {
     need(is_text(t.key) && is_text(t.dtype_name) && lies_in(t.path.first, t.path.count, c.path_elements.size()));
@@ -105,7 +108,8 @@ void check(const Resolved& r, const Catalog& c) {
       const ItemInfo& i = r.items[c.item_of(t, n)];
       need(i.strides_at == 0 || lies_in(i.strides_at, t.rank + uint64_t{1}, r.strides.size()));
     }
-  for (const ItemRecord& i : r.records) need(i.item < c.items.size() && (i.duplicate == kNone || i.duplicate < c.duplicates.size()) && are_flags(i.has_crc, i.is_data));
+  for (const ItemRecord& i : r.records)
+    need(i.item < c.items.size() && (i.duplicate == kNone || i.duplicate < c.duplicates.size()) && are_flags(i.has_crc, i.is_data));
 }
 
 }  // namespace
@@ -261,7 +265,8 @@ void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes) {
   for (auto count = in.number<uint64_t>(); count > 0; --count) {
     const auto id = in.number<ItemId>();
     auto info = in.number<ItemInfo>();
-    need(id < into.items.size() && info.dtype < DType::kCount && are_flags(info.resolved, info.opaque, info.has_crc, info.swap, info.conj, info.neg));
+    need(id < into.items.size() && info.dtype < DType::kCount &&
+         are_flags(info.resolved, info.opaque, info.has_crc, info.swap, info.conj, info.neg));
     if (info.strides_at != 0) info.strides_at += strides_at;
     if (!into.items[id].resolved) into.items[id] = info;
   }

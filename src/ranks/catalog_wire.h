@@ -1,5 +1,5 @@
-// A catalog and what resolve found of it, as bytes: rank 0 reads the metadata, every rank gets the catalog. 90 bytes a chunk and the keys, where
-// `.metadata` takes 150, and nobody parses twice. What a rank must see for itself (sizes of files, faults) is not in it.
+// A catalog and what resolve found of it, as bytes: rank 0 reads the metadata, every rank gets the catalog. 90 bytes a chunk and the keys,
+// where `.metadata` takes 150, and nobody parses twice. What a rank must see for itself (sizes of files, faults) is not in it.
 #pragma once
 
 #include <vector>

@@ -20,10 +20,12 @@ Catalog Crew::share(Catalog mine, Io& io, FollowLinks links) {
   return catalog;
 }
 
-Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options, const StopFlag& stop) {
+Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
+                       ResolveOptions options, const StopFlag& stop) {
   // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is.
   std::vector<bool> mine(catalog.files.size());
-  for (uint32_t f = 0; f < mine.size(); ++f) mine[f] = sight_.reader(f, f % session_.world_size()) == session_.rank() && sight_.sees(session_.rank(), f);
+  for (uint32_t f = 0; f < mine.size(); ++f)
+    mine[f] = sight_.reader(f, f % session_.world_size()) == session_.rank() && sight_.sees(session_.rank(), f);
   options.only_files = &mine;
   Resolved resolved = dcp::resolve(files, catalog, tensors, blobs, options, stop);
   tree_.gather([&](Bytes bytes) { merge_resolved(resolved, catalog, bytes); }, [&] { return resolved_to_wire(resolved); });
@@ -117,7 +119,9 @@ void Crew::agree(const Plan& plan) {
         WireReader in(bytes);
         const auto rank = in.number<uint32_t>();
         const auto theirs = in.number<uint64_t>();
-        if (theirs != mine) fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(rank)}, "another plan than rank " + std::to_string(session_.rank()), "the same plan on all ranks");
+        if (theirs != mine)
+          fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(rank)},
+               "another plan than rank " + std::to_string(session_.rank()), "the same plan on all ranks");
       },
       [&] {
         WireWriter out;
@@ -225,12 +229,14 @@ uint64_t digest_of(const Plan& plan) {
   PlanDigest d;
   for (const OutputFile& f : plan.files) d.add(f.name), d.add(f.bytes);
   for (const PlanTensor& t : plan.tensors) d.add(t.id), d.add(t.first_region), d.add(t.region_count);
-  for (const Region& r : plan.regions) d.add(r.file_offset), d.add(r.box_at), d.add(uint64_t{r.tensor} << 32 | r.file), d.add(static_cast<uint64_t>(r.dtype));
+  for (const Region& r : plan.regions)
+    d.add(r.file_offset), d.add(r.box_at), d.add(uint64_t{r.tensor} << 32 | r.file), d.add(static_cast<uint64_t>(r.dtype));
   for (const Literal& l : plan.literals) d.add(l.file), d.add(l.file_offset), d.add(l.bytes);
   for (const CopyRange& c : plan.copies) d.add(c.item), d.add(c.source_offset), d.add(c.bytes), d.add(c.file), d.add(c.file_offset);
   for (const ItemRecord& r : plan.records) d.add(r.item), d.add(r.offset), d.add(r.bytes);
   for (const int64_t n : plan.numbers) d.add(static_cast<uint64_t>(n));
-  for (const Group& g : plan.groups) d.add(static_cast<uint64_t>(g.kind)), d.add(uint64_t{g.first} << 32 | g.count), d.add(g.first_unit), d.add(g.units);
+  for (const Group& g : plan.groups)
+    d.add(static_cast<uint64_t>(g.kind)), d.add(uint64_t{g.first} << 32 | g.count), d.add(g.first_unit), d.add(g.units);
   d.add(plan.units);
   d.add(plan.worker_bytes);
   return d.value();

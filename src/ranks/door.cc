@@ -129,7 +129,7 @@ struct Half {
 };
 
 struct Connection {
-  Fd ends[2];     // outside, the store; the store's once it has greeted
+  Fd ends[2];      // outside, the store; the store's once it has greeted
   Half halves[2];  // from outside, from the store
   size_t greeted = 0;
   int64_t since_ms = 0;
@@ -167,7 +167,9 @@ Door::Door(const std::string& host, uint16_t port, DoorOptions options) : state_
   State& s = *state_;
   s.options = options;
   allow_many_descriptors();
-  const auto refuse = [&] { fail(ProblemId::io_create, {.path = host + ":" + std::to_string(port)}, std::system_category().message(errno)); };
+  const auto refuse = [&] {
+    fail(ProblemId::io_create, {.path = host + ":" + std::to_string(port)}, std::system_category().message(errno));
+  };
   const std::vector<Address> addresses = resolved(host, port);
   const bool usable = !addresses.empty() && (means_loopback(host) || std::ranges::none_of(addresses, &Address::is_loopback));
   for (const Address& a : addresses) {
@@ -321,7 +323,9 @@ void Door::State::close(std::list<Connection>::iterator c) {
 
 void Door::State::close_silent(int64_t until_ms, size_t most) {
   // Those that wait are at the end, the oldest first.
-  for (auto c = std::prev(connections.end(), static_cast<ptrdiff_t>(silent)); c != connections.end() && (c->since_ms <= until_ms || silent > most);) close(c++);
+  for (auto c = std::prev(connections.end(), static_cast<ptrdiff_t>(silent));
+       c != connections.end() && (c->since_ms <= until_ms || silent > most);)
+    close(c++);
 }
 
 std::string address_towards(const std::string& host) {

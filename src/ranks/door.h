@@ -1,8 +1,8 @@
 // The door of the store: the one port that rank 0 opens to the network.
 //
-// LibTorch's store is meant for a network of friends: a few hundred connections that say nothing, or noise, and it hears the ranks no more. So it
-// is served on the loopback alone, and a connection from outside is let through to it once it has greeted as a rank's LibTorch does. Others
-// get a few seconds, and only so many wait at once. What this is not: a lock. Who knows the greeting comes in.
+// LibTorch's store is meant for a network of friends: a few hundred connections that say nothing, or noise, and it hears the ranks no more.
+// So it is served on the loopback alone, and a connection from outside is let through to it once it has greeted as a rank's LibTorch does.
+// Others get a few seconds, and only so many wait at once. What this is not: a lock. Who knows the greeting comes in.
 #pragma once
 
 #include <cstdint>

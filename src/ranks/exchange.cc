@@ -19,7 +19,9 @@ constexpr unsigned kMostSenders = 4;
 constexpr uint64_t kStreamBytes = 1 * kMiB;
 constexpr uint64_t kLast = uint64_t{1} << 63;
 
-uint64_t units_of_batch(const Plan& plan) { return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMostUnits); }
+uint64_t units_of_batch(const Plan& plan) {
+  return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMostUnits);
+}
 
 uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint64_t{1} << 30)); }
 
@@ -47,9 +49,13 @@ class Exchange::Lent {
 // The bytes of one batch: from the files that this rank sees, and from a message of each other reader.
 class MessagePieces : public PieceSource {
  public:
-  MessagePieces(Exchange& exchange, uint64_t batch, std::span<const UnitTask> units) : x_(exchange), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_) {
+  MessagePieces(Exchange& exchange, uint64_t batch, std::span<const UnitTask> units)
+      : x_(exchange), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_) {
     std::map<uint32_t, uint64_t> bytes;  // by reader
-    const ReadVisitor visit{.read = [&](uint32_t file, uint64_t, uint64_t n) { if (const uint32_t r = reader(file); r != x_.session_.rank()) bytes[r] += n; },
+    const ReadVisitor visit{.read =
+                                [&](uint32_t file, uint64_t, uint64_t n) {
+                                  if (const uint32_t r = reader(file); r != x_.session_.rank()) bytes[r] += n;
+                                },
                             .decode = [](const Item&) {}};
     for (const UnitTask& u : units) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.extents_, u.ordinal, visit);
     for (const auto& [r, n] : bytes) {
@@ -102,10 +108,17 @@ class MessagePieces : public PieceSource {
 // What this rank reads for one batch of another.
 class Exchange::Sender {
  public:
-  Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress) : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_), progress_(progress) {
+  Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress)
+      : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_), progress_(progress) {
     const auto mine = [&](uint32_t file) { return x_.sight_.reader(file, to_) == x_.session_.rank(); };
-    const ReadVisitor visit{.read = [&](uint32_t file, uint64_t offset, uint64_t bytes) { if (mine(file)) reads_.push_back({file, offset, bytes}); },
-                            .decode = [&](const Item& item) { if (mine(item.file)) items_.push_back(item); }};
+    const ReadVisitor visit{.read =
+                                [&](uint32_t file, uint64_t offset, uint64_t bytes) {
+                                  if (mine(file)) reads_.push_back({file, offset, bytes});
+                                },
+                            .decode =
+                                [&](const Item& item) {
+                                  if (mine(item.file)) items_.push_back(item);
+                                }};
     for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.extents_, u.ordinal, visit);
   }
 
@@ -159,8 +172,19 @@ class Exchange::Sender {
   std::vector<Item> items_;
 };
 
-Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers, unsigned workers)
-    : session_(session), sight_(sight), plan_(plan), catalog_(catalog), resolved_(resolved), files_(files), dealing_(std::move(dealing)), writers_(writers), extents_(plan, catalog), units_(units_of_batch(plan)), ahead_(session.link().in_order() ? 0 : workers) {}
+Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved,
+                   DataFiles& files, Dealing dealing, Writers writers, unsigned workers)
+    : session_(session),
+      sight_(sight),
+      plan_(plan),
+      catalog_(catalog),
+      resolved_(resolved),
+      files_(files),
+      dealing_(std::move(dealing)),
+      writers_(writers),
+      extents_(plan, catalog),
+      units_(units_of_batch(plan)),
+      ahead_(session.link().in_order() ? 0 : workers) {}
 
 Exchange::~Exchange() = default;
 
@@ -247,7 +271,8 @@ Dealing deal_to_readers(const Plan& plan, const Catalog& catalog, const Resolved
   for (uint64_t u = 0; u < plan.units; ++u) {
     uint32_t file = kNone;
     const auto note = [&](uint32_t f) { file = std::min(file, f); };
-    visit_reads(plan, catalog, resolved, extents, u, {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
+    visit_reads(plan, catalog, resolved, extents, u,
+                {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
     const auto turn = static_cast<uint32_t>(u % world_size);
     dealing[file == kNone ? turn : sight.reader(file, turn)].push_back({.ordinal = u});
   }

@@ -1,10 +1,11 @@
 // Bytes of units from the ranks that see them to the rank that does the unit.
 //
-// The units of a rank go in batches of a few, in order, each taken by one of its workers. Which reads a batch needs, in which order, and who sees
-// what, all ranks know from the plan; so for every batch each reader sends one message with all its reads one after the other, unasked, and
-// items that must be decoded as a sequence of messages after it. A message moves when the receiving rank has asked for it, which it does for the
-// batches of its workers and as many ahead: what is under way to a rank is twice its workers times a batch, however many ranks send. Readers send in the order of batches, of all receiving ranks in turns, and
-// a worker asks for all messages of its batch before it waits for one, so the earliest unfinished batch always gets its bytes.
+// The units of a rank go in batches of a few, in order, each taken by one of its workers. Which reads a batch needs, in which order, and
+// who sees what, all ranks know from the plan; so for every batch each reader sends one message with all its reads one after the other,
+// unasked, and items that must be decoded as a sequence of messages after it. A message moves when the receiving rank has asked for it,
+// which it does for the batches of its workers and as many ahead: what is under way to a rank is twice its workers times a batch, however
+// many ranks send. Readers send in the order of batches, of all receiving ranks in turns, and a worker asks for all messages of its batch
+// before it waits for one, so the earliest unfinished batch always gets its bytes.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,8 @@ enum class Writers : uint8_t { kRank0, kAll };
 class Exchange : public UnitSupply {
  public:
   // `workers` take batches here at once.
-  Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Dealing dealing, Writers writers, unsigned workers);
+  Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files,
+           Dealing dealing, Writers writers, unsigned workers);
   ~Exchange() override;
 
   // --- the units of this rank
@@ -72,8 +74,8 @@ class Exchange : public UnitSupply {
   const uint64_t ahead_;  // batches that are asked for before a worker takes them
   std::mutex mutex_;      // free_
   std::vector<std::vector<std::byte>> free_;
-  std::atomic<uint64_t> sent_{0}, received_{0};  // received_: as Progress counts it
-  std::mutex asking_;     // asked_, asked_to_
+  std::atomic<uint64_t> sent_{0}, received_{0};               // received_: as Progress counts it
+  std::mutex asking_;                                         // asked_, asked_to_
   std::map<uint64_t, std::unique_ptr<MessagePieces>> asked_;  // by batch; not taken yet
   uint64_t asked_to_ = 0;
 };

@@ -81,7 +81,8 @@ std::optional<Launch> find_launch(const Variables& variables) {
   Launch launch{.by = torchrun ? "torchrun" : first.source->by, .rank = first.rank, .world_size = first.world_size};
   const auto host = variables("MASTER_ADDR"), port = variables("MASTER_PORT");
   if (!host || host->empty() || !port)
-    refuse(first.words + " without " + (!host || host->empty() ? "MASTER_ADDR" : "MASTER_PORT"), "MASTER_ADDR and MASTER_PORT: a host and a free port of rank 0's");
+    refuse(first.words + " without " + (!host || host->empty() ? "MASTER_ADDR" : "MASTER_PORT"),
+           "MASTER_ADDR and MASTER_PORT: a host and a free port of rank 0's");
   launch.host = *host;
   const uint32_t number_of_port = number("MASTER_PORT", *port);
   if (number_of_port == 0 || number_of_port > 65535) refuse("MASTER_PORT=" + *port, "1 to 65535");

@@ -1,5 +1,5 @@
-// Which rank this process is, of how many: what launchers say in environment variables. A pure function, so that every launcher can be tried
-// without it.
+// Which rank this process is, of how many: what launchers say in environment variables. A pure function, so that every launcher can be
+// tried without it.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 namespace dcp {
 
 struct Launch {
-  std::string by;            // "torchrun", "Open MPI", "MPICH or PMI", "Slurm", "the environment"
+  std::string by;  // "torchrun", "Open MPI", "MPICH or PMI", "Slurm", "the environment"
   uint32_t rank = 0;
   uint32_t world_size = 1;
-  uint32_t local_rank = 0;   // on its host
-  std::string host;          // of the store
+  uint32_t local_rank = 0;  // on its host
+  std::string host;         // of the store
   uint16_t port = 0;
-  bool serves_store = false; // rank 0 runs the store, unless torchrun's agent does
-  std::string attempt = "0"; // torchrun's count of restarts
+  bool serves_store = false;     // rank 0 runs the store, unless torchrun's agent does
+  std::string attempt = "0";     // torchrun's count of restarts
   bool names_interface = false;  // GLOO_SOCKET_IFNAME
 };
 

@@ -14,10 +14,18 @@ std::string rank_text(uint32_t rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
-Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms, Door* door, const std::string& address) : table_(table) {
+Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms, Door* door, const std::string& address)
+    : table_(table) {
   const bool behind = launch.serves_store && door;
-  const DcpctlJoin join{.host = behind ? "127.0.0.1" : launch.host.c_str(), .port = behind ? door->store_port() : launch.port, .serves = launch.serves_store,
-                        .listener = behind ? door->take_store_socket() : -1, .address = address.c_str(), .rank = launch.rank, .world_size = launch.world_size, .local_rank = launch.local_rank, .timeout_ms = timeout_ms};
+  const DcpctlJoin join{.host = behind ? "127.0.0.1" : launch.host.c_str(),
+                        .port = behind ? door->store_port() : launch.port,
+                        .serves = launch.serves_store,
+                        .listener = behind ? door->take_store_socket() : -1,
+                        .address = address.c_str(),
+                        .rank = launch.rank,
+                        .world_size = launch.world_size,
+                        .local_rank = launch.local_rank,
+                        .timeout_ms = timeout_ms};
   DcpctlReason why{};
   if (table_.join(&join, &transport_, &why) == 0) return;
   const std::string where = launch.host + ":" + std::to_string(launch.port);
@@ -59,7 +67,8 @@ std::string Link::set_first(DcpctlLane lane, const std::string& key, std::string
   DcpctlReason why{};
   std::string is(kMostValue, '\0');
   uint64_t bytes = 0;
-  if (table_.set_first(transport_, lane, key.c_str(), value.data(), value.size(), is.data(), is.size(), &bytes, &why) != 0) lost(rank_text(0), why);
+  if (table_.set_first(transport_, lane, key.c_str(), value.data(), value.size(), is.data(), is.size(), &bytes, &why) != 0)
+    lost(rank_text(0), why);
   is.resize(bytes);
   return is;
 }

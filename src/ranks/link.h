@@ -32,7 +32,8 @@ class Link {
 
   // --- messages
   void connect(const std::string& name);
-  // The buffer must outlive it, and, of a receive() that has failed, the process: what is under way may still arrive. One that goes without having been waited for means that an error unwinds: then all waiting is ended first.
+  // The buffer must outlive it, and, of a receive() that has failed, the process: what is under way may still arrive. One that goes without
+  // having been waited for means that an error unwinds: then all waiting is ended first.
   class Message {
    public:
     Message() = default;

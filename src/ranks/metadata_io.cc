@@ -67,7 +67,8 @@ class WithFiles : public Io {
     std::vector<DirEntry> entries;
     if (io_.facts(folder)) entries = io_.list(folder);
     for (const File& f : files_)
-      if (std::ranges::find(entries, f.name, &DirEntry::name) == entries.end()) entries.push_back({.name = f.name, .kind = FileKind::kRegular});
+      if (std::ranges::find(entries, f.name, &DirEntry::name) == entries.end())
+        entries.push_back({.name = f.name, .kind = FileKind::kRegular});
     std::ranges::sort(entries, {}, &DirEntry::name);
     return entries;
   }
@@ -83,7 +84,9 @@ class WithFiles : public Io {
   void sync(Handle h) override { io_.sync(h); }
   void sync_folder(Handle folder) override { io_.sync_folder(folder); }
   void make_folder(Handle folder, const std::string& name) override { io_.make_folder(folder, name); }
-  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override { io_.rename(folder, from, to, replace); }
+  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
+    io_.rename(folder, from, to, replace);
+  }
   bool link(Handle file, Handle folder, const std::string& name) override { return io_.link(file, folder, name); }
   void remove_file(Handle folder, const std::string& name) override { io_.remove_file(folder, name); }
   void remove_folder(Handle folder, const std::string& name) override { io_.remove_folder(folder, name); }
@@ -138,7 +141,8 @@ FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Lim
         for (auto count = from.number<uint64_t>(); count > 0; --count) {
           const std::string name = from.text();
           FileHead theirs{.bytes = from.array<std::byte>(), .size = from.number<uint64_t>()};
-          if (const auto [known, is_new] = heads.emplace(name, theirs); known->second != theirs) fail(ProblemId::file_seen_twice, {.path = folder + "/" + name});
+          if (const auto [known, is_new] = heads.emplace(name, theirs); known->second != theirs)
+            fail(ProblemId::file_seen_twice, {.path = folder + "/" + name});
         }
       },
       [&] {
@@ -154,6 +158,8 @@ FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Lim
   return heads;
 }
 
-std::unique_ptr<Io> with_files(Io& io, const std::string& folder, FileHeads files) { return std::make_unique<WithFiles>(io, without_trailing_slashes(folder), std::move(files)); }
+std::unique_ptr<Io> with_files(Io& io, const std::string& folder, FileHeads files) {
+  return std::make_unique<WithFiles>(io, without_trailing_slashes(folder), std::move(files));
+}
 
 }  // namespace dcp

@@ -1,6 +1,6 @@
-// Checkpoints whose metadata is spread over hosts: rank-local ones, of which each rank has written `__R.metadata` beside its shards, Hugging Face
-// folders with safetensors files here and there, a `.metadata` that is not on rank 0's disk. The others send what rank 0 lacks, and rank 0 opens
-// the checkpoint through an Io that has it in the folder.
+// Checkpoints whose metadata is spread over hosts: rank-local ones, of which each rank has written `__R.metadata` beside its shards,
+// Hugging Face folders with safetensors files here and there, a `.metadata` that is not on rank 0's disk. The others send what rank 0
+// lacks, and rank 0 opens the checkpoint through an Io that has it in the folder.
 #pragma once
 
 #include <map>
@@ -21,8 +21,8 @@ struct FileHead {
 };
 using FileHeads = std::map<std::string, FileHead>;  // by name in the folder
 
-// What other ranks see of the folder `path` that describes the checkpoint, and rank 0 does not: at rank 0 that of all. None where rank 0 has a
-// `.metadata`, or a file instead of a folder. Called by all ranks. Throws file_seen_twice where two ranks see different ones.
+// What other ranks see of the folder `path` that describes the checkpoint, and rank 0 does not: at rank 0 that of all. None where rank 0
+// has a `.metadata`, or a file instead of a folder. Called by all ranks. Throws file_seen_twice where two ranks see different ones.
 FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Limits& limits);
 
 // `io` with these files added to one folder; for reading what they hold. `io` must outlive it.

@@ -27,10 +27,15 @@ std::string packed(const RankFailure& f) {
   return std::string(as_text(out.take()));
 }
 
-std::string seconds_text(uint32_t ms) { return std::to_string(ms / 1000) + (ms % 1000 ? "." + std::to_string(ms % 1000 / 100) : "") + " s"; }
+std::string seconds_text(uint32_t ms) {
+  return std::to_string(ms / 1000) + (ms % 1000 ? "." + std::to_string(ms % 1000 / 100) : "") + " s";
+}
 
 RankFailure lost_rank(uint32_t rank, std::string why) {
-  return {.rank = rank, .code = static_cast<int>(Exit::kRank), .host = {}, .problem = make_problem(ProblemId::rank_lost, {.path = "rank " + std::to_string(rank)}, std::move(why))};
+  return {.rank = rank,
+          .code = static_cast<int>(Exit::kRank),
+          .host = {},
+          .problem = make_problem(ProblemId::rank_lost, {.path = "rank " + std::to_string(rank)}, std::move(why))};
 }
 
 // The store is open to more than the ranks: what is no failure of one of them is taken as the store's.
@@ -91,7 +96,8 @@ Session::~Session() {
 void Session::join() {
   const std::string mine = std::to_string(launch_.world_size) + " ranks, " + options_.identity;
   const std::string theirs = link_->set_first(kDcpctlMain, key("who"), mine);
-  if (theirs != mine) fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(launch_.rank)}, mine, theirs + ", as another rank says");
+  if (theirs != mine)
+    fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(launch_.rank)}, mine, theirs + ", as another rank says");
   link_->set(kDcpctlMain, key("here/" + std::to_string(launch_.rank)), options_.host);
   if (link_->add(kDcpctlMain, key("here"), 1) == launch_.world_size) link_->set(kDcpctlMain, key("all"), "1");
   wait_for_all();
@@ -144,8 +150,8 @@ void Session::watch_before() {
     first_failure(lost_rank(before, "no sign of life for " + seconds_text(options_.timeout_ms)), true);
 }
 
-// ProcessGroupGloo (torch 2.11) does not come back where it gets no thread: it destroys what the threads that it has wait on. The others are
-// connected by then, and hear this rank's beats.
+// ProcessGroupGloo (torch 2.11) does not come back where it gets no thread: it destroys what the threads that it has wait on. The others
+// are connected by then, and hear this rank's beats.
 void Session::watch_connecting() {
   const uint64_t since = connecting_ns_;
   if (since != 0 && io_.now_ns() - since > (options_.timeout_ms + kGraceMs) * kMs)
@@ -156,7 +162,8 @@ void Session::watch_connecting() {
 void Session::guard() {
   const uint64_t now = io_.now_ns();
   if (!reached_) {
-    // A stopped process still takes connections, and LibTorch waits for its answer without end. Three times: as often as it tries to connect.
+    // A stopped process still takes connections, and LibTorch waits for its answer without end. Three times: as often as it tries to
+    // connect.
     if (now - std::min<uint64_t>(beaten_ns_, now) > (3 * uint64_t{options_.timeout_ms} + kGraceMs) * kMs)
       give_up_(lost_rank(0, "the store has not answered for " + seconds_text(3 * options_.timeout_ms)));
     return;
@@ -211,7 +218,8 @@ RankFailure Session::fail_with(const Problem& problem, int code) {
     // Whoever is gone may have said why, or somebody else knows better which rank it was.
     for (const uint64_t begin = io_.now_ns(); !failure() && io_.now_ns() - begin < kGraceMs * kMs;) pause(20);
     mine.host.clear();
-    if (problem.place.path.starts_with("rank ")) mine.rank = static_cast<uint32_t>(std::strtoul(problem.place.path.c_str() + 5, nullptr, 10));
+    if (problem.place.path.starts_with("rank "))
+      mine.rank = static_cast<uint32_t>(std::strtoul(problem.place.path.c_str() + 5, nullptr, 10));
   }
   if (!failure()) tell(mine);
   // The store goes with this process: the others get the time to read in it why.

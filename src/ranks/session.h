@@ -1,9 +1,9 @@
 // Several processes that run one command together: joining, knowing that all are alive, and ending together when one is not.
 //
 // Every rank beats: twice a second and more it counts up a key of its own in the store, reads that of the rank before it, and looks whether
-// somebody has failed: three small operations a beat, whatever the number of ranks. A rank whose count stands still for the timeout is gone,
-// and the first to say so (or to fail itself) writes the one key `failed` that all others see within a beat. A store that does not answer for
-// the timeout is rank 0's fault. Waiting for bytes has no timeout of its own: a slow disk is no failure.
+// somebody has failed: three small operations a beat, whatever the number of ranks. A rank whose count stands still for the timeout is
+// gone, and the first to say so (or to fail itself) writes the one key `failed` that all others see within a beat. A store that does not
+// answer for the timeout is rank 0's fault. Waiting for bytes has no timeout of its own: a slow disk is no failure.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ class Session {
   // Called from a thread of the session's when this rank does not come to its end by itself after a failure; ends the process.
   using GiveUp = std::function<void(const RankFailure&)>;
 
-  // Waits for all ranks and connects them. `stop` is raised when some rank has failed, so that workers end; the Io gives the time. Throws rank_lost,
-  // ranks_differ, rank_failed.
+  // Waits for all ranks and connects them. `stop` is raised when some rank has failed, so that workers end; the Io gives the time. Throws
+  // rank_lost, ranks_differ, rank_failed.
   Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop, GiveUp give_up);
   ~Session();
 
@@ -87,8 +87,8 @@ class Session {
   mutable std::mutex mutex_;  // failure_
   std::optional<RankFailure> failure_;
   std::atomic<uint64_t> failed_ns_{0};
-  std::atomic<uint64_t> beaten_ns_{0};     // when the store last answered
-  std::atomic<uint64_t> refused_ns_{0};    // since when it refuses
+  std::atomic<uint64_t> beaten_ns_{0};   // when the store last answered
+  std::atomic<uint64_t> refused_ns_{0};  // since when it refuses
   std::atomic<uint64_t> done_ns_{0};
   std::atomic<uint64_t> connecting_ns_{0};  // since when, while it does
   std::atomic<bool> reached_{false}, complete_{false}, connected_{false}, closing_{false};

@@ -73,7 +73,8 @@ Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, Foll
         const std::vector<Seen> theirs = in.array_of<Seen>(seen.size());
         const std::vector<uint64_t> bits = in.array_of<uint64_t>(sight.bits_.size());
         for (size_t f = 0; f < seen.size(); ++f) {
-          if (theirs[f].differs || (theirs[f].bytes != kUnseen && seen[f].bytes != kUnseen && theirs[f].bytes != seen[f].bytes)) seen[f].differs = true;
+          if (theirs[f].differs || (theirs[f].bytes != kUnseen && seen[f].bytes != kUnseen && theirs[f].bytes != seen[f].bytes))
+            seen[f].differs = true;
           if (seen[f].bytes == kUnseen) seen[f].bytes = theirs[f].bytes;
         }
         for (size_t i = 0; i < bits.size(); ++i) sight.bits_[i] |= bits[i];

@@ -1,4 +1,5 @@
-// Which rank sees which data file: found by looking, not by a rule, since shards lie on the nodes' own disks, on a shared file system, or both.
+// Which rank sees which data file: found by looking, not by a rule, since shards lie on the nodes' own disks, on a shared file system, or
+// both.
 #pragma once
 
 #include <vector>
@@ -23,8 +24,8 @@ class Sight {
   std::vector<uint64_t> bits_;  // by file, a bit for each rank
 };
 
-// Called by all ranks with the same catalog. Its files get the sizes that any rank sees; one that nobody can read gets the fault file_unseen, or
-// why it cannot be read. Throws file_seen_twice where ranks see different sizes.
+// Called by all ranks with the same catalog. Its files get the sizes that any rank sees; one that nobody can read gets the fault
+// file_unseen, or why it cannot be read. Throws file_seen_twice where ranks see different sizes.
 Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links);
 
 }  // namespace dcp

@@ -1,5 +1,6 @@
 // What all ranks know together: bytes from rank 0 to all, and from all to rank 0, along a binomial tree. No rank talks to more than
-// log2(world size) others, so a broadcast of B bytes costs each rank at most that many times B, and a step takes log2 as long, not world size.
+// log2(world size) others, so a broadcast of B bytes costs each rank at most that many times B, and a step takes log2 as long, not world
+// size.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // What ranks tell each other, as bytes: numbers and arrays of plain structs as they lie in memory. All ranks are one build (Session checks
-// that before anything else is read), so nothing needs to be portable; but lengths, counts, indices and enumerators are checked all the same:
-// what another host sends may be damaged, and must end the run and do no more.
+// that before anything else is read), so nothing needs to be portable; but lengths, counts, indices and enumerators are checked all the
+// same: what another host sends may be damaged, and must end the run and do no more.
 #pragma once
 
 #include <string>
@@ -79,7 +79,8 @@ class WireReader {
   template <class T>
   std::vector<T> array_of(size_t count) {
     std::vector<T> values = array<T>();
-    if (values.size() != count) fail(ProblemId::internal, {}, "a message between ranks of " + std::to_string(values.size()) + " values", std::to_string(count));
+    if (values.size() != count)
+      fail(ProblemId::internal, {}, "a message between ranks of " + std::to_string(values.size()) + " values", std::to_string(count));
     return values;
   }
   std::string text() {

@@ -31,20 +31,23 @@ std::string svg_text(std::string_view text) {
 }
 
 std::string text_at(double x, double y, std::string_view anchor, std::string_view text) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + std::string(anchor) + "\">" + svg_text(text) + "</text>\n";
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + std::string(anchor) + "\">" + svg_text(text) +
+         "</text>\n";
 }
 
 std::string line(double x1, double y1, double x2, double y2, std::string_view style) {
-  return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) + "\" class=\"" + std::string(style) + "\"/>\n";
+  return "<line x1=\"" + number(x1) + "\" y1=\"" + number(y1) + "\" x2=\"" + number(x2) + "\" y2=\"" + number(y2) + "\" class=\"" +
+         std::string(style) + "\"/>\n";
 }
 
 std::string box(double x, double y, double width, double height, size_t kind, const std::string& title) {
-  return "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(std::max(width, 0.5)) + "\" height=\"" + number(height) + "\" fill=\"" + color(kind) +
-         "\"><title>" + svg_text(title) + "</title></rect>\n";
+  return "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(std::max(width, 0.5)) + "\" height=\"" + number(height) +
+         "\" fill=\"" + color(kind) + "\"><title>" + svg_text(title) + "</title></rect>\n";
 }
 
 std::string open_svg(double width, double height) {
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " + number(height) + "\" width=\"" + number(width) + "\" role=\"img\">\n";
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " + number(height) + "\" width=\"" + number(width) +
+         "\" role=\"img\">\n";
 }
 
 // Names in a row under a picture.
@@ -80,10 +83,13 @@ std::string curve_svg(const std::vector<Series>& series, double limit, const std
   const double step = round_step(most), top = std::max(step, std::ceil(most / step) * step);
   const auto y_of = [&](double y) { return kBottom - (kBottom - kTop) * y / top; };
   std::string svg = open_svg(kWidth, kHeight);
-  for (double y = 0; y <= top * 1.001; y += step) svg += line(kLeft, y_of(y), kWidth - kRight, y_of(y), "grid") + text_at(kLeft - 6, y_of(y) + 4, "end", fixed(y, step < 1 ? 2 : 0));
+  for (double y = 0; y <= top * 1.001; y += step)
+    svg += line(kLeft, y_of(y), kWidth - kRight, y_of(y), "grid") + text_at(kLeft - 6, y_of(y) + 4, "end", fixed(y, step < 1 ? 2 : 0));
   for (double x = low; x <= high * 1.001; x *= 16) svg += text_at(x_of(x), kBottom + 16, "middle", byte_count(static_cast<uint64_t>(x)));
   svg += text_at(kLeft - 6, kBottom + 32, "start", "GB/s by size of the copy");
-  if (limit > 0) svg += line(kLeft, y_of(limit), kWidth - kRight, y_of(limit), "limit") + text_at(kWidth - kRight + 6, y_of(limit) + 4, "start", limit_name);
+  if (limit > 0)
+    svg += line(kLeft, y_of(limit), kWidth - kRight, y_of(limit), "limit") +
+           text_at(kWidth - kRight + 6, y_of(limit) + 4, "start", limit_name);
   for (size_t n = 0; n < series.size(); ++n) {
     std::string points;
     for (const auto& [x, y] : series[n].points) points += number(x_of(x)) + "," + number(y_of(y)) + " ";
@@ -130,10 +136,12 @@ std::string timeline_svg(const std::vector<Span>& spans, const std::vector<std::
   std::string svg = open_svg(kWidth, height);
   for (size_t l = 0; l < lanes.size(); ++l) svg += text_at(kNames - 8, kTop + kRow * static_cast<double>(l) + 16, "end", lanes[l]);
   for (const Span& s : spans)
-    svg += box(x_of(static_cast<double>(s.begin_ns)), kTop + kRow * static_cast<double>(s.lane), x_of(static_cast<double>(s.end_ns)) - x_of(static_cast<double>(s.begin_ns)), kRow - 8, s.kind,
+    svg += box(x_of(static_cast<double>(s.begin_ns)), kTop + kRow * static_cast<double>(s.lane),
+               x_of(static_cast<double>(s.end_ns)) - x_of(static_cast<double>(s.begin_ns)), kRow - 8, s.kind,
                s.label + ": " + duration(s.end_ns - s.begin_ns));
   const double axis = kTop + kRow * static_cast<double>(lanes.size()), step = round_step(static_cast<double>(end));
-  for (double t = 0; t <= static_cast<double>(end); t += step) svg += line(x_of(t), axis, x_of(t), axis + 4, "grid") + text_at(x_of(t), axis + 16, "middle", duration(static_cast<uint64_t>(t)));
+  for (double t = 0; t <= static_cast<double>(end); t += step)
+    svg += line(x_of(t), axis, x_of(t), axis + 4, "grid") + text_at(x_of(t), axis + 16, "middle", duration(static_cast<uint64_t>(t)));
   return svg + legend(kinds, kNames, height - 10, 120) + "</svg>\n";
 }
 

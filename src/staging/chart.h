@@ -24,7 +24,7 @@ std::string bars_svg(const std::vector<Bar>& bars, const std::vector<std::string
 struct Span {
   size_t lane = 0, kind = 0;  // positions in the lists of names
   uint64_t begin_ns = 0, end_ns = 0;
-  std::string label;          // shown when the pointer rests on it
+  std::string label;  // shown when the pointer rests on it
 };
 std::string timeline_svg(const std::vector<Span>& spans, const std::vector<std::string>& lanes, const std::vector<std::string>& kinds);
 

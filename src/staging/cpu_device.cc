@@ -140,11 +140,28 @@ int wait(void*, void* stream, DcpctlReason* why) {
 }  // namespace
 
 const DcpctlDeviceTable& cpu_device_table() {
-  static constexpr DcpctlDeviceTable kTable{
-      .header = {.bytes = sizeof(DcpctlDeviceTable), .abi = kDcpctlDeviceAbi, .built_with = ""}, .count = count, .describe = describe, .open = open_device, .close = close_device,
-      .link = link_facts, .allocate = allocate, .release = release, .allocate_pinned = allocate_pinned, .release_pinned = release_pinned,
-      .pin = pin, .unpin = unpin, .open_stream = open_stream, .close_stream = close_stream, .upload = upload, .copy = copy, .stamp = stamp,
-      .work = work, .prepare_gather = prepare_gather, .release_gather = release_gather, .gather = run_gather, .wait = wait};
+  static constexpr DcpctlDeviceTable kTable{.header = {.bytes = sizeof(DcpctlDeviceTable), .abi = kDcpctlDeviceAbi, .built_with = ""},
+                                            .count = count,
+                                            .describe = describe,
+                                            .open = open_device,
+                                            .close = close_device,
+                                            .link = link_facts,
+                                            .allocate = allocate,
+                                            .release = release,
+                                            .allocate_pinned = allocate_pinned,
+                                            .release_pinned = release_pinned,
+                                            .pin = pin,
+                                            .unpin = unpin,
+                                            .open_stream = open_stream,
+                                            .close_stream = close_stream,
+                                            .upload = upload,
+                                            .copy = copy,
+                                            .stamp = stamp,
+                                            .work = work,
+                                            .prepare_gather = prepare_gather,
+                                            .release_gather = release_gather,
+                                            .gather = run_gather,
+                                            .wait = wait};
   return kTable;
 }
 

@@ -6,8 +6,10 @@
 namespace dcp {
 
 const DcpctlDeviceTable& cuda_device_table(const std::vector<std::string>& module_folders) {
-  constexpr ModuleKind<DcpctlDeviceTable> kKind{.name = "cuda", .symbol = "dcpctl_device", .abi = kDcpctlDeviceAbi,
-                                               .needs = "the CUDA Toolkit when dcpctl is built (cmake -DDCPCTL_WITH_CUDA=ON)"};
+  constexpr ModuleKind<DcpctlDeviceTable> kKind{.name = "cuda",
+                                                .symbol = "dcpctl_device",
+                                                .abi = kDcpctlDeviceAbi,
+                                                .needs = "the CUDA Toolkit when dcpctl is built (cmake -DDCPCTL_WITH_CUDA=ON)"};
   const DcpctlDeviceTable& table = open_module(module_folders, kKind);
   if (device_count(table) == 0) fail(ProblemId::device_missing, {}, "no GPU");
   return table;

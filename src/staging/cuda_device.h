@@ -8,8 +8,8 @@
 
 namespace dcp {
 
-// Opens the module (modules/loader.h). Throws module_missing, module_broken, module_differs; device_missing, with the driver's reason, where
-// there is no GPU.
+// Opens the module (modules/loader.h). Throws module_missing, module_broken, module_differs; device_missing, with the driver's reason,
+// where there is no GPU.
 const DcpctlDeviceTable& cuda_device_table(const std::vector<std::string>& module_folders);
 
 }  // namespace dcp

@@ -26,12 +26,15 @@ std::string link_name(const LinkFacts& link) {
 std::vector<std::string> slow_link_causes(const LinkFacts& link, bool several_nodes, int device_node) {
   std::vector<std::string> causes;
   if (link.width < link.width_max)
-    causes.push_back("the link runs at x" + std::to_string(link.width) + " of x" + std::to_string(link.width_max) + ": the card's seat, a riser or the slot");
+    causes.push_back("the link runs at x" + std::to_string(link.width) + " of x" + std::to_string(link.width_max) +
+                     ": the card's seat, a riser or the slot");
   if (link.generation < link.generation_max)
-    causes.push_back("the link runs at Gen" + std::to_string(link.generation) + " of Gen" + std::to_string(link.generation_max) + " under load: firmware settings or signal errors");
+    causes.push_back("the link runs at Gen" + std::to_string(link.generation) + " of Gen" + std::to_string(link.generation_max) +
+                     " under load: firmware settings or signal errors");
   if (several_nodes)
-    causes.push_back(device_node < 0 ? "the buffer may lie on the NUMA node that the GPU is not attached to"
-                                     : "the buffer or the process may be on another NUMA node than the GPU's, " + std::to_string(device_node));
+    causes.push_back(device_node < 0
+                         ? "the buffer may lie on the NUMA node that the GPU is not attached to"
+                         : "the buffer or the process may be on another NUMA node than the GPU's, " + std::to_string(device_node));
   causes.push_back("other traffic on the same root port or in DRAM, such as another GPU, a network card or a writer");
   causes.push_back("a virtual machine, IOMMU translation or PCIe access control between GPU and host");
   return causes;

@@ -13,11 +13,13 @@
 namespace dcp {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames{"pageable", "pinned-fresh", "pinned-reused", "registered", "registered-huge", "pinned-coalesced"};
+constexpr std::array<std::string_view, 6> kNames{"pageable",   "pinned-fresh",    "pinned-reused",
+                                                 "registered", "registered-huge", "pinned-coalesced"};
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Deals copies out over the streams: each to the one with the fewest bytes so far. What is gathered stays behind its gathering, on stream 0.
+// Deals copies out over the streams: each to the one with the fewest bytes so far. What is gathered stays behind its gathering, on stream
+// 0.
 class Dealer {
  public:
   Dealer(CopyPlan& plan, const StagingCase& how) : plan_(plan), how_(how), load_(std::max(how.streams, 1u), 0) {}
@@ -76,7 +78,8 @@ class Run {
     const OnNode node(how_.node);
     Buffer b;
     const uint64_t begin = io_.now_ns();
-    const bool pinned = how_.method == StagingMethod::kPinnedFresh || how_.method == StagingMethod::kPinnedReused || how_.method == StagingMethod::kCoalesced;
+    const bool pinned = how_.method == StagingMethod::kPinnedFresh || how_.method == StagingMethod::kPinnedReused ||
+                        how_.method == StagingMethod::kCoalesced;
     if (pinned) {
       const Device::Memory memory = device_.allocate_pinned(plan_.host_bytes);
       b.data = memory.get();
@@ -84,7 +87,8 @@ class Run {
       b.allocate_ns = io_.now_ns() - begin;
       return b;
     }
-    b.host = std::make_shared<HostMemory>(plan_.host_bytes, how_.method == StagingMethod::kRegisteredHuge ? Pages::kHuge : Pages::kOrdinary);
+    b.host =
+        std::make_shared<HostMemory>(plan_.host_bytes, how_.method == StagingMethod::kRegisteredHuge ? Pages::kHuge : Pages::kOrdinary);
     b.data = b.host->data();
     const uint64_t allocated = io_.now_ns();
     b.host->touch();
@@ -177,7 +181,8 @@ Spread StagingLine::blocking() const {
   return spread_of(std::move(values));
 }
 
-void check_memory(const std::vector<Workload>& workloads, uint64_t devices, uint64_t device_free, uint64_t host_available, DeviceMemory memory) {
+void check_memory(const std::vector<Workload>& workloads, uint64_t devices, uint64_t device_free, uint64_t host_available,
+                  DeviceMemory memory) {
   for (const Workload& w : workloads) {
     const CopyPlan plan = plan_copies(w, {.method = StagingMethod::kCoalesced});
     const uint64_t on_device = plan.source_bytes + plan.gathered_bytes;

@@ -25,8 +25,9 @@ enum class StagingMethod : uint8_t {
   kRegisteredHuge,  // the same on huge pages
   kCoalesced,       // pinned memory, allocated once; small tensors are gathered on the device and copied as one
 };
-inline constexpr StagingMethod kStagingMethods[] = {StagingMethod::kPageable,   StagingMethod::kPinnedFresh,    StagingMethod::kPinnedReused,
-                                                    StagingMethod::kRegistered, StagingMethod::kRegisteredHuge, StagingMethod::kCoalesced};
+inline constexpr StagingMethod kStagingMethods[] = {StagingMethod::kPageable,       StagingMethod::kPinnedFresh,
+                                                    StagingMethod::kPinnedReused,   StagingMethod::kRegistered,
+                                                    StagingMethod::kRegisteredHuge, StagingMethod::kCoalesced};
 std::string_view name_of(StagingMethod method);
 std::optional<StagingMethod> method_named(std::string_view name);
 
@@ -41,7 +42,7 @@ struct StagingCase {
 struct CopyPlan {
   static constexpr uint64_t kSourceAlignment = 512;  // as torch's caching allocator
   static constexpr uint64_t kHostAlignment = 64;
-  static constexpr uint64_t kSmall = 1 << 20;        // tensors up to that size are gathered
+  static constexpr uint64_t kSmall = 1 << 20;  // tensors up to that size are gathered
 
   struct Copy {
     uint64_t from = 0, to = 0, bytes = 0;
@@ -67,7 +68,7 @@ struct Repeat {
 // One line of the table.
 struct StagingLine {
   uint32_t device = 0;
-  size_t workload = 0;          // position in the list of workloads
+  size_t workload = 0;  // position in the list of workloads
   StagingCase how;
   uint64_t bytes = 0, tensors = 0, copies = 0;
   uint64_t setup_ns = 0;        // once: allocating, touching, pinning
@@ -83,10 +84,11 @@ struct StagingLine {
   double rate() const { return bytes_per_second(bytes, copy().median); }  // bytes a second
 };
 
-// Throws staging_memory unless every workload fits: its tensors (and what is gathered) into `device_free` bytes of each device, a buffer for
-// each device into `host_available`; of kHosts both together into the latter.
+// Throws staging_memory unless every workload fits: its tensors (and what is gathered) into `device_free` bytes of each device, a buffer
+// for each device into `host_available`; of kHosts both together into the latter.
 enum class DeviceMemory : uint8_t { kOwn, kHosts };
-void check_memory(const std::vector<Workload>& workloads, uint64_t devices, uint64_t device_free, uint64_t host_available, DeviceMemory memory);
+void check_memory(const std::vector<Workload>& workloads, uint64_t devices, uint64_t device_free, uint64_t host_available,
+                  DeviceMemory memory);
 
 struct MeasureOptions {
   unsigned warmup = 2, repeats = 7;

@@ -17,7 +17,7 @@ constexpr std::array<Decoder, 4> kDecoders{{
     {"llama-1b", 16, 2048, 512, 8192, 128256, true},     // Llama 3.2 1B
     {"llama-8b", 32, 4096, 1024, 14336, 128256, false},  // Llama 3.1 8B
     {"llama-70b", 80, 8192, 1024, 28672, 128256, false},
-    {"qwen-7b", 28, 3584, 512, 18944, 152064, false},    // Qwen 2.5 7B, its biases left out
+    {"qwen-7b", 28, 3584, 512, 18944, 152064, false},  // Qwen 2.5 7B, its biases left out
 }};
 
 using Tensors = std::vector<FolderTensor>;

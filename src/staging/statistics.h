@@ -15,6 +15,8 @@ struct Spread {
 // Of at least one value; the median of an even number is the lower of the middle two, so that it is a value that was measured.
 Spread spread_of(std::vector<uint64_t> values);
 
-inline double bytes_per_second(uint64_t bytes, uint64_t ns) { return ns == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(ns); }
+inline double bytes_per_second(uint64_t bytes, uint64_t ns) {
+  return ns == 0 ? 0 : static_cast<double>(bytes) * 1e9 / static_cast<double>(ns);
+}
 
 }  // namespace dcp

@@ -18,9 +18,9 @@ namespace dcp {
 namespace {
 
 constexpr std::array<std::string_view, 3> kNames{"disabled", "async", "async_with_pinned_mem"};
-constexpr uint64_t kStampEvery = 4096;      // as stamp() of the device
+constexpr uint64_t kStampEvery = 4096;  // as stamp() of the device
 constexpr uint64_t kHostAlignment = 64;
-constexpr uint64_t kBlock = 4 << 20;        // copied, converted and written at once
+constexpr uint64_t kBlock = 4 << 20;  // copied, converted and written at once
 
 enum Lane : size_t { kTraining, kStaging, kWriter };
 enum Kind : size_t { kForward, kOptimizer, kCopying, kWaiting, kWriting };
@@ -31,7 +31,7 @@ bool is_model(const FolderTensor& t) { return !names_training_state(std::string_
 struct Content {
   std::vector<size_t> tensors;  // of the workload
   std::optional<DcpFolder> folder;
-  std::vector<DType> dtypes;    // in the files
+  std::vector<DType> dtypes;  // in the files
 };
 
 Content content_of(const Workload& w, bool model_only, std::optional<DType> export_dtype) {
@@ -42,7 +42,10 @@ Content content_of(const Workload& w, bool model_only, std::optional<DType> expo
     if (model_only && !is_model(w.tensors[t])) continue;
     FolderTensor tensor = w.tensors[t];
     if (export_dtype && castable(tensor.dtype)) tensor.dtype = *export_dtype;
-    chunks.push_back({.tensor = static_cast<uint32_t>(tensors.size()), .rank = 0, .offsets = std::vector<int64_t>(tensor.dims.size(), 0), .sizes = tensor.dims});
+    chunks.push_back({.tensor = static_cast<uint32_t>(tensors.size()),
+                      .rank = 0,
+                      .offsets = std::vector<int64_t>(tensor.dims.size(), 0),
+                      .sizes = tensor.dims});
     c.tensors.push_back(t);
     c.dtypes.push_back(tensor.dtype);
     tensors.push_back(std::move(tensor));
@@ -54,10 +57,23 @@ Content content_of(const Workload& w, bool model_only, std::optional<DType> expo
 
 class Trainer {
  public:
-  Trainer(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& path, const TrainSpec& spec, const StopFlag& stop)
-      : io_(io), device_(device), workload_(workload), mode_(mode), path_(path), spec_(spec), stop_(stop),
-        folder_(io, io.open_folder(path)), full_(content_of(workload, false, std::nullopt)), at_(offsets_of(workload.tensors, kStampEvery)), host_at_(offsets_of(workload.tensors, kHostAlignment)),
-        memory_(device.allocate(at_.back())), compute_(device.stream()), copies_(device.stream()), block_(kBlock) {
+  Trainer(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& path, const TrainSpec& spec,
+          const StopFlag& stop)
+      : io_(io),
+        device_(device),
+        workload_(workload),
+        mode_(mode),
+        path_(path),
+        spec_(spec),
+        stop_(stop),
+        folder_(io, io.open_folder(path)),
+        full_(content_of(workload, false, std::nullopt)),
+        at_(offsets_of(workload.tensors, kStampEvery)),
+        host_at_(offsets_of(workload.tensors, kHostAlignment)),
+        memory_(device.allocate(at_.back())),
+        compute_(device.stream()),
+        copies_(device.stream()),
+        block_(kBlock) {
     if (spec.last_model_only || spec.export_dtype) last_ = content_of(workload, spec.last_model_only, spec.export_dtype);
     for (size_t t = 0; t < workload.tensors.size(); ++t) fill(t);
     result_.mode = mode;
@@ -111,7 +127,8 @@ class Trainer {
     const uint64_t begin = io_.now_ns();
     body();
     const uint64_t end = io_.now_ns();
-    (lane == kTraining ? result_.spans : writer_spans_).push_back({lane, kind, begin - start_, end - start_, std::string(kTrainKinds[kind]) + ", step " + std::to_string(step)});
+    (lane == kTraining ? result_.spans : writer_spans_)
+        .push_back({lane, kind, begin - start_, end - start_, std::string(kTrainKinds[kind]) + ", step " + std::to_string(step)});
     return end - begin;
   }
 
@@ -120,12 +137,15 @@ class Trainer {
     SaveFacts& s = result_.saves.emplace_back(SaveFacts{.step = step, .last = last});
     if (mode_ != SaveMode::kDisabled) s.waiting_ns = timed(kTraining, kWaiting, step, [&] { writer_.wait(); });
     if (last || mode_ == SaveMode::kDisabled) {
-      s.staging_ns = timed(kTraining, kWriting, step, [&] { write(last && last_ ? *last_ : full_, step, s, [&](size_t t, uint64_t at, uint64_t n) { return from_device(t, at, n); }); });
+      s.staging_ns = timed(kTraining, kWriting, step, [&] {
+        write(last && last_ ? *last_ : full_, step, s, [&](size_t t, uint64_t at, uint64_t n) { return from_device(t, at, n); });
+      });
       s.durable_ns = io_.now_ns() - begin;
       return;
     }
     const auto written_from = [this, &s, step, begin](const std::byte* host) {
-      timed(kWriter, kWriting, step, [&] { write(full_, step, s, [&](size_t t, uint64_t at, uint64_t n) { return Bytes(host + host_at_[t] + at, n); }); });
+      timed(kWriter, kWriting, step,
+            [&] { write(full_, step, s, [&](size_t t, uint64_t at, uint64_t n) { return Bytes(host + host_at_[t] + at, n); }); });
       s.durable_ns = io_.now_ns() - begin;
     };
     if (mode_ == SaveMode::kAsync) {
@@ -138,7 +158,8 @@ class Trainer {
       writer_.run([host, written_from] { written_from(host->data()); });
       return;
     }
-    s.staging_ns = timed(kTraining, kCopying, step, [&] { copy_all(pinned_.get()); });  // asks for the copies, which run beside the next forward and backward
+    s.staging_ns = timed(kTraining, kCopying, step,
+                         [&] { copy_all(pinned_.get()); });  // asks for the copies, which run beside the next forward and backward
     auto staged = std::make_shared<std::promise<void>>();
     staged_ = staged->get_future();
     writer_.run([this, staged, written_from, step] {
@@ -154,7 +175,8 @@ class Trainer {
   }
 
   void copy_all(std::byte* host) {
-    for (size_t t = 0; t < workload_.tensors.size(); ++t) device_.copy(copies_, host + host_at_[t], memory_.get() + at_[t], tensor_bytes(workload_.tensors[t]));
+    for (size_t t = 0; t < workload_.tensors.size(); ++t)
+      device_.copy(copies_, host + host_at_[t], memory_.get() + at_[t], tensor_bytes(workload_.tensors[t]));
   }
 
   Bytes from_device(size_t t, uint64_t at, uint64_t bytes) {
@@ -238,7 +260,8 @@ std::optional<SaveMode> save_mode_named(std::string_view name) {
 // Finite in every floating dtype, and of one size in all: elements of 0x30 to 0x3f bytes.
 std::byte stamp_of(uint32_t step) { return static_cast<std::byte>(0x30 + step % 16); }
 
-TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder, const TrainSpec& spec, const StopFlag& stop) {
+TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder,
+                  const TrainSpec& spec, const StopFlag& stop) {
   return Trainer(io, device, workload, mode, folder, spec, stop).run();
 }
 

@@ -8,8 +8,8 @@
 //   async_with_pinned_mem    tensors are copied into pinned memory, allocated once, beside the next forward and backward; training waits
 //                            for the copy before the optimizer changes them; a thread writes it
 //
-// In the latter two one save is in flight: the next waits until the one before is durable. The save of the last step is always written as in
-// `disabled`. Every checkpoint is FOLDER/step-N with `__0_0.distcp` and `.metadata`, whole or absent.
+// In the latter two one save is in flight: the next waits until the one before is durable. The save of the last step is always written as
+// in `disabled`. Every checkpoint is FOLDER/step-N with `__0_0.distcp` and `.metadata`, whole or absent.
 #pragma once
 
 #include <optional>
@@ -41,28 +41,31 @@ struct TrainSpec {
 struct SaveFacts {
   uint32_t step = 0;
   bool last = false;
-  uint64_t bytes = 0;       // of files
+  uint64_t bytes = 0;  // of files
   // What training stood still for:
   uint64_t waiting_ns = 0;  // the save before it to be durable
-  uint64_t staging_ns = 0;  // copying, or in `disabled` all of writing; with pinned memory asking for the copies and the wait before the optimizer
+  uint64_t staging_ns =
+      0;  // copying, or in `disabled` all of writing; with pinned memory asking for the copies and the wait before the optimizer
   uint64_t durable_ns = 0;  // from the save's begin to its commit
   uint64_t stall_ns() const { return waiting_ns + staging_ns; }
 };
 
 struct TrainResult {
-  std::optional<SaveMode> mode;    // nullopt: no saves at all, for comparison
+  std::optional<SaveMode> mode;  // nullopt: no saves at all, for comparison
   std::vector<SaveFacts> saves;
-  std::vector<uint64_t> step_ns;   // each with what it stood still for
-  uint64_t host_bytes = 0;         // buffers
-  std::vector<Span> spans;         // positions in kTrainLanes and kTrainKinds
+  std::vector<uint64_t> step_ns;  // each with what it stood still for
+  uint64_t host_bytes = 0;        // buffers
+  std::vector<Span> spans;        // positions in kTrainLanes and kTrainKinds
 };
 inline constexpr const char* kTrainLanes[] = {"training", "staging", "writer"};
 inline constexpr const char* kTrainKinds[] = {"forward, backward", "optimizer", "staging", "waiting", "writing"};
 
 std::byte stamp_of(uint32_t step);
 
-// `folder` exists and is empty. Throws device_failed, what FileSet throws, nothing_selected (last_model_only without a model), `interrupted`.
-TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder, const TrainSpec& spec, const StopFlag& stop);
+// `folder` exists and is empty. Throws device_failed, what FileSet throws, nothing_selected (last_model_only without a model),
+// `interrupted`.
+TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder,
+                  const TrainSpec& spec, const StopFlag& stop);
 
 // What a mode costs, beside the same loop without saves. Of the saves but that of the last step, if there are others.
 struct TrainSummary {

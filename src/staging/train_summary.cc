@@ -40,10 +40,11 @@ std::string train_verdict(const std::vector<TrainResult>& modes, const TrainResu
     if (best == nullptr || summarize(m, without_saves).stall_ns < summarize(*best, without_saves).stall_ns) best = &m;
   if (best == nullptr) return "No mode was measured.";
   for (const TrainResult& m : modes)
-    if (&m != best) others += (others.empty() ? "; " : ", ") + std::string(name_of(*m.mode)) + " " + duration(summarize(m, without_saves).stall_ns);
+    if (&m != best)
+      others += (others.empty() ? "; " : ", ") + std::string(name_of(*m.mode)) + " " + duration(summarize(m, without_saves).stall_ns);
   const TrainSummary s = summarize(*best, without_saves);
-  return "Save in mode " + std::string(name_of(*best->mode)) + ": each save stalls training for " + duration(s.stall_ns) + " and is durable after " + duration(s.durable_ns) + ", with " +
-         byte_count(best->host_bytes) + " of host memory" + others + ".";
+  return "Save in mode " + std::string(name_of(*best->mode)) + ": each save stalls training for " + duration(s.stall_ns) +
+         " and is durable after " + duration(s.durable_ns) + ", with " + byte_count(best->host_bytes) + " of host memory" + others + ".";
 }
 
 }  // namespace dcp

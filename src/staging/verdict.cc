@@ -28,7 +28,8 @@ std::string how_text(const StagingLine& l) {
 const StagingLine* shortest(const std::vector<StagingLine>& lines, size_t w, bool (*is_wanted)(StagingMethod)) {
   const StagingLine* best = nullptr;
   for (const StagingLine& l : lines)
-    if (l.workload == w && l.measured() && is_wanted(l.how.method) && (best == nullptr || l.blocking().median < best->blocking().median)) best = &l;
+    if (l.workload == w && l.measured() && is_wanted(l.how.method) && (best == nullptr || l.blocking().median < best->blocking().median))
+      best = &l;
   return best;
 }
 
@@ -45,7 +46,9 @@ const StagingLine* choose(const std::vector<StagingLine>& lines, size_t w) {
   const StagingLine* best = shortest(lines, w, [](StagingMethod) { return true; });
   if (best == nullptr) return nullptr;
   const double most = static_cast<double>(best->blocking().median) * kSame;
-  const auto cost = [](const StagingLine& l) { return std::tuple(l.host_bytes + l.device_bytes, l.how.method, l.how.streams, l.how.chunk_bytes, l.how.node); };
+  const auto cost = [](const StagingLine& l) {
+    return std::tuple(l.host_bytes + l.device_bytes, l.how.method, l.how.streams, l.how.chunk_bytes, l.how.node);
+  };
   const StagingLine* chosen = best;
   for (const StagingLine& l : lines)
     if (l.workload == w && l.measured() && static_cast<double>(l.blocking().median) <= most && cost(l) < cost(*chosen)) chosen = &l;
@@ -58,12 +61,15 @@ std::string verdict(const std::vector<StagingLine>& lines, size_t w, const std::
   const StagingLine* pageable = shortest(lines, w, [](StagingMethod m) { return !is_pinned(m); });
   const auto stall = [](const StagingLine& l) { return static_cast<double>(l.blocking().median); };
   if (pageable != nullptr && stall(*pageable) <= kEnough * stall(*best)) best = pageable;
-  std::string text = "Stage " + workload + " by " + how_text(*best) + ": a save stalls training for " + duration(best->blocking().median) + " and takes " +
-                     byte_count(best->host_bytes) + (is_pinned(best->how.method) ? " of pinned host memory" : " of host memory");
+  std::string text = "Stage " + workload + " by " + how_text(*best) + ": a save stalls training for " + duration(best->blocking().median) +
+                     " and takes " + byte_count(best->host_bytes) +
+                     (is_pinned(best->how.method) ? " of pinned host memory" : " of host memory");
   text += keeps_buffer(best->how.method) ? ", kept" : ", for each save anew";
   if (best->device_bytes > 0) text += ", and " + byte_count(best->device_bytes) + " on the device";
   if (best == pageable) return text + "; pinned memory gains less than a tenth, so mode async is enough.";
-  if (pageable != nullptr) text += "; pageable memory would stall " + fixed(stall(*pageable) / stall(*best), 1) + " times as long (" + duration(pageable->blocking().median) + ")";
+  if (pageable != nullptr)
+    text += "; pageable memory would stall " + fixed(stall(*pageable) / stall(*best), 1) + " times as long (" +
+            duration(pageable->blocking().median) + ")";
   return text + (keeps_buffer(best->how.method) ? ": mode async_with_pinned_mem." : ": mode async.");
 }
 
@@ -79,17 +85,19 @@ std::string curve_note(const std::vector<StagingLine>& lines) {
   double best = 0;
   for (const auto& [bytes, ns] : fastest) best = std::max(best, bytes_per_second(bytes, ns));
   const auto full = std::ranges::find_if(fastest, [&](const auto& f) { return bytes_per_second(f.first, f.second) >= 0.9 * best; });
-  return "A pinned copy takes " + duration(fastest.begin()->second) + " at least, and reaches nine tenths of its best rate from " + byte_count(full->first) +
-         " on: what is smaller is better gathered.";
+  return "A pinned copy takes " + duration(fastest.begin()->second) + " at least, and reaches nine tenths of its best rate from " +
+         byte_count(full->first) + " on: what is smaller is better gathered.";
 }
 
 std::optional<std::string> slow_link(const std::vector<StagingLine>& lines, const LinkFacts& link) {
   const std::optional<double> usual = usual_rate(link);
   std::vector<StagingLine> pinned;
-  std::ranges::copy_if(lines, std::back_inserter(pinned), [](const StagingLine& l) { return is_pinned(l.how.method) && l.bytes >= (64u << 20); });
+  std::ranges::copy_if(lines, std::back_inserter(pinned),
+                       [](const StagingLine& l) { return is_pinned(l.how.method) && l.bytes >= (64u << 20); });
   const double best = best_rate(pinned);
   if (!usual || best == 0 || best >= *usual) return std::nullopt;
-  return "The best pinned copy reaches " + gigabytes(best) + " GB/s; " + link_name(link) + " usually gives " + gigabytes(*usual) + " GB/s or more.";
+  return "The best pinned copy reaches " + gigabytes(best) + " GB/s; " + link_name(link) + " usually gives " + gigabytes(*usual) +
+         " GB/s or more.";
 }
 
 Combined combined(const std::vector<StagingLine>& lines) {

@@ -69,7 +69,8 @@ Workload checkpoint_workload(const Catalog& catalog, std::optional<uint32_t> ran
     }
   }
   std::erase_if(w.tensors, [](const FolderTensor& t) { return volume(t.dims) == 0; });
-  if (w.tensors.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path}, rank ? "no tensor of rank " + std::to_string(*rank) : "no tensor");
+  if (w.tensors.empty())
+    fail(ProblemId::nothing_selected, {.path = catalog.path}, rank ? "no tensor of rank " + std::to_string(*rank) : "no tensor");
   return w;
 }
 

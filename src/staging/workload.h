@@ -16,7 +16,7 @@ struct Workload {
   std::string name;                   // "llama-8b, rank 0 of 8", "4.0 MiB"
   std::vector<FolderTensor> tensors;  // as this rank holds them
   uint64_t bytes() const;
-  uint64_t largest() const;           // bytes of the largest tensor
+  uint64_t largest() const;  // bytes of the largest tensor
 };
 
 // Bytes of one tensor. Throws number_overflow.
@@ -33,8 +33,8 @@ Workload many_of(uint64_t count, uint64_t bytes);
 std::vector<std::string_view> model_names();
 struct ModelSpec {
   std::string_view name;
-  DType dtype{};           // of the weights
-  bool optimizer = false;  // AdamW's exp_avg and exp_avg_sq in float32 and its step beside each weight
+  DType dtype{};                      // of the weights
+  bool optimizer = false;             // AdamW's exp_avg and exp_avg_sq in float32 and its step beside each weight
   uint32_t world_size = 1, rank = 0;  // FSDP2: each tensor's dim 0 in ceil-sized parts
 };
 // Throws usage for a name that is not there.

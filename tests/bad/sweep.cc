@@ -195,8 +195,8 @@ class Sweep {
   }
 
   int report() const {
-    std::printf("%llu changes: %llu ended well, %llu in an error; %llu of them in a record with a CRC; %llu bits for verify; %llu faults\n", n(runs_),
-                n(runs_ - errors_), n(errors_), n(covered_), n(flips_), n(faults_));
+    std::printf("%llu changes: %llu ended well, %llu in an error; %llu of them in a record with a CRC; %llu bits for verify; %llu faults\n",
+                n(runs_), n(runs_ - errors_), n(errors_), n(covered_), n(flips_), n(faults_));
     // A sweep that changed nothing, or in which nothing or everything failed, has tested nothing.
     return faults_ == 0 && covered_ > 0 && flips_ > 0 && errors_ > 0 && errors_ < runs_ ? 0 : 1;
   }
@@ -225,7 +225,8 @@ class Sweep {
   }
 
   // False: it ended in an error, or damage was found.
-  bool change(const Contents& contents, const std::filesystem::path& folder, const std::string& path, const std::string& text, uint64_t at, const char* how) {
+  bool change(const Contents& contents, const std::filesystem::path& folder, const std::string& path, const std::string& text, uint64_t at,
+              const char* how) {
     std::snprintf(g_running, sizeof g_running, "%s %s at %llu, %s", folder.parent_path().filename().c_str(), path.c_str(), n(at), how);
     ++runs_;
     test::FakeIo io;

@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
     return value ? std::optional<std::string>(value) : std::nullopt;
   });
   if (!launch) return 2;
-  const ModuleKind<DcpctlTransportTable> gloo{.name = "c10d", .symbol = "dcpctl_transport", .abi = kDcpctlTransportAbi, .needs = "LibTorch"};
+  const ModuleKind<DcpctlTransportTable> gloo{
+      .name = "c10d", .symbol = "dcpctl_transport", .abi = kDcpctlTransportAbi, .needs = "LibTorch"};
   const auto io = make_posix_io();
   StopFlag stop{0};
   SessionOptions options{.identity = "bare", .host = ""};

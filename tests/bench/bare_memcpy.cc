@@ -1,5 +1,6 @@
 // bench_bare_memcpy BYTES REPEATS: what the link allows, and so the yardstick of `bench staging`.
-// One cudaMemcpyAsync after the other from the GPU into a pinned buffer of BYTES, each waited for. Prints the nanoseconds of each, a line each.
+// One cudaMemcpyAsync after the other from the GPU into a pinned buffer of BYTES, each waited for. Prints the nanoseconds of each, a line
+// each.
 #include <cuda_runtime_api.h>
 
 #include <chrono>

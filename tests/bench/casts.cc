@@ -22,11 +22,11 @@ struct Pair {
   DType from, to;
 };
 constexpr Pair kPairs[] = {
-    {DType::float32, DType::bfloat16},      {DType::float32, DType::float16},        {DType::float32, DType::float8_e4m3fn},
-    {DType::float32, DType::float8_e5m2},   {DType::float32, DType::float8_e4m3fnuz}, {DType::float32, DType::float8_e5m2fnuz},
-    {DType::float64, DType::float32},       {DType::float64, DType::bfloat16},       {DType::bfloat16, DType::float32},
-    {DType::float16, DType::float32},       {DType::float8_e4m3fn, DType::float32},  {DType::float8_e5m2, DType::float32},
-    {DType::bfloat16, DType::float16},      {DType::float16, DType::bfloat16},       {DType::bfloat16, DType::float8_e4m3fn},
+    {DType::float32, DType::bfloat16},       {DType::float32, DType::float16},         {DType::float32, DType::float8_e4m3fn},
+    {DType::float32, DType::float8_e5m2},    {DType::float32, DType::float8_e4m3fnuz}, {DType::float32, DType::float8_e5m2fnuz},
+    {DType::float64, DType::float32},        {DType::float64, DType::bfloat16},        {DType::bfloat16, DType::float32},
+    {DType::float16, DType::float32},        {DType::float8_e4m3fn, DType::float32},   {DType::float8_e5m2, DType::float32},
+    {DType::bfloat16, DType::float16},       {DType::float16, DType::bfloat16},        {DType::bfloat16, DType::float8_e4m3fn},
     {DType::float8_e4m3fn, DType::bfloat16}, {DType::float32, DType::float64},
 };
 

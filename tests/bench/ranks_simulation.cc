@@ -1,5 +1,5 @@
-// What several ranks cost before the first tensor byte moves, at a size that no test machine has: a real catalog of many chunks, and as many
-// ranks as asked, as threads over a transport in memory.
+// What several ranks cost before the first tensor byte moves, at a size that no test machine has: a real catalog of many chunks, and as
+// many ranks as asked, as threads over a transport in memory.
 //
 //     bench_ranks_simulation CHECKPOINT RANKS        (tests/bench/million_chunks.py makes a .metadata with 10^6 chunks)
 #include <algorithm>
@@ -32,7 +32,11 @@ Resolved made_up(const Catalog& catalog) {
   for (const Tensor& t : catalog.tensors)
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const ItemId i = catalog.item_of(t, c);
-      r.items[i] = {.record = catalog.items[i].offset + 832, .record_bytes = volume(catalog.box(t, c).sizes) * bytes_of(t.dtype), .dtype = t.dtype, .resolved = true, .has_crc = true};
+      r.items[i] = {.record = catalog.items[i].offset + 832,
+                    .record_bytes = volume(catalog.box(t, c).sizes) * bytes_of(t.dtype),
+                    .dtype = t.dtype,
+                    .resolved = true,
+                    .has_crc = true};
     }
   return r;
 }
@@ -64,7 +68,8 @@ int main(int argc, char** argv) {
   const Dealing dealing = deal_by_blocks(plan, received, blocks, ranks);
   uint64_t all = 0;
   for (const auto& units : dealing) all += units.size();
-  std::printf("dealt to %u ranks: %llu units, %llu of them to two, in %.2f s\n", ranks, static_cast<unsigned long long>(all), static_cast<unsigned long long>(all - plan.units), seconds() - begin);
+  std::printf("dealt to %u ranks: %llu units, %llu of them to two, in %.2f s\n", ranks, static_cast<unsigned long long>(all),
+              static_cast<unsigned long long>(all - plan.units), seconds() - begin);
 
   test::World world(ranks);
   test::g_world = &world;
@@ -75,7 +80,8 @@ int main(int argc, char** argv) {
     for (uint32_t r = 0; r < ranks; ++r)
       threads.emplace_back([&, r] {
         StopFlag stop{0};
-        Session session(test::fake_transport(), {.by = "simulation", .rank = r, .world_size = ranks}, {.timeout_ms = 600000, .identity = "one", .host = "h"}, *io, stop, [](const RankFailure&) {});
+        Session session(test::fake_transport(), {.by = "simulation", .rank = r, .world_size = ranks},
+                        {.timeout_ms = 600000, .identity = "one", .host = "h"}, *io, stop, [](const RankFailure&) {});
         Tree tree(session);
         tree.broadcast(std::vector<std::byte>(8));
         session.done();
@@ -83,8 +89,10 @@ int main(int argc, char** argv) {
   }
   const auto [least, most] = std::minmax_element(world.store_operations.begin(), world.store_operations.end());
   const uint64_t messages = *std::max_element(world.messages.begin(), world.messages.end()) / 2;  // a length, then the bytes
-  std::printf("store operations of a rank for joining: %llu to %llu (beats and looking included), in %.2f s\n", static_cast<unsigned long long>(*least), static_cast<unsigned long long>(*most), seconds() - begin);
-  std::printf("broadcast of the catalog: a rank sends it to at most %llu others, %.1f MB; all ranks together %.1f GB\n", static_cast<unsigned long long>(messages), static_cast<double>(messages * wire.size()) / 1e6,
+  std::printf("store operations of a rank for joining: %llu to %llu (beats and looking included), in %.2f s\n",
+              static_cast<unsigned long long>(*least), static_cast<unsigned long long>(*most), seconds() - begin);
+  std::printf("broadcast of the catalog: a rank sends it to at most %llu others, %.1f MB; all ranks together %.1f GB\n",
+              static_cast<unsigned long long>(messages), static_cast<double>(messages * wire.size()) / 1e6,
               static_cast<double>((ranks - 1) * wire.size()) / 1e9);
   return 0;
 }

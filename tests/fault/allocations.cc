@@ -16,7 +16,8 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
     const uint64_t n = g_count.fetch_add(1, std::memory_order_relaxed);
     if (n == g_first) throw std::bad_alloc();
   }
-  void* p = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes) : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* p = alignment <= alignof(std::max_align_t) ? std::malloc(bytes == 0 ? 1 : bytes)
+                                                   : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (p == nullptr) throw std::bad_alloc();
   return p;
 }

@@ -60,9 +60,7 @@ void Disk::apply(const Change& c) {
       node->folder = c.call == Call::kMakeFolder;
       return change_name(folder, {.removed = {}, .added = name, .node = node});
     }
-    case Call::kAllocate:
-      at(c.path)->current.resize(c.offset);
-      return;
+    case Call::kAllocate: at(c.path)->current.resize(c.offset); return;
     case Call::kWrite: {
       std::string& bytes = at(c.path)->current;
       bytes.resize(std::max<size_t>(bytes.size(), c.offset + c.bytes.size()));
@@ -92,8 +90,7 @@ void Disk::apply(const Change& c) {
     case Call::kRemove:
       if (parent(c.path)->names.contains(name)) change_name(folder, {.removed = name, .added = {}, .node = nullptr});
       return;
-    default:
-      return;
+    default: return;
   }
 }
 

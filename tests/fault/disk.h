@@ -1,8 +1,10 @@
 // What a disk may hold after the power is lost: a model of a file system that promises what fsync promises, and nothing else.
 //
-// * The bytes of a file are on the disk when it was synced after they were written. Until then they are, or they are not, or the file has its
+// * The bytes of a file are on the disk when it was synced after they were written. Until then they are, or they are not, or the file has
+// its
 //   size and zeros.
-// * A name made, moved or removed is on the disk when the folder that holds it was synced afterwards. Until then each of these changes is there or
+// * A name made, moved or removed is on the disk when the folder that holds it was synced afterwards. Until then each of these changes is
+// there or
 //   is not, in any order; only a rename within a folder is one change.
 // Journaling file systems promise more (ext4 keeps the order of names); NFS, FUSE and others do not.
 #pragma once

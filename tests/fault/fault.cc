@@ -1,13 +1,13 @@
-// The whole program under faults: every writing command with one call failing, killed at one call, stopped by signals, on a full disk, short
-// of memory, against a twin, and after a power loss at any moment.
+// The whole program under faults: every writing command with one call failing, killed at one call, stopped by signals, on a full disk,
+// short of memory, against a twin, and after a power loss at any moment.
 //
 //   fault DATA [--long] [NAME...]     NAME: calls, kills, signals, full, short, memory, power, twins (all of them); --long: every state, not a sample
 //
 // What must hold in each state: world.h. Commands run in processes of their own, with Io in between (fault_io.h).
-#include <sys/mount.h>
-#include <sys/wait.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -65,10 +65,13 @@ ProblemId problem_of(Call call) {
 }
 
 // The calls that a full disk can refuse.
-bool writes(Call call) { return call == Call::kCreate || call == Call::kWrite || call == Call::kAllocate || call == Call::kMakeFolder || call == Call::kSync; }
+bool writes(Call call) {
+  return call == Call::kCreate || call == Call::kWrite || call == Call::kAllocate || call == Call::kMakeFolder || call == Call::kSync;
+}
 
 const char* name_of(Call call) {
-  constexpr const char* kNames[] = {"open", "read", "facts", "list", "create", "write", "allocate", "sync", "sync a folder", "make a folder", "rename", "link", "remove", "lock", "free space"};
+  constexpr const char* kNames[] = {"open",          "read",          "facts",  "list", "create", "write", "allocate",  "sync",
+                                    "sync a folder", "make a folder", "rename", "link", "remove", "lock",  "free space"};
   return kNames[static_cast<size_t>(call)];
 }
 
@@ -142,7 +145,10 @@ void signals(World& world, const Setup& s) {
   const auto ended = [&](const std::string& where, const Outcome& o, int number) {
     // Before the handlers stand a signal ends the program, which has done nothing yet.
     const bool early = o.exit < 0 && o.signal == number;
-    check(world.command(), where, early || o.exit == 0 || o.exit == 128 + number ? "" : "exit " + std::to_string(o.exit) + ", signal " + std::to_string(o.signal) + ": " + o.said);
+    check(world.command(), where,
+          early || o.exit == 0 || o.exit == 128 + number
+              ? ""
+              : "exit " + std::to_string(o.exit) + ", signal " + std::to_string(o.signal) + ": " + o.said);
     check(world.command(), where, world.whole_or_absent(World::Left::kNothing));
     if (o.exit == 0) check(world.command(), where, world.settled(o, false));
   };
@@ -203,7 +209,9 @@ void memory(World& world, const Setup& s) {
       const Outcome o = world.run({.before = [&](FaultIo&) { fail_allocation(n); }, .threads = threads});
       const std::string where = "allocation " + std::to_string(n) + " fails, threads: " + std::to_string(threads);
       check(world.command(), where, world.settled(o, true));
-      if (o.exit != 0) check(world.command(), where, o.exit == 4 && o.said.find("out of memory") != std::string::npos ? "" : "exit " + std::to_string(o.exit) + ": " + o.said);
+      if (o.exit != 0)
+        check(world.command(), where,
+              o.exit == 4 && o.said.find("out of memory") != std::string::npos ? "" : "exit " + std::to_string(o.exit) + ": " + o.said);
       check(world.command(), where, world.whole_or_absent(World::Left::kNothing));
     }
   }
@@ -213,19 +221,20 @@ std::vector<Change> changes_of(World& world) {
   const fs::path log = world.folder().string() + ".changes";
   world.reset();
   const Outcome o = world.run({.before = [](FaultIo& io) { io.recording = true; },
-                               .after = [&](FaultIo& io) {
-                                 std::string text;
-                                 const auto number = [&](uint64_t n) { text.append(reinterpret_cast<const char*>(&n), sizeof n); };
-                                 for (const Change& c : io.changes) {
-                                   number(static_cast<uint64_t>(c.call));
-                                   number(c.offset);
-                                   for (const std::string* part : {&c.path, &c.to, &c.bytes}) {
-                                     number(part->size());
-                                     text += *part;
-                                   }
-                                 }
-                                 save(log, text.data(), text.size());
-                               }});
+                               .after =
+                                   [&](FaultIo& io) {
+                                     std::string text;
+                                     const auto number = [&](uint64_t n) { text.append(reinterpret_cast<const char*>(&n), sizeof n); };
+                                     for (const Change& c : io.changes) {
+                                       number(static_cast<uint64_t>(c.call));
+                                       number(c.offset);
+                                       for (const std::string* part : {&c.path, &c.to, &c.bytes}) {
+                                         number(part->size());
+                                         text += *part;
+                                       }
+                                     }
+                                     save(log, text.data(), text.size());
+                                   }});
   check(world.command(), "recorded", o.exit == 0 ? "" : o.said);
   const std::vector<char> bytes = load<char>(log);
   std::vector<Change> changes;
@@ -345,7 +354,8 @@ struct Mode {
   const char* name;
   void (*run)(World&, const Setup&);
 };
-constexpr Mode kModes[] = {{"calls", calls}, {"kills", kills}, {"signals", signals}, {"full", full}, {"short", short_calls}, {"memory", memory}, {"power", power}, {"twins", twins}};
+constexpr Mode kModes[] = {{"calls", calls},       {"kills", kills},   {"signals", signals}, {"full", full},
+                           {"short", short_calls}, {"memory", memory}, {"power", power},     {"twins", twins}};
 
 int usage() {
   std::fprintf(stderr, "fault DATA [--long] [NAME...], where NAME is one of:\n");
@@ -385,7 +395,8 @@ int main(int argc, char** argv) {
     else if (names.push_back(argv[i]); std::ranges::find(kModes, names.back(), &Mode::name) == std::end(kModes)) return usage();
   }
   // In memory where possible: what a sync costs is not asked here.
-  std::string scratch = std::filesystem::exists("/dev/shm") && ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/dcpctl-fault-XXXXXX" : "/tmp/dcpctl-fault-XXXXXX";
+  std::string scratch =
+      std::filesystem::exists("/dev/shm") && ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/dcpctl-fault-XXXXXX" : "/tmp/dcpctl-fault-XXXXXX";
   if (::mkdtemp(scratch.data()) == nullptr) return 2;
   setup.scratch = scratch;
   const int exit = run_modes(setup, names);

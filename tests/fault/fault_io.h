@@ -16,7 +16,23 @@
 
 namespace dcp::fault {
 
-enum class Call : uint8_t { kOpen, kRead, kFacts, kList, kCreate, kWrite, kAllocate, kSync, kSyncFolder, kMakeFolder, kRename, kLink, kRemove, kLock, kFree };
+enum class Call : uint8_t {
+  kOpen,
+  kRead,
+  kFacts,
+  kList,
+  kCreate,
+  kWrite,
+  kAllocate,
+  kSync,
+  kSyncFolder,
+  kMakeFolder,
+  kRename,
+  kLink,
+  kRemove,
+  kLock,
+  kFree
+};
 
 // What happened to the disk, in order.
 struct Change {
@@ -35,7 +51,7 @@ class FaultIo final : public Io {
   std::function<void(uint64_t index, Call call, const std::string& path)> before;  // of every call, from any thread; may throw
   size_t most = std::numeric_limits<size_t>::max();                                // bytes that one read or write moves
   bool reserves = true;                                                            // false: a file system without fallocate
-  bool hard_links = true;                                                            // false: one without hard links
+  bool hard_links = true;                                                          // false: one without hard links
   bool knows_space = true;                                                         // false: one that does not say what is free
   bool recording = false;
   std::vector<Change> changes;
@@ -96,7 +112,9 @@ class FaultIo final : public Io {
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {
     enter(Call::kWrite, io_.name_of(file));
     const size_t n = io_.write(file, offset, bytes.first(std::min(bytes.size(), most)));
-    record([&] { return Change{.call = Call::kWrite, .path = io_.name_of(file), .offset = offset, .bytes = std::string(as_text(bytes.first(n)))}; });
+    record([&] {
+      return Change{.call = Call::kWrite, .path = io_.name_of(file), .offset = offset, .bytes = std::string(as_text(bytes.first(n)))};
+    });
     return n;
   }
   bool allocate(Handle file, uint64_t bytes) override {
@@ -160,15 +178,16 @@ class FaultIo final : public Io {
   uint64_t now_ns() override { return io_.now_ns(); }
 
  private:
-  // What a call is about. A folder has the path that it has now, whatever it was opened as. The path takes memory, so it is made only when it
-  // is asked for: a failing allocation would look like a call that failed after it was done.
+  // What a call is about. A folder has the path that it has now, whatever it was opened as. The path takes memory, so it is made only when
+  // it is asked for: a failing allocation would look like a call that failed after it was done.
   class Where {
    public:
     Where(const std::string& path) : path_(&path) {}
     Where(Handle folder, const std::string& name) : folder_(folder), path_(&name) {}
     std::string path() const {
       if (folder_ == kNoHandle) return *path_;
-      const auto folder = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(folder_)).lexically_relative(std::filesystem::current_path());
+      const auto folder =
+          std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(folder_)).lexically_relative(std::filesystem::current_path());
       return folder == "." ? *path_ : path_->empty() ? folder.string() : (folder / *path_).string();
     }
 

@@ -41,11 +41,18 @@ std::string first_difference(const Files& a, const Files& b) {
 const std::vector<Case>& all_cases() {
   static const std::vector<Case> cases = {
       {.name = "a .pt file", .arguments = {"consolidate", "ckpt", "out.pt"}, .outputs = {"out.pt"}},
-      {.name = "a .safetensors file replaced, read back", .arguments = {"consolidate", "ckpt", "out.safetensors", "--force", "--verify-after"},
-       .outputs = {"out.safetensors"}, .before = {{"out.safetensors", "older"}}},
+      {.name = "a .safetensors file replaced, read back",
+       .arguments = {"consolidate", "ckpt", "out.safetensors", "--force", "--verify-after"},
+       .outputs = {"out.safetensors"},
+       .before = {{"out.safetensors", "older"}}},
       {.name = "a folder of shards", .arguments = {"consolidate", "ckpt", "out", "--max-shard-size", "600"}, .outputs = {"out"}},
-      {.name = "an empty folder filled", .arguments = {"reshard", "ckpt", "out", "--world-size", "3"}, .outputs = {"out"}, .before = {{"out/", ""}}},
-      {.name = "a folder replaced", .arguments = {"cast", "ckpt", "out", "--dtype", "bf16", "--force"}, .outputs = {"out"},
+      {.name = "an empty folder filled",
+       .arguments = {"reshard", "ckpt", "out", "--world-size", "3"},
+       .outputs = {"out"},
+       .before = {{"out/", ""}}},
+      {.name = "a folder replaced",
+       .arguments = {"cast", "ckpt", "out", "--dtype", "bf16", "--force"},
+       .outputs = {"out"},
        .before = {{"out/", ""}, {"out/.metadata", "older"}, {"out/old.distcp", "older"}}},
       {.name = "a .pt file to a DCP folder", .arguments = {"convert", "model.pt", "out", "--world-size", "2"}, .outputs = {"out"}},
       {.name = "a manifest", .arguments = {"verify", "ckpt", "--manifest", "m.json", "--progress", "json"}, .outputs = {"m.json"}},
@@ -58,7 +65,10 @@ const std::vector<Case>& reading_cases() {
       {.name = "inspect", .arguments = {"inspect", "ckpt", "--keys"}, .outputs = {}, .threads = false},
       {.name = "inspect as JSON", .arguments = {"inspect", "ckpt", "--json"}, .outputs = {}, .threads = false},
       {.name = "verify as JSON", .arguments = {"verify", "ckpt", "--json"}, .outputs = {}},
-      {.name = "a plan", .arguments = {"reshard", "ckpt", "out", "--mesh", "2x2", "--placements", "scalar=replicate,replicate", "--placements", "*=shard(0),replicate", "--dry-run", "--json"}, .outputs = {}},
+      {.name = "a plan",
+       .arguments = {"reshard", "ckpt", "out", "--mesh", "2x2", "--placements", "scalar=replicate,replicate", "--placements",
+                     "*=shard(0),replicate", "--dry-run", "--json"},
+       .outputs = {}},
   };
   return cases;
 }
@@ -204,10 +214,10 @@ std::string World::settled(const Outcome& o, bool may_be_complete) const {
 std::string World::repaired() {
   const Files left = beside();
   // A folder that was being filled in place and has some of its files already is replaced as a whole, leftovers and all.
-  const bool begun = std::ranges::any_of(left, [](const auto& f) { return f.first.starts_with("out/") && f.first != "out/" && !is_ours(f.first); });
-  const bool partial = std::ranges::any_of(left, [&](const auto& f) {
-    return is_ours(f.first) && !is_lock(f.first) && !(begun && f.first.starts_with("out/"));
-  });
+  const bool begun =
+      std::ranges::any_of(left, [](const auto& f) { return f.first.starts_with("out/") && f.first != "out/" && !is_ours(f.first); });
+  const bool partial = std::ranges::any_of(
+      left, [&](const auto& f) { return is_ours(f.first) && !is_lock(f.first) && !(begun && f.first.starts_with("out/")); });
   const Outcome o = run({.force = true});
   if (o.exit != 0) return "the next run fails with " + std::to_string(o.exit) + ": " + o.said;
   if (const Files seen = beside(); seen != complete_) return "after the next run: " + first_difference(complete_, seen);

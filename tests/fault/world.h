@@ -27,7 +27,7 @@ const std::vector<Case>& all_cases();
 const std::vector<Case>& reading_cases();  // commands that write nothing
 
 struct Outcome {
-  int exit = -1;    // -1: ended by a signal
+  int exit = -1;  // -1: ended by a signal
   int signal = 0;
   std::string said;  // standard error
 };
@@ -49,14 +49,14 @@ class World {
   const Case& command() const { return case_; }
   const std::filesystem::path& folder() const { return folder_; }
 
-  void reset();                   // source and what lies there before
-  void put(const Files& files);   // instead of what lies beside the source
+  void reset();                       // source and what lies there before
+  void put(const Files& files);       // instead of what lies beside the source
   pid_t start(const Run& run) const;  // forks; the child runs the command
   Outcome wait(pid_t child) const;
   Outcome run(const Run& run = {}) const { return wait(start(run)); }
 
-  Files beside() const;                // all but the source
-  bool committed() const;              // the new output is in place
+  Files beside() const;                      // all but the source
+  bool committed() const;                    // the new output is in place
   uint64_t calls() const { return calls_; }  // of Io in an undisturbed run
 
   // --- what must hold; each returns what does not, or ""

@@ -32,7 +32,12 @@ auto surely(const char* what, F f) {
   }
 }
 
-inline constexpr Limits kLimits{.memory_bytes = 64 * kMiB, .metadata_bytes = kMiB, .pickle_memo_slots = 1 << 15, .blob_bytes = kMiB,
-                                .item_pickle_bytes = kMiB, .archive_pickle_bytes = kMiB, .state_dict_bytes = kMiB};
+inline constexpr Limits kLimits{.memory_bytes = 64 * kMiB,
+                                .metadata_bytes = kMiB,
+                                .pickle_memo_slots = 1 << 15,
+                                .blob_bytes = kMiB,
+                                .item_pickle_bytes = kMiB,
+                                .archive_pickle_bytes = kMiB,
+                                .state_dict_bytes = kMiB};
 
 }  // namespace dcp::fuzz

@@ -2,8 +2,8 @@
 //
 //   replay_TARGET CORPUS [SECONDS]
 //
-// Changes are blind, drawn from a fixed seed, and end after kMostCopies: what passes on one machine goes on to pass on a faster one. To look
-// for what nobody has found yet there is ./dev fuzz. A find is left in the working folder as crash-TARGET.
+// Changes are blind, drawn from a fixed seed, and end after kMostCopies: what passes on one machine goes on to pass on a faster one. To
+// look for what nobody has found yet there is ./dev fuzz. A find is left in the working folder as crash-TARGET.
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,7 +51,8 @@ using Random = std::mt19937_64;
 uint64_t below(Random& random, uint64_t end) { return end == 0 ? 0 : random() % end; }
 
 void change(Input& input, const Input& other, Random& random) {
-  constexpr uint64_t kNumbers[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff, ~uint64_t{0}};
+  constexpr uint64_t kNumbers[] = {0,           1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff,
+                                   ~uint64_t{0}};
   const uint64_t at = below(random, input.size());
   const auto here = input.begin() + static_cast<std::ptrdiff_t>(at);
   const uint64_t count = std::min(below(random, 16) + 1, input.size() - at);
@@ -67,9 +68,7 @@ void change(Input& input, const Input& other, Random& random) {
       std::memcpy(input.data() + at, &number, std::min<uint64_t>(uint64_t{1} << below(random, 4), input.size() - at));
       break;
     }
-    case 3:
-      input.erase(here, here + static_cast<std::ptrdiff_t>(count));
-      break;
+    case 3: input.erase(here, here + static_cast<std::ptrdiff_t>(count)); break;
     case 4: {
       const Input again(here, here + static_cast<std::ptrdiff_t>(count));
       input.insert(input.begin() + static_cast<std::ptrdiff_t>(below(random, input.size() + 1)), again.begin(), again.end());
@@ -81,8 +80,7 @@ void change(Input& input, const Input& other, Random& random) {
       input.insert(input.end(), from, other.end());
       break;
     }
-    default:
-      input.resize(at);
+    default: input.resize(at);
   }
 }
 

@@ -51,7 +51,8 @@ void plan_and_run(Io& io, const std::string& path, unsigned workers) {
   }
   const StopFlag stop{0};
   DataFiles files(io, catalog, FollowLinks::kCacheOnly);
-  const Resolved resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
+  const Resolved resolved =
+      resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
   const Plan plan = plan_torch(catalog, resolved, selection, {.limits = kLimits, .units = kUnits});
   BoundsSink sink(plan);
   Progress progress;

@@ -1,5 +1,5 @@
-// A checkpoint in memory through all that the commands do with one: verified with digests, and planned as an output; by one worker or, for one
-// `input` in four, by three.
+// A checkpoint in memory through all that the commands do with one: verified with digests, and planned as an output; by one worker or, for
+// one `input` in four, by three.
 #pragma once
 
 #include "base/bytes.h"

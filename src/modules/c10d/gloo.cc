@@ -49,7 +49,8 @@ class GlooMessages : public Messages {
 
 std::unique_ptr<Messages> make_gloo_messages(const Connecting& how) {
   // create_default honours GLOO_SOCKET_IFNAME, else takes the address of this host's name.
-  auto options = how.address.empty() ? ::c10d::ProcessGroupGloo::Options::create_default(how.timeout) : ::c10d::ProcessGroupGloo::Options::create(how.timeout);
+  auto options = how.address.empty() ? ::c10d::ProcessGroupGloo::Options::create_default(how.timeout)
+                                     : ::c10d::ProcessGroupGloo::Options::create(how.timeout);
   if (!how.address.empty()) options->devices.push_back(::c10d::ProcessGroupGloo::createDeviceForHostname(how.address));
   return std::make_unique<GlooMessages>(c10::make_intrusive<::c10d::ProcessGroupGloo>(how.store, how.rank, how.world_size, options));
 }

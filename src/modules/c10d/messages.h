@@ -6,7 +6,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace dcp::c10d_module {

@@ -1,7 +1,9 @@
-// libdcpctl_c10d_nccl.so: tensor bytes by NCCL, through a GPU buffer and a pinned host buffer for each message under way; what is small by Gloo.
+// libdcpctl_c10d_nccl.so: tensor bytes by NCCL, through a GPU buffer and a pinned host buffer for each message under way; what is small by
+// Gloo.
 //
-// NCCL has no tags: two ranks match their operations by the order in which both start them. So a message is agreed on by Gloo first: a token
-// when the receiver has asked for it, then, of all that were asked for, the one that the sender starts now. One at a time between two ranks.
+// NCCL has no tags: two ranks match their operations by the order in which both start them. So a message is agreed on by Gloo first: a
+// token when the receiver has asked for it, then, of all that were asked for, the one that the sender starts now. One at a time between two
+// ranks.
 #define USE_C10D_NCCL 1
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -18,16 +20,19 @@
 namespace dcp::c10d_module {
 namespace {
 
-constexpr int kSmall = 0;       // the tag of what is sent by Gloo alone
+constexpr int kSmall = 0;         // the tag of what is sent by Gloo alone
 constexpr int kStarts = 1 << 30;  // added to a tag: the sender starts this message now
 
 struct Nccl {
   c10::intrusive_ptr<::c10d::Backend> backend;
   c10::Device device;
   std::vector<std::mutex> sending;  // by receiver
-  Nccl(c10::intrusive_ptr<::c10d::Backend> b, c10::Device d, int world_size) : backend(std::move(b)), device(d), sending(static_cast<size_t>(world_size)) {}
+  Nccl(c10::intrusive_ptr<::c10d::Backend> b, c10::Device d, int world_size)
+      : backend(std::move(b)), device(d), sending(static_cast<size_t>(world_size)) {}
   at::Tensor on_gpu(uint64_t bytes) const { return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).device(device)); }
-  static at::Tensor pinned(uint64_t bytes) { return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).pinned_memory(true)); }
+  static at::Tensor pinned(uint64_t bytes) {
+    return at::empty({static_cast<int64_t>(bytes)}, at::TensorOptions(at::kByte).pinned_memory(true));
+  }
   void synchronize() const { at::cuda::getCurrentCUDAStream(device.index()).synchronize(); }
 };
 
@@ -61,7 +66,12 @@ class NcclSend : public Message {
 class NcclReceive : public Message {
  public:
   NcclReceive(Nccl& nccl, Messages& gloo, int from, int tag, void* buffer, uint64_t bytes)
-      : nccl_(nccl), from_(from), buffer_(buffer), bytes_(bytes), token_(gloo.receive(from, tag, &values_[0], sizeof values_[0])), starts_(gloo.receive(from, tag + kStarts, &values_[1], sizeof values_[1])) {}
+      : nccl_(nccl),
+        from_(from),
+        buffer_(buffer),
+        bytes_(bytes),
+        token_(gloo.receive(from, tag, &values_[0], sizeof values_[0])),
+        starts_(gloo.receive(from, tag + kStarts, &values_[1], sizeof values_[1])) {}
   void wait() override {
     token_->wait();
     starts_->wait();

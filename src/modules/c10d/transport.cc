@@ -1,16 +1,17 @@
 // The table of a c10d module: the store, and messages as gloo.cc or nccl.cc makes them. Every exception of LibTorch ends here, as the first
 // line of its text (the rest is a C++ stack).
+#include "modules/transport.h"
+
 #include <c10/util/Logging.h>
+#include <torch/version.h>
 
 #include <cstring>
 #include <mutex>
 #include <set>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch/version.h>
 
 #include "modules/c10d/messages.h"
-#include "modules/transport.h"
 
 using dcp::c10d_module::Message;
 using dcp::c10d_module::Messages;
@@ -92,7 +93,8 @@ int set(DcpctlTransport* t, DcpctlLane lane, const char* key, const void* value,
   return guarded(why, [&] { t->lanes[lane]->set(key, bytes_of(value, bytes)); });
 }
 
-int get(DcpctlTransport* t, DcpctlLane lane, const char* key, uint32_t timeout_ms, void* value, uint64_t capacity, uint64_t* bytes, DcpctlReason* why) {
+int get(DcpctlTransport* t, DcpctlLane lane, const char* key, uint32_t timeout_ms, void* value, uint64_t capacity, uint64_t* bytes,
+        DcpctlReason* why) {
   return guarded(why, [&] {
     t->lanes[lane]->wait({key}, ms(timeout_ms));
     copy_value(t->lanes[lane]->get(key), value, capacity, bytes);
@@ -107,15 +109,18 @@ int add(DcpctlTransport* t, DcpctlLane lane, const char* key, int64_t number, in
   return guarded(why, [&] { *sum = t->lanes[lane]->add(key, number); });
 }
 
-int set_first(DcpctlTransport* t, DcpctlLane lane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t capacity, uint64_t* is_bytes, DcpctlReason* why) {
-  return guarded(why, [&] { copy_value(t->lanes[lane]->compareSet(key, std::vector<uint8_t>{}, bytes_of(value, bytes)), is, capacity, is_bytes); });
+int set_first(DcpctlTransport* t, DcpctlLane lane, const char* key, const void* value, uint64_t bytes, void* is, uint64_t capacity,
+              uint64_t* is_bytes, DcpctlReason* why) {
+  return guarded(
+      why, [&] { copy_value(t->lanes[lane]->compareSet(key, std::vector<uint8_t>{}, bytes_of(value, bytes)), is, capacity, is_bytes); });
 }
 
 int connect(DcpctlTransport* t, const char* name, DcpctlReason* why) {
   return guarded(why, [&] {
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, t->lanes[kDcpctlMain]);
     store->setTimeout(ms(t->join.timeout_ms));
-    t->messages = dcp::c10d_module::make_messages({store, static_cast<int>(t->join.rank), static_cast<int>(t->join.world_size), static_cast<int>(t->join.local_rank), ms(t->join.timeout_ms), t->address});
+    t->messages = dcp::c10d_module::make_messages({store, static_cast<int>(t->join.rank), static_cast<int>(t->join.world_size),
+                                                   static_cast<int>(t->join.local_rank), ms(t->join.timeout_ms), t->address});
   });
 }
 
@@ -166,8 +171,17 @@ void abort(DcpctlTransport* t) {
 const DcpctlTransportTable kTable{
     .header = {.bytes = sizeof(DcpctlTransportTable), .abi = kDcpctlTransportAbi, .built_with = "torch " TORCH_VERSION},
     .in_order = dcp::c10d_module::kInOrder,
-    .join = join, .set = set, .get = get, .look = look, .add = add, .set_first = set_first,
-    .connect = connect, .send = send, .receive = receive, .wait = wait, .abort = abort};
+    .join = join,
+    .set = set,
+    .get = get,
+    .look = look,
+    .add = add,
+    .set_first = set_first,
+    .connect = connect,
+    .send = send,
+    .receive = receive,
+    .wait = wait,
+    .abort = abort};
 
 }  // namespace
 

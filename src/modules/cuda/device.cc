@@ -120,7 +120,8 @@ int stamp(void* handle, void* stream, void* at, uint64_t bytes, uint8_t value, D
   if (rows > 0)
     if (const int code = told(cudaMemset2DAsync(at, kEvery, value, kWidth, rows, stream_of(stream)), "cudaMemset2DAsync", why)) return code;
   if (rest == 0) return 0;
-  return told(cudaMemsetAsync(static_cast<char*>(at) + rows * kEvery, value, rest < kWidth ? rest : kWidth, stream_of(stream)), "cudaMemsetAsync", why);
+  return told(cudaMemsetAsync(static_cast<char*>(at) + rows * kEvery, value, rest < kWidth ? rest : kWidth, stream_of(stream)),
+              "cudaMemsetAsync", why);
 }
 
 int work(void* handle, void* stream, uint64_t nanoseconds, DcpctlReason* why) {
@@ -160,10 +161,27 @@ int wait(void* handle, void* stream, DcpctlReason* why) {
 
 constexpr DcpctlDeviceTable kTable{
     .header = {.bytes = sizeof(DcpctlDeviceTable), .abi = kDcpctlDeviceAbi, .built_with = "CUDA " DCPCTL_CUDA_VERSION},
-    .count = count, .describe = describe, .open = open_device, .close = close_device, .link = link_facts, .allocate = allocate, .release = release,
-    .allocate_pinned = allocate_pinned, .release_pinned = release_pinned, .pin = pin, .unpin = unpin, .open_stream = open_stream,
-    .close_stream = close_stream, .upload = upload, .copy = copy, .stamp = stamp, .work = work, .prepare_gather = prepare_gather,
-    .release_gather = release_gather, .gather = run_gather, .wait = wait};
+    .count = count,
+    .describe = describe,
+    .open = open_device,
+    .close = close_device,
+    .link = link_facts,
+    .allocate = allocate,
+    .release = release,
+    .allocate_pinned = allocate_pinned,
+    .release_pinned = release_pinned,
+    .pin = pin,
+    .unpin = unpin,
+    .open_stream = open_stream,
+    .close_stream = close_stream,
+    .upload = upload,
+    .copy = copy,
+    .stamp = stamp,
+    .work = work,
+    .prepare_gather = prepare_gather,
+    .release_gather = release_gather,
+    .gather = run_gather,
+    .wait = wait};
 
 }  // namespace
 }  // namespace dcpctl_cuda

@@ -27,6 +27,8 @@ cudaError_t gather(cudaStream_t stream, const Piece* pieces, uint64_t count, voi
   return code;
 }
 
-cudaError_t spin(cudaStream_t stream, uint64_t nanoseconds) { return cudaLaunchHostFunc(stream, sleep_for, reinterpret_cast<void*>(nanoseconds)); }
+cudaError_t spin(cudaStream_t stream, uint64_t nanoseconds) {
+  return cudaLaunchHostFunc(stream, sleep_for, reinterpret_cast<void*>(nanoseconds));
+}
 
 }  // namespace dcpctl_cuda

@@ -79,7 +79,8 @@ uint32_t generation_of_speed(const std::string& speed) {
 }
 
 BusFacts bus_facts(const std::string& bus_id) {
-  BusFacts f{.generation_max = nvml().number(bus_id, "nvmlDeviceGetMaxPcieLinkGeneration"), .width_max = nvml().number(bus_id, "nvmlDeviceGetMaxPcieLinkWidth")};
+  BusFacts f{.generation_max = nvml().number(bus_id, "nvmlDeviceGetMaxPcieLinkGeneration"),
+             .width_max = nvml().number(bus_id, "nvmlDeviceGetMaxPcieLinkWidth")};
   if (f.generation_max == 0) f.generation_max = generation_of_speed(sysfs(bus_id, "max_link_speed"));
   if (f.width_max == 0) f.width_max = width_of(sysfs(bus_id, "max_link_width"));
   nvml().nvlink(bus_id, f);
@@ -88,7 +89,8 @@ BusFacts bus_facts(const std::string& bus_id) {
 }
 
 BusLink bus_link(const std::string& bus_id) {
-  BusLink l{.generation = nvml().number(bus_id, "nvmlDeviceGetCurrPcieLinkGeneration"), .width = nvml().number(bus_id, "nvmlDeviceGetCurrPcieLinkWidth")};
+  BusLink l{.generation = nvml().number(bus_id, "nvmlDeviceGetCurrPcieLinkGeneration"),
+            .width = nvml().number(bus_id, "nvmlDeviceGetCurrPcieLinkWidth")};
   if (l.generation == 0) l.generation = generation_of_speed(sysfs(bus_id, "current_link_speed"));
   if (l.width == 0) l.width = width_of(sysfs(bus_id, "current_link_width"));
   return l;

@@ -1,8 +1,7 @@
 // A --layout file: who has what on the mesh that it describes.
-#include "layout_flags.h"
-
 #include "context.h"
 #include "fuzz.h"
+#include "layout_flags.h"
 #include "unit/base/fake_io.h"
 
 namespace dcp::fuzz {
@@ -29,7 +28,8 @@ void run(Bytes input) {
       for (size_t n = 0; n < boxes.rank_of.size(); ++n) {
         const BoxView box = boxes.box(n, dims.size());
         must(boxes.rank_of[n] < o.world_size, "a rank of the mesh");
-        for (size_t d = 0; d < dims.size(); ++d) must(box.offsets[d] >= 0 && box.sizes[d] >= 0 && box.offsets[d] + box.sizes[d] <= dims[d], "a box lies in its tensor");
+        for (size_t d = 0; d < dims.size(); ++d)
+          must(box.offsets[d] >= 0 && box.sizes[d] >= 0 && box.offsets[d] + box.sizes[d] <= dims[d], "a box lies in its tensor");
         elements += volume(box.sizes);
       }
       uint64_t copies = 1;

@@ -1,5 +1,6 @@
 // A manifest: written anew it is the same, and what it holds is what it proves.
 #include "format/manifest.h"
+
 #include "fuzz.h"
 
 namespace dcp::fuzz {

@@ -1,5 +1,5 @@
-// Megatron's shapes. The input is a `.metadata`, whose shapes are all looked at; or, with a first byte below 8, the count of a tensor's dims, and
-// then its shape as saved and its true one: one is accepted if, and only if, each element is where the other has it.
+// Megatron's shapes. The input is a `.metadata`, whose shapes are all looked at; or, with a first byte below 8, the count of a tensor's
+// dims, and then its shape as saved and its true one: one is accepted if, and only if, each element is where the other has it.
 #include "catalog/mcore.h"
 
 #include "catalog/build.h"

@@ -46,7 +46,8 @@ void run(Bytes input) {
     Limits limits = kLimits;
     limits.metadata_bytes = limits.memory_bytes = kGiB;
     const MetadataContent again = read_dcp_metadata(as_bytes(written), place, limits);
-    must(again.tensors.size() == content.tensors.size() && chunks_of(again) == chunks_of(content) && again.blobs == content.blobs, "as much as before");
+    must(again.tensors.size() == content.tensors.size() && chunks_of(again) == chunks_of(content) && again.blobs == content.blobs,
+         "as much as before");
     must(write_dcp_metadata(again) == written, "written twice it is the same");
     return 0;
   });

@@ -7,8 +7,16 @@
 namespace dcp::fuzz {
 
 void run(Bytes input) {
-  constexpr const char* kNames[] = {".metadata", "__0_0.distcp", "__1_0.distcp", "__0.metadata", "__1.metadata", "model.safetensors.index.json",
-                                    "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors", "__2_0.distcp"};
+  constexpr const char* kNames[] = {".metadata",
+                                    "__0_0.distcp",
+                                    "__1_0.distcp",
+                                    "__0.metadata",
+                                    "__1.metadata",
+                                    "model.safetensors.index.json",
+                                    "model-00001-of-00002.safetensors",
+                                    "model-00002-of-00002.safetensors",
+                                    "model.safetensors",
+                                    "__2_0.distcp"};
   test::FakeIo io;
   io.put_folder("ckpt");
   constexpr size_t kHead = 5;

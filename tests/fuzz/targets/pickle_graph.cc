@@ -1,7 +1,6 @@
 // A pickle as a graph, written anew: the same graph.
-#include "pickle/graph.h"
-
 #include "fuzz.h"
+#include "pickle/graph.h"
 #include "pickle/graph_write.h"
 
 namespace dcp::fuzz {

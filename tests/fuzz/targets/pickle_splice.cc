@@ -1,8 +1,7 @@
 // A pickle spliced into another: what was a graph means the same, with its storages renamed.
-#include "pickle/splice.h"
-
 #include "fuzz.h"
 #include "pickle/graph.h"
+#include "pickle/splice.h"
 
 namespace dcp::fuzz {
 

@@ -1,7 +1,6 @@
 // Pickle opcodes: tokens lie back to back inside the input, and texts inside their tokens.
-#include "pickle/tokens.h"
-
 #include "fuzz.h"
+#include "pickle/tokens.h"
 
 namespace dcp::fuzz {
 namespace {
@@ -19,10 +18,8 @@ bool has_text(Op op) {
     case Op::BINUNICODE8:
     case Op::SHORT_BINBYTES:
     case Op::BINBYTES:
-    case Op::GLOBAL:
-      return true;
-    default:
-      return false;
+    case Op::GLOBAL: return true;
+    default: return false;
   }
 }
 

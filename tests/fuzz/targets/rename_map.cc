@@ -1,7 +1,6 @@
 // A --rename-map file, and keys under the names that it gives. The input is text of a key up to the first line end, then the file.
-#include "catalog/rename.h"
-
 #include "catalog/build.h"
+#include "catalog/rename.h"
 #include "context.h"
 #include "fuzz.h"
 #include "unit/catalog/made_checkpoint.h"
@@ -19,9 +18,11 @@ void run(Bytes input) {
   io.put("map.json", end == std::string_view::npos ? "{}" : text.substr(end + 1));
   const SelectOptions options{.clean_fqns = input.size() % 2 == 0, .rename_map = cmd::read_rename_map(io, "map.json")};
   test::MadeCheckpoint made;
-  for (const char* key : {"model.w", "model.b", "model.module.w", "module._orig_mod.w"}) made.tensors.push_back(test::whole_tensor(key, DType::float32, {2}));
+  for (const char* key : {"model.w", "model.b", "model.module.w", "module._orig_mod.w"})
+    made.tensors.push_back(test::whole_tensor(key, DType::float32, {2}));
   made.tensors.push_back(test::whole_tensor("nested.x", DType::float32, {2}, {"nested", "x"}));
-  if (!component.empty() && component[0] != '#' && component.size() < 2000) made.tensors.push_back(test::whole_tensor("key." + component, DType::float32, {2}, {"key", component}));
+  if (!component.empty() && component[0] != '#' && component.size() < 2000)
+    made.tensors.push_back(test::whole_tensor("key." + component, DType::float32, {2}, {"key", component}));
   const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
   const Selection s = select_keys(catalog, options);
   must(s.entries.size() == made.tensors.size(), "no key is lost");

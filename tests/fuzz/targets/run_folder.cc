@@ -1,7 +1,6 @@
 // A run folder. The input is its folders: a byte for what is in one, a byte for the length of its name, the name.
-#include "catalog/run.h"
-
 #include "catalog/build.h"
+#include "catalog/run.h"
 #include "fuzz.h"
 #include "unit/catalog/made_checkpoint.h"
 
@@ -36,7 +35,8 @@ void run(Bytes input) {
     const size_t length = std::min<size_t>(std::to_integer<size_t>(input[1]), input.size() - 2);
     std::string name(as_text(input.subspan(2, length)));
     input = input.subspan(2 + length);
-    if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." || name == "..") continue;
+    if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos || name == "." || name == "..")
+      continue;
     if (!io.facts("run/" + name)) put(io, "run/" + name, what);
   }
   for (const char* pattern : kPatterns) {

@@ -22,7 +22,8 @@ void run(Bytes input) {
   MemorySource source(input);
   tried([&] {
     const BlobItem blob = read_blob_item(source, place, kLimits);
-    for (const BlobItem::Storage& s : blob.storages) must(s.payload <= input.size() && s.bytes <= input.size() - s.payload, "a storage lies in the archive");
+    for (const BlobItem::Storage& s : blob.storages)
+      must(s.payload <= input.size() && s.bytes <= input.size() - s.payload, "a storage lies in the archive");
   });
   tried([&] { read_blob_records(source, place, kLimits); });
   tried([&] { read_tensor_item(source, place, kLimits); });

@@ -1,12 +1,14 @@
-// What another rank sends. Messages hold structs as they lie in memory, so that the input is not the message but what is done to one: a byte for
-// the kind, one for the checkpoint that it is about, then changes, each of four bytes for the position and one for the new value, or for a cut.
+// What another rank sends. Messages hold structs as they lie in memory, so that the input is not the message but what is done to one: a
+// byte for the kind, one for the checkpoint that it is about, then changes, each of four bytes for the position and one for the new value,
+// or for a cut.
+#include "ranks/wire.h"
+
 #include "catalog/build.h"
 #include "catalog/open.h"
 #include "catalog/resolve.h"
 #include "catalog/select.h"
 #include "fuzz.h"
 #include "ranks/catalog_wire.h"
-#include "ranks/wire.h"
 #include "unit/catalog/random_checkpoint.h"
 
 namespace dcp::fuzz {
@@ -28,7 +30,8 @@ void use(const Catalog& catalog) {
   uint64_t sum = catalog.memory_bytes();
   for (const Tensor& t : catalog.tensors) {
     sum += catalog.key(t).size() + catalog.tensor_bytes(t);
-    for (uint32_t c = 0; c < std::min(t.chunk_count, 100u); ++c) sum += static_cast<uint64_t>(catalog.place_of(catalog.item_of(t, c), catalog.key(t)).path.size() + catalog.box(t, c).sizes.size());
+    for (uint32_t c = 0; c < std::min(t.chunk_count, 100u); ++c)
+      sum += static_cast<uint64_t>(catalog.place_of(catalog.item_of(t, c), catalog.key(t)).path.size() + catalog.box(t, c).sizes.size());
   }
   for (const Blob& b : catalog.blobs) sum += catalog.key(b).size();
   for (const Problem& p : catalog.findings) sum += to_line(p).size();
@@ -67,7 +70,8 @@ void run(Bytes input) {
     must(merged.items.size() == catalog.items.size(), "facts of all items");
   } else {
     WireWriter out;
-    out.problem(make_problem(ProblemId::short_file, {.path = "path", .member = "member", .tensor = "tensor", .offset = 5}, "got", "expected"));
+    out.problem(
+        make_problem(ProblemId::short_file, {.path = "path", .member = "member", .tensor = "tensor", .offset = 5}, "got", "expected"));
     const std::vector<std::byte> message = changed(out.take(), changes);
     must(!to_line(WireReader(message).problem()).empty(), "a line for each problem");
   }

@@ -1,6 +1,7 @@
 // The in-memory twin of Io: files in a map, every call in a log, and a script of what goes wrong.
 //
-// Differs from the real one where that does not matter to a test: no symbolic links, no permissions, paths are compared as they are written.
+// Differs from the real one where that does not matter to a test: no symbolic links, no permissions, paths are compared as they are
+// written.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +86,7 @@ class FakeIo final : public Io {
   }
   uint64_t calls(Op op) const { return calls_[index(op)]; }
   std::set<std::string> past_cache;  // paths written to in that way
-  std::vector<std::string> log;  // such as "write out @0 +5", in the order of the calls
+  std::vector<std::string> log;      // such as "write out @0 +5", in the order of the calls
 
   // --- Io
   Handle open_read(const std::string& path) override {

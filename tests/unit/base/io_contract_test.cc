@@ -156,7 +156,9 @@ TEST_CASE("a lock keeps others out until the file is closed") {
   CHECK(io.try_lock(first.get()));
   CHECK(io.try_lock(first.get()));
   CHECK_FALSE(io.try_lock(second.get()));
-  { const OpenFile closing = std::move(first); }
+  {
+    const OpenFile closing = std::move(first);
+  }
   CHECK(io.try_lock(second.get()));
 }
 

@@ -29,7 +29,7 @@ using test::TempDir;
 
 void make_socket(const std::string& path) {
   const posix::Fd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
-  struct sockaddr_un address {};
+  struct sockaddr_un address{};
   address.sun_family = AF_UNIX;
   REQUIRE(path.size() < sizeof address.sun_path);
   std::memcpy(address.sun_path, path.c_str(), path.size());
@@ -258,7 +258,7 @@ TEST_CASE("allocated space is there, and free space is known") {
   const auto io = make_posix_io();
   const OpenFile file(*io, create_file(*io, temp / "f"));
   const bool reserved = io->allocate(file.get(), 1 << 20);
-  struct stat status {};
+  struct stat status{};
   REQUIRE(::stat((temp / "f").c_str(), &status) == 0);
   CHECK(status.st_size == 1 << 20);
   if (reserved) CHECK(status.st_blocks * 512 >= 1 << 20);

@@ -139,8 +139,12 @@ TEST_CASE("items that belong to no chunk are findings") {
 TEST_CASE("metadata that contradicts itself") {
   CHECK(refusal([](MetadataContent& c) { c.tensors[1].key = "w"; }) == "ckpt: tensor 'w': the metadata holds a key twice");
   CHECK(refusal([](MetadataContent& c) { c.blobs[0] = "b"; }) == "ckpt: tensor 'b': the metadata holds a key twice");
-  CHECK(refusal([](MetadataContent& c) { c.ints[c.chunks[0].sizes_at + 1] = INT64_MAX; }).starts_with("ckpt: tensor 'w': a size overflows 64 bits"));
-  CHECK(refusal([](MetadataContent& c) { c.ints[c.chunks[1].offsets_at + 1] = INT64_MAX; }).starts_with("ckpt: tensor 'w': a size overflows 64 bits (got dim 1:"));
+  CHECK(refusal([](MetadataContent& c) {
+          c.ints[c.chunks[0].sizes_at + 1] = INT64_MAX;
+        }).starts_with("ckpt: tensor 'w': a size overflows 64 bits"));
+  CHECK(refusal([](MetadataContent& c) {
+          c.ints[c.chunks[1].offsets_at + 1] = INT64_MAX;
+        }).starts_with("ckpt: tensor 'w': a size overflows 64 bits (got dim 1:"));
   CHECK(refusal([](MetadataContent& c) { c.storage[0].offset = UINT64_MAX; }).starts_with("ckpt: tensor 'w': a size overflows 64 bits"));
 }
 

@@ -12,7 +12,6 @@ using namespace dcp::test;
 
 namespace {
 
-
 // How many chunks each element is in.
 std::vector<unsigned> counted(const Ints& dims, const std::vector<Box>& boxes) {
   std::vector<unsigned> times(volume(dims), 0);
@@ -117,7 +116,8 @@ TEST_CASE("pinwheels in two and three dimensions") {
     const Ints dims{9, 9, 9};
     std::vector<Box> boxes;
     for (const Box& b : pinwheel(rng, {{0, 0, 0}, dims}, seed % 3, (seed + 1) % 3))
-      for (const Box& inner : std::ranges::min(b.sizes) >= 3 ? pinwheel(rng, b, (seed + 1) % 3, (seed + 2) % 3) : std::vector{b}) boxes.push_back(inner);
+      for (const Box& inner : std::ranges::min(b.sizes) >= 3 ? pinwheel(rng, b, (seed + 1) % 3, (seed + 2) % 3) : std::vector{b})
+        boxes.push_back(inner);
     check_against_count(dims, boxes);
     boxes.erase(boxes.begin() + static_cast<int64_t>(rng() % boxes.size()));
     check_against_count(dims, boxes);
@@ -147,7 +147,8 @@ TEST_CASE("many chunks take no squares: grids, irregular rows, nested cuts") {
   std::vector<Box> rows;  // each row cut elsewhere
   for (int64_t r = 0; r < 1000; ++r) {
     const int64_t at = pick(rng, 1, 998), next = pick(rng, at + 1, 999);
-    for (const auto& [from, to] : {std::pair(int64_t{0}, at), {at, next}, {next, int64_t{1000}}}) rows.push_back({{r, from}, {1, to - from}});
+    for (const auto& [from, to] : {std::pair(int64_t{0}, at), {at, next}, {next, int64_t{1000}}})
+      rows.push_back({{r, from}, {1, to - from}});
   }
   std::vector<Box> columns = rows;  // the same the other way round: no run of equal rows
   for (Box& b : columns) std::swap(b.offsets[0], b.offsets[1]), std::swap(b.sizes[0], b.sizes[1]);

@@ -24,14 +24,16 @@ struct TypedKey {
 Catalog catalog_with(const std::vector<TypedKey>& keys, bool planner_data = true) {
   MadeCheckpoint made;
   made.planner_data = planner_data;
-  for (const TypedKey& k : keys) made.tensors.push_back({.key = k.key, .dtype = k.dtype, .dims = k.dims, .chunks = {whole_chunk(k.dims)}, .path = k.path});
+  for (const TypedKey& k : keys)
+    made.tensors.push_back({.key = k.key, .dtype = k.dtype, .dims = k.dims, .chunks = {whole_chunk(k.dims)}, .path = k.path});
   return build_catalog(made.content(), "ckpt", "ckpt");
 }
 
 // "final name: dtype" of each tensor.
 Lines chosen(const Catalog& catalog, const SelectOptions& options) {
   Lines lines;
-  for (const Entry& e : select_keys(catalog, options).entries) lines.push_back(std::string(e.key) + ": " + std::string(facts_of(e.dtype).name));
+  for (const Entry& e : select_keys(catalog, options).entries)
+    lines.push_back(std::string(e.key) + ": " + std::string(facts_of(e.dtype).name));
   return lines;
 }
 DtypeOptions to(DType dtype, DtypeScope scope = DtypeScope::kModel) { return {.dtype = dtype, .scope = scope, .rules = {}}; }
@@ -52,18 +54,22 @@ TEST_CASE("only floats that torch computes with are cast") {
     const auto dtype = static_cast<DType>(i);
     CAPTURE(facts_of(dtype).name);
     const bool cast = facts_of(dtype).kind == DTypeKind::kFloat;
-    CHECK(chosen(catalog_with({{"a", dtype}}), {.dtypes = to(DType::float16, DtypeScope::kAll)}) == Lines{"a: " + std::string(facts_of(cast ? DType::float16 : dtype).name)});
+    CHECK(chosen(catalog_with({{"a", dtype}}), {.dtypes = to(DType::float16, DtypeScope::kAll)}) ==
+          Lines{"a: " + std::string(facts_of(cast ? DType::float16 : dtype).name)});
     CHECK(is_cast_target(dtype) == cast);
   }
 }
 
 TEST_CASE("state that is not model stays, whatever root is stripped") {
-  const Catalog c = catalog_with({{"app.model.w", DType::float32, {"app", "model", "w"}}, {"app.optim.step", DType::float32, {"app", "optim", "step"}},
-                                {"optimus.weight", DType::float32, {"optimus", "weight"}}});
-  CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) == Lines{"app.model.w: bfloat16", "app.optim.step: float32", "optimus.weight: bfloat16"});
+  const Catalog c = catalog_with({{"app.model.w", DType::float32, {"app", "model", "w"}},
+                                  {"app.optim.step", DType::float32, {"app", "optim", "step"}},
+                                  {"optimus.weight", DType::float32, {"optimus", "weight"}}});
+  CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) ==
+        Lines{"app.model.w: bfloat16", "app.optim.step: float32", "optimus.weight: bfloat16"});
   CHECK(chosen(c, {.root = "app.optim", .dtypes = to(DType::bfloat16)}) == Lines{"step: float32"});
   CHECK(chosen(c, {.root = "app.model", .dtypes = to(DType::bfloat16)}) == Lines{"w: bfloat16"});
-  CHECK(chosen(c, {.dtypes = to(DType::bfloat16, DtypeScope::kAll)}) == Lines{"app.model.w: bfloat16", "app.optim.step: bfloat16", "optimus.weight: bfloat16"});
+  CHECK(chosen(c, {.dtypes = to(DType::bfloat16, DtypeScope::kAll)}) ==
+        Lines{"app.model.w: bfloat16", "app.optim.step: bfloat16", "optimus.weight: bfloat16"});
   // Without paths the first component of the key says it.
   const Catalog flat = catalog_with({{"model.w"}, {"optim.step"}}, false);
   CHECK(chosen(flat, {.dtypes = to(DType::bfloat16)}) == Lines{"model.w: bfloat16", "optim.step: float32"});
@@ -73,17 +79,22 @@ TEST_CASE("rules see final names, the first match wins, before everything else")
   const Catalog c = catalog_with({{"model.a.w"}, {"model.norm.w"}, {"optim.step", DType::float32, {"optim", "step"}}});
   const DtypeRule keep_norm{"*norm*", kKeep};
   const auto with = [](DType dtype, std::vector<DtypeRule> rules) { return DtypeOptions{.dtype = dtype, .rules = std::move(rules)}; };
-  CHECK(chosen(c, {.dtypes = with(DType::bfloat16, {keep_norm})}) == Lines{"model.a.w: bfloat16", "model.norm.w: float32", "optim.step: float32"});
-  CHECK(chosen(c, {.dtypes = with(DType::bfloat16, {{"optim.*", DType::float64}})}) == Lines{"model.a.w: bfloat16", "model.norm.w: bfloat16", "optim.step: float64"});
-  CHECK(chosen(c, {.dtypes = by({{"model.*", DType::float16}, keep_norm})}) == Lines{"model.a.w: float16", "model.norm.w: float16", "optim.step: float32"});
-  CHECK(chosen(c, {.dtypes = by({keep_norm, {"*", DType::float16}})}) == Lines{"model.a.w: float16", "model.norm.w: float32", "optim.step: float16"});
+  CHECK(chosen(c, {.dtypes = with(DType::bfloat16, {keep_norm})}) ==
+        Lines{"model.a.w: bfloat16", "model.norm.w: float32", "optim.step: float32"});
+  CHECK(chosen(c, {.dtypes = with(DType::bfloat16, {{"optim.*", DType::float64}})}) ==
+        Lines{"model.a.w: bfloat16", "model.norm.w: bfloat16", "optim.step: float64"});
+  CHECK(chosen(c, {.dtypes = by({{"model.*", DType::float16}, keep_norm})}) ==
+        Lines{"model.a.w: float16", "model.norm.w: float16", "optim.step: float32"});
+  CHECK(chosen(c, {.dtypes = by({keep_norm, {"*", DType::float16}})}) ==
+        Lines{"model.a.w: float16", "model.norm.w: float32", "optim.step: float16"});
   CHECK(chosen(c, {.renames = {{"norm", "ln"}}, .dtypes = with(DType::bfloat16, {{"*ln*", kKeep}})}) ==
         Lines{"model.a.w: bfloat16", "model.ln.w: float32", "optim.step: float32"});
 }
 
 TEST_CASE("select, root, rename, dtype: in this order") {
-  const Catalog c = catalog_with({{"app.model.x", DType::float32, {"app", "model", "x"}}, {"app.model.y", DType::float32, {"app", "model", "y"}},
-                                {"app.optim.x", DType::float32, {"app", "optim", "x"}}});
+  const Catalog c = catalog_with({{"app.model.x", DType::float32, {"app", "model", "x"}},
+                                  {"app.model.y", DType::float32, {"app", "model", "y"}},
+                                  {"app.optim.x", DType::float32, {"app", "optim", "x"}}});
   const SelectOptions options{.rules = {{KeyRule::Kind::kExclude, "app.model.y"}},
                               .model_only = true,
                               .add_root = "new",
@@ -94,7 +105,8 @@ TEST_CASE("select, root, rename, dtype: in this order") {
 
 TEST_CASE("scales of float8 stay") {
   const Catalog c = catalog_with({{"w_scale"}, {"w_scale_inv"}, {"w_scales"}, {"w_scaled"}, {"scale"}});
-  CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) == Lines{"w_scale: float32", "w_scale_inv: float32", "w_scales: float32", "w_scaled: bfloat16", "scale: bfloat16"});
+  CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) ==
+        Lines{"w_scale: float32", "w_scale_inv: float32", "w_scales: float32", "w_scaled: bfloat16", "scale: bfloat16"});
   CHECK(select_keys(c, {.dtypes = to(DType::bfloat16)}).casts.kept_scales == 3);
   // A rule says it on purpose. A new name does not make it something else.
   CHECK(chosen(catalog_with({{"w_scale"}}), {.dtypes = by({{"*_scale", DType::bfloat16}})}) == Lines{"w_scale: bfloat16"});
@@ -121,21 +133,26 @@ TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
   }
   // The scale counts whether or not it is selected, and by the source's names.
   const Catalog c = catalog_with({{"w", DType::float8_e4m3fn}, {"w_scale"}, {"v", DType::float8_e4m3fn}});
-  CHECK(refusal(c, {.rules = {{KeyRule::Kind::kExclude, "*_scale"}}, .renames = {{"^w$", "u"}}, .dtypes = to(DType::bfloat16)}).starts_with("ckpt: tensor 'w'"));
+  CHECK(refusal(c, {.rules = {{KeyRule::Kind::kExclude, "*_scale"}}, .renames = {{"^w$", "u"}}, .dtypes = to(DType::bfloat16)})
+            .starts_with("ckpt: tensor 'w'"));
   CHECK(chosen(c, {.rules = {{KeyRule::Kind::kKey, "v"}}, .dtypes = to(DType::bfloat16)}) == Lines{"v: bfloat16"});
 }
 
 TEST_CASE("quantized tensors stay, and a rule cannot cast them") {
   const Catalog c = catalog_with({{"q", DType::qint8}, {"w"}});
   CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) == Lines{"q: qint8", "w: bfloat16"});
-  CHECK(error_line([&] { select_keys(c, {.dtypes = by({{"q", DType::float32}})}); }) == "ckpt: tensor 'q': only plain tensors can be cast (got qint8)");
+  CHECK(error_line([&] { select_keys(c, {.dtypes = by({{"q", DType::float32}})}); }) ==
+        "ckpt: tensor 'q': only plain tensors can be cast (got qint8)");
   CHECK(chosen(c, {.dtypes = by({{"q", kKeep}, {"*", DType::float16}})}) == Lines{"q: qint8", "w: float16"});
 }
 
 TEST_CASE("what the choice comes to") {
-  const Catalog c = catalog_with({{"a", DType::float32, {"model", "a"}, {2, 3}}, {"b", DType::bfloat16, {"model", "b"}}, {"c", DType::float64, {"optim", "c"}, {5}},
-                                {"d_scale", DType::float32, {"model", "d_scale"}}});
-  const DtypeOptions options{.dtype = DType::bfloat16, .rules = {{"c", DType::float32}, {"nobody", DType::float16}, {"?", DType::bfloat16}}};
+  const Catalog c = catalog_with({{"a", DType::float32, {"model", "a"}, {2, 3}},
+                                  {"b", DType::bfloat16, {"model", "b"}},
+                                  {"c", DType::float64, {"optim", "c"}, {5}},
+                                  {"d_scale", DType::float32, {"model", "d_scale"}}});
+  const DtypeOptions options{.dtype = DType::bfloat16,
+                             .rules = {{"c", DType::float32}, {"nobody", DType::float16}, {"?", DType::bfloat16}}};
   const CastSummary casts = select_keys(c, {.dtypes = options}).casts;
   CHECK(casts.asked);
   CHECK(casts.tensors == 2);

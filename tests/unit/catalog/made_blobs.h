@@ -25,7 +25,8 @@ inline MadeBlob nested_blob(Rng& rng, const std::string& key, const std::vector<
   out.op(dcp::Op::MARK);
   for (const int64_t n : lengths) {
     const std::string storage = std::to_string(blob.storages.size());
-    write_view(out, {.dtype = DType::float32, .storage = storage, .storage_elements = static_cast<uint64_t>(n), .sizes = {n}, .strides = {1}});
+    write_view(out,
+               {.dtype = DType::float32, .storage = storage, .storage_elements = static_cast<uint64_t>(n), .sizes = {n}, .strides = {1}});
     blob.storages.push_back({"data/" + storage, noise(rng, static_cast<size_t>(n) * 4)});
   }
   out.op(dcp::Op::APPENDS);

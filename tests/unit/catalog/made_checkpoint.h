@@ -99,7 +99,8 @@ class MadeCheckpoint {
       const MadeBlob& blob = blobs[b];
       c.order.push_back(~static_cast<int64_t>(b));
       c.blobs.push_back(blob.key);
-      c.storage.push_back({.key = blob.key, .file = file_number(c, blob.file), .offset = blob.at, .length = blob.length, .transforms = blob.zstd});
+      c.storage.push_back(
+          {.key = blob.key, .file = file_number(c, blob.file), .offset = blob.at, .length = blob.length, .transforms = blob.zstd});
       add_path(c, blob.key, blob.path);
     }
     return c;
@@ -113,14 +114,25 @@ class MadeCheckpoint {
     };
     const auto rank = static_cast<uint32_t>(t.dims.size());
     c.order.push_back(static_cast<int64_t>(c.tensors.size()));
-    c.tensors.push_back({.key = t.key, .dtype = t.dtype, .dtype_name = facts_of(t.dtype).name, .rank = rank, .dims_at = ints(t.dims),
-                         .first_chunk = c.chunks.size(), .chunk_count = t.chunks.size()});
+    c.tensors.push_back({.key = t.key,
+                         .dtype = t.dtype,
+                         .dtype_name = facts_of(t.dtype).name,
+                         .rank = rank,
+                         .dims_at = ints(t.dims),
+                         .first_chunk = c.chunks.size(),
+                         .chunk_count = t.chunks.size()});
     for (const MadeChunk& k : t.chunks) {
       const uint64_t offsets = ints(k.offsets);
       c.chunks.push_back({.offsets_at = offsets, .sizes_at = ints(k.sizes)});
       if (!k.has_item) continue;
-      c.storage.push_back({.key = t.key, .has_offset = true, .rank = rank, .offsets_at = offsets, .file = file_number(c, k.file),
-                           .offset = k.at, .length = k.length, .transforms = k.zstd});
+      c.storage.push_back({.key = t.key,
+                           .has_offset = true,
+                           .rank = rank,
+                           .offsets_at = offsets,
+                           .file = file_number(c, k.file),
+                           .offset = k.at,
+                           .length = k.length,
+                           .transforms = k.zstd});
     }
     add_path(c, t.key, t.path);
   }
@@ -165,15 +177,21 @@ class MadeCheckpoint {
     if (pickle.empty()) {
       PickleWriter out(pickle, PickleProtocol::k2);
       out.begin();
-      write_view(out, {.dtype = stored, .storage_elements = elements, .storage_offset = c.storage_offset, .sizes = c.sizes,
-                       .strides = c.strides.empty() ? row_major_strides(c.sizes) : c.strides, .conj = c.conj, .neg = c.neg});
+      write_view(out, {.dtype = stored,
+                       .storage_elements = elements,
+                       .storage_offset = c.storage_offset,
+                       .sizes = c.sizes,
+                       .strides = c.strides.empty() ? row_major_strides(c.sizes) : c.strides,
+                       .conj = c.conj,
+                       .neg = c.neg});
       out.end();
     }
     TorchArchiveLayout layout;
     layout.add("data.pkl", pickle.size());
     layout.add("byteorder", c.big_endian ? 3 : 6);
     c.payload = layout.add("data/0", c.storage.size());
-    return made_archive({{"data.pkl", pickle}, {"byteorder", c.big_endian ? "big" : "little"}, {"data/0", c.storage, c.crc}, {"version", "3\n"}});
+    return made_archive(
+        {{"data.pkl", pickle}, {"byteorder", c.big_endian ? "big" : "little"}, {"data/0", c.storage, c.crc}, {"version", "3\n"}});
   }
   template <class Made>
   void place(Made& made, std::string item, Rng& rng) {

@@ -29,7 +29,8 @@ class Made {
   Made& number(int64_t n) { return out.integer(n), *this; }
   Made& tensor(const MadeView& v) { return write_view(out, v), *this; }
   Made& floats(int64_t n, const std::string& storage) {
-    return tensor({.dtype = DType::float32, .storage = storage, .storage_elements = static_cast<uint64_t>(n), .sizes = {n}, .strides = {1}});
+    return tensor(
+        {.dtype = DType::float32, .storage = storage, .storage_elements = static_cast<uint64_t>(n), .sizes = {n}, .strides = {1}});
   }
   std::string done() { return op(POp::STOP).text; }
   std::string text;

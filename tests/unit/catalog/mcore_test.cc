@@ -42,12 +42,12 @@ TEST_CASE("without a shape of Megatron's a tensor has its own") {
 }
 
 TEST_CASE("pieces that follow each other are a view") {
-  CHECK(view({2, 1, 12}, Ints{6, 4}) == "6 4 ");      // rows in two pieces of 3
-  CHECK(view({1, 1, 24}, Ints{6, 4}) == "6 4 ");      // in one piece
+  CHECK(view({2, 1, 12}, Ints{6, 4}) == "6 4 ");  // rows in two pieces of 3
+  CHECK(view({1, 1, 24}, Ints{6, 4}) == "6 4 ");  // in one piece
   CHECK(view({4, 6}, Ints{24}) == "24 ");
-  CHECK(view({6, 2, 2}, Ints{6, 4}) == "6 4 ");       // each row in two pieces: rows have length 1
+  CHECK(view({6, 2, 2}, Ints{6, 4}) == "6 4 ");  // each row in two pieces: rows have length 1
   CHECK(view({1, 3, 4}, Ints{1, 12}) == "1 12 ");
-  CHECK(view({1}, Ints{}) == "");                     // a scalar
+  CHECK(view({1}, Ints{}) == "");  // a scalar
   CHECK(view({1, 0}, Ints{0}) == "0 ");
 }
 
@@ -56,8 +56,8 @@ TEST_CASE("pieces that would have to be moved are not, nor is another count of e
         "ckpt: tensor 'w': Megatron's shape of the tensor is no other view of its bytes (got [6, 4] saved as [1, 2, 12])");
   CHECK_FALSE(fits({3, 2, 4}, {6, 4}));
   CHECK_FALSE(fits({2, 1, 12}, {6, 5}));
-  CHECK_FALSE(fits({4, 1, 6}, {6, 4}));   // 4 pieces of 6 rows
-  CHECK_FALSE(fits({24}, {6, 4}));        // not of Megatron's form: which dims were cut is not said
+  CHECK_FALSE(fits({4, 1, 6}, {6, 4}));  // 4 pieces of 6 rows
+  CHECK_FALSE(fits({24}, {6, 4}));       // not of Megatron's form: which dims were cut is not said
   CHECK_FALSE(fits({0, 1, 12}, {6, 4}));
   CHECK_FALSE(fits({1, 1, 1, 0}, {int64_t{1} << 62, 4, int64_t{1} << 62}));
 }

@@ -20,7 +20,8 @@ MadeCheckpoint two_tensors() {
 
 std::vector<std::string> lines(const std::vector<Problem>& findings) {
   std::vector<std::string> out;
-  for (const Problem& p : findings) out.push_back(std::string(id_name(p.id)) + " " + p.place.path + (p.place.tensor.empty() ? "" : " " + p.place.tensor));
+  for (const Problem& p : findings)
+    out.push_back(std::string(id_name(p.id)) + " " + p.place.path + (p.place.tensor.empty() ? "" : " " + p.place.tensor));
   return out;
 }
 using Lines = std::vector<std::string>;
@@ -37,11 +38,13 @@ TEST_CASE("a folder as torch leaves it shows nothing") {
 TEST_CASE("leftovers of other saves and of outputs") {
   FakeIo io;
   two_tensors().put(io, "run/ckpt");
-  for (const char* name : {"ckpt/__0_1.distcp", "ckpt/__12_0.distcp", "ckpt/other.distcp", "ckpt/.metadata.tmp", "ckpt/.out.pt.dcpctl-partial", ".ckpt.dcpctl-old", ".x.dcpctl-old"})
+  for (const char* name : {"ckpt/__0_1.distcp", "ckpt/__12_0.distcp", "ckpt/other.distcp", "ckpt/.metadata.tmp",
+                           "ckpt/.out.pt.dcpctl-partial", ".ckpt.dcpctl-old", ".x.dcpctl-old"})
     io.put(std::string("run/") + name, "x");
   const std::vector<Problem> found = find_folder_oddities(io, open_checkpoint(io, "run/ckpt", {}));
-  CHECK(lines(found) == Lines{"unfinished_save run/ckpt/.metadata.tmp", "unfinished_output run/ckpt/.out.pt.dcpctl-partial", "orphan_file run/ckpt/__0_1.distcp",
-                              "orphan_file run/ckpt/__12_0.distcp", "orphan_file run/ckpt/other.distcp", "unfinished_output run/.ckpt.dcpctl-old"});
+  CHECK(lines(found) == Lines{"unfinished_save run/ckpt/.metadata.tmp", "unfinished_output run/ckpt/.out.pt.dcpctl-partial",
+                              "orphan_file run/ckpt/__0_1.distcp", "orphan_file run/ckpt/__12_0.distcp",
+                              "orphan_file run/ckpt/other.distcp", "unfinished_output run/.ckpt.dcpctl-old"});
   for (const Problem& p : found) CHECK(p.severity == Severity::kWarning);
   CHECK(found[2].got.empty());
   CHECK(found[3].got == "rank 12, and the metadata names files of ranks up to 1");

@@ -30,7 +30,8 @@ std::string file_of(const std::vector<NamedTensor>& tensors, const std::string& 
     entries.push_back({.name = t.name, .dtype = t.dtype, .shape = t.shape});
     if (!t.offsets.empty()) info += (info.empty() ? "{\"" : ",\"") + t.name + "\":{\"saved_offsets\":" + t.offsets + extra + "}";
   }
-  std::string out = write_safetensors_header(entries, info.empty() ? std::map<std::string, std::string>{} : std::map<std::string, std::string>{{"DCP_SHARDING_INFO", info + "}"}});
+  std::string out = write_safetensors_header(
+      entries, info.empty() ? std::map<std::string, std::string>{} : std::map<std::string, std::string>{{"DCP_SHARDING_INFO", info + "}"}});
   for (const SafetensorsEntry& e : entries)
     for (uint64_t i = 0; i < e.bytes; ++i) out += e.name[i % e.name.size()];
   return out;
@@ -89,8 +90,10 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
   io.put("hf/a.safetensors", file_of({{"a", DType::float32, {2}}, {"b", DType::float32, {1}}}));
   io.put("hf/b.safetensors", file_of({{"b", DType::float32, {3}}}));
   io.put("hf/old.safetensors", file_of({{"a", DType::float32, {9}}}));
-  io.put("hf/model.safetensors.index.json", R"({"metadata": {"total_size": 20.0, "x": [1]}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})");
-  const Lines expected{"hf/model.safetensors.index.json: tensor 'b': the tensor is in another file than the index says (got a.safetensors, expected b.safetensors)",
+  io.put("hf/model.safetensors.index.json",
+         R"({"metadata": {"total_size": 20.0, "x": [1]}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})");
+  const Lines expected{"hf/model.safetensors.index.json: tensor 'b': the tensor is in another file than the index says (got a.safetensors, "
+                       "expected b.safetensors)",
                        "hf/old.safetensors: the index does not name this safetensors file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
     const Catalog c = open_checkpoint(io, path, {});
@@ -112,9 +115,12 @@ TEST_CASE("damage of an index stops writers, but for keys that they leave out") 
 
 TEST_CASE("shards of torch's writer") {
   FakeIo io;
-  io.put("s/shard-00001-model-00001-of-00001.safetensors",
-         file_of({{"w", DType::float32, {2, 3}, "[0, 0]"}, {"n", DType::int64, {}, "[]"}, {"e", DType::float16, {1}, "[0]"}, {"whole", DType::bool_, {2}}}));
-  io.put("s/shard-00002-model-00001-of-00001.safetensors", file_of({{"w", DType::float32, {1, 3}, "[2, 0]"}, {"e", DType::float16, {0}, "[1]"}}));
+  io.put("s/shard-00001-model-00001-of-00001.safetensors", file_of({{"w", DType::float32, {2, 3}, "[0, 0]"},
+                                                                    {"n", DType::int64, {}, "[]"},
+                                                                    {"e", DType::float16, {1}, "[0]"},
+                                                                    {"whole", DType::bool_, {2}}}));
+  io.put("s/shard-00002-model-00001-of-00001.safetensors",
+         file_of({{"w", DType::float32, {1, 3}, "[2, 0]"}, {"e", DType::float16, {0}, "[1]"}}));
   io.put("s/shard-00003-model-00001-of-00001.safetensors", file_of({{"e", DType::float16, {0}, "[1]"}}));
   Catalog c = open_checkpoint(io, "s", {});
   CHECK(shardings(c) == "w:Shard(0) x2 uneven n:whole e:Shard(0) x2 uneven whole:whole");
@@ -135,12 +141,15 @@ TEST_CASE("numbers that are missing") {
   const auto told = [](const Lines& names) {
     FakeIo io;
     int n = 0;
-    for (const std::string& name : names) io.put("s/" + name + ".safetensors", file_of({{std::to_string(n++), DType::float32, {1}, "[0]"}}));
+    for (const std::string& name : names)
+      io.put("s/" + name + ".safetensors", file_of({{std::to_string(n++), DType::float32, {1}, "[0]"}}));
     return findings(open_checkpoint(io, "s", {}));
   };
   CHECK(told({"model-00001-of-00001", "model-1-of", "of-1", "shard-1-of-x"}).empty());
-  CHECK(told({"model-00001-of-00003", "model-00003-of-00003"}) == Lines{"s: the files are numbered, and one is missing (got no model-00002-of-00003)"});
-  const std::string gap = "s: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show ";
+  CHECK(told({"model-00001-of-00003", "model-00003-of-00003"}) ==
+        Lines{"s: the files are numbered, and one is missing (got no model-00002-of-00003)"});
+  const std::string gap = "s: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which "
+                          "--expect with another checkpoint of the model would show ";
   CHECK(told({"shard-00001-model-00002-of-00002", "shard-00002-model-00002-of-00002"}) == Lines{gap + "(got no model-00001-of-00002)"});
   CHECK(told({"shard-00002-model-00001-of-00001"}) == Lines{gap + "(got no shard-00001 beside shard-00002)"});
 }
@@ -148,7 +157,8 @@ TEST_CASE("numbers that are missing") {
 TEST_CASE("data files of a .metadata that are safetensors files") {
   FakeIo io;
   MadeCheckpoint made;
-  made.tensors = {{.key = "w", .dtype = DType::float32, .dims = {4, 2}, .chunks = {}}, {.key = "b", .dtype = DType::int16, .dims = {3}, .chunks = {whole_chunk({3})}}};
+  made.tensors = {{.key = "w", .dtype = DType::float32, .dims = {4, 2}, .chunks = {}},
+                  {.key = "b", .dtype = DType::int16, .dims = {3}, .chunks = {whole_chunk({3})}}};
   made.tensors[0].chunks = {{.offsets = {0, 0}, .sizes = {2, 2}}, {.offsets = {2, 0}, .sizes = {2, 2}, .file = 1}};
   made.put(io, "ckpt");
   MetadataContent content = made.content();
@@ -164,14 +174,17 @@ TEST_CASE("data files of a .metadata that are safetensors files") {
   CHECK(c.files[0].raw);
   look_at_files(io, c, FollowLinks::kCacheOnly);
   find_structure_faults(c);
-  const auto unread = [](const char* file) { return std::string("ckpt/") + file + ": tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does"; };
+  const auto unread = [](const char* file) {
+    return std::string("ckpt/") + file + ": tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does";
+  };
   CHECK(findings(c) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
   const Item& b = c.items[c.item_of(c.tensors[1], 0)];
   CHECK(io.text_of("ckpt/__0_0.distcp").substr(b.offset, b.length) == "bbbbbb");
   // The other rank's file holds the chunk that this one should hold: what is lost is told, and the tensor is not whole.
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[2, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
   c = open_checkpoint(io, "ckpt", {});
-  CHECK(findings(c) == Lines{"ckpt/__0_0.distcp: tensor 'w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:2])", unread("__0_0.distcp"), unread("__1_0.distcp")});
+  CHECK(findings(c) == Lines{"ckpt/__0_0.distcp: tensor 'w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:2])",
+                             unread("__0_0.distcp"), unread("__1_0.distcp")});
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float16, {2, 2}, "[0, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
   CHECK(error_id([&] { open_checkpoint(io, "ckpt", {}); }) == "shards_disagree");
 }

@@ -67,11 +67,13 @@ TEST_CASE("a folder, its metadata, and slashes at the end") {
 }
 
 TEST_CASE("what is there in place of a checkpoint") {
-  const std::string is_not = "run: is not a checkpoint (got ", expected = ", expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)";
+  const std::string is_not = "run: is not a checkpoint (got ",
+                    expected = ", expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)";
   FakeIo io;
   CHECK(said(io, "nowhere") == "nowhere: there is no such file or folder");
   io.put("model.pt", "x");
-  CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got a file of another kind, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)");
+  CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got a file of another kind, expected a DCP folder, a torch.save or "
+                                "safetensors file, or a folder of safetensors files)");
   io.put_folder("run");
   CHECK(said(io, "run") == is_not + "an empty folder" + expected);
   CHECK(folder_of({"b", "a"}) == is_not + "a folder with a, b" + expected);
@@ -81,8 +83,10 @@ TEST_CASE("what is there in place of a checkpoint") {
   CHECK(folder_of({"__0_0.distcp", ".metadata.tmp"}) == is_not + ".metadata.tmp but no .metadata" + expected + unfinished);
   CHECK(folder_of({"step-1/.metadata", "step-2/.metadata", "log"}) ==
         is_not + "a folder of checkpoints" + expected + " | give one of them, or --step: run/step-1, run/step-2");
-  CHECK(folder_of({".snapshot_metadata", "0/x"}) == is_not + "a torchsnapshot snapshot" + expected + " | read it with torchsnapshot and save it with torch.distributed.checkpoint");
-  CHECK(folder_of({"zero_to_fp32.py", "latest"}) == is_not + "a DeepSpeed checkpoint" + expected + " | its zero_to_fp32.py writes the model as a file that dcpctl reads");
+  CHECK(folder_of({".snapshot_metadata", "0/x"}) ==
+        is_not + "a torchsnapshot snapshot" + expected + " | read it with torchsnapshot and save it with torch.distributed.checkpoint");
+  CHECK(folder_of({"zero_to_fp32.py", "latest"}) ==
+        is_not + "a DeepSpeed checkpoint" + expected + " | its zero_to_fp32.py writes the model as a file that dcpctl reads");
 }
 
 TEST_CASE("a whole checkpoint has no faults") {
@@ -100,8 +104,10 @@ TEST_CASE("files that are missing or short") {
   const std::string length = std::to_string(file.size()), less = std::to_string(file.size() - 1);
   io.put("ckpt/__1_0.distcp", file.substr(1));
   REQUIRE(faults(io).size() == 1);
-  CHECK(faults(io)[0] == "ckpt/__1_0.distcp: an item reaches past the end of its file (got a file of " + less + " bytes, expected at least " + length + ")");
-  CHECK(whole(io) == "ckpt/__1_0.distcp @ 0x0: tensor 'w': an item reaches past the end of its file (got a file of " + less + " bytes, expected at least " + length + ")");
+  CHECK(faults(io)[0] ==
+        "ckpt/__1_0.distcp: an item reaches past the end of its file (got a file of " + less + " bytes, expected at least " + length + ")");
+  CHECK(whole(io) == "ckpt/__1_0.distcp @ 0x0: tensor 'w': an item reaches past the end of its file (got a file of " + less +
+                         " bytes, expected at least " + length + ")");
   io.take("ckpt/__1_0.distcp");
   CHECK(faults(io) == Lines{"ckpt/__1_0.distcp: a data file of the checkpoint is missing"});
   CHECK(whole(io) == "ckpt/__1_0.distcp @ 0x0: tensor 'w': a data file of the checkpoint is missing (got chunk [2:4, 0:2])");
@@ -119,9 +125,11 @@ TEST_CASE("chunks without an item, holes, overlaps") {
     return lines[0];
   };
   using Chunks = std::vector<MadeChunk>;
-  CHECK(spoiled([](Chunks& c) { c[1].has_item = false; }) == "ckpt: tensor 'w': storage_data names no item for this (got chunk [2:4, 0:2])");
+  CHECK(spoiled([](Chunks& c) { c[1].has_item = false; }) ==
+        "ckpt: tensor 'w': storage_data names no item for this (got chunk [2:4, 0:2])");
   CHECK(spoiled([](Chunks& c) { c.pop_back(); }) == "ckpt: tensor 'w': the chunks of the tensor leave a hole (got [2:4, 0:2] in no chunk)");
-  CHECK(spoiled([](Chunks& c) { c[0].sizes = {3, 2}; }) == "ckpt: tensor 'w': two chunks of the tensor overlap (got [2:3, 0:2] in two chunks)");
+  CHECK(spoiled([](Chunks& c) { c[0].sizes = {3, 2}; }) ==
+        "ckpt: tensor 'w': two chunks of the tensor overlap (got [2:3, 0:2] in two chunks)");
 }
 
 TEST_CASE("a chunk outside its tensor, and one that storage_data names twice") {
@@ -153,7 +161,8 @@ TEST_CASE("a data file that cannot be read is a fault of what lies in it") {
   FakeIo linked;
   two_chunks().put(linked, "ckpt");
   linked.before = [](dcp::test::Op op, uint64_t k) {
-    if (op == dcp::test::Op::kOpen && k == 2) fail(ProblemId::link_refused, {.path = "ckpt/__1_0.distcp"});  // the metadata, the first file, the second
+    if (op == dcp::test::Op::kOpen && k == 2)
+      fail(ProblemId::link_refused, {.path = "ckpt/__1_0.distcp"});  // the metadata, the first file, the second
   };
   Catalog c = open_checkpoint(linked, "ckpt", {});
   look_at_files(linked, c, FollowLinks::kCacheOnly);

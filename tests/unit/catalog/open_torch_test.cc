@@ -50,7 +50,8 @@ TEST_CASE("a state dict is flattened as torch's planner does") {
 TEST_CASE("views, shared storages, objects: what resolve gives") {
   Made m;
   m.dict().key("whole").floats(2, "0");
-  m.key("second").tensor({.dtype = DType::float32, .storage = "0", .storage_elements = 2, .storage_offset = 1, .sizes = {1}, .strides = {1}});
+  m.key("second").tensor(
+      {.dtype = DType::float32, .storage = "0", .storage_elements = 2, .storage_offset = 1, .sizes = {1}, .strides = {1}});
   m.key("spread").tensor({.dtype = DType::float32, .storage = "1", .storage_elements = 2, .sizes = {3, 2}, .strides = {0, 1}});
   m.key("pair").floats(2, "1").number(9).out.tuple(2);
   m.end_dict();
@@ -64,7 +65,8 @@ TEST_CASE("views, shared storages, objects: what resolve gives") {
   CHECK(r.items[0].has_crc);
   CHECK_FALSE(r.items[2].has_crc);
   CHECK(r.items[0].strides_at == 0);
-  CHECK(Ints(r.strides.begin() + static_cast<int64_t>(r.items[1].strides_at), r.strides.begin() + static_cast<int64_t>(r.items[1].strides_at) + 2) == Ints{1, 1});
+  CHECK(Ints(r.strides.begin() + static_cast<int64_t>(r.items[1].strides_at),
+             r.strides.begin() + static_cast<int64_t>(r.items[1].strides_at) + 2) == Ints{1, 1});
   CHECK(r.strides[r.items[2].strides_at + 1] == 0);
   const BlobItem& pair = r.blobs.at(c.item_of(BlobId{0})).item;
   REQUIRE(pair.storages.size() == 1);

@@ -63,7 +63,8 @@ TEST_CASE("dcpctl's own form is no torch's, and what Python cannot load loads no
   CHECK_FALSE(form(false, true, false).by_dcpctl);
   CHECK_FALSE(form(true, true, true).by_dcpctl);
   CHECK_FALSE(form(true, false, false).by_dcpctl);
-  const Provenance p = provenance([](MetadataContent& c) { c.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, {}, "text 'a'", "UTF-8")); });
+  const Provenance p =
+      provenance([](MetadataContent& c) { c.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, {}, "text 'a'", "UTF-8")); });
   CHECK(p.loads_in == "none");
   CHECK(p.why == std::vector<std::string>{"Python cannot load the metadata: text 'a', expected UTF-8"});
 }
@@ -73,7 +74,8 @@ TEST_CASE("what else needs a newer torch: the newest need counts") {
   CHECK(versions([](MetadataContent& c) { c.tensors[0].dtype_known = false; }, DType::uint16) == "2.3; >=2.3");
   const Provenance p = provenance([](MetadataContent& c) { c.transforms.push_back({"stream.zstd/1"}); }, DType::float4_e2m1fn_x2);
   CHECK(p.loads_in == ">=2.8");
-  CHECK(p.why == std::vector<std::string>{"torch 2.8: dtype float4_e2m1fn_x2", "items are compressed: torch needs the Python package 'zstandard'"});
+  CHECK(p.why ==
+        std::vector<std::string>{"torch 2.8: dtype float4_e2m1fn_x2", "items are compressed: torch needs the Python package 'zstandard'"});
   CHECK(p.packages == std::vector<std::string>{"zstandard"});
 }
 
@@ -94,7 +96,12 @@ TEST_CASE("what is no matter of torch's version") {
 
 TEST_CASE("packages: what Python and torch bring is not named, and each package once") {
   const Provenance p = provenance([](MetadataContent& c) {
-    c.unknown_globals = {"builtins.set", "collections.OrderedDict", "megatron.core.dist_checkpointing.A", "megatron.core.dist_checkpointing.B", "numpy.dtype", "torch.device"};
+    c.unknown_globals = {"builtins.set",
+                         "collections.OrderedDict",
+                         "megatron.core.dist_checkpointing.A",
+                         "megatron.core.dist_checkpointing.B",
+                         "numpy.dtype",
+                         "torch.device"};
   });
   CHECK(p.packages == std::vector<std::string>{"megatron", "numpy"});
   REQUIRE(p.why.size() == 3);
@@ -140,7 +147,7 @@ TEST_CASE("a dict of plain values that was saved item by item needs torch 2.4") 
   CHECK(why_with({{.key = "sched.last", .pickle = "", .path = {"sched", "last"}}}) == Why{flattened("sched")});
   CHECK(why_with({{.key = "optim.groups.0.lr", .pickle = "", .path = {"optim", "groups", "#0", "lr"}}}) == Why{flattened("optim")});
   CHECK(why_with({{.key = "a.b.c", .pickle = "", .path = {"a", "b", "c"}}}) == Why{flattened("a")});
-  CHECK(why_with({{.key = "sched", .pickle = "", .path = {"sched"}}}).empty());              // one item, as torch 2.3 saves it
+  CHECK(why_with({{.key = "sched", .pickle = "", .path = {"sched"}}}).empty());               // one item, as torch 2.3 saves it
   CHECK(why_with({{.key = "model.step", .pickle = "", .path = {"model", "step"}}}).empty());  // beside a tensor
   CHECK(why_with({{.key = "l.0", .pickle = "", .path = {"l", "#0"}}}).empty());               // of a list: the same rule in all versions
   CHECK(why_with({{.key = "sched.last", .pickle = ""}}, false).empty());                      // no planner data: nothing shows

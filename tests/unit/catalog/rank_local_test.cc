@@ -19,8 +19,9 @@ const std::string kSixteen = "0123456789abcdef";
 MadeCheckpoint of_rank(unsigned rank) {
   MadeCheckpoint made;
   made.seed = rank + 1;
-  made.tensors = {{.key = "w", .dtype = DType::float32, .dims = {4, 2}, .chunks = {{.offsets = {2 * rank, 0}, .sizes = {2, 2}, .file = rank}}},
-                  {.key = "b", .dtype = DType::float32, .dims = {4}, .chunks = {whole_chunk({4})}}};
+  made.tensors = {
+      {.key = "w", .dtype = DType::float32, .dims = {4, 2}, .chunks = {{.offsets = {2 * rank, 0}, .sizes = {2, 2}, .file = rank}}},
+      {.key = "b", .dtype = DType::float32, .dims = {4}, .chunks = {whole_chunk({4})}}};
   made.tensors[1].chunks[0].file = rank;
   made.tensors[1].chunks[0].storage = kSixteen;
   made.blobs = {number_blob("step", 3)};
@@ -102,8 +103,8 @@ TEST_CASE("copies that differ are named, whatever shows it") {
     t.b(1).storage[5] = '?';
     t.b(0).zstd = t.b(1).zstd = true;
   }));
-  CHECK(differs([](TwoRanks& t) { t.b(1).zstd = true; }));             // another transform cannot be compared
-  CHECK(differs([](TwoRanks& t) { t.b(1).neg = true; }));              // equal bytes that mean other values
+  CHECK(differs([](TwoRanks& t) { t.b(1).zstd = true; }));  // another transform cannot be compared
+  CHECK(differs([](TwoRanks& t) { t.b(1).neg = true; }));   // equal bytes that mean other values
   CHECK(differs([](TwoRanks& t) { t.b(1).stored = DType::int32; }));
   CHECK(differs([](TwoRanks& t) { t.b(1).big_endian = true; }));
   CHECK(differs([](TwoRanks& t) {
@@ -140,7 +141,11 @@ TEST_CASE("ranks that describe a key differently") {
     return error_line([&] { two.open(); });
   };
   const std::string differently = "the metadata of two ranks describes a key differently (got ";
-  CHECK(says([](MadeCheckpoint& m) { m.tensors[1].dtype = DType::float16; }) == "ckpt: tensor 'b': " + differently + "float32 and float16)");
+  CHECK(says([](MadeCheckpoint& m) { m.tensors[1].dtype = DType::float16; }) ==
+        "ckpt: tensor 'b': " + differently + "float32 and float16)");
   CHECK(says([](MadeCheckpoint& m) { m.tensors[0].dims = {5, 2}; }) == "ckpt: tensor 'w': " + differently + "two shapes)");
-  CHECK(says([](MadeCheckpoint& m) { m.blobs[0].key = "b"; m.tensors.pop_back(); }) == "ckpt: tensor 'b': " + differently + "a tensor on one rank, an object on another)");
+  CHECK(says([](MadeCheckpoint& m) {
+          m.blobs[0].key = "b";
+          m.tensors.pop_back();
+        }) == "ckpt: tensor 'b': " + differently + "a tensor on one rank, an object on another)");
 }

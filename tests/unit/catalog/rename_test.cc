@@ -25,7 +25,8 @@ Lines names(const std::vector<Lines>& paths, const SelectOptions& options) {
   Lines lines;
   for (const Entry& e : s.entries) {
     std::string path;
-    for (const PathPart& p : s.path(e)) path += (path.empty() ? "" : "/") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
+    for (const PathPart& p : s.path(e))
+      path += (path.empty() ? "" : "/") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
     lines.push_back(std::string(e.key) + " = " + path);
   }
   return lines;
@@ -62,16 +63,19 @@ TEST_CASE("cleaned names keep their nesting") {
 
 TEST_CASE("regular expressions, one after the other, then the map of whole names") {
   const std::vector<Lines> paths{{"model", "layers", "w0"}, {"model", "layers", "#1"}};
-  CHECK(names(paths, {.renames = {{"layers\\.w(\\d)", "blocks.\\1.weight"}}}) == Lines{"model.blocks.0.weight = model/blocks.0.weight", "model.layers.1 = model/layers/#1"});
+  CHECK(names(paths, {.renames = {{"layers\\.w(\\d)", "blocks.\\1.weight"}}}) ==
+        Lines{"model.blocks.0.weight = model/blocks.0.weight", "model.layers.1 = model/layers/#1"});
   CHECK(names(paths, {.renames = {{"^model\\.", ""}, {"layers", "h"}}}) == Lines{"h.w0 = h.w0", "h.1 = h.1"});
   CHECK(names(paths, {.renames = {{"w0", "$1\\\\x"}}}).at(0) == "model.layers.$1\\x = model/layers/$1\\x");
   CHECK(names(paths, {.renames = {{"w(0)", "\\12"}}}).at(0) == "model.layers.02 = model/layers/02");
-  CHECK(names(paths, {.renames = {{"^model\\.", ""}}, .rename_map = {{"layers.w0", "head"}, {"model.layers.1", "no"}}}) == Lines{"head = head", "layers.1 = layers.1"});
+  CHECK(names(paths, {.renames = {{"^model\\.", ""}}, .rename_map = {{"layers.w0", "head"}, {"model.layers.1", "no"}}}) ==
+        Lines{"head = head", "layers.1 = layers.1"});
   CHECK(error_id([&] { names(paths, {.renames = {{"(", ""}}}); }) == "usage");
 }
 
 TEST_CASE("names that a rename makes equal") {
-  CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) == "ckpt: tensor 'a2': two keys have the same name in the output (got 'a', which is also the name of 'a1')");
+  CHECK(error_line([] { names({{"a1"}, {"a2"}}, {.renames = {{"\\d", ""}}}); }) ==
+        "ckpt: tensor 'a2': two keys have the same name in the output (got 'a', which is also the name of 'a1')");
 }
 
 TEST_CASE("a root that is put above all") {
@@ -84,7 +88,8 @@ TEST_CASE("a root that is put above all") {
 
 TEST_CASE("names that still hold a wrapper's prefix are counted") {
   MadeCheckpoint made;
-  for (const char* key : {"_orig_mod.w", "b", "x._flat_param"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
+  for (const char* key : {"_orig_mod.w", "b", "x._flat_param"})
+    made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
   const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
   const Selection s = select_keys(catalog, {});
   CHECK(s.wrapped == 1);
@@ -99,9 +104,13 @@ TEST_CASE("names that still hold a wrapper's prefix are counted") {
 
 TEST_CASE("names and rules without effect are told, and a key counts once however often it is renamed") {
   MadeCheckpoint made;
-  for (const char* key : {"_orig_mod.w", "b"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
+  for (const char* key : {"_orig_mod.w", "b"})
+    made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
   const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
-  const Selection s = select_keys(catalog, {.rules = {{KeyRule::Kind::kExclude, "nobody*"}}, .clean_fqns = true, .renames = {{"^w$", "x"}, {"q", "z"}}, .rename_map = {{"x", "y"}, {"none", "n"}}});
+  const Selection s = select_keys(catalog, {.rules = {{KeyRule::Kind::kExclude, "nobody*"}},
+                                            .clean_fqns = true,
+                                            .renames = {{"^w$", "x"}, {"q", "z"}},
+                                            .rename_map = {{"x", "y"}, {"none", "n"}}});
   CHECK(s.renamed == 1);
   CHECK(s.entries[0].key == "y");
   CHECK(s.idle == Lines{"--exclude nobody*", "--rename q=>z"});

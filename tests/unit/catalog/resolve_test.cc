@@ -56,7 +56,9 @@ TEST_CASE("facts of items are what was stored, whatever the order of the items a
       for (const MadeChunk& made : c.made.tensors[t].chunks) {
         const Tensor& tensor = c.catalog.tensors[t];
         uint32_t n = 0;
-        while (!std::ranges::equal(c.catalog.box(tensor, n).offsets, made.offsets) || !std::ranges::equal(c.catalog.box(tensor, n).sizes, made.sizes)) ++n;
+        while (!std::ranges::equal(c.catalog.box(tensor, n).offsets, made.offsets) ||
+               !std::ranges::equal(c.catalog.box(tensor, n).sizes, made.sizes))
+          ++n;
         const ItemInfo& info = r.items[c.catalog.item_of(tensor, n)];
         REQUIRE(info.resolved == (volume(made.sizes) > 0));
         if (!info.resolved) continue;
@@ -152,7 +154,8 @@ TEST_CASE("an item of another shape than its chunk") {
   out.begin();
   write_view(out, {.dtype = DType::uint8, .storage_elements = 6, .sizes = {3, 2}, .strides = {2, 1}});
   out.end();
-  CHECK(Checkpoint(checkpoint_of({t})).refusal() == "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])");
+  CHECK(Checkpoint(checkpoint_of({t})).refusal() ==
+        "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])");
 }
 
 TEST_CASE("transforms that are not known") {
@@ -199,7 +202,9 @@ TEST_CASE("of a decoded stream both ends are kept") {
   }
   REQUIRE(source.size() == text.size());
   const uint64_t kept = EndsSource::kKept;
-  const auto same = [&](uint64_t offset, uint64_t length) { return as_text(source.at(offset, length)) == std::string_view(text).substr(offset, length); };
+  const auto same = [&](uint64_t offset, uint64_t length) {
+    return as_text(source.at(offset, length)) == std::string_view(text).substr(offset, length);
+  };
   CHECK(same(0, kept));
   CHECK(same(17, 1000));
   CHECK(same(text.size() - kept, kept));

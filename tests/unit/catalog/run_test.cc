@@ -35,11 +35,12 @@ TEST_CASE("the last integer of a folder's name is its step") {
   FakeIo io;
   for (const char* name : {"step-20", "checkpoint_5", "checkpoint_step7", "iter_0000100", "epoch=0-step=3.ckpt", "2024-run-1"})
     io.put(std::string("run/") + name + "/.metadata", "x");
-  io.put("run/best/.metadata", "x");                        // no number
-  io.put("run/step-9/notes.txt", "x");                      // no checkpoint
-  io.put("run/step-11", "x");                               // a file
-  io.put("run/step-99999999999999999999/.metadata", "x");   // no 64-bit number
-  CHECK(steps(io) == Lines{"1 2024-run-1", "3 epoch=0-step=3.ckpt", "5 checkpoint_5", "7 checkpoint_step7", "20 step-20", "100 iter_0000100"});
+  io.put("run/best/.metadata", "x");                       // no number
+  io.put("run/step-9/notes.txt", "x");                     // no checkpoint
+  io.put("run/step-11", "x");                              // a file
+  io.put("run/step-99999999999999999999/.metadata", "x");  // no 64-bit number
+  CHECK(steps(io) ==
+        Lines{"1 2024-run-1", "3 epoch=0-step=3.ckpt", "5 checkpoint_5", "7 checkpoint_step7", "20 step-20", "100 iter_0000100"});
 }
 
 TEST_CASE("what an unfinished save or a rank left is a step too") {
@@ -86,5 +87,6 @@ TEST_CASE("a step by its number, whole or not") {
   CHECK(error_id([&] { find_step(io, "nowhere", "1", "", {}, broken); }) == "no_such_path");
   FakeIo none;
   none.put("run/step-3/__0_0.distcp", "x");
-  CHECK(error_line([&] { find_step(none, "run", "latest", "", {}, broken); }) == "run: the run has no such step (got no complete step, expected one of 3)");
+  CHECK(error_line([&] { find_step(none, "run", "latest", "", {}, broken); }) ==
+        "run: the run has no such step (got no complete step, expected one of 3)");
 }

@@ -45,7 +45,8 @@ Lines left(const Catalog& catalog, const SelectOptions& options) {
   Lines lines;
   for (const Entry& e : s.entries) {
     std::string path;
-    for (const PathPart& p : s.path(e)) path += (path.empty() ? "" : "/") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
+    for (const PathPart& p : s.path(e))
+      path += (path.empty() ? "" : "/") + (p.position >= 0 ? "#" + std::to_string(p.position) : std::string(p.name));
     lines.push_back(path == e.key ? path : std::string(e.key) + " = " + path);
   }
   return lines;
@@ -60,8 +61,10 @@ KeyRule out(const std::string& glob) { return {RuleKind::kExclude, glob}; }
 KeyRule exactly(const std::string& key) { return {RuleKind::kKey, key}; }
 
 // A trainer's checkpoint through dcp.save({"app": AppState}).
-const std::vector<Key> kApp{{"app.model.layers.0.w", "app/model/layers.0.w"}, {"app.model.layers.1.w", "app/model/layers.1.w"},
-                            {"app.optim.state.layers.0.w.exp_avg", "app/optim/state/layers.0.w/exp_avg"}, {"app.optim.param_groups.0.lr", "app/optim/param_groups/#0/lr", true}};
+const std::vector<Key> kApp{{"app.model.layers.0.w", "app/model/layers.0.w"},
+                            {"app.model.layers.1.w", "app/model/layers.1.w"},
+                            {"app.optim.state.layers.0.w.exp_avg", "app/optim/state/layers.0.w/exp_avg"},
+                            {"app.optim.param_groups.0.lr", "app/optim/param_groups/#0/lr", true}};
 
 }  // namespace
 
@@ -86,7 +89,8 @@ TEST_CASE("a key that is not there") {
   CHECK(refusal(c, {.rules = {exactly("v")}}) == "ckpt: no such key (got v)");
   CHECK(refusal(c, {.rules = {in("*"), exactly("v")}}) == "ckpt: no such key (got v)");
   // Other text of the metadata is no key: a dtype, a path component, a data file.
-  for (const char* text : {"float32", "model", "__0_0.distcp"}) CHECK(refusal(c, {.rules = {in("*"), exactly(text)}}) == "ckpt: no such key (got " + std::string(text) + ")");
+  for (const char* text : {"float32", "model", "__0_0.distcp"})
+    CHECK(refusal(c, {.rules = {in("*"), exactly(text)}}) == "ckpt: no such key (got " + std::string(text) + ")");
 }
 
 TEST_CASE("nothing that is left is an error, unless there was nothing") {
@@ -99,7 +103,8 @@ TEST_CASE("nothing that is left is an error, unless there was nothing") {
 }
 
 TEST_CASE("what is dropped is counted") {
-  const Catalog c = catalog_of({{"a", "model/a"}, {"b", "optim/b"}, {"c", "optim/c"}, {"d", "step", true}, {"e", "model/e", true}, {"f", "model/f"}});
+  const Catalog c =
+      catalog_of({{"a", "model/a"}, {"b", "optim/b"}, {"c", "optim/c"}, {"d", "step", true}, {"e", "model/e", true}, {"f", "model/f"}});
   const Selection s = select_keys(c, {.rules = {out("f")}, .model_only = true, .tensors_only = true});
   CHECK(s.entries.size() == 1);
   CHECK(s.dropped_by_rules == 1);
@@ -113,11 +118,18 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
   const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true}); };
   CHECK(model(kApp) == Lines{"layers.0.w", "layers.1.w"});
   // torchtitan: the model's own keys flat on top, state of training beside them.
-  CHECK(model({{"tok_embeddings.weight"}, {"layers.0.w"}, {"optimizer.state.x", "optimizer/state.x"}, {"lr_scheduler", "", true}, {"train_state", "", true},
+  CHECK(model({{"tok_embeddings.weight"},
+               {"layers.0.w"},
+               {"optimizer.state.x", "optimizer/state.x"},
+               {"lr_scheduler", "", true},
+               {"train_state", "", true},
                {"dataloader", "dataloader", true}}) == Lines{"tok_embeddings.weight", "layers.0.w"});
   // Lightning: {"state_dict": {...}, "optimizers": [...], "epoch": ...}
-  CHECK(model({{"state_dict.model.w", "state_dict/model.w"}, {"state_dict.model.b", "state_dict/model.b"}, {"optimizers.0.state", "optimizers/#0/state"},
-               {"epoch", "epoch", true}, {"loops.fit", "loops/fit", true}}) == Lines{"model.w", "model.b"});
+  CHECK(model({{"state_dict.model.w", "state_dict/model.w"},
+               {"state_dict.model.b", "state_dict/model.b"},
+               {"optimizers.0.state", "optimizers/#0/state"},
+               {"epoch", "epoch", true},
+               {"loops.fit", "loops/fit", true}}) == Lines{"model.w", "model.b"});
   // Nested roots go down to the deepest one.
   CHECK(model({{"state_dict.model.w", "state_dict/model/w"}, {"state_dict.model.b", "state_dict/model/b"}}) == Lines{"w", "b"});
   // Roots that say `model` are stripped, and the one subtree beside a trainer's state.
@@ -127,13 +139,15 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
   CHECK(model({{"net.model.w", "net/model/w"}}) == Lines{"w"});
   // Pieces of a pipeline are one dict, unless they have keys in common; then their list stays in its dict.
   CHECK(model({{"model.0.w", "model/#0/w"}, {"model.1.v", "model/#1/v"}}) == Lines{"w", "v"});
-  CHECK(model({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}}) == Lines{"model.0.w = model/#0/w", "model.1.w = model/#1/w"});
+  CHECK(model({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}}) ==
+        Lines{"model.0.w = model/#0/w", "model.1.w = model/#1/w"});
   CHECK(model({{"model0.w", "model0/w"}, {"model1.v", "model1/v"}, {"optimizer", "", true}, {"loss", "loss"}}) == Lines{"w", "v"});
   CHECK(model({{"model", "model"}}) == Lines{"model"});  // the leaf is no root
 }
 
 TEST_CASE("model only: scalars and objects beside the root do not keep it from being stripped") {
-  const Catalog c = catalog_of({{"model.w", "model/w"}, {"model.note", "model/note", true}, {"loss", "loss"}, {"seed", "seed", true}, {"args.lr", "args/lr", true}});
+  const Catalog c = catalog_of(
+      {{"model.w", "model/w"}, {"model.note", "model/note", true}, {"loss", "loss"}, {"seed", "seed", true}, {"args.lr", "args/lr", true}});
   CHECK(left(c, {.model_only = true}) == Lines{"w", "note"});
   CHECK(left(c, {.model_only = true, .keep_root = true}) == Lines{"model.w = model/w", "model.note = model/note"});
   const Selection s = select_keys(c, {.model_only = true});
@@ -143,13 +157,18 @@ TEST_CASE("model only: scalars and objects beside the root do not keep it from b
 }
 
 TEST_CASE("model only: several models are refused unless one is chosen or their roots are kept") {
-  const Catalog c = catalog_of({{"model.w", "model/w"}, {"ema.w", "ema/w"}, {"x.teacher.weight", "x/teacher/weight"}, {"x.optim.a", "x/optim/a"}, {"x.n", "x/n", true}});
+  const Catalog c = catalog_of({{"model.w", "model/w"},
+                                {"ema.w", "ema/w"},
+                                {"x.teacher.weight", "x/teacher/weight"},
+                                {"x.optim.a", "x/optim/a"},
+                                {"x.n", "x/n", true}});
   CHECK(refusal(c, {.model_only = true}) == "ckpt: there are several models (got --root ema, --root model, --root x.teacher)");
   CHECK(left(c, {.model_only = true, .root = "model"}) == Lines{"w"});
   CHECK(left(c, {.model_only = true, .root = "x"}) == Lines{"weight"});
   CHECK(left(c, {.model_only = true, .root = "x.teacher"}) == Lines{"weight"});
   CHECK(left(c, {.rules = {out("ema.*"), out("x.*")}, .model_only = true}) == Lines{"w"});
-  CHECK(left(c, {.model_only = true, .keep_root = true}) == Lines{"model.w = model/w", "ema.w = ema/w", "x.teacher.weight = x/teacher/weight"});
+  CHECK(left(c, {.model_only = true, .keep_root = true}) ==
+        Lines{"model.w = model/w", "ema.w = ema/w", "x.teacher.weight = x/teacher/weight"});
   CHECK(left(c, {}).size() == 5);
   std::vector<Key> many;
   for (int i = 10; i < 40; ++i) many.push_back({"m" + std::to_string(i) + ".0.w", "m" + std::to_string(i) + "/0.w"});
@@ -167,11 +186,13 @@ TEST_CASE("without planner data a key is one component, judged by what stands be
 TEST_CASE("a root at any depth is taken and stripped") {
   const Catalog c = catalog_of(kApp);
   CHECK(left(c, {.root = "app.model"}) == Lines{"layers.0.w", "layers.1.w"});
-  CHECK(left(c, {.root = "app"}) == Lines{"model.layers.0.w = model/layers.0.w", "model.layers.1.w = model/layers.1.w", "optim.state.layers.0.w.exp_avg = optim/state/layers.0.w/exp_avg",
+  CHECK(left(c, {.root = "app"}) == Lines{"model.layers.0.w = model/layers.0.w", "model.layers.1.w = model/layers.1.w",
+                                          "optim.state.layers.0.w.exp_avg = optim/state/layers.0.w/exp_avg",
                                           "optim.param_groups.0.lr = optim/param_groups/#0/lr"});
   CHECK(left(c, {.root = "app.optim.param_groups.0"}) == Lines{"lr"});
   CHECK(left(c, {.root = "app.optim.state.layers.0.w"}) == Lines{"exp_avg"});  // a component may hold dots
-  for (const char* root : {"ap", "app.model.layers", "app.model.layers.0.w", "model", ".app"}) CHECK(refusal(c, {.root = root}) == "ckpt: no key lies under this root (got " + std::string(root) + ")");
+  for (const char* root : {"ap", "app.model.layers", "app.model.layers.0.w", "model", ".app"})
+    CHECK(refusal(c, {.root = root}) == "ckpt: no key lies under this root (got " + std::string(root) + ")");
   const Selection s = select_keys(c, {.root = "app.model"});
   CHECK(s.dropped_outside_root == 2);
   CHECK(s.root == "app.model");
@@ -188,8 +209,12 @@ TEST_CASE("model only: a parameter beside the root, which is stripped from neith
 
 TEST_CASE("model only: the names of torch's tutorials, and of Lightning's .ckpt files") {
   const auto model = [](const std::vector<Key>& keys) { return left(catalog_of(keys), {.model_only = true}); };
-  CHECK(model({{"model_state_dict.w", "model_state_dict/w"}, {"optimizer_state_dict.state.0.step", "optimizer_state_dict/state/0/step"}, {"epoch", "epoch", true}}) == Lines{"w"});
-  CHECK(model({{"state_dict.w", "state_dict/w"}, {"optimizer_states.0.state", "optimizer_states/#0/state"}, {"pytorch-lightning_version", "pytorch-lightning_version", true},
+  CHECK(model({{"model_state_dict.w", "model_state_dict/w"},
+               {"optimizer_state_dict.state.0.step", "optimizer_state_dict/state/0/step"},
+               {"epoch", "epoch", true}}) == Lines{"w"});
+  CHECK(model({{"state_dict.w", "state_dict/w"},
+               {"optimizer_states.0.state", "optimizer_states/#0/state"},
+               {"pytorch-lightning_version", "pytorch-lightning_version", true},
                {"hyper_parameters.lr", "hyper_parameters/lr", true}}) == Lines{"w"});
 }
 

@@ -1,5 +1,5 @@
-// What is model and what is training state: tables of keys. "opt/state/#0/exp_avg" is a key with its path, '!' before it an object, '.' in a
-// component stays in it; `[4]` after it are its dims, [2, 2] unless given. Without planner data the slashes are dots.
+// What is model and what is training state: tables of keys. "opt/state/#0/exp_avg" is a key with its path, '!' before it an object, '.' in
+// a component stays in it; `[4]` after it are its dims, [2, 2] unless given. Without planner data the slashes are dots.
 #include "catalog/training_state.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -55,11 +55,12 @@ Lines flat(const Lines& lines) { return told(lines, false); }
 TEST_CASE("an optimizer is told by param_groups beside state, whatever it is called") {
   const Lines optimizer{"model: net", "z: param_groups"};
   CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr", "!z/more"}) == optimizer);
-  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == optimizer);                    // one object, as torch before 2.4
-  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == optimizer);            // a learning rate that is a tensor
-  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == optimizer);                                    // SGD has no state
-  CHECK(told({"net/0.weight", "z/state.0.weight.anything", "!z/param_groups.0.weight.lr"}) == optimizer); // torchtitan's flattened form
-  CHECK(told({"app/net/0.weight", "app/z/state/0/anything", "!app/z/param_groups/#0/lr"}) == Lines{"model: app.net", "app.z: param_groups"});
+  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == optimizer);          // one object, as torch before 2.4
+  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == optimizer);  // a learning rate that is a tensor
+  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == optimizer);                          // SGD has no state
+  CHECK(told({"net/0.weight", "z/state.0.weight.anything", "!z/param_groups.0.weight.lr"}) == optimizer);  // torchtitan's flattened form
+  CHECK(told({"app/net/0.weight", "app/z/state/0/anything", "!app/z/param_groups/#0/lr"}) ==
+        Lines{"model: app.net", "app.z: param_groups"});
   CHECK(told({"net/0.weight", "z/#0/state/0/anything", "!z/#0/param_groups/#0/lr", "!z/#1/param_groups/#0/lr"}) == optimizer);
   // The state dict of an optimizer itself.
   CHECK(told({"state/0/anything", "!param_groups/#0/lr"}) == Lines{"param_groups: param_groups", "state: param_groups"});
@@ -93,10 +94,12 @@ TEST_CASE("an optimizer is told by what it keeps of parameters") {
 
 TEST_CASE("parameters that are called like an optimizer's") {
   const Lines model{"model: "};
-  for (const Lines& keys : {Lines{"state.weight", "state.step", "step"}, Lines{"state.0.weight", "state.0.step []"}, Lines{"state.cell.step []", "state.cell.weight"},
-                            Lines{"a.exp_avg", "a.weight"}, Lines{"state.exp_avg"}, Lines{"optimus.weight", "step_embed.weight", "scheduler_proj.weight", "optimizer_head.weight"},
-                            Lines{"scaler.weight", "scheduler.weight", "rng.weight", "loops.0.weight", "epoch", "step []"}, Lines{"net.weight", "module.weight", "model.weight"},
-                            Lines{"model.model.weight", "model.state.weight", "lm_head.weight"}}) {
+  for (const Lines& keys :
+       {Lines{"state.weight", "state.step", "step"}, Lines{"state.0.weight", "state.0.step []"},
+        Lines{"state.cell.step []", "state.cell.weight"}, Lines{"a.exp_avg", "a.weight"}, Lines{"state.exp_avg"},
+        Lines{"optimus.weight", "step_embed.weight", "scheduler_proj.weight", "optimizer_head.weight"},
+        Lines{"scaler.weight", "scheduler.weight", "rng.weight", "loops.0.weight", "epoch", "step []"},
+        Lines{"net.weight", "module.weight", "model.weight"}, Lines{"model.model.weight", "model.state.weight", "lm_head.weight"}}) {
     CAPTURE(keys);
     CHECK(told(keys) == model);
     CHECK(flat(keys) == model);
@@ -111,7 +114,8 @@ TEST_CASE("parameters that are called like an optimizer's") {
 }
 
 TEST_CASE("names say it: whole components, with a number, not below a model") {
-  for (const char* name : {"optim", "optimizer", "optimizers", "optimizer_0", "optimizer1", "opt_state", "optimizer_state_dict", "lr_scheduler", "train_state", "dataloader", "rng_state", "hparams"}) {
+  for (const char* name : {"optim", "optimizer", "optimizers", "optimizer_0", "optimizer1", "opt_state", "optimizer_state_dict",
+                           "lr_scheduler", "train_state", "dataloader", "rng_state", "hparams"}) {
     CAPTURE(name);
     const std::string n = name;
     CHECK(told({"w", n + "/x"}) == Lines{"model: ", n + ": name"});
@@ -122,7 +126,8 @@ TEST_CASE("names say it: whole components, with a number, not below a model") {
     CHECK(flat({"a/w", "b/" + n + "/x"}) == Lines{"model: "});
   }
   // What modules are called as well needs a trainer beside it.
-  for (const char* name : {"scheduler", "scaler", "rng", "epoch", "step", "iteration", "loops", "callbacks", "opt", "adam", "optim_g", "optimizerG", "actor_optimizer", "cuda_rng_state"}) {
+  for (const char* name : {"scheduler", "scaler", "rng", "epoch", "step", "iteration", "loops", "callbacks", "opt", "adam", "optim_g",
+                           "optimizerG", "actor_optimizer", "cuda_rng_state"}) {
     CAPTURE(name);
     const std::string n = name;
     CHECK(told({"w", n + "/x"}) == Lines{"model: "});
@@ -137,11 +142,15 @@ TEST_CASE("names say it: whole components, with a number, not below a model") {
 }
 
 TEST_CASE("what stands beside the model is not model") {
-  CHECK(told({"model/0.weight", "!seed", "!a/b", "loss []", "queue", "stats/mean [3]"}) == Lines{"model: model", "a: beside", "loss: beside", "queue: beside", "seed: beside", "stats: beside"});
-  CHECK(told({"state/model/0.weight", "!state/run", "!state/t/epoch", "!state/t/x"}) == Lines{"model: state.model", "state.run: beside", "state.t: name"});
-  CHECK(told({"policy/0.weight", "!optimizer/param_groups", "loss []"}) == Lines{"model: policy", "loss: beside", "optimizer: param_groups"});
+  CHECK(told({"model/0.weight", "!seed", "!a/b", "loss []", "queue", "stats/mean [3]"}) ==
+        Lines{"model: model", "a: beside", "loss: beside", "queue: beside", "seed: beside", "stats: beside"});
+  CHECK(told({"state/model/0.weight", "!state/run", "!state/t/epoch", "!state/t/x"}) ==
+        Lines{"model: state.model", "state.run: beside", "state.t: name"});
+  CHECK(told({"policy/0.weight", "!optimizer/param_groups", "loss []"}) ==
+        Lines{"model: policy", "loss: beside", "optimizer: param_groups"});
   // A bare state dict with a trainer's objects beside; an object of a module is one.
-  CHECK(told({"0.weight", "!0._extra_state", "!0._packed_params.dtype", "!tokens", "!optimizer"}) == Lines{"model: ", "optimizer: name", "tokens: beside"});
+  CHECK(told({"0.weight", "!0._extra_state", "!0._packed_params.dtype", "!tokens", "!optimizer"}) ==
+        Lines{"model: ", "optimizer: name", "tokens: beside"});
   CHECK(told({"0.weight", "!tokens"}) == Lines{"model: "});
   // A parameter beside the root: all of it is the model.
   CHECK(told({"model/0.weight", "lm_head.weight"}) == Lines{"model: "});
@@ -170,7 +179,8 @@ TEST_CASE("several models, and one in pieces") {
 }
 
 TEST_CASE("sums of models and of state") {
-  const TrainingState s = find_training_state(catalog_of({"model/a.weight", "!model/a.note", "z/state/0/exp_avg [3]", "!z/param_groups", "!z/x"}));
+  const TrainingState s =
+      find_training_state(catalog_of({"model/a.weight", "!model/a.note", "z/state/0/exp_avg [3]", "!z/param_groups", "!z/x"}));
   REQUIRE(s.models.size() == 1);
   CHECK((s.models[0].keys == 2 && s.models[0].tensors == 1 && s.models[0].tensor_bytes == 16 && s.models[0].components == 1));
   REQUIRE(s.groups.size() == 1);

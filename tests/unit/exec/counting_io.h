@@ -52,7 +52,9 @@ class CountingIo final : public Io {
   void sync(Handle file) override { io_.sync(file); }
   void sync_folder(Handle folder) override { io_.sync_folder(folder); }
   void make_folder(Handle folder, const std::string& name) override { io_.make_folder(folder, name); }
-  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override { io_.rename(folder, from, to, replace); }
+  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
+    io_.rename(folder, from, to, replace);
+  }
   bool link(Handle file, Handle folder, const std::string& name) override { return io_.link(file, folder, name); }
   void remove_file(Handle folder, const std::string& name) override { io_.remove_file(folder, name); }
   void remove_folder(Handle folder, const std::string& name) override { io_.remove_folder(folder, name); }

@@ -60,7 +60,9 @@ TEST_CASE("a flipped bit of a record with a CRC is found, named, and the only fi
 
 TEST_CASE("all damaged records are reported, in the metadata's order") {
   MadeCheckpoint made;
-  made.tensors = {{"b", DType::uint8, {8}, {whole_chunk({8})}}, {"a", DType::uint8, {8}, {whole_chunk({8})}}, {"c", DType::uint8, {8}, {whole_chunk({8})}}};
+  made.tensors = {{"b", DType::uint8, {8}, {whole_chunk({8})}},
+                  {"a", DType::uint8, {8}, {whole_chunk({8})}},
+                  {"c", DType::uint8, {8}, {whole_chunk({8})}}};
   FakeIo io;
   made.put(io, "ckpt");
   Opened opened(io);

@@ -66,7 +66,8 @@ TEST_CASE("no worker holds more than the plan says") {
     const Plan plan = opened.torch();
     MemorySink sink(plan);
     Progress progress;
-    const ExecuteReport report = dcp::execute(plan, opened.catalog, opened.resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
+    const ExecuteReport report =
+        dcp::execute(plan, opened.catalog, opened.resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
     CHECK(report.worker_bytes > 0);
     CHECK(report.worker_bytes <= plan.worker_bytes);
   };
@@ -157,7 +158,8 @@ TEST_CASE("a record whose CRC is summed by the units is read exactly once") {
       const ItemInfo& info = run.opened->resolved.items[i];
       const bool packed = item.transforms != 0;  // read whole, in its packed form
       const auto once = std::pair(1u, 1u);
-      CHECK(run.io.times(run.opened->catalog.file_path(item.file), packed ? item.offset : info.record, packed ? item.length : info.record_bytes) == once);
+      CHECK(run.io.times(run.opened->catalog.file_path(item.file), packed ? item.offset : info.record,
+                         packed ? item.length : info.record_bytes) == once);
       ++records;
     }
   }

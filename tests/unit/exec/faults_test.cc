@@ -13,7 +13,9 @@ namespace {
 constexpr uint64_t kSeeds = 40;
 
 // Bytes of the frame: neither literal nor payload.
-bool frame_written(const Plan& plan, const MemorySink& sink) { return sink.times[0][0] != 0 || sink.times[0][plan.files[0].bytes - 1] != 0; }
+bool frame_written(const Plan& plan, const MemorySink& sink) {
+  return sink.times[0][0] != 0 || sink.times[0][plan.files[0].bytes - 1] != 0;
+}
 
 uint64_t reads_of_a_run(RandomRun& run) {
   MemorySink sink(run.plan);
@@ -138,6 +140,7 @@ TEST_CASE("a zstd stream that became shorter after it was looked at is no tensor
     MemorySink sink(plan);
     Progress progress;
     const StopFlag stop{0};
-    CHECK(error_id([&] { execute(plan, opened.catalog, opened.resolved, files, sink, {.workers = 1}, progress, stop); }) == "zstd_truncated");
+    CHECK(error_id([&] { execute(plan, opened.catalog, opened.resolved, files, sink, {.workers = 1}, progress, stop); }) ==
+          "zstd_truncated");
   }
 }

@@ -73,23 +73,16 @@ const std::array<Case, 7> kCases = {{
 
 ProblemId problem_of(Op op) {
   switch (op) {
-    case Op::kWrite:
-      return ProblemId::io_write;
-    case Op::kAllocate:
-      return ProblemId::io_no_space;
+    case Op::kWrite: return ProblemId::io_write;
+    case Op::kAllocate: return ProblemId::io_no_space;
     case Op::kSync:
-    case Op::kSyncFolder:
-      return ProblemId::io_sync;
+    case Op::kSyncFolder: return ProblemId::io_sync;
     case Op::kRename:
-    case Op::kLink:
-      return ProblemId::io_rename;
+    case Op::kLink: return ProblemId::io_rename;
     case Op::kRemoveFile:
-    case Op::kRemoveFolder:
-      return ProblemId::io_remove;
-    case Op::kList:
-      return ProblemId::io_list;
-    default:
-      return ProblemId::io_create;
+    case Op::kRemoveFolder: return ProblemId::io_remove;
+    case Op::kList: return ProblemId::io_list;
+    default: return ProblemId::io_create;
   }
 }
 
@@ -180,11 +173,12 @@ TEST_CASE("a power loss finds files synced before their names, and the last file
   kCases[4].set_up(in_place);
   kCases[4].run(in_place);
   const auto first = std::find(in_place.log.begin(), in_place.log.end(), "link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp");
-  CHECK(std::vector<std::string>(first, in_place.log.end()) ==
-        std::vector<std::string>{"link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "remove_file dir/out/.a.distcp.dcpctl-partial",
-                                 "link dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp", "remove_file dir/out/.b.distcp.dcpctl-partial",
-                                 "sync_folder dir/out", "link dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
-                                 "remove_file dir/out/..metadata.dcpctl-partial", "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
+  CHECK(
+      std::vector<std::string>(first, in_place.log.end()) ==
+      std::vector<std::string>{"link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "remove_file dir/out/.a.distcp.dcpctl-partial",
+                               "link dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp", "remove_file dir/out/.b.distcp.dcpctl-partial",
+                               "sync_folder dir/out", "link dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
+                               "remove_file dir/out/..metadata.dcpctl-partial", "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
   CHECK(in_place.calls(Op::kSync) == 3);
 }
 
@@ -313,7 +307,8 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
       io.give_to(path, 7);
     };
   };
-  CHECK(refusal(foreign("dir/.out.dcpctl-partial")) == "dir/.out.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
+  CHECK(refusal(foreign("dir/.out.dcpctl-partial")) ==
+        "dir/.out.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
   CHECK(refusal(foreign("dir/out/.a.distcp.dcpctl-partial"), true) ==
         "dir/out/.a.distcp.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
   CHECK(refusal(foreign("dir/.out.dcpctl-partial/a.distcp")) ==
@@ -357,7 +352,8 @@ TEST_CASE("what another program puts in the place of what was written never beco
       uint64_t calls = 0;
       io.before = [&](Op, uint64_t) {
         if (calls++ != n) return;
-        for (const std::string name : {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}) {
+        for (const std::string name :
+             {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}) {
           if (!io.exists(name)) continue;
           io.move(name, "dir/aside-" + std::to_string(name.size()));
           io.put(c.options.folder && !c.empty_folder ? name + "/a.distcp" : name, "evil");

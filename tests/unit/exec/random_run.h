@@ -27,7 +27,8 @@ inline DtypeOptions random_casts(Rng& rng, const MadeCheckpoint& made) {
 }
 
 struct RandomRun {
-  explicit RandomRun(uint64_t seed, bool safetensors = false, const RandomOptions& o = {}, bool casts = false) : made(random_checkpoint(seed, o)), io(fake) {
+  explicit RandomRun(uint64_t seed, bool safetensors = false, const RandomOptions& o = {}, bool casts = false)
+      : made(random_checkpoint(seed, o)), io(fake) {
     made.put(fake, "ckpt");
     Rng rng(seed + 1);
     opened.emplace(io, "ckpt", casts ? SelectOptions{.dtypes = random_casts(rng, made)} : SelectOptions{});

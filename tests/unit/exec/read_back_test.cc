@@ -45,7 +45,8 @@ TEST_CASE("one wrong byte is found, and the file named as it would be called") {
     if (folder) write_all_of(summed);
     else summed.write(0, 0, as_bytes("hello"));
     files.write(folder ? 2 : 0, 4, as_bytes("0"));  // behind its back
-    CHECK(error_line([&] { summed.read_back(2, StopFlag{0}); }) == (folder ? "out/b" : "out") + std::string(": what is read back is not what was written"));
+    CHECK(error_line([&] { summed.read_back(2, StopFlag{0}); }) ==
+          (folder ? "out/b" : "out") + std::string(": what is read back is not what was written"));
   }
 }
 

@@ -50,7 +50,8 @@ Boxes live_boxes(const Catalog& c, const Tensor& t) {
   Boxes boxes;
   for (uint32_t n = 0; n < t.chunk_count; ++n) {
     const BoxView b = c.box(t, n);
-    if (volume(b.sizes) > 0 || volume(c.dims(t)) == 0) boxes.emplace_back(Ints(b.offsets.begin(), b.offsets.end()), Ints(b.sizes.begin(), b.sizes.end()));
+    if (volume(b.sizes) > 0 || volume(c.dims(t)) == 0)
+      boxes.emplace_back(Ints(b.offsets.begin(), b.offsets.end()), Ints(b.sizes.begin(), b.sizes.end()));
   }
   return boxes;
 }
@@ -89,7 +90,8 @@ TEST_CASE("what is written is a checkpoint with the same tensors, each byte writ
       const Item& item = run.opened->catalog.items[i];
       const ItemInfo& info = run.opened->resolved.items[i];
       const bool packed = item.transforms != 0;
-      REQUIRE(run.io.times(run.opened->catalog.file_path(item.file), packed ? item.offset : info.record, packed ? item.length : info.record_bytes) == std::pair(1u, 1u));
+      REQUIRE(run.io.times(run.opened->catalog.file_path(item.file), packed ? item.offset : info.record,
+                           packed ? item.length : info.record_bytes) == std::pair(1u, 1u));
     }
 
     put(run.fake, "out", plan, sink);
@@ -108,12 +110,14 @@ TEST_CASE("there and back: the boxes of the source, and its bytes") {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
-    const Plan there = plan_dcp(run.opened->catalog, run.opened->resolved, run.opened->selection, {.limits = {}, .units = {.unit_bytes = 100}, .world_size = 8, .mesh = {}, .rules = {}});
+    const Plan there = plan_dcp(run.opened->catalog, run.opened->resolved, run.opened->selection,
+                                {.limits = {}, .units = {.unit_bytes = 100}, .world_size = 8, .mesh = {}, .rules = {}});
     MemorySink first(there);
     run_plan(there, *run.opened, first, 2);
     put(run.fake, "eight", there, first);
     Opened eight(run.fake, "eight");
-    DcpLayoutOptions like{.limits = {}, .units = {.unit_bytes = 40}, .world_size = std::max(1u, ranks_shown(run.opened->catalog)), .mesh = {}, .rules = {}};
+    DcpLayoutOptions like{
+        .limits = {}, .units = {.unit_bytes = 40}, .world_size = std::max(1u, ranks_shown(run.opened->catalog)), .mesh = {}, .rules = {}};
     like.like = &run.opened->catalog;
     const Plan back = plan_dcp(eight.catalog, eight.resolved, eight.selection, like);
     CHECK(back.dcp->default_layout.empty());
@@ -137,7 +141,9 @@ TEST_CASE("byte items and tensors that are not plain are copied byte by byte, an
     made.tensors = {{"q", DType::qint8, {9}, {quantized_chunk(rng, 9)}}, {"w", DType::int16, {3}, {whole_chunk({3})}}};
     FakeIo io;
     made.put(io, "ckpt");
-    const auto plan_of = [](Opened& o) { return plan_dcp(o.catalog, o.resolved, o.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}}); };
+    const auto plan_of = [](Opened& o) {
+      return plan_dcp(o.catalog, o.resolved, o.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}});
+    };
     Opened opened(io, "ckpt", {}, 1, BlobUse::kWhole);
     const Plan plan = plan_of(opened);
     MemorySink sink(plan);
@@ -221,7 +227,8 @@ TEST_CASE("bytes that are no archive are copied as they are; they have no CRC") 
   io.put("ckpt/__0_0.distcp", file);
   CHECK(error_id([&] { Opened o(io); }) == "blob_not_archive");
   Opened opened(io, "ckpt", {}, 1, BlobUse::kWhole);
-  const Plan plan = plan_dcp(opened.catalog, opened.resolved, opened.selection, {.limits = {}, .units = {}, .world_size = 1, .mesh = {}, .rules = {}});
+  const Plan plan =
+      plan_dcp(opened.catalog, opened.resolved, opened.selection, {.limits = {}, .units = {}, .world_size = 1, .mesh = {}, .rules = {}});
   MemorySink sink(plan);
   CHECK(run_plan(plan, opened, sink, 1).records_checked == 0);
   CHECK(sink.files[0] == file);

@@ -92,8 +92,8 @@ TEST_CASE("floats are between 1 and 2 in size, of either sign") {
 
 TEST_CASE("what a synthetic checkpoint looks like") {
   const Synthetic made({.bytes = 6 * 4 * 64 * 64, .world_size = 4, .layout = Layout::kShard1, .tensors = 6, .dtype = DType::float32});
-  CHECK(made.io.paths() == std::vector<std::string>{"synthetic/.metadata", "synthetic/__0_0.distcp", "synthetic/__1_0.distcp", "synthetic/__2_0.distcp",
-                                                    "synthetic/__3_0.distcp"});
+  CHECK(made.io.paths() == std::vector<std::string>{"synthetic/.metadata", "synthetic/__0_0.distcp", "synthetic/__1_0.distcp",
+                                                    "synthetic/__2_0.distcp", "synthetic/__3_0.distcp"});
   const Catalog& c = made.opened->catalog;
   CHECK(c.key(c.tensors[5]) == "model.layers.5.weight");
   CHECK(std::ranges::equal(c.dims(c.tensors[5]), std::vector<int64_t>{64, 64}));

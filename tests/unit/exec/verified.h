@@ -27,7 +27,8 @@ struct VerifySetup {
 };
 
 struct Verified {
-  explicit Verified(Io& io, const VerifySetup& setup = {}, const std::string& path = "ckpt") : catalog(open_checkpoint(io, path, {.limits = setup.limits})) {
+  explicit Verified(Io& io, const VerifySetup& setup = {}, const std::string& path = "ckpt")
+      : catalog(open_checkpoint(io, path, {.limits = setup.limits})) {
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
     find_structure_faults(catalog);
     add(std::move(catalog.findings));
@@ -57,7 +58,9 @@ struct Verified {
     std::ranges::sort(findings, {}, [](const Problem& p) { return to_line(p); });
   }
 
-  void add(std::vector<Problem> more) { findings.insert(findings.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end())); }
+  void add(std::vector<Problem> more) {
+    findings.insert(findings.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
   uint64_t damage() const { return static_cast<uint64_t>(std::ranges::count(findings, Severity::kDamage, &Problem::severity)); }
   uint64_t compared() const { return resolved.records_checked + executed.records_checked; }
 

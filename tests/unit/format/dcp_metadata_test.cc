@@ -57,15 +57,14 @@ std::string facts(const MetadataContent& c) {
   return out + (c.has_planner_data ? "planner\n" : "");
 }
 
-const std::string kBaseFacts =
-    "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
-    "blob step\n"
-    "item w (0,0,) __0_0.distcp 9+100\n"
-    "item w (2,0,) __1_0.distcp 0+100\n"
-    "item step __0_0.distcp 0+9\n"
-    "path w = w\n"
-    "path step = opt [3] step\n"
-    "planner\n";
+const std::string kBaseFacts = "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
+                               "blob step\n"
+                               "item w (0,0,) __0_0.distcp 9+100\n"
+                               "item w (2,0,) __1_0.distcp 0+100\n"
+                               "item step __0_0.distcp 0+9\n"
+                               "path w = w\n"
+                               "path step = opt [3] step\n"
+                               "planner\n";
 
 std::string error_of(const MetadataText& text) {
   return error_line([&] { read(text.pickle); });
@@ -136,8 +135,8 @@ TEST_CASE("what shows who wrote it") {
   const std::string meta = "torch.distributed.checkpoint.metadata";
   const std::string path = call(global("pathlib._local", "PosixPath"), short_text("ckpt"));
   const std::string with_modules = object(global(meta, "StorageMeta"), field("checkpoint_id", path) + field("modules", kList));
-  const std::string pickle = MetadataText{.extra = field("storage_meta", with_modules) + field("mcore_data", kDict) + field("notes", short_text("x")) +
-                                                   field("other", call(global("acme", "Thing"), num(1)))}
+  const std::string pickle = MetadataText{.extra = field("storage_meta", with_modules) + field("mcore_data", kDict) +
+                                                   field("notes", short_text("x")) + field("other", call(global("acme", "Thing"), num(1)))}
                                  .pickle;
   const MetadataContent c = read(pickle);
   CHECK(c.has_storage_meta);
@@ -199,10 +198,9 @@ TEST_CASE("objects that the memo shares") {
   const MetadataText shared{.chunk0 = base.chunk0 + put(0), .chunk1 = base.chunk1 + put(1)};
   const MetadataText both{.state_dict =
                               kDict + kMark + field("w", shared.tensor + put(2)) + field("v", other) + field("x", get(2)) + kSetItems};
-  CHECK(facts(read(both.pickle)).substr(0, 170) ==
-        "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
-        "tensor v float32 grad (4,2,) (2,0,)+(2,2,) (0,0,)+(2,2,)\n"
-        "tensor x float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)");
+  CHECK(facts(read(both.pickle)).substr(0, 170) == "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
+                                                   "tensor v float32 grad (4,2,) (2,0,)+(2,2,) (0,0,)+(2,2,)\n"
+                                                   "tensor x float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)");
   // Index objects in another order than they were made.
   const MetadataText swapped{.storage = tuple(base.index0 + put(0) + base.index1 + put(1)) + "0" + kDict + kMark + get(1) + base.info1 +
                                         get(0) + base.info0 + kSetItems};

@@ -25,7 +25,8 @@ Manifest manifest(std::string_view json) { return read_manifest(json, kPlace, Li
 
 std::string with_tensor(const std::string& members) { return R"({"schema": "dcpctl.manifest/1", "tensors": {"w": {)" + members + "}}}"; }
 
-std::vector<std::string> compared(const Manifest& expected, const Manifest& found, Subset subset = Subset::kNo, Objects objects = Objects::kHeld) {
+std::vector<std::string> compared(const Manifest& expected, const Manifest& found, Subset subset = Subset::kNo,
+                                  Objects objects = Objects::kHeld) {
   std::vector<std::string> lines;
   for (const Problem& p : compare_manifests(expected, found, {.path = "ckpt"}, subset, objects).findings)
     lines.push_back((p.severity == Severity::kNote ? "note " : "damage ") + to_line(p));
@@ -70,7 +71,8 @@ TEST_CASE("a name that JSON cannot hold is refused") {
 }
 
 TEST_CASE("members that are not known are passed over") {
-  const Manifest m = manifest(R"({"later": [1, {"a": {}}], "schema": "dcpctl.manifest/1", "tensors": {"w": {"dtype": "int8", "shape": [], "crc64": "0000000000000001",
+  const Manifest m = manifest(
+      R"({"later": [1, {"a": {}}], "schema": "dcpctl.manifest/1", "tensors": {"w": {"dtype": "int8", "shape": [], "crc64": "0000000000000001",
     "more": {"shape": [1.5]}}}})");
   CHECK(m.tensors.at("w") == Manifest::Tensor{.dtype = "int8", .shape = {}, .crc64 = 1});
 }
@@ -79,17 +81,20 @@ TEST_CASE("what is no manifest is refused") {
   const std::string good = R"("dtype": "int8", "shape": [2], "crc64": "0000000000000001")";
   REQUIRE_NOTHROW(manifest(with_tensor(good)));
   const auto id = [](const std::string& json) { return error_id([&] { manifest(json); }); };
-  for (const char* json : {"", "[]", "{", "{}", "null", R"({"schema": "dcpctl.manifest/2"})", R"({"schema": 1})", R"({"schema": "dcpctl.manifest/1", "tensors": []})",
-                           R"({"schema": "dcpctl.manifest/1", "tensors": {"w": 3}})", R"({"schema": "dcpctl.manifest/1"} x)",
-                           R"({"schema": "dcpctl.manifest/1", "files": {"f": {"bytes": 3, "xxh3_128": "00"}}})",
-                           R"({"schema": "dcpctl.manifest/1", "objects": {"o": {"bytes": -3, "crc64": "0000000000000001"}}})"}) {
+  for (const char* json :
+       {"", "[]", "{", "{}", "null", R"({"schema": "dcpctl.manifest/2"})", R"({"schema": 1})",
+        R"({"schema": "dcpctl.manifest/1", "tensors": []})", R"({"schema": "dcpctl.manifest/1", "tensors": {"w": 3}})",
+        R"({"schema": "dcpctl.manifest/1"} x)", R"({"schema": "dcpctl.manifest/1", "files": {"f": {"bytes": 3, "xxh3_128": "00"}}})",
+        R"({"schema": "dcpctl.manifest/1", "objects": {"o": {"bytes": -3, "crc64": "0000000000000001"}}})"}) {
     CAPTURE(json);
     CHECK(id(json) == "manifest_bad");
   }
-  for (const char* members : {"", R"("dtype": "int8", "shape": [2])", R"("dtype": 8, "shape": [2], "crc64": "0000000000000001")",
-                              R"("dtype": "int8", "shape": 2, "crc64": "0000000000000001")", R"("dtype": "int8", "shape": [-2], "crc64": "0000000000000001")",
-                              R"("dtype": "int8", "shape": ["2"], "crc64": "0000000000000001")", R"("dtype": "int8", "shape": [2], "crc64": "1")",
-                              R"("dtype": "int8", "shape": [2], "crc64": "000000000000000G")", R"("dtype": "int8", "dtype": "int8", "shape": [2], "crc64": "0000000000000001")"}) {
+  for (const char* members :
+       {"", R"("dtype": "int8", "shape": [2])", R"("dtype": 8, "shape": [2], "crc64": "0000000000000001")",
+        R"("dtype": "int8", "shape": 2, "crc64": "0000000000000001")", R"("dtype": "int8", "shape": [-2], "crc64": "0000000000000001")",
+        R"("dtype": "int8", "shape": ["2"], "crc64": "0000000000000001")", R"("dtype": "int8", "shape": [2], "crc64": "1")",
+        R"("dtype": "int8", "shape": [2], "crc64": "000000000000000G")",
+        R"("dtype": "int8", "dtype": "int8", "shape": [2], "crc64": "0000000000000001")"}) {
     CAPTURE(members);
     CHECK(id(with_tensor(members)) == "manifest_bad");
   }
@@ -113,7 +118,8 @@ TEST_CASE("equal manifests have no differences") {
 TEST_CASE("differences are named with both sides") {
   Manifest m = sample();
   m.tensors["w"].crc64 = 1;
-  CHECK(compared(sample(), m) == Lines{"damage ckpt: tensor 'w': is not what the manifest says (got float32 [2, 3] with CRC-64 0000000000000001, expected float32 [2, 3] with CRC-64 0123456789abcdef)"});
+  CHECK(compared(sample(), m) == Lines{"damage ckpt: tensor 'w': is not what the manifest says (got float32 [2, 3] with CRC-64 "
+                                       "0000000000000001, expected float32 [2, 3] with CRC-64 0123456789abcdef)"});
   m = sample();
   m.tensors["w"].shape = {3, 2};
   CHECK(compared(sample(), m).size() == 1);
@@ -125,15 +131,18 @@ TEST_CASE("differences are named with both sides") {
   CHECK(compared(sample(), m).size() == 1);
   m = sample();
   m.files["__0_0.distcp"].xxh3_128[0] = '0';
-  CHECK(compared(sample(), m) == Lines{"damage ckpt/__0_0.distcp: the file is not the one of the manifest (got XXH3-128 09aa06d3014798d86001c324468d497f, expected 99aa06d3014798d86001c324468d497f)"});
+  CHECK(compared(sample(), m) == Lines{"damage ckpt/__0_0.distcp: the file is not the one of the manifest (got XXH3-128 "
+                                       "09aa06d3014798d86001c324468d497f, expected 99aa06d3014798d86001c324468d497f)"});
 }
 
 TEST_CASE("keys that are missing or too many") {
   Manifest fewer = sample();
   fewer.tensors.erase("w");
-  CHECK(compared(sample(), fewer) == Lines{"damage ckpt: tensor 'w': is in the manifest and not here (expected float32 [2, 3] with CRC-64 0123456789abcdef)"});
+  CHECK(compared(sample(), fewer) ==
+        Lines{"damage ckpt: tensor 'w': is in the manifest and not here (expected float32 [2, 3] with CRC-64 0123456789abcdef)"});
   CHECK(compared(sample(), fewer, Subset::kYes) == Lines{"note ckpt: is in the manifest and not here (got w)"});
-  CHECK(compared(fewer, sample()) == Lines{"damage ckpt: tensor 'w': is not in the manifest (got float32 [2, 3] with CRC-64 0123456789abcdef)"});
+  CHECK(compared(fewer, sample()) ==
+        Lines{"damage ckpt: tensor 'w': is not in the manifest (got float32 [2, 3] with CRC-64 0123456789abcdef)"});
   CHECK(compared(fewer, sample(), Subset::kYes).size() == 1);
 }
 
@@ -141,7 +150,8 @@ TEST_CASE("a form without objects is not missing them") {
   Manifest tensors = sample();
   tensors.objects.clear();
   tensors.files.clear();
-  CHECK(compared(sample(), tensors, Subset::kNo, Objects::kNotHeld) == Lines{"note ckpt: is in the manifest and not here (got 1 object, which this form does not hold)"});
+  CHECK(compared(sample(), tensors, Subset::kNo, Objects::kNotHeld) ==
+        Lines{"note ckpt: is in the manifest and not here (got 1 object, which this form does not hold)"});
 }
 
 TEST_CASE("other files are not compared") {

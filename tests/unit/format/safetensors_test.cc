@@ -182,7 +182,6 @@ TEST_CASE("the index is what transformers writes") {
       "{\n  \"metadata\": {\n    \"total_size\": 123\n  },\n  \"weight_map\": {\n    \"Z\": \"x\",\n    \"a\\\"\\\\\\n\\u0001\\u007f\": "
       "\"f2\",\n"
       "    \"\\u00e9\": \"f1\",\n    \"\\ue000\": \"y\",\n    \"\\ud834\\udd1e\": \"b\"\n  }\n}\n");
-  CHECK(error_of([] {
-          write_hf_index(1, {{"\xFF", "f"}});
-        }) == "safetensors_bad_name: tensor '\\xff': safetensors cannot hold this name (got text that is not UTF-8)");
+  CHECK(error_of([] { write_hf_index(1, {{"\xFF", "f"}}); }) ==
+        "safetensors_bad_name: tensor '\\xff': safetensors cannot hold this name (got text that is not UTF-8)");
 }

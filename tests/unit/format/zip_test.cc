@@ -103,14 +103,15 @@ TEST_CASE("the end record is the last one that has room, as torch takes it") {
     for (const std::string& after : {std::string(), std::string("junk")}) {
       std::string both = bytes + inner + after;
       patch(both, end + 20, std::string(1, static_cast<char>(22 + after.size())));
-      CHECK(zip_error(both) ==
-            "zip_two_ends: x.distcp @ 0x6a: the archive has two end records, and could be read in two ways (got end records at 84 and, in its "
-            "comment, at 106)");
+      CHECK(zip_error(both) == "zip_two_ends: x.distcp @ 0x6a: the archive has two end records, and could be read in two ways (got end "
+                               "records at 84 and, in its "
+                               "comment, at 106)");
     }
   }
   std::string long_comment = bytes + "abc";
   patch(long_comment, end + 20, "\4");
-  CHECK(zip_error(long_comment) == "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got a comment of 4 bytes, expected at most 3)");
+  CHECK(zip_error(long_comment) ==
+        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got a comment of 4 bytes, expected at most 3)");
   // A mark without room for a record is text.
   std::string marked = bytes + "PK\5\6" + std::string(17, 'x');
   patch(marked, end + 20, "\x15");
@@ -118,7 +119,8 @@ TEST_CASE("the end record is the last one that has room, as torch takes it") {
 }
 
 TEST_CASE("names that torch takes for one another") {
-  CHECK(zip_error(PlainZip().add("r/data/0", "1").add("r/DATA/0", "2").finish()).starts_with("zip_duplicate: x.distcp: two records of the archive have one name (got "));
+  CHECK(zip_error(PlainZip().add("r/data/0", "1").add("r/DATA/0", "2").finish())
+            .starts_with("zip_duplicate: x.distcp: two records of the archive have one name (got "));
   CHECK(zip_error(PlainZip().add("r/data/a", "1").add("r/data/A", "2").finish()).find("data/A") != std::string::npos);
   CHECK(zip_error(PlainZip().add("r/data/\xC3\xA4", "1").add("r/data/\xC3\x84", "2").finish()).empty());  // of ASCII only
   for (const char* name : {"Data.pkl", "BYTEORDER", "Version", "DATA/0", ".data/serialization_ID", "constants.PKL"})
@@ -147,8 +149,10 @@ TEST_CASE("malformed end records") {
         "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
   CHECK(zip_error(patched(kEnd + 16, std::string("\1\0\0\0", 4))) ==
         "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 1, expected 1016)");
-  CHECK(zip_error(patched(kEnd64, "x")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got no zip64 end record)");
-  CHECK(zip_error(patched(kEnd64 + 24, "\6")) == "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
+  CHECK(zip_error(patched(kEnd64, "x")) ==
+        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got no zip64 end record)");
+  CHECK(zip_error(patched(kEnd64 + 24, "\6")) ==
+        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
   CHECK(zip_error(patched(kLocator + 8, "\xFF\xFF")) ==
         "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got a zip64 end record at 65535)");
   CHECK(zip_error(patched(kLocator + 16, "\2")) ==

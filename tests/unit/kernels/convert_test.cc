@@ -59,16 +59,12 @@ uint64_t bulk_bits(DType dtype, uint64_t i) {
   const uint64_t word = mix(2 * i), other = mix(2 * i + 1);
   switch (dtype) {
     case DType::float64:
-    case DType::complex128:
-      return (word & 0x800FFFFFFFFFFFFF) | ((983 + other % 110) << 52);
+    case DType::complex128: return (word & 0x800FFFFFFFFFFFFF) | ((983 + other % 110) << 52);
     case DType::float32:
-    case DType::complex64:
-      return (word & 0x807FFFFF) | ((87 + other % 108) << 23);
+    case DType::complex64: return (word & 0x807FFFFF) | ((87 + other % 108) << 23);
     case DType::complex32:
-    case DType::bcomplex32:
-      return word;
-    default:
-      return bytes_of(dtype) <= 2 ? i : static_cast<uint64_t>(static_cast<int64_t>(word) >> (other % 64));
+    case DType::bcomplex32: return word;
+    default: return bytes_of(dtype) <= 2 ? i : static_cast<uint64_t>(static_cast<int64_t>(word) >> (other % 64));
   }
 }
 

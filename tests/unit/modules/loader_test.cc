@@ -10,7 +10,8 @@
 namespace dcp {
 namespace {
 
-const ModuleKind<DcpctlModuleHeader> kKind{.name = "example", .symbol = "dcpctl_example", .abi = 7, .needs = "a library (cmake -DWITH_IT=ON)"};
+const ModuleKind<DcpctlModuleHeader> kKind{
+    .name = "example", .symbol = "dcpctl_example", .abi = 7, .needs = "a library (cmake -DWITH_IT=ON)"};
 
 ProblemId problem_of(const std::vector<std::string>& folders, const ModuleKind<DcpctlModuleHeader>& kind = kKind) {
   try {

@@ -38,13 +38,16 @@ TEST_CASE("scalars and containers") {
 TEST_CASE("calls keep their form") {
   CHECK(count(again(global("m", "f") + num(1) + op(Op::TUPLE1) + kReduce + num(2) + kBuild + kStop), "R") == 1);
   CHECK(again(global("m", "C") + kEmptyTuple + op(Op::NEWOBJ) + kStop).find(static_cast<char>(Op::NEWOBJ)) != std::string::npos);
-  CHECK(again(global("m", "C") + kEmptyTuple + kDict + op(Op::NEWOBJ_EX) + kStop).find(static_cast<char>(Op::NEWOBJ_EX)) != std::string::npos);
+  CHECK(again(global("m", "C") + kEmptyTuple + kDict + op(Op::NEWOBJ_EX) + kStop).find(static_cast<char>(Op::NEWOBJ_EX)) !=
+        std::string::npos);
   // An OrderedDict with items and a state.
-  again(global("collections", "OrderedDict") + kEmptyTuple + kReduce + kMark + text("k") + num(1) + op(Op::SETITEMS) + kDict + kBuild + kStop);
+  again(global("collections", "OrderedDict") + kEmptyTuple + kReduce + kMark + text("k") + num(1) + op(Op::SETITEMS) + kDict + kBuild +
+        kStop);
 }
 
 TEST_CASE("what is shared stays shared") {
-  const std::string pickle = kMark + kList + kMemoize + num(1) + kAppend + get(0) + get(0) + text("a long text") + op(Op::MEMOIZE) + get(1) + kTuple + kStop;
+  const std::string pickle =
+      kMark + kList + kMemoize + num(1) + kAppend + get(0) + get(0) + text("a long text") + op(Op::MEMOIZE) + get(1) + kTuple + kStop;
   const std::string out = again(pickle);
   CHECK(count(out, "]") == 1);
   CHECK(count(out, "a long text") == 1);
@@ -52,7 +55,8 @@ TEST_CASE("what is shared stays shared") {
 
 TEST_CASE("cycles end") {
   // l = []; t = (l,); l.append(t)
-  const std::string list_first = kList + kMemoize + op(Op::TUPLE1) + kMemoize + op(Op::POP) + get(0) + get(1) + kAppend + op(Op::POP) + get(1) + kStop;
+  const std::string list_first =
+      kList + kMemoize + op(Op::TUPLE1) + kMemoize + op(Op::POP) + get(0) + get(1) + kAppend + op(Op::POP) + get(1) + kStop;
   const PickleGraph graph(as_bytes(list_first), Place{}, Limits{});
   const WrittenValue written = write_value(graph, graph.root(), Place{}, 1000);
   const PickleGraph back(as_bytes(written.pickle), Place{}, Limits{});

@@ -29,16 +29,11 @@ struct HashHandler {
   }
   static std::string look(const PickleMachine& m, const Value& v, int depth) {
     switch (v.kind) {
-      case Kind::kInt:
-        return std::to_string(v.payload);
-      case Kind::kTyped:
-        return "<" + std::to_string(v.payload) + ">";
-      case Kind::kOpen:
-        return "o";
-      case Kind::kGlobal:
-        return "g";
-      default:
-        break;
+      case Kind::kInt: return std::to_string(v.payload);
+      case Kind::kTyped: return "<" + std::to_string(v.payload) + ">";
+      case Kind::kOpen: return "o";
+      case Kind::kGlobal: return "g";
+      default: break;
     }
     std::string out = v.kind == Kind::kTuple ? "(" : "[";
     Value item;
@@ -123,14 +118,10 @@ struct Node {
 
 std::string look(Ref n, int depth) {
   switch (n->kind) {
-    case Node::kInt:
-      return std::to_string(n->number);
-    case Node::kGlobal:
-      return "g";
-    case Node::kObject:
-      return n->built ? "<" + std::to_string(n->number) + ">" : "o";
-    default:
-      break;
+    case Node::kInt: return std::to_string(n->number);
+    case Node::kGlobal: return "g";
+    case Node::kObject: return n->built ? "<" + std::to_string(n->number) + ">" : "o";
+    default: break;
   }
   std::string out = n->kind == Node::kTuple ? "(" : "[";
   if (depth > 0) {
@@ -178,12 +169,9 @@ class RandomPickle {
     switch (below(13)) {
       case 0:
         return push({.kind = Node::kInt, .number = static_cast<uint64_t>(out_.size() % 200)}, num(static_cast<uint8_t>(out_.size() % 200)));
-      case 1:
-        return push({.kind = Node::kList}, kList);
-      case 2:
-        return push({.kind = Node::kGlobal}, global("m", "f"));
-      case 3:
-        return push({.kind = Node::kObject}, kNew);
+      case 1: return push({.kind = Node::kList}, kList);
+      case 2: return push({.kind = Node::kGlobal}, global("m", "f"));
+      case 3: return push({.kind = Node::kObject}, kNew);
       case 4:
         if (const size_t n = 1 + below(3); stack_.size() > n) tuple(n);
         return;

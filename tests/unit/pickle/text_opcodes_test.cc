@@ -48,8 +48,10 @@ TEST_CASE("numbers in lines") {
   CHECK(text_repr("Finf\n.") == "inf");
   CHECK(text_repr("F-inf\n.") == "-inf");
   CHECK(text_repr("Fnan\n.") == "nan");
-  CHECK(text_refusal("L9223372036854775808L\n.") == "x @ 0x0: a pickle opcode meets a value that it cannot take (got '9223372036854775808L', expected an integer of up to 64 bits)");
-  CHECK(text_refusal("I\n.") == "x @ 0x0: a pickle opcode meets a value that it cannot take (got '', expected an integer of up to 64 bits)");
+  CHECK(text_refusal("L9223372036854775808L\n.") ==
+        "x @ 0x0: a pickle opcode meets a value that it cannot take (got '9223372036854775808L', expected an integer of up to 64 bits)");
+  CHECK(text_refusal("I\n.") ==
+        "x @ 0x0: a pickle opcode meets a value that it cannot take (got '', expected an integer of up to 64 bits)");
   CHECK(text_refusal("Fa\n.") == "x @ 0x0: a pickle opcode meets a value that it cannot take (got 'a', expected a float)");
   CHECK(text_refusal("I7") == "x @ 0x0: the pickle ends inside an opcode (got no line end, expected a line for INT)");
 }
@@ -57,7 +59,8 @@ TEST_CASE("numbers in lines") {
 TEST_CASE("texts in lines, with their escapes") {
   CHECK(text_repr("S'a\"b'\n.") == "'a\"b'");
   CHECK(text_repr("S\"a'b\"\n.") == "'a'b'");
-  CHECK(text_repr(R"(S'\x41\102\\\'\q')" "\n.") == R"('AB\'\q')");
+  CHECK(text_repr(R"(S'\x41\102\\\'\q')"
+                  "\n.") == R"('AB\'\q')");
   CHECK(text_repr("V\\u00e9\\U0001f600\xe9\\\\u0041\n.") == "'\xc3\xa9\xf0\x9f\x98\x80\xc3\xa9\\\\u0041'");
   CHECK(text_refusal("S'a\n.").ends_with("expected a text in quotes)"));
   CHECK(text_refusal("Sa\n.").ends_with("expected a text in quotes)"));
@@ -76,7 +79,8 @@ TEST_CASE("memo slots in lines, and binary opcodes between them") {
 }
 
 TEST_CASE("what only Python 2 wrote, and ids in lines, stay refused") {
-  for (const char* pickle : {"(ia\nb\n.", "(ca\nb\no.", "Pa\n."}) CHECK(text_refusal(pickle).find("a pickle opcode that torch never writes") != std::string::npos);
+  for (const char* pickle : {"(ia\nb\n.", "(ca\nb\no.", "Pa\n."})
+    CHECK(text_refusal(pickle).find("a pickle opcode that torch never writes") != std::string::npos);
 }
 
 }  // namespace

@@ -66,7 +66,8 @@ TEST_CASE("all that a pickle imports is found, used or not, whatever opcode impo
   CHECK(names_refused(kList + global("b", "c") + kAppend + global("a", "b") + kAppend + global("b", "c") + kAppend) == Names{"b.c", "a.b"});
   CHECK(names_refused(stack_global("posix", "system") + op(Op::POP) + global("a", "b")) == Names{"posix.system", "a.b"});
   // The names come from the memo, and what lies between them is gone again.
-  CHECK(names_refused(text("system") + put(0) + op(Op::POP) + text("posix") + kNone + op(Op::POP) + get(0) + op(Op::STACK_GLOBAL)) == Names{"posix.system"});
+  CHECK(names_refused(text("system") + put(0) + op(Op::POP) + text("posix") + kNone + op(Op::POP) + get(0) + op(Op::STACK_GLOBAL)) ==
+        Names{"posix.system"});
   CHECK(names_refused(text("a") + kPersId + op(Op::POP) + stack_global("a", "b")) == Names{"a.b"});
   CHECK(error_id([] { names_refused(num(1) + text("x") + op(Op::STACK_GLOBAL)); }) == "pickle_operand");
   CHECK(error_id([] { names_refused(op(Op::EXT1) + num(1)); }) == "pickle_refused_opcode");

@@ -61,11 +61,10 @@ TEST_CASE("texts and globals by protocol") {
     w.end();
   };
   CHECK(written(PickleProtocol::k2, fn) == std::string("\x80\x02X\x02\0\0\0ab", 9) + "cm\nC\n)R" + std::string("q\0h\0\x87.", 6));
-  CHECK(written(PickleProtocol::k4, fn) ==
-        "\x80\x04\x8c\x02"
-        "ab\x8c\x01m\x8c\x01"
-        "C\x93)R\x94" +
-            std::string("h\0\x87.", 4));
+  CHECK(written(PickleProtocol::k4, fn) == "\x80\x04\x8c\x02"
+                                           "ab\x8c\x01m\x8c\x01"
+                                           "C\x93)R\x94" +
+                                               std::string("h\0\x87.", 4));
   const std::string long_text(300, 'x');
   CHECK(written(PickleProtocol::k4, [&](PickleWriter& w) { w.text(long_text); }) == std::string("X\x2c\x01\0\0", 5) + long_text);
 }

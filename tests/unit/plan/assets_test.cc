@@ -10,18 +10,21 @@ using namespace dcp;
 using namespace dcp::test;
 
 TEST_CASE("configuration and tokenizer are assets, weights and code are not") {
-  for (const char* name : {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
-                           "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "qwen.tiktoken", "chat_template.jinja",
-                           "preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json", "LICENSE", "LICENSE.txt", "NOTICE"})
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
+        "added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "spiece.model", "qwen.tiktoken", "chat_template.jinja",
+        "preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json", "LICENSE", "LICENSE.txt", "NOTICE"})
     CHECK(is_asset(name));
-  for (const char* name : {"model.safetensors", "tokenizer.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-                           "vocab.bin", "README.md", "modeling_llama.py", "training_args.bin", ".config.json", "optimizer.pt", "myconfig.json", ""})
+  for (const char* name : {"model.safetensors", "tokenizer.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json",
+                           "pytorch_model.bin", "vocab.bin", "README.md", "modeling_llama.py", "training_args.bin", ".config.json",
+                           "optimizer.pt", "myconfig.json", ""})
     CHECK_FALSE(is_asset(name));
 }
 
 TEST_CASE("assets come before the index, which stays the last file") {
   MadeCheckpoint made;
-  for (const char* key : {"a", "b"}) made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {4}, .chunks = {whole_chunk({4})}});
+  for (const char* key : {"a", "b"})
+    made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {4}, .chunks = {whole_chunk({4})}});
   FakeIo io;
   made.put(io, "ckpt");
   const Opened opened(io);

@@ -20,7 +20,9 @@ MadeTensor tensor_of(const std::string& key, const Ints& dims, const std::vector
   return t;
 }
 MadeTensor whole(const std::string& key, const Ints& dims) { return tensor_of(key, dims, {{Ints(dims.size(), 0), dims}}); }
-MadeTensor halves(const std::string& key, int64_t rows) { return tensor_of(key, {rows, 2}, grid_tiling({{rows / 2, rows - rows / 2}, {2}})); }
+MadeTensor halves(const std::string& key, int64_t rows) {
+  return tensor_of(key, {rows, 2}, grid_tiling({{rows / 2, rows - rows / 2}, {2}}));
+}
 
 struct Laid {
   explicit Laid(std::vector<MadeTensor> tensors, const DcpLayoutOptions& options, const std::string& path = "ckpt") {
@@ -79,7 +81,9 @@ TEST_CASE("an empty chunk in the source means that the tensor is sharded") {
 
 TEST_CASE("rules by final names, the first match wins; one copy of what is replicated, dealt out evenly") {
   const Mesh mesh = parse_mesh("2x2", "");
-  const DcpLayoutOptions options = placed(mesh, {{"w*", parse_placements("shard(0),shard(1)", mesh)}, {"nothing", parse_placements("shard(0),replicate", mesh)}, {"*", parse_placements("replicate,shard(0)", mesh)}});
+  const DcpLayoutOptions options = placed(mesh, {{"w*", parse_placements("shard(0),shard(1)", mesh)},
+                                                 {"nothing", parse_placements("shard(0),replicate", mesh)},
+                                                 {"*", parse_placements("replicate,shard(0)", mesh)}});
   const Laid laid({whole("w1", {4, 4}), whole("x", {400, 1}), whole("y", {400, 1})}, options);
   CHECK(laid.boxes(0) == "0: 0,0+2,2 | 1: 0,2+2,2 | 2: 2,0+2,2 | 3: 2,2+2,2");
   CHECK(laid.boxes(1) == "0: 0,0+200,1 | 1: 200,0+200,1");
@@ -113,7 +117,8 @@ TEST_CASE("boxes and ranks of another checkpoint") {
 TEST_CASE("ranks in file names") {
   CHECK(rank_of_file("__12_3.distcp") == 12u);
   CHECK(rank_of_file("__0_0.distcp") == 0u);
-  for (const char* name : {"", "__", "__x_0.distcp", "_1_0.distcp", "__1.metadata", "x.bin", "__99999999999_0"}) CHECK_FALSE(rank_of_file(name));
+  for (const char* name : {"", "__", "__x_0.distcp", "_1_0.distcp", "__1.metadata", "x.bin", "__99999999999_0"})
+    CHECK_FALSE(rank_of_file(name));
 }
 
 TEST_CASE("two keys that become one") {

@@ -45,7 +45,8 @@ TEST_CASE("a line is a key, a dtype, a shape, and what inspect prints behind it"
 
 TEST_CASE("lines that say nothing are refused with their number") {
   const auto refused = [](std::string_view text) { return error_line([&] { parse_signatures(text, "list"); }); };
-  CHECK(refused("w float32 [1]\nw float32") == "list: a line of the list does not describe a tensor (got line 2: w float32, expected key dtype [2, 3])");
+  CHECK(refused("w float32 [1]\nw float32") ==
+        "list: a line of the list does not describe a tensor (got line 2: w float32, expected key dtype [2, 3])");
   CHECK(refused("[2, 3]").starts_with("list: a line"));
   CHECK(refused("w [2, 3]").starts_with("list: a line"));
   CHECK(refused("w float32 [2; 3]").starts_with("list: a line"));
@@ -59,7 +60,8 @@ TEST_CASE("what is missing, unexpected, of another shape or dtype") {
   const std::string got = "b float32 [2]\na float32 [1]\nd int8 []", expected = "a float16 [1]\nb float32 [3]\nc float32 [4]";
   CHECK(compared(got, got).empty());
   CHECK(compared(got, expected) == Lines{"missing c /[4]", "unexpected d []/", "shape b [2]/[3]"});
-  CHECK(compared(got, expected, CompareDtypes::kYes) == Lines{"missing c /[4]", "unexpected d []/", "shape b [2]/[3]", "dtype a float32/float16"});
+  CHECK(compared(got, expected, CompareDtypes::kYes) ==
+        Lines{"missing c /[4]", "unexpected d []/", "shape b [2]/[3]", "dtype a float32/float16"});
   CHECK(compared("", "a float32 [1]") == Lines{"missing a /[1]"});
   CHECK(compared("a float32 [1]", "") == Lines{"unexpected a [1]/"});
 }

@@ -49,8 +49,8 @@ struct Flat {
 TEST_CASE("a dict or list without a tensor below it is one key, the outermost of them") {
   CHECK(Flat({{"lr", "last_epoch"}, {"lr", "deep", "a"}, {"epoch"}}, {{"model", "w"}}).keys() == "model.w [lr] epoch");
   CHECK(Flat({{"lr", "last_epoch"}}, {{"lr", "t"}}).keys() == "lr.t lr.last_epoch");
-  CHECK(Flat({{"o", "groups", "#0", "lr"}, {"o", "groups", "#1", "lr"}, {"o", "state", "w", "flags", "x"}}, {{"o", "state", "w", "step"}}).keys() ==
-        "o.state.w.step [o.groups] [o.state.w.flags]");
+  CHECK(Flat({{"o", "groups", "#0", "lr"}, {"o", "groups", "#1", "lr"}, {"o", "state", "w", "flags", "x"}}, {{"o", "state", "w", "step"}})
+            .keys() == "o.state.w.step [o.groups] [o.state.w.flags]");
   CHECK(Flat({{"m", "#1", "k"}, {"m", "#2"}}, {{"m", "#0"}}).keys() == "m.0 [m.1] m.2");
   CHECK(Flat({{"epoch"}, {"step"}}, {}).keys() == "epoch step");
 }

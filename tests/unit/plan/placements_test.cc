@@ -41,9 +41,12 @@ TEST_CASE("placements are parsed") {
   using Kind = Placement::Kind;
   const Mesh one = parse_mesh("4", ""), three = parse_mesh("2x1x4", "pp,dp,tp");
   CHECK(parse_placements("shard(0)", one) == std::vector<Placement>{{Kind::kShard, 0}});
-  CHECK(parse_placements("strided(0), shard(-1) ,replicate", three) == std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
-  CHECK(parse_placements("tp:shard(1), pp:strided(0)", three) == std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kReplicate, 0}, {Kind::kShard, 1}});
-  for (const char* wrong : {"", "shard", "shard()", "shard(x)", "shard(0", "Shard(0)", "shard(0),", "partial", "replicate(0)", "shard(0x)", "shard(0),shard(0)", "tp:shard(0)"}) {
+  CHECK(parse_placements("strided(0), shard(-1) ,replicate", three) ==
+        std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
+  CHECK(parse_placements("tp:shard(1), pp:strided(0)", three) ==
+        std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kReplicate, 0}, {Kind::kShard, 1}});
+  for (const char* wrong : {"", "shard", "shard()", "shard(x)", "shard(0", "Shard(0)", "shard(0),", "partial", "replicate(0)", "shard(0x)",
+                            "shard(0),shard(0)", "tp:shard(0)"}) {
     CAPTURE(wrong);
     CHECK(error_id([&] { parse_placements(wrong, one); }) == "usage");
   }

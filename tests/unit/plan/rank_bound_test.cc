@@ -24,7 +24,8 @@ std::vector<RankBound> bound(const std::vector<std::string>& keys) {
 }  // namespace
 
 TEST_CASE("entries of ranks are grouped by what stands before the number") {
-  const std::vector<RankBound> found = bound({"dataloader.dp_rank_10", "dataloader.dp_rank_2", "dataloader.world_size", "rng.rank_0.cpu", "rng.rank_0.cuda", "rank_1"});
+  const std::vector<RankBound> found =
+      bound({"dataloader.dp_rank_10", "dataloader.dp_rank_2", "dataloader.world_size", "rng.rank_0.cpu", "rng.rank_0.cuda", "rank_1"});
   REQUIRE(found.size() == 3);
   CHECK(found[0].stem == "dataloader.dp_rank_");
   CHECK(found[0].exclude == "dataloader.*");
@@ -35,7 +36,8 @@ TEST_CASE("entries of ranks are grouped by what stands before the number") {
 }
 
 TEST_CASE("names that only look like a rank's") {
-  for (const char* key : {"frank_3", "rank", "rank_", "dp_rank_x", "dp_rank_3b", "ranks_3", "low_rank_adapter", "rank3", "dp_rank_99999999999999999999999"}) {
+  for (const char* key :
+       {"frank_3", "rank", "rank_", "dp_rank_x", "dp_rank_3b", "ranks_3", "low_rank_adapter", "rank3", "dp_rank_99999999999999999999999"}) {
     CAPTURE(key);
     CHECK(bound({key}).empty());
   }

@@ -40,8 +40,9 @@ using Names = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("one file: larger dtypes first, then by name") {
-  const Plan plan = safetensors_plan(checkpoint_of({whole_tensor("b", DType::uint8, {3}), whole_tensor("a", DType::uint8, {5}), whole_tensor("z", DType::float64, {2}), whole_tensor("e", DType::float32, {0, 4}),
-                                whole_tensor("s", DType::float32, {})}));
+  const Plan plan = safetensors_plan(
+      checkpoint_of({whole_tensor("b", DType::uint8, {3}), whole_tensor("a", DType::uint8, {5}), whole_tensor("z", DType::float64, {2}),
+                     whole_tensor("e", DType::float32, {0, 4}), whole_tensor("s", DType::float32, {})}));
   CHECK(names_in(plan, 0) == Names{"z", "e", "s", "a", "b"});
   CHECK(plan.files.size() == 1);
   CHECK(plan.files[0].name.empty());
@@ -53,7 +54,8 @@ TEST_CASE("one file: larger dtypes first, then by name") {
 }
 
 TEST_CASE("sizes, order and shards follow the dtypes of the output") {
-  const std::vector<MadeTensor> tensors{whole_tensor("a", DType::float32, {10}), whole_tensor("b", DType::float32, {10}), whole_tensor("c", DType::float64, {10})};
+  const std::vector<MadeTensor> tensors{whole_tensor("a", DType::float32, {10}), whole_tensor("b", DType::float32, {10}),
+                                        whole_tensor("c", DType::float64, {10})};
   const SelectOptions select{.dtypes = {.dtype = DType::bfloat16, .rules = {{"b", std::nullopt}}}};
   const Plan plan = safetensors_plan(checkpoint_of(tensors), 0, select);
   CHECK(names_in(plan, 0) == Names{"b", "a", "c"});
@@ -71,9 +73,10 @@ TEST_CASE("what is more than its elements cannot be cast") {
 }
 
 TEST_CASE("shards are filled in the metadata's order, and an index names them") {
-  const Plan plan = safetensors_plan(checkpoint_of({whole_tensor("a", DType::uint8, {60}), whole_tensor("b", DType::uint8, {40}), whole_tensor("c", DType::uint8, {1}), whole_tensor("d", DType::uint8, {300}),
-                                whole_tensor("e", DType::uint8, {0}), whole_tensor("f", DType::uint8, {100})}),
-                            100);
+  const Plan plan = safetensors_plan(
+      checkpoint_of({whole_tensor("a", DType::uint8, {60}), whole_tensor("b", DType::uint8, {40}), whole_tensor("c", DType::uint8, {1}),
+                     whole_tensor("d", DType::uint8, {300}), whole_tensor("e", DType::uint8, {0}), whole_tensor("f", DType::uint8, {100})}),
+      100);
   REQUIRE(plan.files.size() == 5);
   CHECK(plan.folder);
   CHECK(names_in(plan, 0) == Names{"a", "b"});
@@ -108,7 +111,9 @@ TEST_CASE("byte items are left out and counted") {
 
 TEST_CASE("tensors without a form are all named") {
   Rng rng(1);
-  CHECK(refusal(checkpoint_of({whole_tensor("w", DType::float32, {2}), whole_tensor("c", DType::complex128, {2}), {.key = "q", .dtype = DType::qint8, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
+  CHECK(refusal(checkpoint_of({whole_tensor("w", DType::float32, {2}),
+                               whole_tensor("c", DType::complex128, {2}),
+                               {.key = "q", .dtype = DType::qint8, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
         "ckpt: safetensors has no form for some tensors (got c (complex128), q (qint8))");
   // A plain dtype in the metadata and an item that is not plain.
   CHECK(refusal(checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
@@ -120,7 +125,9 @@ TEST_CASE("tensors without a form are all named") {
 
 TEST_CASE("names that a stripped root makes equal") {
   // Flat names are joined with dots, so different paths can spell one name.
-  const MadeCheckpoint made = checkpoint_of({whole_tensor("1", DType::float32, {1}, {"model", "a.b"}), whole_tensor("2", DType::float32, {1}, {"model", "a", "b"})});
-  CHECK(error_line([&] { safetensors_plan(made, 0, {.root = "model"}); }) == "ckpt: tensor '2': two keys have the same name in the output (got 'a.b', which is also the name of '1')");
+  const MadeCheckpoint made = checkpoint_of(
+      {whole_tensor("1", DType::float32, {1}, {"model", "a.b"}), whole_tensor("2", DType::float32, {1}, {"model", "a", "b"})});
+  CHECK(error_line([&] { safetensors_plan(made, 0, {.root = "model"}); }) ==
+        "ckpt: tensor '2': two keys have the same name in the output (got 'a.b', which is also the name of '1')");
   CHECK(names_in(safetensors_plan(made), 0) == Names{"1", "2"});
 }

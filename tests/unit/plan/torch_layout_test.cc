@@ -32,20 +32,26 @@ std::string pickle_of(const Plan& plan) {
 
 TEST_CASE("the pickle nests the paths, and storages are numbered in its order") {
   Rng rng(1);
-  const Plan plan = torch_plan(checkpoint_of({whole_tensor("model.w", DType::float32, {2, 3}, {"model", "w"}), whole_tensor("l.2", DType::uint16, {2, 1, 3, 4}, {"l", "#2"}),
-                                whole_tensor("model.s", DType::bfloat16, {}, {"model", "s"})},
-                               {with_path(number_blob("step", 7), {"l", "#0"}), nested_blob(rng, "opt", {2})}));
+  const Plan plan = torch_plan(checkpoint_of(
+      {whole_tensor("model.w", DType::float32, {2, 3}, {"model", "w"}), whole_tensor("l.2", DType::uint16, {2, 1, 3, 4}, {"l", "#2"}),
+       whole_tensor("model.s", DType::bfloat16, {}, {"model", "s"})},
+      {with_path(number_blob("step", 7), {"l", "#0"}), nested_blob(rng, "opt", {2})}));
   const std::string rest = ", False, collections.OrderedDict()";
   CHECK(pickle_of(plan) ==
-        "{'model': {'w': torch._utils._rebuild_tensor_v2(persistent ('storage', torch.FloatStorage, '0', 'cpu', 6), 0, (2, 3), (3, 1)" + rest +
-            "), 's': torch._utils._rebuild_tensor_v2(persistent ('storage', torch.BFloat16Storage, '1', 'cpu', 1), 0, (), ()" + rest +
+        "{'model': {'w': torch._utils._rebuild_tensor_v2(persistent ('storage', torch.FloatStorage, '0', 'cpu', 6), 0, (2, 3), (3, 1)" +
+            rest + "), 's': torch._utils._rebuild_tensor_v2(persistent ('storage', torch.BFloat16Storage, '1', 'cpu', 1), 0, (), ()" +
+            rest +
             ")}, 'l': [7, None, torch._utils._rebuild_tensor_v3(persistent ('storage', torch.storage.UntypedStorage, '2', 'cpu', 48), 0, "
-            "(2, 1, 3, 4), (12, 12, 4, 1)" + rest + ", torch.uint16)], 'opt': {'lr': 0.5, 'moments': [torch._utils._rebuild_tensor_v2("
-            "persistent ('storage', torch.FloatStorage, '3', 'cpu', 2), 0, (2,), (1,)" + rest + ")]}}");
+            "(2, 1, 3, 4), (12, 12, 4, 1)" +
+            rest +
+            ", torch.uint16)], 'opt': {'lr': 0.5, 'moments': [torch._utils._rebuild_tensor_v2("
+            "persistent ('storage', torch.FloatStorage, '3', 'cpu', 2), 0, (2,), (1,)" +
+            rest + ")]}}");
 }
 
 TEST_CASE("records lie one behind the other, each payload at a multiple of 64") {
-  const Plan plan = torch_plan(checkpoint_of({whole_tensor("a", DType::uint8, {100}), whole_tensor("b", DType::uint8, {0}), whole_tensor("c", DType::int64, {3})}));
+  const Plan plan = torch_plan(
+      checkpoint_of({whole_tensor("a", DType::uint8, {100}), whole_tensor("b", DType::uint8, {0}), whole_tensor("c", DType::int64, {3})}));
   REQUIRE(plan.files.size() == 1);
   const OutputFile& file = plan.files[0];
   REQUIRE(file.archive.has_value());
@@ -75,7 +81,8 @@ TEST_CASE("records lie one behind the other, each payload at a multiple of 64") 
 }
 
 TEST_CASE("strides of tensors with a dim of size zero are torch's") {
-  CHECK(pickle_of(torch_plan(checkpoint_of({whole_tensor("e", DType::float32, {2, 0, 3})}))).find("'0', 'cpu', 0), 0, (2, 0, 3), (3, 3, 1)") != std::string::npos);
+  CHECK(pickle_of(torch_plan(checkpoint_of({whole_tensor("e", DType::float32, {2, 0, 3})})))
+            .find("'0', 'cpu', 0), 0, (2, 0, 3), (3, 3, 1)") != std::string::npos);
 }
 
 TEST_CASE("thousands of entries, in dicts and in lists with holes") {
@@ -85,7 +92,8 @@ TEST_CASE("thousands of entries, in dicts and in lists with holes") {
     blobs.push_back(with_path(number_blob("d" + std::to_string(i), i), {"d", "k" + std::to_string(i)}));
     dict += (i ? ", 'k" : "'k") + std::to_string(i) + "': " + std::to_string(i);
   }
-  for (int64_t i = 2500; i >= 0; i -= 2) blobs.push_back(with_path(number_blob("l" + std::to_string(i), i), {"l", "#" + std::to_string(i)}));
+  for (int64_t i = 2500; i >= 0; i -= 2)
+    blobs.push_back(with_path(number_blob("l" + std::to_string(i), i), {"l", "#" + std::to_string(i)}));
   for (int64_t i = 0; i <= 2500; ++i) list += (i ? ", " : "") + (i % 2 ? "None" : std::to_string(i));
   CHECK((pickle_of(torch_plan(checkpoint_of({}, std::move(blobs)))) == "{" + dict + "}, " + list + "]}"));
 }
@@ -120,8 +128,9 @@ TEST_CASE("a byte item that names a storage which is not there") {
 }
 
 TEST_CASE("objects that torch.load(weights_only=True) refuses are named, or left out") {
-  const MadeCheckpoint made = checkpoint_of({whole_tensor("w", DType::float32, {2})}, {object_blob("a", "my.module", "Thing"), number_blob("n", 1),
-                                                                    object_blob("b", "my.module", "Thing"), object_blob("c", "collections", "OrderedDict")});
+  const MadeCheckpoint made = checkpoint_of({whole_tensor("w", DType::float32, {2})},
+                                            {object_blob("a", "my.module", "Thing"), number_blob("n", 1),
+                                             object_blob("b", "my.module", "Thing"), object_blob("c", "collections", "OrderedDict")});
   const Plan all = torch_plan(made);
   CHECK(all.unsafe_globals == std::vector<std::string>{"my.module.Thing"});
   REQUIRE(all.unsafe.size() == 2);
@@ -139,8 +148,9 @@ TEST_CASE("objects that torch.load(weights_only=True) refuses are named, or left
 }
 
 TEST_CASE("a stripped root is not in the pickle") {
-  const MadeCheckpoint made = checkpoint_of({whole_tensor("app.model.w", DType::float32, {1}, {"app", "model", "w"}), whole_tensor("app.model.b.0", DType::float32, {1}, {"app", "model", "b", "#0"}),
-                                  whole_tensor("optim.w", DType::float32, {1}, {"optim", "w"})});
+  const MadeCheckpoint made = checkpoint_of({whole_tensor("app.model.w", DType::float32, {1}, {"app", "model", "w"}),
+                                             whole_tensor("app.model.b.0", DType::float32, {1}, {"app", "model", "b", "#0"}),
+                                             whole_tensor("optim.w", DType::float32, {1}, {"optim", "w"})});
   const std::string text = pickle_of(torch_plan(made, {}, {.model_only = true}));
   CHECK(text.starts_with("{'w': torch._utils"));
   CHECK(text.find("'b': [torch._utils") != std::string::npos);

@@ -18,7 +18,8 @@ std::string text_of_node(const Tree& tree, uint32_t n) {
   const bool list = node.kind == Tree::Node::Kind::kList;
   std::string text;
   for (const auto& [part, child] : node.children)
-    text += (text.empty() ? "" : ", ") + (list ? std::to_string(part.position) : "'" + std::string(part.name) + "'") + ": " + text_of_node(tree, child);
+    text += (text.empty() ? "" : ", ") + (list ? std::to_string(part.position) : "'" + std::string(part.name) + "'") + ": " +
+            text_of_node(tree, child);
   return (list ? "[" : "{") + text + (list ? "]" : "}");
 }
 
@@ -64,7 +65,8 @@ TEST_CASE("paths that contradict each other") {
 }
 
 TEST_CASE("two keys of one path") {
-  CHECK(refusal({{"a", "x"}, {"a", "x"}}) == "ckpt: object 'k1': two keys have the same name in the output (got 'k1', which is also the name of 'k0')");
+  CHECK(refusal({{"a", "x"}, {"a", "x"}}) ==
+        "ckpt: object 'k1': two keys have the same name in the output (got 'k1', which is also the name of 'k0')");
   CHECK(error_id([&] { tree_of({{"l", "#3"}, {"l", "#3"}}); }) == "keys_collide");
 }
 

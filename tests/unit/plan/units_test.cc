@@ -92,7 +92,6 @@ MadeTensor tensor_of(const Ints& dims, const std::vector<Box>& boxes, DType dtyp
 }
 MadeTensor whole(const Ints& dims, DType dtype = DType::float32) { return tensor_of(dims, {{Ints(dims.size(), 0), dims}}, dtype); }
 
-
 }  // namespace
 
 TEST_CASE("each element is in one unit, and each unit in one group") {
@@ -141,7 +140,9 @@ TEST_CASE("how the CRC of each record is checked") {
         unchecked += !c.crc;
         if (c.stored && *c.stored != made.dtype) converted.insert(made.key);
         uint32_t n = 0;
-        while (!std::ranges::equal(p.opened->catalog.box(tensor, n).offsets, c.offsets) || volume(p.opened->catalog.box(tensor, n).sizes) == 0) ++n;
+        while (!std::ranges::equal(p.opened->catalog.box(tensor, n).offsets, c.offsets) ||
+               volume(p.opened->catalog.box(tensor, n).sizes) == 0)
+          ++n;
         const ItemId item = p.opened->catalog.item_of(tensor, n);
         const bool exact = p.opened->resolved.items[item].strides_at == 0 && storage_elements(c) == volume(c.sizes);
         const CrcCheck check = !c.crc ? CrcCheck::kUnchecked : exact || streamed ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;

@@ -13,7 +13,8 @@ namespace dcp::test {
 
 // Runs `body` as each of `size` ranks, each a thread; returns what each of them said when it failed.
 template <class Body>
-std::vector<std::string> as_ranks(World& world, uint32_t size, uint32_t timeout_ms, const Body& body, const std::function<std::string(uint32_t)>& identity = {}) {
+std::vector<std::string> as_ranks(World& world, uint32_t size, uint32_t timeout_ms, const Body& body,
+                                  const std::function<std::string(uint32_t)>& identity = {}) {
   g_world = &world;
   std::vector<std::string> said(size);
   const auto io = make_posix_io();
@@ -23,7 +24,9 @@ std::vector<std::string> as_ranks(World& world, uint32_t size, uint32_t timeout_
       threads.emplace_back([&, r] {
         StopFlag stop{0};
         said[r] = error_line([&] {
-          Session session(fake_transport(), {.by = "a test", .rank = r, .world_size = size}, {.timeout_ms = timeout_ms, .identity = identity ? identity(r) : "one build", .host = "h" + std::to_string(r)}, *io, stop,
+          Session session(fake_transport(), {.by = "a test", .rank = r, .world_size = size},
+                          {.timeout_ms = timeout_ms, .identity = identity ? identity(r) : "one build", .host = "h" + std::to_string(r)},
+                          *io, stop,
                           [&](const RankFailure&) {  // the end of the process, and so of its threads
                             const std::lock_guard lock(world.mutex);
                             world.stuck.reset();

@@ -20,7 +20,9 @@ namespace {
 class SharedMemory : public Sink {
  public:
   explicit SharedMemory(std::vector<std::string>& files) : files_(files) {}
-  void write(uint32_t file, uint64_t offset, Bytes bytes) override { std::ranges::copy(as_text(bytes), files_.at(file).begin() + static_cast<int64_t>(offset)); }
+  void write(uint32_t file, uint64_t offset, Bytes bytes) override {
+    std::ranges::copy(as_text(bytes), files_.at(file).begin() + static_cast<int64_t>(offset));
+  }
   void finish() override {}
   void commit() override {}
   void abort() noexcept override {}
@@ -72,12 +74,15 @@ TEST_CASE("Ranks of several workers write what one process writes") {
         const Blocks blocks(mine, kRanks);
         SharedMemory whole(together);
         ClippedSink part(whole, blocks, session.rank());
-        Exchange exchange(session, crew.sight(), mine, catalog, resolved, files, writers == Writers::kRank0 ? deal_to_rank0(mine, kRanks) : deal_by_blocks(mine, catalog, blocks, kRanks), writers, 3);
+        Exchange exchange(session, crew.sight(), mine, catalog, resolved, files,
+                          writers == Writers::kRank0 ? deal_to_rank0(mine, kRanks) : deal_by_blocks(mine, catalog, blocks, kRanks), writers,
+                          3);
         Progress moved;
         SerialQueue serving;
         serving.run([&] { exchange.serve(2, moved, stop); });
         if (writers == Writers::kAll || crew.leads())
-          execute(mine, catalog, resolved, files, writers == Writers::kAll ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
+          execute(mine, catalog, resolved, files, writers == Writers::kAll ? static_cast<Sink&>(part) : whole,
+                  {.workers = 3, .supply = &exchange}, moved, stop);
         serving.wait();
       });
       CHECK(said == std::vector<std::string>(kRanks, "no error"));

@@ -58,7 +58,8 @@ TEST_CASE("What a stranger writes into the store ends the ranks, and nothing wor
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     });
-    for (const std::string& s : said) CHECK(s == "rank 0: a rank is gone or cannot be reached (got the store holds a failure that no rank has written)");
+    for (const std::string& s : said)
+      CHECK(s == "rank 0: a rank is gone or cannot be reached (got the store holds a failure that no rank has written)");
   }
 }
 
@@ -86,12 +87,14 @@ TEST_CASE("A failing rank is the reason that all others name") {
     CHECK(failures[r].host == "h2");
     CHECK(stopped[r] == Session::kStopped);
   }
-  for (const uint32_t r : {0u, 1u, 3u}) CHECK(said[r] == "rank 2 on h2: another rank failed (got shard: the file ends before the bytes that belong there)");
+  for (const uint32_t r : {0u, 1u, 3u})
+    CHECK(said[r] == "rank 2 on h2: another rank failed (got shard: the file ends before the bytes that belong there)");
 }
 
 TEST_CASE("Ranks of two builds do not begin") {
   test::World world(3);
-  const auto said = test::as_ranks(world, 3, 60000, [](Session&, StopFlag&) {}, [](uint32_t r) { return r == 1 ? "another build" : "one build"; });
+  const auto said =
+      test::as_ranks(world, 3, 60000, [](Session&, StopFlag&) {}, [](uint32_t r) { return r == 1 ? "another build" : "one build"; });
   for (const std::string& s : said) CHECK(s.find("the ranks do not belong together") != std::string::npos);
 }
 
@@ -105,7 +108,10 @@ TEST_CASE("A rank that never starts is named") {
     for (const uint32_t r : {0u, 2u})
       threads.emplace_back([&, r] {
         StopFlag stop{0};
-        said[r] = test::error_line([&] { Session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = 3}, {.timeout_ms = 300, .identity = "one", .host = "h"}, *io, stop, [](const RankFailure&) {}); });
+        said[r] = test::error_line([&] {
+          Session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = 3}, {.timeout_ms = 300, .identity = "one", .host = "h"},
+                  *io, stop, [](const RankFailure&) {});
+        });
       });
   }
   for (const uint32_t r : {0u, 2u}) CHECK(said[r] == "rank 1: a rank is gone or cannot be reached (got not started within 0.3 s)");
@@ -118,7 +124,8 @@ TEST_CASE("A rank that does not come back from connecting is named") {
     while (stop == 0) std::this_thread::yield();
     session.check();
   });
-  for (const std::string& s : said) CHECK(s == "rank 1: a rank is gone or cannot be reached (got stuck while connecting to the others, for lack of memory or threads)");
+  for (const std::string& s : said)
+    CHECK(s == "rank 1: a rank is gone or cannot be reached (got stuck while connecting to the others, for lack of memory or threads)");
 }
 
 TEST_CASE("Store operations of joining do not grow with the number of ranks") {
@@ -134,7 +141,8 @@ TEST_CASE("Store operations of joining do not grow with the number of ranks") {
 
 TEST_CASE("Who sees which file is found by looking") {
   // Each rank has the catalog, and a folder of its own.
-  const auto look = [](const std::vector<std::map<std::string, std::string>>& disks, std::vector<Sight>& sights, std::vector<std::string>& faults) {
+  const auto look = [](const std::vector<std::map<std::string, std::string>>& disks, std::vector<Sight>& sights,
+                       std::vector<std::string>& faults) {
     const auto size = static_cast<uint32_t>(disks.size());
     test::World world(size);
     sights.resize(size);

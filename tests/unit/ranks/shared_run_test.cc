@@ -21,9 +21,12 @@ struct Joint {
 
 class SharedUnits : public UnitSupply {
  public:
-  SharedUnits(Joint& joint, uint32_t rank, std::vector<UnitTask> units, test::Opened& opened) : joint_(joint), rank_(rank), units_(std::move(units)), opened_(opened) {}
+  SharedUnits(Joint& joint, uint32_t rank, std::vector<UnitTask> units, test::Opened& opened)
+      : joint_(joint), rank_(rank), units_(std::move(units)), opened_(opened) {}
   uint64_t batches() const override { return units_.size(); }
-  UnitBatch take(uint64_t n) override { return {.units = {units_[n]}, .pieces = std::make_unique<FilePieces>(opened_.files, opened_.catalog)}; }
+  UnitBatch take(uint64_t n) override {
+    return {.units = {units_[n]}, .pieces = std::make_unique<FilePieces>(opened_.files, opened_.catalog)};
+  }
   bool is_shared() const override { return true; }
   void join(RunSums& sums, RunLosses&) override {
     joint_.parts[rank_] = sums.parts();
@@ -53,7 +56,8 @@ void write_shared(test::Opened& opened, const Plan& plan, uint32_t world, uint64
       ClippedSink own(sink, blocks, r);
       Progress progress;
       const StopFlag stop{0};
-      failed[r] = test::error_line([&] { execute(plan, opened.catalog, opened.resolved, opened.files, own, {.workers = 2, .supply = &units}, progress, stop); });
+      failed[r] = test::error_line(
+          [&] { execute(plan, opened.catalog, opened.resolved, opened.files, own, {.workers = 2, .supply = &units}, progress, stop); });
     });
   ranks.clear();
   REQUIRE(failed == std::vector<std::string>(world, "no error"));
@@ -67,8 +71,9 @@ TEST_CASE("Ranks that write one output write each byte of it once") {
     std::vector<Plan> plans{run.plan};
     // Items small and large, some without elements, in folders of one rank to five.
     test::Rng rng(seed);
-    plans.push_back(plan_dcp(opened.catalog, opened.resolved, opened.selection,
-                             {.limits = {}, .units = test::random_units(rng), .world_size = 1 + static_cast<uint32_t>(seed % 5), .mesh = {}, .rules = {}}));
+    plans.push_back(plan_dcp(
+        opened.catalog, opened.resolved, opened.selection,
+        {.limits = {}, .units = test::random_units(rng), .world_size = 1 + static_cast<uint32_t>(seed % 5), .mesh = {}, .rules = {}}));
     for (const Plan& plan : plans) {
       test::MemorySink alone(plan);
       Progress progress;
@@ -94,7 +99,9 @@ TEST_CASE("A shared run with literals needs a sink that keeps this rank's part")
   test::MemorySink sink(run.plan);
   Progress progress;
   const StopFlag stop{0};
-  CHECK(test::error_line([&] { execute(run.plan, opened.catalog, opened.resolved, opened.files, sink, {.supply = &units}, progress, stop); }).find("keeps what every rank writes") != std::string::npos);
+  CHECK(test::error_line([&] {
+          execute(run.plan, opened.catalog, opened.resolved, opened.files, sink, {.supply = &units}, progress, stop);
+        }).find("keeps what every rank writes") != std::string::npos);
   CHECK(sink.writes == 0);
 }
 

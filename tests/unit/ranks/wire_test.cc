@@ -1,8 +1,7 @@
 #include "ranks/wire.h"
 
-#include <catch2/catch_test_macros.hpp>
-
 #include <algorithm>
+#include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
 #include "base/io.h"
@@ -16,7 +15,8 @@ TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
   out.number<int>(-7);
   out.array(std::vector<uint16_t>{1, 2, 3});
   out.text(std::string_view("a\0b", 3));
-  const Problem problem = make_problem(ProblemId::short_file, {.path = "p", .member = "m", .tensor = "t", .object = true, .offset = 5, .length = {}}, "got", "expected");
+  const Problem problem = make_problem(
+      ProblemId::short_file, {.path = "p", .member = "m", .tensor = "t", .object = true, .offset = 5, .length = {}}, "got", "expected");
   out.problem(problem);
   const std::vector<std::byte> bytes = out.take();
   WireReader in(bytes);
@@ -37,7 +37,8 @@ TEST_CASE("A problem that there is not is refused, whatever its number") {
   for (const auto& [at, value] : {std::pair<size_t, int>{1, 0x7F}, {1, 0xFF}, {2, 4}, {2, 0xFF}}) {  // of the id, and the severity
     std::vector<std::byte> bytes = WireWriter(out).take();
     bytes[at] = static_cast<std::byte>(value);
-    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) == "internal error (got a message between ranks that says what cannot be)");
+    CHECK(test::error_line([&] { WireReader(bytes).problem(); }) ==
+          "internal error (got a message between ranks that says what cannot be)");
   }
 }
 

@@ -17,7 +17,8 @@ size_t count(const std::string& text, std::string_view what) {
 }  // namespace
 
 TEST_CASE("a curve has a line a series, a dashed limit and an axis of sizes") {
-  const std::string svg = curve_svg({{"pageable", {{1024, 0.5}, {1 << 20, 5}}}, {"pinned", {{1024, 1}, {1 << 20, 50}}}}, 63, "PCIe Gen5 x16");
+  const std::string svg =
+      curve_svg({{"pageable", {{1024, 0.5}, {1 << 20, 5}}}, {"pinned", {{1024, 1}, {1 << 20, 50}}}}, 63, "PCIe Gen5 x16");
   CHECK(count(svg, "<polyline") == 2);
   CHECK(count(svg, "class=\"limit\"") == 1);
   CHECK(svg.find("1.0 KiB") != std::string::npos);
@@ -28,14 +29,16 @@ TEST_CASE("a curve has a line a series, a dashed limit and an axis of sizes") {
 }
 
 TEST_CASE("bars are stacked parts that name themselves") {
-  const std::string svg = bars_svg({{"pageable", {10'000'000, 20'000'000, 70'000'000}}, {"pinned", {0, 0, 30'000'000}}}, {"allocate", "touch", "copy"});
+  const std::string svg =
+      bars_svg({{"pageable", {10'000'000, 20'000'000, 70'000'000}}, {"pinned", {0, 0, 30'000'000}}}, {"allocate", "touch", "copy"});
   CHECK(svg.find("<title>touch: 20.0 ms</title>") != std::string::npos);
   CHECK(svg.find(">100 ms</text>") != std::string::npos);
   CHECK(count(svg, "<title>copy: ") == 2);
 }
 
 TEST_CASE("a timeline has a box a span") {
-  const std::string svg = timeline_svg({{0, 0, 0, 5'000'000, "step 1"}, {1, 1, 5'000'000, 9'000'000, "save 1"}}, {"train", "writer"}, {"step", "write"});
+  const std::string svg =
+      timeline_svg({{0, 0, 0, 5'000'000, "step 1"}, {1, 1, 5'000'000, 9'000'000, "save 1"}}, {"train", "writer"}, {"step", "write"});
   CHECK(svg.find("<title>step 1: 5.0 ms</title>") != std::string::npos);
   CHECK(svg.find("<title>save 1: 4.0 ms</title>") != std::string::npos);
 }

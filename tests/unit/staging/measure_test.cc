@@ -47,7 +47,8 @@ void check_whole(const Workload& w, const CopyPlan& plan) {
   }
   const std::vector<uint64_t> offsets = offsets_of(w.tensors, CopyPlan::kSourceAlignment);
   for (size_t t = 0; t < w.tensors.size(); ++t)
-    for (uint64_t i = 0; i < tensor_bytes(w.tensors[t]); ++i) sound &= at[offsets[t]] >= 0 && at[offsets[t] + i] == at[offsets[t]] + static_cast<int64_t>(i);
+    for (uint64_t i = 0; i < tensor_bytes(w.tensors[t]); ++i)
+      sound &= at[offsets[t]] >= 0 && at[offsets[t] + i] == at[offsets[t]] + static_cast<int64_t>(i);
   CHECK(sound);
   CHECK(std::ranges::all_of(taken, [](uint8_t n) { return n <= 1; }));
   CHECK(copied >= w.bytes());
@@ -147,7 +148,8 @@ TEST_CASE("several devices start together, and each has its line") {
     devices.push_back(std::make_unique<Device>(table, d));
     sources.push_back(make_source(*devices.back(), {w}));
   }
-  const std::vector<StagingLine> lines = measure(*io, sources, w, {.method = StagingMethod::kPinnedReused}, {.warmup = 0, .repeats = 2}, stop);
+  const std::vector<StagingLine> lines =
+      measure(*io, sources, w, {.method = StagingMethod::kPinnedReused}, {.warmup = 0, .repeats = 2}, stop);
   REQUIRE(lines.size() == 2);
   CHECK(lines[1].device == 1);
   CHECK(lines[0].repeats.size() == 2);
@@ -166,7 +168,9 @@ TEST_CASE("what the device refuses is a line that says why; a signal ends the re
   const Workload w = many_of(1, 5000);
   const std::vector<StagingSource> sources{make_source(device, {w})};
   const StopFlag running{0}, stopped{15};
-  const auto line = [&](StagingMethod method, const StopFlag& stop) { return measure(*io, sources, w, {.method = method}, {.warmup = 0, .repeats = 2}, stop).at(0); };
+  const auto line = [&](StagingMethod method, const StopFlag& stop) {
+    return measure(*io, sources, w, {.method = method}, {.warmup = 0, .repeats = 2}, stop).at(0);
+  };
   CHECK(line(StagingMethod::kRegistered, running).unavailable == "pinning: not allowed");
   CHECK(!line(StagingMethod::kRegistered, running).measured());
   CHECK(line(StagingMethod::kPageable, running).measured());

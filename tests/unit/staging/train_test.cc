@@ -124,7 +124,8 @@ TEST_CASE("the last checkpoint may be the model alone, in another dtype") {
   CHECK(holds(t.io, "run/step-7", cast));
   CHECK(holds(t.io, "run/step-7", expected(w, 1, 7)));
   CHECK(open_checkpoint(const_cast<FakeIo&>(t.io), "run/step-6", {}).tensors.size() == 4);
-  CHECK(error_id([&] { Trained(SaveMode::kDisabled, spec, {.name = "x", .tensors = {{"optimizer.a", DType::float32, {4}}}}); }) == "nothing_selected");
+  CHECK(error_id([&] { Trained(SaveMode::kDisabled, spec, {.name = "x", .tensors = {{"optimizer.a", DType::float32, {4}}}}); }) ==
+        "nothing_selected");
 }
 
 TEST_CASE("a failing disk ends the loop, whoever was writing; so does a signal") {
@@ -150,17 +151,22 @@ TEST_CASE("modes by name") {
 TEST_CASE("what recorded loops come to") {
   constexpr uint64_t kMs = 1'000'000;
   const TrainResult bare{.step_ns = {200 * kMs, 200 * kMs, 200 * kMs, 200 * kMs}};
-  TrainResult sync{.mode = SaveMode::kDisabled, .saves = {{.step = 2, .staging_ns = 900 * kMs, .durable_ns = 900 * kMs}, {.step = 4, .last = true, .staging_ns = 5000 * kMs}},
-                   .step_ns = {200 * kMs, 1100 * kMs, 200 * kMs, 5200 * kMs}, .host_bytes = 4 << 20};
-  TrainResult pinned{.mode = SaveMode::kAsyncPinned, .saves = {{.step = 2, .waiting_ns = 5 * kMs, .staging_ns = 25 * kMs, .durable_ns = 800 * kMs}},
-                     .step_ns = {200 * kMs, 230 * kMs, 200 * kMs, 200 * kMs}, .host_bytes = 1 << 30};
+  TrainResult sync{
+      .mode = SaveMode::kDisabled,
+      .saves = {{.step = 2, .staging_ns = 900 * kMs, .durable_ns = 900 * kMs}, {.step = 4, .last = true, .staging_ns = 5000 * kMs}},
+      .step_ns = {200 * kMs, 1100 * kMs, 200 * kMs, 5200 * kMs},
+      .host_bytes = 4 << 20};
+  TrainResult pinned{.mode = SaveMode::kAsyncPinned,
+                     .saves = {{.step = 2, .waiting_ns = 5 * kMs, .staging_ns = 25 * kMs, .durable_ns = 800 * kMs}},
+                     .step_ns = {200 * kMs, 230 * kMs, 200 * kMs, 200 * kMs},
+                     .host_bytes = 1 << 30};
   const TrainSummary s = summarize(sync, bare);
   CHECK(s.stall_ns == 900 * kMs);
   CHECK(s.durable_ns == 900 * kMs);
   CHECK(s.step_ns == 500 * kMs);
   CHECK(s.overhead == Catch::Approx(1.5));
   CHECK(summarize(pinned, bare).stall_ns == 30 * kMs);
-  CHECK(train_verdict({sync, pinned}, bare) ==
-        "Save in mode async_with_pinned_mem: each save stalls training for 30.0 ms and is durable after 800 ms, with 1.0 GiB of host memory; disabled 900 ms.");
+  CHECK(train_verdict({sync, pinned}, bare) == "Save in mode async_with_pinned_mem: each save stalls training for 30.0 ms and is durable "
+                                               "after 800 ms, with 1.0 GiB of host memory; disabled 900 ms.");
   CHECK(train_verdict({}, bare) == "No mode was measured.");
 }

@@ -24,7 +24,12 @@ struct Recorded {
 };
 
 StagingLine line(const Recorded& r) {
-  StagingLine l{.workload = r.workload, .how = {.method = r.method, .streams = r.streams}, .bytes = r.bytes, .tensors = 1, .host_bytes = r.bytes, .device_bytes = r.device_bytes};
+  StagingLine l{.workload = r.workload,
+                .how = {.method = r.method, .streams = r.streams},
+                .bytes = r.bytes,
+                .tensors = 1,
+                .host_bytes = r.bytes,
+                .device_bytes = r.device_bytes};
   for (const uint64_t us : r.copy_us) l.repeats.push_back({r.allocate_us * 1000, r.touch_us * 1000, us * 1000});
   return l;
 }
@@ -33,8 +38,7 @@ StagingLine line(const Recorded& r) {
 std::vector<StagingLine> gen5() {
   constexpr uint64_t kBytes = 16'060'522'496;
   return {line({kPageable, kBytes, {2'010'000, 1'990'000, 2'300'000}, 20, 1'500'000}),
-          line({kPinnedFresh, kBytes, {291'000, 290'000, 293'000}, 4'100'000}),
-          line({kPinnedReused, kBytes, {290'500, 290'000, 291'000}}),
+          line({kPinnedFresh, kBytes, {291'000, 290'000, 293'000}, 4'100'000}), line({kPinnedReused, kBytes, {290'500, 290'000, 291'000}}),
           line({kPinnedReused, kBytes, {289'000, 289'500, 290'000}, 0, 0, 2}),
           line({kCoalesced, kBytes, {288'000, 287'000, 289'000}, 0, 0, 1, 3'000'000})};
 }
@@ -77,24 +81,26 @@ TEST_CASE("of what is equally short the one with less memory, then the simplest"
 }
 
 TEST_CASE("the verdict names method, stall, memory and mode") {
-  CHECK(verdict(gen5(), 0, "llama-8b") ==
-        "Stage llama-8b by pinned-reused: a save stalls training for 290 ms and takes 15.0 GiB of pinned host memory, kept; pageable memory would stall 12.1 times as "
-        "long (3.51 s): mode async_with_pinned_mem.");
+  CHECK(verdict(gen5(), 0, "llama-8b") == "Stage llama-8b by pinned-reused: a save stalls training for 290 ms and takes 15.0 GiB of pinned "
+                                          "host memory, kept; pageable memory would stall 12.1 times as "
+                                          "long (3.51 s): mode async_with_pinned_mem.");
   const std::vector<StagingLine> same{line({kPageable, 1000, {105}}), line({kPinnedReused, 1000, {100}})};
-  CHECK(verdict(same, 0, "x") ==
-        "Stage x by pageable: a save stalls training for 105.0 us and takes 1000 B of host memory, for each save anew; pinned memory gains less than a tenth, so mode async is enough.");
+  CHECK(verdict(same, 0, "x") == "Stage x by pageable: a save stalls training for 105.0 us and takes 1000 B of host memory, for each save "
+                                 "anew; pinned memory gains less than a tenth, so mode async is enough.");
   const std::vector<StagingLine> coalesced{line({kCoalesced, 1 << 20, {100}, 0, 0, 2, 1 << 20})};
-  CHECK(verdict(coalesced, 0, "x") ==
-        "Stage x by pinned-coalesced on 2 streams: a save stalls training for 100.0 us and takes 1.0 MiB of pinned host memory, kept, and 1.0 MiB on the device: mode "
-        "async_with_pinned_mem.");
+  CHECK(verdict(coalesced, 0, "x") == "Stage x by pinned-coalesced on 2 streams: a save stalls training for 100.0 us and takes 1.0 MiB of "
+                                      "pinned host memory, kept, and 1.0 MiB on the device: mode "
+                                      "async_with_pinned_mem.");
   CHECK(verdict({}, 0, "x") == "Nothing could be measured.");
 }
 
 TEST_CASE("a curve says what a copy costs at least and where the full rate begins") {
   std::vector<StagingLine> curve;
-  for (const auto& [bytes, us] : std::vector<std::pair<uint64_t, uint64_t>>{{1 << 10, 9}, {1 << 16, 11}, {1 << 20, 29}, {1 << 24, 320}, {1 << 28, 4900}})
+  for (const auto& [bytes, us] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{1 << 10, 9}, {1 << 16, 11}, {1 << 20, 29}, {1 << 24, 320}, {1 << 28, 4900}})
     curve.push_back(line({kPinnedReused, bytes, {us, us, us}}));
-  CHECK(curve_note(curve) == "A pinned copy takes 9.0 us at least, and reaches nine tenths of its best rate from 16.0 MiB on: what is smaller is better gathered.");
+  CHECK(curve_note(curve) == "A pinned copy takes 9.0 us at least, and reaches nine tenths of its best rate from 16.0 MiB on: what is "
+                             "smaller is better gathered.");
   curve.resize(2);
   CHECK(curve_note(curve).empty());
 }
