@@ -15,11 +15,12 @@ MAY_INCLUDE = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY_INCLUDE["kernels"] = {"base", "kernels"}
 MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging"}
 MAY_INCLUDE["modules"] = {"base", "modules"}
+MAY_INCLUDE["maps"] = {*ORDER[: ORDER.index("catalog") + 1], "maps"}
 for room in ["plan", "exec", "ranks"]:
     MAY_INCLUDE[room].add("kernels")
 for room in ["ranks", "staging", "cmd"]:
     MAY_INCLUDE[room].add("modules")
-MAY_INCLUDE["cmd"] |= {"kernels", "staging"}
+MAY_INCLUDE["cmd"] |= {"kernels", "maps", "staging"}
 
 # Kernels work on elements; the table of dtypes includes nothing itself.
 DTYPE_TABLE = {("kernels", "format/dtype.h")}
