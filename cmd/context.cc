@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -87,11 +88,26 @@ std::string styled(std::string_view text, Style style, bool color) {
 
 namespace {
 
+// The line that the problem is about and a mark under its column:
+//   12 | a.{l}.w [(h d] = b.{l}.w
+//      |         ^
+std::string quoted(const Problem& p) {
+  if (p.quote.empty() || p.place.line == 0) return {};
+  const std::string number = std::to_string(p.place.line);
+  std::string text = "  " + number + " | " + escaped(p.quote) + "\n";
+  if (p.place.column == 0) return text;
+  const std::string before = escaped(std::string_view(p.quote).substr(0, p.place.column - 1));
+  const auto code_points = std::ranges::count_if(before, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  return text + std::string(number.size() + 2, ' ') + " | " + std::string(static_cast<size_t>(code_points), ' ') + "^\n";
+}
+
 void problem_members(JsonWriter& json, const Problem& p) {
   json.member("message", to_line(p));
   if (!p.place.path.empty()) json.member("path", p.place.path);
   if (p.place.offset) json.member("offset", *p.place.offset);
   if (p.place.length) json.member("length", *p.place.length);
+  if (p.place.line > 0) json.member("line", p.place.line);
+  if (p.place.column > 0) json.member("column", p.place.column);
   if (!p.place.tensor.empty()) json.member(p.place.object ? "object" : "tensor", p.place.tensor);
   if (!p.hint.empty()) json.member("hint", p.hint);
 }
@@ -113,6 +129,7 @@ void finding_json(JsonWriter& json, const Problem& p) {
 
 int report_error(const Context& context, const Problem& p) {
   std::string text = styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)).append(" ").append(to_line(p)).append("\n");
+  text += quoted(p);
   if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");
   if (context.common.json) {
     JsonWriter json([&](std::string_view s) { text += s; });

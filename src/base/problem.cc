@@ -41,6 +41,8 @@ void append_escape(std::string& out, const char* format, unsigned value) {
 
 std::string place_line(const Place& place) {
   std::string line = escaped(place.path);
+  for (const uint32_t number : {place.line, place.column})
+    if (number > 0) line.append(line.empty() ? "" : ":").append(std::to_string(number));
   const auto separate = [&line](std::string_view mark) {
     if (!line.empty()) line += mark;
   };

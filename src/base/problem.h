@@ -50,6 +50,7 @@ struct Place {
   bool object = false;               // `tensor` is the key of a byte item
   std::optional<uint64_t> offset{};  // bytes from the start of `path`
   std::optional<uint64_t> length{};  // bytes
+  uint32_t line = 0, column = 0;     // of a text, from 1; 0: not a place in a text
 };
 
 struct Problem {
@@ -60,10 +61,11 @@ struct Problem {
   std::string got{};       // may be empty
   std::string expected{};  // may be empty
   std::string hint{};      // defaults to hint_of(id)
+  std::string quote{};     // the line of a text that `place` points into
 };
 
-// One line: `PATH[ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a very long key
-// shortened. Without the hint.
+// One line: `PATH[:LINE[:COLUMN]][ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a
+// very long key shortened. Without the hint and the quote.
 std::string to_line(const Problem& problem);
 
 // A name escaped, of a long one its beginning, its length and its end: keys may be of any length.

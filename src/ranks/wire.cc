@@ -17,7 +17,9 @@ void WireWriter::problem(const Problem& p) {
   number(p.place.object);
   number(p.place.offset.value_or(UINT64_MAX));
   number(p.place.length.value_or(UINT64_MAX));
-  for (const std::string* s : {&p.place.path, &p.place.member, &p.place.tensor, &p.what, &p.got, &p.expected, &p.hint}) text(*s);
+  number(p.place.line);
+  number(p.place.column);
+  for (const std::string* s : {&p.place.path, &p.place.member, &p.place.tensor, &p.what, &p.got, &p.expected, &p.hint, &p.quote}) text(*s);
 }
 
 Problem WireReader::problem() {
@@ -27,7 +29,9 @@ Problem WireReader::problem() {
   p.place.object = number<bool>();
   if (const auto n = number<uint64_t>(); n != UINT64_MAX) p.place.offset = n;
   if (const auto n = number<uint64_t>(); n != UINT64_MAX) p.place.length = n;
-  for (std::string* s : {&p.place.path, &p.place.member, &p.place.tensor, &p.what, &p.got, &p.expected, &p.hint}) *s = text();
+  p.place.line = number<uint32_t>();
+  p.place.column = number<uint32_t>();
+  for (std::string* s : {&p.place.path, &p.place.member, &p.place.tensor, &p.what, &p.got, &p.expected, &p.hint, &p.quote}) *s = text();
   return p;
 }
 

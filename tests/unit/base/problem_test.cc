@@ -18,6 +18,8 @@ TEST_CASE("a line holds path, member, offset, tensor, got and expected, each onl
   CHECK(line({.path = "a", .offset = 0}) == "a @ 0x0: " + what);
   CHECK(line({.path = "a", .member = "m", .tensor = "w.0", .offset = 0x1F4, .length = 8}, "3 bytes", "8 bytes") ==
         "a > m @ 0x1f4: tensor 'w.0': " + what + " (got 3 bytes, expected 8 bytes)");
+  CHECK(line({.path = "a.map", .line = 12, .column = 3}) == "a.map:12:3: " + what);
+  CHECK(line({.path = "a.map", .line = 12}) == "a.map:12: " + what);
   CHECK(line({.tensor = "w"}) == "tensor 'w': " + what);
   CHECK(line({.path = "a"}, "x") == "a: " + what + " (got x)");
   CHECK(line({.path = "a"}, "", "y") == "a: " + what + " (expected y)");

@@ -15,8 +15,10 @@ TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
   out.number<int>(-7);
   out.array(std::vector<uint16_t>{1, 2, 3});
   out.text(std::string_view("a\0b", 3));
-  const Problem problem = make_problem(
-      ProblemId::short_file, {.path = "p", .member = "m", .tensor = "t", .object = true, .offset = 5, .length = {}}, "got", "expected");
+  Problem problem = make_problem(
+      ProblemId::short_file, {.path = "p", .member = "m", .tensor = "t", .object = true, .offset = 5, .length = {}, .line = 2, .column = 3},
+      "got", "expected");
+  problem.quote = "a text";
   out.problem(problem);
   const std::vector<std::byte> bytes = out.take();
   WireReader in(bytes);
@@ -26,6 +28,7 @@ TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
   const Problem back = in.problem();
   CHECK(to_line(back) == to_line(problem));
   CHECK(back.hint == problem.hint);
+  CHECK(back.quote == problem.quote);
   CHECK(back.place.offset == 5u);
   CHECK_FALSE(back.place.length);
   CHECK(test::error_id([&] { in.number<char>(); }) == "internal");
