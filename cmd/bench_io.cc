@@ -1,12 +1,11 @@
 // dcpctl bench io: a synthetic sharded checkpoint, written natively, and what the program does with it beside plain copies.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
-#include "bench.h"
+#include "commands.h"
 #include "exec/file_set.h"
 #include "exec/synthetic.h"
 #include "sandbox.h"
@@ -200,29 +199,24 @@ int run(const Options& o, Context& context) {
 
 }  // namespace
 
-void add_bench_io(CLI::App& bench, Context& context) {
+void add_bench_io(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* io = bench.add_subcommand("io", "Consolidate, reshard and verify on a synthetic checkpoint, beside plain copies of it");
-  io->footer(kText);
-  writes(io->add_option("OUT", options->out, "Folder for the checkpoint, which is kept then"));
-  writes(io->add_option("--in", options->folder, "Without OUT: where data lies for the time being (default: here)"))->option_text("DIR");
-  io->add_flag("--generate-only", options->generate_only, "Write the checkpoint and measure nothing else");
-  io->add_option("--repeats", options->repeats, "Rounds (default 3)")->option_text("N")->check(CLI::Range(1, 1000));
-  io->add_option("--bytes", options->bytes, "Bytes of all tensors together (default 1GiB)")->option_text("SIZE");
-  io->add_option("--world-size", options->world_size, "Ranks (default 4)")->option_text("N")->check(CLI::Range(1, 65536));
-  io->add_option("--layout", options->layout, "shard0 (default), shard1 or whole")
-      ->option_text("LAYOUT")
-      ->check(CLI::IsMember({"shard0", "shard1", "whole"}));
-  io->add_option("--tensors", options->tensors, "Tensors (default 32)")->option_text("N")->check(CLI::Range(1, 10000000));
-  io->add_option("--dtype", options->dtype, "Element type (default float32)")->option_text("DTYPE");
-  io->add_option("--seed", options->seed, "Seed of the values (default 1)")->option_text("N");
-  io->add_option("-j,--threads", options->threads, "Worker threads")->option_text("N")->check(CLI::Range(1, 1024));
-  io->add_flag("--force", options->force, "Replace OUT");
-  add_common(*io, context, false);
-  io->callback([options, &context] {
-    context.command = "bench io";
-    context.run = [options, &context] { return run(*options, context); };
-  });
+  Options& o = *options;
+  c.details = kText;
+  c.argument("OUT", o.out, "Folder for the checkpoint, which is kept then").writes();
+  c.option("--in", o.folder, "DIR", "Without OUT: where data lies for the time being (default: here)").writes(Offer::kFolders);
+  c.flag("--generate-only", o.generate_only, "Write the checkpoint and measure nothing else");
+  c.number("--repeats", o.repeats, 1u, 1000u, "N", "Rounds (default 3)");
+  c.option("--bytes", o.bytes, "SIZE", "Bytes of all tensors together (default 1GiB)");
+  c.number("--world-size", o.world_size, 1u, 65536u, "N", "Ranks (default 4)");
+  c.option("--layout", o.layout, "LAYOUT", "shard0 (default), shard1 or whole").one_of({"shard0", "shard1", "whole"});
+  c.number("--tensors", o.tensors, 1u, 10000000u, "N", "Tensors (default 32)");
+  c.option("--dtype", o.dtype, "DTYPE", "Element type (default float32)").offers(Offer::kDtypes);
+  c.number("--seed", o.seed, uint64_t{0}, ~uint64_t{0}, "N", "Seed of the values (default 1)");
+  c.number("-j,--threads", o.threads, 1u, 1024u, "N", "Worker threads");
+  c.flag("--force", o.force, "Replace OUT");
+  add_common(c, context, false);
+  c.run = [options, &context] { return run(*options, context); };
 }
 
 }  // namespace dcp::cmd

@@ -1,9 +1,8 @@
 // dcpctl bench staging: what copying a checkpoint from a GPU to the host costs.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
 
-#include "bench.h"
+#include "commands.h"
 #include "dtype_flags.h"
 #include "exec/file_set.h"
 #include "html.h"
@@ -226,77 +225,48 @@ int run(const Options& o, Context& context) {
   return 0;
 }
 
-void add_flags(CLI::App& c, Options& o) {
+void add_flags(Command& c, Options& o) {
   const std::string what = "What is copied", how = "How";
-  auto* sizes = c.add_option("--sizes", o.sizes, "Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)")
-                    ->option_text("RANGE")
-                    ->group(what);
-  c.add_option("--count", o.count, "That many buffers of each size (default 1)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 10000000))
-      ->group(what);
+  c.option("--sizes", o.sizes, "RANGE", "Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)").in(what);
+  c.number("--count", o.count, 1u, 10000000u, "N", "That many buffers of each size (default 1)").in(what);
   std::vector<std::string> names;
   for (const std::string_view n : model_names()) names.emplace_back(n);
-  auto* model = c.add_option("--model", o.model, "The tensors of a model")
-                    ->option_text("NAME")
-                    ->check(CLI::IsMember(names))
-                    ->group(what)
-                    ->excludes(sizes);
-  reads(c.add_option("--like", o.like.path, "Tensors of the sizes that a checkpoint has"))
-      ->option_text("CKPT")
-      ->group(what)
-      ->excludes(sizes)
-      ->excludes(model);
-  c.add_option("--dtype", o.dtype, "With --model: element type of the weights (default bfloat16)")
-      ->option_text("DTYPE")
-      ->group(what)
-      ->needs(model);
-  c.add_flag("--optimizer", o.optimizer, "With --model: AdamW's state in float32 beside the weights")->group(what)->needs(model);
-  c.add_option("--world-size", o.world_size, "With --model: only what one of N ranks has")
-      ->option_text("N")
-      ->check(CLI::Range(1, 65536))
-      ->group(what)
-      ->needs(model);
-  c.add_option("--rank", o.rank, "Which rank's part: with --model 0 by default, with --like all ranks'")
-      ->option_text("R")
-      ->group(what)
-      ->excludes(sizes);
-  c.add_option("--device", o.device, "Copy from cuda, cpu (host memory as the source) or auto (default)")
-      ->option_text("DEVICE")
-      ->check(CLI::IsMember({"auto", "cuda", "cpu"}))
-      ->group(how);
-  c.add_option("--devices", o.devices, "Which devices, at the same time: all, or numbers with commas (default 0)")
-      ->option_text("LIST")
-      ->group(how);
-  c.add_option("--methods", o.methods, "Only these ways, with commas between")->option_text("LIST")->group(how);
-  c.add_option("--streams", o.streams, "Numbers of streams to try (default 1,2)")->option_text("LIST")->group(how);
-  c.add_option("--chunks", o.chunks, "Largest single copies to try (default whole,16MiB)")->option_text("LIST")->group(how);
-  c.add_option("--repeats", o.measure.repeats, "Measured saves of each (default 7)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 10000))
-      ->group(how);
-  c.add_option("--warmup", o.measure.warmup, "Saves before them that do not count (default 2)")
-      ->option_text("N")
-      ->check(CLI::Range(0, 10000))
-      ->group(how);
-  c.add_flag("--no-numa", o.no_numa, "Leave to the kernel where buffers lie, on machines with several NUMA nodes")->group(how);
+  c.option("--model", o.model, "NAME", "The tensors of a model").one_of(names).excludes("--sizes").in(what);
+  c.option("--like", o.like.path, "CKPT", "Tensors of the sizes that a checkpoint has")
+      .reads()
+      .excludes("--sizes")
+      .excludes("--model")
+      .in(what);
+  c.option("--dtype", o.dtype, "DTYPE", "With --model: element type of the weights (default bfloat16)")
+      .offers(Offer::kDtypes)
+      .needs("--model")
+      .in(what);
+  c.flag("--optimizer", o.optimizer, "With --model: AdamW's state in float32 beside the weights").needs("--model").in(what);
+  c.number("--world-size", o.world_size, 1u, 65536u, "N", "With --model: only what one of N ranks has").needs("--model").in(what);
+  c.number("--rank", o.rank, "R", "Which rank's part: with --model 0 by default, with --like all ranks'").excludes("--sizes").in(what);
+  c.option("--device", o.device, "DEVICE", "Copy from cuda, cpu (host memory as the source) or auto (default)")
+      .one_of({"auto", "cuda", "cpu"})
+      .in(how);
+  c.option("--devices", o.devices, "LIST", "Which devices, at the same time: all, or numbers with commas (default 0)").in(how);
+  c.option("--methods", o.methods, "LIST", "Only these ways, with commas between").in(how);
+  c.option("--streams", o.streams, "LIST", "Numbers of streams to try (default 1,2)").in(how);
+  c.option("--chunks", o.chunks, "LIST", "Largest single copies to try (default whole,16MiB)").in(how);
+  c.number("--repeats", o.measure.repeats, 1u, 10000u, "N", "Measured saves of each (default 7)").in(how);
+  c.number("--warmup", o.measure.warmup, 0u, 10000u, "N", "Saves before them that do not count (default 2)").in(how);
+  c.flag("--no-numa", o.no_numa, "Leave to the kernel where buffers lie, on machines with several NUMA nodes").in(how);
   add_save(c, o.save);
-  writes(c.add_option("--html", o.html, "Write a page with the curves to FILE"))->option_text("FILE")->group("Output");
-  c.add_flag("--force", o.force, "Replace the file of --html")->group("Output");
+  c.option("--html", o.html, "FILE", "Write a page with the curves to FILE").writes().in("Output");
+  c.flag("--force", o.force, "Replace the file of --html").in("Output");
 }
 
 }  // namespace
 
-void add_bench_staging(CLI::App& bench, Context& context) {
+void add_bench_staging(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* staging = bench.add_subcommand("staging", "What copying a checkpoint from a GPU to the host costs, and which way is best");
-  staging->footer(kText);
-  add_flags(*staging, *options);
-  add_common(*staging, context, false);
-  staging->callback([options, &context] {
-    context.command = "bench staging";
-    context.run = [options, &context] { return run(*options, context); };
-  });
+  c.details = kText;
+  add_flags(c, *options);
+  add_common(c, context, false);
+  c.run = [options, &context] { return run(*options, context); };
 }
 
 }  // namespace dcp::cmd

@@ -1,5 +1,4 @@
 // dcpctl cast: the same checkpoint in another dtype.
-#include <CLI/CLI.hpp>
 
 #include "commands.h"
 #include "dcp_output.h"
@@ -74,16 +73,15 @@ int run(const Options& o, Context& context, WriteReport& report) {
 
 }  // namespace
 
-void add_cast(CLI::App& app, Context& context) {
+void add_cast(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("cast", "The same checkpoint in another dtype");
-  command->footer(kText);
-  add_writer_keys(*command, options->writer, "Output, of the same kind as CKPT");
-  command->add_flag("--weights-only-safe", options->file.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")
-      ->group("Which keys");
-  add_dcp(*command, options->dcp);
-  add_writer_writing(*command, options->writer);
-  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  c.details = kText;
+  add_writer_keys(c, context, options->writer, "Output, of the same kind as CKPT");
+  c.flag("--weights-only-safe", options->file.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")
+      .in("Which keys");
+  add_dcp(c, options->dcp);
+  add_writer_writing(c, options->writer);
+  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

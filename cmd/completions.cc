@@ -1,8 +1,6 @@
 // dcpctl completions: what a shell loads to complete commands, options, their values and paths.
 #include "completions.h"
 
-#include <CLI/CLI.hpp>
-
 #include "commands.h"
 
 namespace dcp::cmd {
@@ -16,32 +14,21 @@ constexpr const char* kText = R"(Prints a completion script, as it is installed 
 
 }  // namespace
 
-std::string short_path(const CommandText& command) { return joined({command.path.begin() + 1, command.path.end()}, " "); }
-
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-void add_completions(CLI::App& app, Context& context) {
-  struct Options {
-    std::string shell;
+void add_completions(Command& c, Context& context) {
+  auto shell = std::make_shared<std::string>();
+  c.details = kText;
+  c.argument("SHELL", *shell, "One of bash, zsh and fish").one_of({"bash", "zsh", "fish"}).is_required();
+  c.run = [shell, &context] {
+    const Commands all = build_all(context);
+    context.out(*shell == "bash" ? bash_completion(all) : *shell == "zsh" ? zsh_completion(all) : fish_completion(all));
+    return 0;
   };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("completions", "The completion script of a shell");
-  command->footer(kText);
-  command->add_option("SHELL", options->shell, "One of bash, zsh and fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  command->callback([options, &app, &context] {
-    context.command = "completions";
-    context.run = [options, &app, &context] {
-      const CommandText root = command_tree(app);
-      context.out(options->shell == "bash"  ? bash_completion(root)
-                  : options->shell == "zsh" ? zsh_completion(root)
-                                            : fish_completion(root));
-      return 0;
-    };
-  });
 }
 
 }  // namespace dcp::cmd

@@ -1,18 +1,19 @@
 // Completion scripts, one function a shell. Each is static text: completing starts no dcpctl.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "command_tree.h"
+#include "command.h"
 
 namespace dcp::cmd {
 
-std::string bash_completion(const CommandText& root);
-std::string zsh_completion(const CommandText& root);
-std::string fish_completion(const CommandText& root);
+using Commands = std::vector<std::unique_ptr<Command>>;  // all of them, dcpctl first
 
-// "bench io": how the scripts call a command; the root is "".
-std::string short_path(const CommandText& command);
+std::string bash_completion(const Commands& all);
+std::string zsh_completion(const Commands& all);
+std::string fish_completion(const Commands& all);
 
 // 'text', as bash and zsh read it.
 std::string shell_quoted(std::string_view text);

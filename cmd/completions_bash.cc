@@ -51,15 +51,15 @@ _dcpctl() {
 complete -F _dcpctl dcpctl
 )BASH";
 
-std::string child_names(const CommandText& command) {
+std::string child_names(const Command& command) {
   std::string names;
-  for (const CommandText& c : command.commands) names += (names.empty() ? "" : " ") + c.name();
+  for (const CommandName* c : commands_under(command)) names += (names.empty() ? "" : " ") + c->name();
   return names;
 }
 
-std::string option_case(const CommandText& command) {
+std::string option_case(const Command& command) {
   std::string all, valued;
-  for (const OptionText& o : command.options)
+  for (const Option& o : command.options)
     for (const std::string& n : o.names) {
       all += (all.empty() ? "" : " ") + n;
       if (!o.value.empty()) valued += (valued.empty() ? "" : " ") + n;
@@ -68,29 +68,27 @@ std::string option_case(const CommandText& command) {
          " ;;\n";
 }
 
-std::string value_case(const std::string& pattern, const OptionText& o) {
-  switch (o.kind) {
-    case ValueKind::kFile: return "    " + pattern + ") kind=file ;;\n";
-    case ValueKind::kFolder: return "    " + pattern + ") kind=folder ;;\n";
-    case ValueKind::kCommand: return "    " + pattern + ") kind=command ;;\n";
-    case ValueKind::kChoice: return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
-    case ValueKind::kNone:
-    case ValueKind::kText: break;
+std::string value_case(const std::string& pattern, const Option& o) {
+  if (!o.choices.empty()) return "    " + pattern + ") list=" + shell_quoted(joined(o.choices, " ")) + " ;;\n";
+  switch (o.offer) {
+    case Offer::kFiles: return "    " + pattern + ") kind=file ;;\n";
+    case Offer::kFolders: return "    " + pattern + ") kind=folder ;;\n";
+    case Offer::kCommands: return "    " + pattern + ") kind=command ;;\n";
+    default: return "";
   }
-  return "";
 }
 
 // Options by name; positional arguments by number, a repeatable one with whatever number follows.
-std::string value_cases(const CommandText& command) {
+std::string value_cases(const Command& command) {
   const std::string path = short_path(command);
   std::string text;
-  for (const OptionText& o : command.options) {
+  for (const Option& o : command.options) {
     std::string pattern;
     for (const std::string& n : o.names) pattern += (pattern.empty() ? "" : " | ") + shell_quoted(path + " " + n);
     text += value_case(pattern, o);
   }
-  for (size_t i = 0; i < command.positionals.size(); ++i) {
-    const OptionText& p = command.positionals[i];
+  for (size_t i = 0; i < command.arguments.size(); ++i) {
+    const Option& p = command.arguments[i];
     text += value_case(p.repeatable ? shell_quoted(path + " ") + "[0-9]*" : shell_quoted(path + " " + std::to_string(i)), p);
   }
   return text;
@@ -98,10 +96,11 @@ std::string value_cases(const CommandText& command) {
 
 }  // namespace
 
-std::string bash_completion(const CommandText& root) {
+std::string bash_completion(const Commands& all) {
   std::string children, options, values;
-  for (const CommandText* c : all_commands(root)) {
-    if (!c->commands.empty()) children += "    " + shell_quoted(short_path(*c)) + ") echo " + shell_quoted(child_names(*c)) + " ;;\n";
+  for (const auto& c : all) {
+    if (!commands_under(*c).empty())
+      children += "    " + shell_quoted(short_path(*c)) + ") echo " + shell_quoted(child_names(*c)) + " ;;\n";
     options += option_case(*c);
     values += value_cases(*c);
   }

@@ -40,55 +40,51 @@ std::string fish_quoted(std::string_view text) {
 }
 
 // -x: takes a value, which is no file. -r -F: takes a value, a file.
-std::string value_flags(const OptionText& o) {
-  switch (o.kind) {
-    case ValueKind::kNone: return "";
-    case ValueKind::kText: return " -x";
-    case ValueKind::kFile: return " -r -F";
-    case ValueKind::kFolder: return " -x -a '(__fish_complete_directories)'";
-    case ValueKind::kChoice: return " -x -a " + fish_quoted(joined(o.choices, " "));
-    case ValueKind::kCommand: return " -x -a '(__dcpctl_commands)'";
+std::string value_flags(const Option& o) {
+  if (o.value.empty()) return "";
+  if (!o.choices.empty()) return " -x -a " + fish_quoted(joined(o.choices, " "));
+  switch (o.offer) {
+    case Offer::kFiles: return " -r -F";
+    case Offer::kFolders: return " -x -a '(__fish_complete_directories)'";
+    default: return " -x";
   }
-  return "";
 }
 
-std::string option_line(const std::string& start, const OptionText& o) {
+std::string option_line(const std::string& start, const Option& o) {
   std::string names;
   for (const std::string& n : o.names) names += n.starts_with("--") ? " -l " + n.substr(2) : " -s " + n.substr(1);
   return start + names + value_flags(o) + " -d " + fish_quoted(o.help) + "\n";
 }
 
 // Fish knows no numbers of arguments: each position offers what any of them takes.
-std::string positional_line(const std::string& start, const OptionText& p) {
-  switch (p.kind) {
-    case ValueKind::kFile: return start + " -F\n";
-    case ValueKind::kFolder: return start + " -a '(__fish_complete_directories)'\n";
-    case ValueKind::kChoice: return start + " -a " + fish_quoted(joined(p.choices, " ")) + "\n";
-    case ValueKind::kCommand: return start + " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
-    case ValueKind::kNone:
-    case ValueKind::kText: break;
+std::string positional_line(const std::string& start, const Option& p) {
+  if (!p.choices.empty()) return start + " -a " + fish_quoted(joined(p.choices, " ")) + "\n";
+  switch (p.offer) {
+    case Offer::kFiles: return start + " -F\n";
+    case Offer::kFolders: return start + " -a '(__fish_complete_directories)'\n";
+    case Offer::kCommands: return start + " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
+    default: return "";
   }
-  return "";
 }
 
 }  // namespace
 
-std::string fish_completion(const CommandText& root) {
+std::string fish_completion(const Commands& all) {
   std::string text =
       std::string(kFishHead) + "# The commands under a command, with what they do.\nfunction __dcpctl_commands\n    switch \"$argv\"\n";
-  for (const CommandText* c : all_commands(root)) {
-    if (c->commands.empty()) continue;
+  for (const auto& c : all) {
+    if (commands_under(*c).empty()) continue;
     text += "        case " + fish_quoted(short_path(*c)) + "\n";
-    for (const CommandText& sub : c->commands)
-      text += "            printf '%s\\t%s\\n' " + sub.name() + " " + fish_quoted(sub.about) + "\n";
+    for (const CommandName* sub : commands_under(*c))
+      text += "            printf '%s\\t%s\\n' " + sub->name() + " " + fish_quoted(sub->about) + "\n";
   }
   text += std::string("    end\nend\n") + kFunctions;
-  for (const CommandText* c : all_commands(root)) {
-    const std::string start = "complete -c dcpctl -n " + fish_quoted("__dcpctl_at " + (c == &root ? "''" : short_path(*c)));
+  for (const auto& c : all) {
+    const std::string start = "complete -c dcpctl -n " + fish_quoted("__dcpctl_at " + (c->path.size() == 1 ? "''" : short_path(*c)));
     text += "\n";
-    for (const OptionText& o : c->options) text += option_line(start, o);
+    for (const Option& o : c->options) text += option_line(start, o);
     std::string last;
-    for (const OptionText& p : c->positionals)
+    for (const Option& p : c->arguments)
       if (const std::string line = positional_line(start, p); line != std::exchange(last, line)) text += line;
   }
   return text;

@@ -18,7 +18,7 @@ else
 fi
 )";
 
-std::string function_name(const CommandText& command) {
+std::string function_name(const Command& command) {
   std::string name = "_" + joined(command.path, "_");
   std::ranges::replace(name, '-', '_');
   return name;
@@ -35,21 +35,20 @@ std::string plain(const std::string& text) {
 }
 
 // ":FILE:_files": what is said of a value and what completes it.
-std::string action(const OptionText& o) {
+std::string action(const Option& o) {
   const std::string message = ":" + plain(o.value) + ":";
-  switch (o.kind) {
-    case ValueKind::kFile: return message + "_files";
-    case ValueKind::kFolder: return message + "_files -/";
-    case ValueKind::kChoice: return message + "(" + joined(o.choices, " ") + ")";
-    case ValueKind::kCommand: return message + " _dcpctl_commands ${words[2,CURRENT-1]}";
-    case ValueKind::kText: return message + " ";
-    case ValueKind::kNone: break;
+  if (o.value.empty()) return "";
+  if (!o.choices.empty()) return message + "(" + joined(o.choices, " ") + ")";
+  switch (o.offer) {
+    case Offer::kFiles: return message + "_files";
+    case Offer::kFolders: return message + "_files -/";
+    case Offer::kCommands: return message + " _dcpctl_commands ${words[2,CURRENT-1]}";
+    default: return message + " ";
   }
-  return "";
 }
 
 // "-j+": the value in the same word or in the next; "--threads=": after an equals sign or in the next.
-std::string option_spec(const OptionText& o) {
+std::string option_spec(const Option& o) {
   std::vector<std::string> names;
   for (const std::string& n : o.names) names.push_back(n + (o.value.empty() ? "" : n.starts_with("--") ? "=" : "+"));
   const std::string rest = "[" + plain(o.help) + "]" + action(o);
@@ -57,41 +56,43 @@ std::string option_spec(const OptionText& o) {
   return shell_quoted(o.repeatable ? "*" : "(" + joined(o.names, " ") + ")") + "{" + joined(names, ",") + "}" + shell_quoted(rest);
 }
 
-std::string positional_spec(const OptionText& p) {
+std::string positional_spec(const Option& p) {
   const std::string does = action(p);
   return shell_quoted(p.repeatable ? "*" + does : p.required ? does : ":" + does);
 }
 
-std::string children_function(const CommandText& root) {
+std::string children_function(const Commands& all) {
   std::string text = "\n# The commands under a command.\n_dcpctl_commands() {\n  local -a commands\n  case \"$*\" in\n";
-  for (const CommandText* c : all_commands(root)) {
-    if (c->commands.empty()) continue;
+  for (const auto& c : all) {
+    if (commands_under(*c).empty()) continue;
     text += "    " + shell_quoted(short_path(*c)) + ")\n      commands=(\n";
-    for (const CommandText& sub : c->commands) text += "        " + shell_quoted(plain(sub.name()) + ":" + sub.about) + "\n";
+    for (const CommandName* sub : commands_under(*c))
+      text += "        " + shell_quoted(plain(sub->name()) + ":" + std::string(sub->about)) + "\n";
     text += "      ) ;;\n";
   }
   return text + "  esac\n  _describe -t commands command commands\n}\n";
 }
 
-std::string command_function(const CommandText& command) {
+std::string command_function(const Command& command) {
   std::string text = "\n" + function_name(command) + "() {\n";
-  if (!command.commands.empty()) text += "  local curcontext=\"$curcontext\" state line\n  typeset -A opt_args\n";
+  const std::vector<const CommandName*> commands = commands_under(command);
+  if (!commands.empty()) text += "  local curcontext=\"$curcontext\" state line\n  typeset -A opt_args\n";
   text += "  _arguments -s -S -C";
-  for (const OptionText& o : command.options) text += " \\\n    " + option_spec(o);
-  for (const OptionText& p : command.positionals) text += " \\\n    " + positional_spec(p);
-  if (command.commands.empty()) return text + "\n}\n";
+  for (const Option& o : command.options) text += " \\\n    " + option_spec(o);
+  for (const Option& p : command.arguments) text += " \\\n    " + positional_spec(p);
+  if (commands.empty()) return text + "\n}\n";
   const std::string path = short_path(command);
   text += " \\\n    " + shell_quoted("1:command: _dcpctl_commands" + (path.empty() ? "" : " " + path)) + " \\\n    '*::: :->rest'\n";
   text += "  [[ $state == rest ]] || return\n  words=($line[1] \"${words[@]}\")\n  (( CURRENT += 1 ))\n  case $line[1] in\n";
-  for (const CommandText& c : command.commands) text += "    " + c.name() + ") " + function_name(c) + " ;;\n";
+  for (const CommandName* c : commands) text += "    " + c->name() + ") " + function_name(command) + "_" + c->name() + " ;;\n";
   return text + "  esac\n}\n";
 }
 
 }  // namespace
 
-std::string zsh_completion(const CommandText& root) {
-  std::string text = kZshHead + children_function(root);
-  for (const CommandText* c : all_commands(root)) text += command_function(*c);
+std::string zsh_completion(const Commands& all) {
+  std::string text = kZshHead + children_function(all);
+  for (const auto& c : all) text += command_function(*c);
   return text + kZshTail;
 }
 

@@ -1,5 +1,4 @@
 // dcpctl consolidate: a sharded checkpoint becomes one full-model file, or a folder of safetensors shards.
-#include <CLI/CLI.hpp>
 #include <filesystem>
 
 #include "commands.h"
@@ -39,20 +38,19 @@ int run(const Options& o, Context& context, WriteReport& report) {
   return write_model_file(o.writer, o.file, *form, context, report);
 }
 
-void add_flags(CLI::App& c, Options& o) {
-  add_writer_keys(c, o.writer, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size");
+void add_flags(Command& c, Context& context, Options& o) {
+  add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size");
   add_model_file(c, o.file);
   add_writer_writing(c, o.writer);
 }
 
 }  // namespace
 
-void add_consolidate(CLI::App& app, Context& context) {
+void add_consolidate(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("consolidate", "One full-model file from a sharded checkpoint");
-  command->footer(kText);
-  add_flags(*command, *options);
-  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  c.details = kText;
+  add_flags(c, context, *options);
+  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -18,7 +17,7 @@
 
 #include "base/heap.h"
 #include "base/limits.h"
-#include "sandbox.h"
+#include "command.h"
 
 namespace dcp::cmd {
 namespace {
@@ -41,10 +40,6 @@ std::string fixed(double value, int digits) {
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
 }
-
-// Names of values, in the order in which they are listed.
-template <class T>
-using Choices = std::vector<std::pair<std::string, T>>;
 
 }  // namespace
 
@@ -159,57 +154,33 @@ Problem problem_of(const std::exception& error) {
 
 int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }
 
-void add_common(CLI::App& command, Context& context, bool writer) {
-  CommonOptions& c = context.common;
+void add_common(Command& c, Context& context, bool writer) {
+  CommonOptions& o = context.common;
   const std::string group = "Output";
-  command.add_flag("--json", c.json, "Print one JSON document on stdout")->group(group);
-  command.add_flag("-q,--quiet", c.quiet, "No notes, progress or closing line: the answer and errors only")->group(group);
-  command.add_flag("-v", c.verbose, "Say more on stderr")->group(group);
-  command.add_option("--color", c.color, "Colours: auto, always or never")
-      ->transform(CLI::CheckedTransformer(Choices<When>{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}}))
-      ->option_text("WHEN")
-      ->group(group);
-  if (command.get_option_no_throw("--follow-links") != nullptr) add_sandbox(command, context);  // it opens a checkpoint
+  const Choices<When> whens{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}};
+  c.flag("--json", o.json, "Print one JSON document on stdout").in(group);
+  c.flag("-q,--quiet", o.quiet, "No notes, progress or closing line: the answer and errors only").in(group);
+  c.flag("-v", o.verbose, "Say more on stderr").in(group);
+  c.choice("--color", o.color, whens, "WHEN", "Colours: auto, always or never").in(group);
   if (!writer) return;
-  writes(command.add_option_function<std::string>(
-             "--report", [&c](const std::string& file) { c.report = file, c.has_report = true; },
-             "Write the JSON document to FILE in every outcome"))
-      ->option_text("FILE")
-      ->group(group);
-  command.add_option("--progress", c.progress, "Progress on stderr: auto, bar, plain, json or none")
-      ->transform(CLI::CheckedTransformer(Choices<ProgressForm>{{"auto", ProgressForm::kAuto},
-                                                                {"bar", ProgressForm::kBar},
-                                                                {"plain", ProgressForm::kPlain},
-                                                                {"json", ProgressForm::kJson},
-                                                                {"none", ProgressForm::kNone}}))
-      ->option_text("FORM")
-      ->group(group);
+  const Choices<ProgressForm> forms{{"auto", ProgressForm::kAuto},
+                                    {"bar", ProgressForm::kBar},
+                                    {"plain", ProgressForm::kPlain},
+                                    {"json", ProgressForm::kJson},
+                                    {"none", ProgressForm::kNone}};
+  c.option("--report", o.report, "FILE", "Write the JSON document to FILE in every outcome").writes().in(group);
+  c.choice("--progress", o.progress, forms, "FORM", "Progress on stderr: auto, bar, plain, json or none").in(group);
 }
 
-void add_selection(CLI::App& command, SelectionFlags& flags) {
-  const std::string group = "Which keys";
-  flags.command = &command;
-  const auto add = [&](const char* name, std::vector<std::string>& values, const char* text, const char* value) {
-    return command.add_option(name, values, text)
-        ->option_text(value)
-        ->group(group)
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+void add_selection(Command& c, SelectionFlags& flags) {
+  const auto add = [&](const char* name, KeyRule::Kind kind, const char* value, const char* help) {
+    Option& o = c.option(name, [&flags, kind](const std::string& text) { return flags.given.push_back({kind, text}), true; }, value, help);
+    o.repeatable = true;
+    o.offers(Offer::kKeys).in("Which keys");
   };
-  flags.include_option = add("--include", flags.include, "Keep keys that match GLOB (* crosses dots); repeatable, last match wins", "GLOB");
-  flags.exclude_option = add("--exclude", flags.exclude, "Leave out keys that match GLOB; repeatable, last match wins", "GLOB");
-  flags.key_option = add("--key", flags.keys, "Keep this exact key; repeatable", "KEY");
-}
-
-std::vector<KeyRule> SelectionFlags::rules() const {
-  std::vector<KeyRule> rules;
-  size_t i = 0, e = 0, k = 0;
-  for (const CLI::Option* o : command->parse_order()) {
-    if (o == include_option && i < include.size()) rules.push_back({KeyRule::Kind::kInclude, include[i++]});
-    if (o == exclude_option && e < exclude.size()) rules.push_back({KeyRule::Kind::kExclude, exclude[e++]});
-    if (o == key_option && k < keys.size()) rules.push_back({KeyRule::Kind::kKey, keys[k++]});
-  }
-  return rules;
+  add("--include", KeyRule::Kind::kInclude, "GLOB", "Keep keys that match GLOB (* crosses dots); repeatable, last match wins");
+  add("--exclude", KeyRule::Kind::kExclude, "GLOB", "Leave out keys that match GLOB; repeatable, last match wins");
+  add("--key", KeyRule::Kind::kKey, "KEY", "Keep this exact key; repeatable");
 }
 
 RenameRule parse_rename(const std::string& text) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,14 +12,10 @@
 #include "base/workers.h"
 #include "catalog/select.h"
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
-
 namespace dcp::cmd {
 
 class Together;
+struct Command;
 
 enum class When : uint8_t { kAuto, kAlways, kNever };
 enum class ProgressForm : uint8_t { kAuto, kBar, kPlain, kJson, kNone };
@@ -32,8 +27,7 @@ struct CommonOptions {
   When color = When::kAuto;
   ProgressForm progress = ProgressForm::kAuto;
   When sandbox = When::kAuto;
-  std::string report;
-  bool has_report = false;  // --report was given
+  std::string report;  // "": not given
 };
 
 struct Context {
@@ -41,7 +35,6 @@ struct Context {
   StopFlag& stop;
   CommonOptions common;
   std::string command;                     // "consolidate"
-  std::function<int()> run;                // set by the command that was given
   mutable std::vector<std::string> notes;  // what note() was given, for the report; from one thread
   std::shared_ptr<Together> together;      // where a launcher started several ranks (together.h)
   bool speaks = true;                      // of several ranks only rank 0 does
@@ -67,18 +60,14 @@ Problem problem_of(const std::exception& error);
 void error_json(JsonWriter& json, const Problem& problem);
 void finding_json(JsonWriter& json, const Problem& problem);
 
-void add_common(CLI::App& command, Context& context, bool writer);
+void add_common(Command& command, Context& context, bool writer);
 
 // --include, --exclude, --key, in the order given on the command line.
 struct SelectionFlags {
-  CLI::App* command = nullptr;
-  std::vector<std::string> include, exclude, keys;
-  CLI::Option* include_option = nullptr;
-  CLI::Option* exclude_option = nullptr;
-  CLI::Option* key_option = nullptr;
-  std::vector<KeyRule> rules() const;
+  std::vector<KeyRule> given;
+  const std::vector<KeyRule>& rules() const { return given; }
 };
-void add_selection(CLI::App& command, SelectionFlags& flags);
+void add_selection(Command& command, SelectionFlags& flags);
 
 // 'REGEX=>REPL'. Throws usage.
 RenameRule parse_rename(const std::string& text);

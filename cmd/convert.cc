@@ -1,5 +1,4 @@
 // dcpctl convert: any checkpoint becomes a DCP folder, or one kind of model file another.
-#include <CLI/CLI.hpp>
 
 #include "commands.h"
 #include "dcp_output.h"
@@ -28,7 +27,7 @@ struct Options {
   ModelFileFlags file;
   DcpFlags dcp;
   uint32_t world_size = 1;
-  CLI::Option* world_size_option = nullptr;
+  const Option* world_size_option = nullptr;
 };
 
 int run(const Options& o, Context& context, WriteReport& report) {
@@ -40,12 +39,10 @@ int run(const Options& o, Context& context, WriteReport& report) {
   return write_model_file(o.writer, o.file, *form, context, report);
 }
 
-void add_flags(CLI::App& c, Options& o) {
-  add_writer_keys(c, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
-  o.world_size_option = c.add_option("--world-size", o.world_size, "Ranks to lay a DCP folder out for (default 1)")
-                            ->option_text("N")
-                            ->group("Layout")
-                            ->check(CLI::Range(1, 65536));
+void add_flags(Command& c, Context& context, Options& o) {
+  add_writer_keys(c, context, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
+  o.world_size_option =
+      &c.number("--world-size", o.world_size, 1u, 65536u, "N", "Ranks to lay a DCP folder out for (default 1)").in("Layout");
   add_dcp(c, o.dcp);
   add_model_file(c, o.file);
   add_writer_writing(c, o.writer);
@@ -53,12 +50,11 @@ void add_flags(CLI::App& c, Options& o) {
 
 }  // namespace
 
-void add_convert(CLI::App& app, Context& context) {
+void add_convert(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("convert", "A checkpoint of any kind as a DCP folder or another kind of file");
-  command->footer(kText);
-  add_flags(*command, *options);
-  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  c.details = kText;
+  add_flags(c, context, *options);
+  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

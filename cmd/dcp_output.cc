@@ -1,8 +1,9 @@
 #include "dcp_output.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+
+#include "command.h"
 
 namespace dcp::cmd {
 namespace {
@@ -51,10 +52,9 @@ OutputForm DcpFlags::form() const {
       .folder = true, .blobs = true, .blob_use = target().version < TorchTarget::kFlattensPlainDicts ? BlobUse::kPickles : BlobUse::kWhole};
 }
 
-void add_dcp(CLI::App& c, DcpFlags& f) {
-  c.add_option("--for-torch", f.for_torch, "Oldest torch that is to load OUT, 2.0 or later (default 2.4, or what the dtypes need)")
-      ->option_text("X.Y")
-      ->group("Layout");
+void add_dcp(Command& c, DcpFlags& f) {
+  c.option("--for-torch", f.for_torch, "X.Y", "Oldest torch that is to load OUT, 2.0 or later (default 2.4, or what the dtypes need)")
+      .in("Layout");
 }
 
 void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {

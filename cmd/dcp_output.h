@@ -16,7 +16,7 @@ struct DcpFlags {
   OutputForm form() const;
 };
 // --for-torch.
-void add_dcp(CLI::App& command, DcpFlags& flags);
+void add_dcp(Command& command, DcpFlags& flags);
 // Throws usage if one of them was given with an output that is no DCP folder.
 void refuse_dcp_flags(const DcpFlags& flags, const std::string& out);
 

@@ -1,6 +1,6 @@
 #include "dtype_flags.h"
 
-#include <CLI/CLI.hpp>
+#include "command.h"
 
 namespace dcp::cmd {
 namespace {
@@ -50,36 +50,33 @@ DtypeOptions DtypeFlags::options() const {
   return o;
 }
 
-void add_dtypes(CLI::App& c, DtypeFlags& flags) {
+void add_dtypes(Command& c, DtypeFlags& flags) {
   const std::string group = "Dtypes";
-  c.add_option("--dtype", flags.dtype,
-               "Cast the model's floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other "
-               "state stays")
-      ->option_text("D")
-      ->group(group);
-  c.add_option("--dtype-scope", flags.scope, "What --dtype casts: model (default), or all, optimizer and other state included")
-      ->option_text("SCOPE")
-      ->check(CLI::IsMember({"model", "all"}))
-      ->group(group);
-  c.add_option("--dtype-rule", flags.rules,
-               "Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match "
-               "wins, before --dtype")
-      ->option_text("GLOB=D")
-      ->group(group)
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  c.add_flag("--raw", flags.raw, "Cast float8 tensors that have a scale, too: their values as they are")->group(group);
+  c.option("--dtype", flags.dtype, "D",
+           "Cast the model's floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state "
+           "stays")
+      .offers(Offer::kDtypes)
+      .in(group);
+  c.option("--dtype-scope", flags.scope, "SCOPE", "What --dtype casts: model (default), or all, optimizer and other state included")
+      .one_of({"model", "all"})
+      .in(group);
+  c.option(
+       "--dtype-rule", flags.rules, "GLOB=D",
+       "Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, "
+       "before --dtype")
+      .offers(Offer::kDtypeRules)
+      .in(group);
+  c.flag("--raw", flags.raw, "Cast float8 tensors that have a scale, too: their values as they are").in(group);
 }
 
-void add_casts(CLI::App& c, DtypeFlags& flags) {
+void add_casts(Command& c, DtypeFlags& flags) {
   add_dtypes(c, flags);
   const std::string group = "Dtypes";
-  c.add_option("--fp8-overflow", flags.fp8_overflow,
-               "What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)")
-      ->option_text("RESULT")
-      ->check(CLI::IsMember({"saturate", "nan"}))
-      ->group(group);
-  c.add_flag("--strict-cast", flags.strict, "Exit 1 and write nothing if a value is too large for its new dtype")->group(group);
+  c.option("--fp8-overflow", flags.fp8_overflow, "RESULT",
+           "What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)")
+      .one_of({"saturate", "nan"})
+      .in(group);
+  c.flag("--strict-cast", flags.strict, "Exit 1 and write nothing if a value is too large for its new dtype").in(group);
 }
 
 std::string cast_text(const CastSummary& casts) {

@@ -21,9 +21,9 @@ struct DtypeFlags {
 };
 
 // --dtype, --dtype-scope, --dtype-rule, --raw.
-void add_dtypes(CLI::App& command, DtypeFlags& flags);
+void add_dtypes(Command& command, DtypeFlags& flags);
 // Those, and what only a command that casts needs: --fp8-overflow, --strict-cast.
-void add_casts(CLI::App& command, DtypeFlags& flags);
+void add_casts(Command& command, DtypeFlags& flags);
 
 // "cast 15 tensors: 33.2 KiB become 16.6 KiB".
 std::string cast_text(const CastSummary& casts);

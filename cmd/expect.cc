@@ -1,12 +1,11 @@
 #include "expect.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include "catalog/open.h"
-#include "sandbox.h"
+#include "command.h"
 
 namespace dcp::cmd {
 namespace {
@@ -58,14 +57,13 @@ std::string line_of(const Difference& d) {
 
 }  // namespace
 
-void add_expect(CLI::App& command, ExpectFlags& flags) {
+void add_expect(Command& c, ExpectFlags& flags) {
   const std::string group = "Expectations";
-  auto* expect =
-      reads(command.add_option("--expect", flags.reference,
-                               "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it"))
-          ->option_text("REF")
-          ->group(group);
-  command.add_flag("--expect-dtypes", flags.dtypes, "With --expect: the dtypes too")->needs(expect)->group(group);
+  c.option("--expect", flags.reference, "REF",
+           "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it")
+      .reads()
+      .in(group);
+  c.flag("--expect-dtypes", flags.dtypes, "With --expect: the dtypes too").needs("--expect").in(group);
 }
 
 void check_expected(const ExpectFlags& flags, std::vector<Signature> result, const Context& context, Expectation& found) {

@@ -7,17 +7,13 @@
 #include "context.h"
 #include "plan/expect.h"
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace dcp::cmd {
 
 struct ExpectFlags {
   std::string reference;  // a checkpoint, or a text list (plan/expect.h)
   bool dtypes = false;
 };
-void add_expect(CLI::App& command, ExpectFlags& flags);
+void add_expect(Command& command, ExpectFlags& flags);
 
 // What --report says about it; empty without --expect.
 struct Expectation {

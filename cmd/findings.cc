@@ -1,28 +1,23 @@
 #include "findings.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <tuple>
 
 #include "catalog/unsafe.h"
+#include "command.h"
 
 namespace dcp::cmd {
 
 bool FailOn::has(std::string_view name) const { return std::ranges::find(classes, name) != classes.end(); }
 
-void add_fail_on(CLI::App& command, FailOn& flags, const std::string& group) {
-  command
-      .add_option("--fail-on", flags.classes,
-                  "Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), "
-                  "damage, warnings")
-      ->option_text("CLASS")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->check(CLI::IsMember({"unsafe", "damage", "warnings"}))
-      ->group(group);
+void add_fail_on(Command& c, FailOn& flags, const std::string& group) {
+  c.option("--fail-on", flags.classes, "CLASS",
+           "Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, "
+           "warnings")
+      .some_of({"unsafe", "damage", "warnings"})
+      .in(group);
 }
 
 bool fails(const FailOn& flags, const std::vector<Problem>& findings) {

@@ -8,11 +8,9 @@
 #include "base/json.h"
 #include "base/problem.h"
 
-namespace CLI {
-class App;
-}
-
 namespace dcp::cmd {
+
+struct Command;
 
 // --fail-on CLASS,...
 struct FailOn {
@@ -24,7 +22,7 @@ struct FailOn {
  private:
   bool has(std::string_view name) const;
 };
-void add_fail_on(CLI::App& command, FailOn& flags, const std::string& group);
+void add_fail_on(Command& command, FailOn& flags, const std::string& group);
 // Whether one of the findings is of a class that is asked for. What cannot be read cannot be told to be safe.
 bool fails(const FailOn& flags, const std::vector<Problem>& findings);
 

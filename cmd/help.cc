@@ -1,10 +1,10 @@
 // dcpctl help: the text of --help, and the whole command line as one JSON document.
 #include "help.h"
 
-#include <CLI/CLI.hpp>
-
+#include "command_text.h"
 #include "commands.h"
 #include "exit_status.h"
+#include "usage.h"
 
 namespace dcp::cmd {
 namespace {
@@ -45,7 +45,7 @@ std::string entry(std::string head, const std::string& text) {
 }
 
 // Prose is wrapped anew; what is indented stays as it is.
-std::string details_text(const CommandText& command) {
+std::string details_text(const Command& command) {
   std::string text;
   for (const TextBlock& b : blocks_of(command.details)) {
     text += "\n";
@@ -56,9 +56,9 @@ std::string details_text(const CommandText& command) {
   return text;
 }
 
-void options_json(JsonWriter& json, const char* key, const std::vector<OptionText>& options) {
+void options_json(JsonWriter& json, const char* key, const std::deque<Option>& options) {
   json.key(key).begin_array();
-  for (const OptionText& o : options) {
+  for (const Option& o : options) {
     json.begin_object();
     if (!o.names.empty()) {
       json.key("names").begin_array();
@@ -66,7 +66,7 @@ void options_json(JsonWriter& json, const char* key, const std::vector<OptionTex
       json.end_array().member("group", o.group);
     }
     if (!o.value.empty()) json.member("value", o.value);
-    if (o.access) json.member("path", *o.access == Access::kRead ? "read" : "write");
+    if (o.access == Access::kRead || o.access == Access::kWrite) json.member("path", o.access == Access::kRead ? "read" : "write");
     if (!o.choices.empty()) {
       json.key("choices").begin_array();
       for (const std::string& c : o.choices) json.value(c);
@@ -77,19 +77,19 @@ void options_json(JsonWriter& json, const char* key, const std::vector<OptionTex
   json.end_array();
 }
 
-void command_json(JsonWriter& json, const CommandText& c) {
+void command_json(JsonWriter& json, const Command& c, Context& context) {
   json.begin_object().member("name", c.name()).member("about", c.about).member("usage", usage_line(c)).member("details", c.details);
-  options_json(json, "positionals", c.positionals);
+  options_json(json, "positionals", c.arguments);
   options_json(json, "options", c.options);
   json.key("commands").begin_array();
-  for (const CommandText& sub : c.commands) command_json(json, sub);
+  for (const CommandName* sub : commands_under(c)) command_json(json, *build_command(sub->path, context), context);
   json.end_array().end_object();
 }
 
-int print_json(const CommandText& command, const Context& context) {
+int print_json(const Command& command, Context& context) {
   JsonWriter json([&](std::string_view text) { context.out(text); });
   json.begin_object().member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("command");
-  command_json(json, command);
+  command_json(json, command, context);
   json.key("exit_codes").begin_array();
   for (const ExitStatus& s : kExitStatuses)
     json.begin_object().member("code", static_cast<int>(s.code)).member("meaning", s.meaning).end_object();
@@ -100,21 +100,22 @@ int print_json(const CommandText& command, const Context& context) {
 
 }  // namespace
 
-std::string option_head(const OptionText& option) {
+std::string option_head(const Option& option) {
   const std::string names = joined(option.names, ", ");
   return option.value.empty() ? names : names.empty() ? option.value : names + " " + option.value;
 }
 
-std::string help_text(const CommandText& command) {
+std::string help_text(const Command& command) {
   std::string text = command.about + "\n\nUsage: " + usage_line(command) + "\n";
-  if (!command.positionals.empty()) text += "\n";
-  for (const OptionText& p : command.positionals) text += entry(option_head(p), p.help);
-  if (!command.commands.empty()) text += "\nCommands:\n";
-  for (const CommandText& c : command.commands) text += entry(c.name(), c.about);
+  if (!command.arguments.empty()) text += "\n";
+  for (const Option& a : command.arguments) text += entry(option_head(a), a.help);
+  const std::vector<const CommandName*> commands = commands_under(command);
+  if (!commands.empty()) text += "\nCommands:\n";
+  for (const CommandName* c : commands) text += entry(c->name(), std::string(c->about));
   for (const std::string& group : groups_of(command)) {
     text += "\n" + group + ":\n";
     // Long options stand under each other, whether or not they have a short form.
-    for (const OptionText& o : command.options)
+    for (const Option& o : command.options)
       if (o.group == group) text += entry((o.names.front().starts_with("--") ? "    " : "") + option_head(o), o.help);
   }
   text += details_text(command);
@@ -128,25 +129,17 @@ std::string help_text(const CommandText& command) {
   return text;
 }
 
-void add_help(CLI::App& app, Context& context) {
-  struct Options {
-    std::vector<std::string> words;
+void add_help(Command& c, Context& context) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  c.details = kText;
+  c.argument("COMMAND", *words, "Command, such as inspect or bench io").offers(Offer::kCommands);
+  c.flag("--json", context.common.json, "Print one JSON document on stdout");
+  c.run = [words, &context] {
+    const std::unique_ptr<Command> wanted = command_of_words(*words, context);
+    if (context.common.json) return print_json(*wanted, context);
+    context.out(help_text(*wanted));
+    return 0;
   };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("help", "Help on a command, or the whole command line as JSON");
-  command->footer(kText);
-  command->add_option("COMMAND", options->words, "Command, such as inspect or bench io");
-  command->add_flag("--json", context.common.json, "Print one JSON document on stdout");
-  command->callback([options, &app, &context] {
-    context.command = "help";
-    context.run = [options, &app, &context] {
-      const CommandText tree = command_tree(app);
-      const CommandText& wanted = find_command(tree, options->words);
-      if (context.common.json) return print_json(wanted, context);
-      context.out(help_text(wanted));
-      return 0;
-    };
-  });
 }
 
 }  // namespace dcp::cmd

@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "command_tree.h"
+#include "command.h"
 
 namespace dcp::cmd {
 
-std::string help_text(const CommandText& command);
+std::string help_text(const Command& command);
 
 // "-j, --threads N"; a positional: "CKPT".
-std::string option_head(const OptionText& option);
+std::string option_head(const Option& option);
 
 }  // namespace dcp::cmd

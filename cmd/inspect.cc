@@ -1,5 +1,4 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "catalog/oddities.h"
@@ -11,7 +10,6 @@
 #include "inspect_text.h"
 #include "memory.h"
 #include "open_files.h"
-#include "sandbox.h"
 #include "source.h"
 #include "write_report.h"
 
@@ -36,12 +34,11 @@ or with --step a run folder. What a file is, its content says.
 struct Options {
   SourceFlags source;
   InspectView view = InspectView::kTree;
-  bool keys = false, chunks = false, files = false, model_only = false;
+  bool model_only = false;
   SelectionFlags selection;
   DtypeFlags dtypes;
   FailOn fail_on;
   std::string html, max_memory;
-  bool has_html = false;
 };
 
 struct Answer {
@@ -50,7 +47,7 @@ struct Answer {
 };
 
 Answer answer(const Options& o, Context& context) {
-  if (o.has_html)
+  if (!o.html.empty())
     if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
   const uint64_t cap = reading_cap(o.max_memory, context);
   hold_heap(cap, context);
@@ -69,11 +66,11 @@ Answer answer(const Options& o, Context& context) {
   const Selection selection = select_keys(
       catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
   if (!selection.idle.empty()) context.note("no key for " + list_of(selection.idle));
-  if (o.has_html) save_text(context.io, o.html, inspect_html(catalog, selection));
+  if (!o.html.empty()) save_text(context.io, o.html, inspect_html(catalog, selection));
   if (context.common.json) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { context.out(text); });
   else inspect_text(catalog, selection, o.view, context);
   Answer a{.document = {}, .fails = has_failed};
-  if (context.common.has_report) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { a.document += text; });
+  if (!context.common.report.empty()) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { a.document += text; });
   return a;
 }
 
@@ -109,32 +106,26 @@ int run(const Options& o, Context& context) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Context& context) {
+void add_inspect(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("inspect", "What is in a checkpoint");
-  command->footer(kText);
-  add_source(*command, options->source);
-  add_max_memory(*command, options->max_memory, "Source");
-  auto* keys = command->add_flag("--keys", options->keys, "Flat list of keys");
-  auto* chunks = command->add_flag("--chunks", options->chunks, "Each chunk with its box, file and byte range")->excludes(keys);
-  command->add_flag("--files", options->files, "Each data file: bytes, items, unreferenced bytes")->excludes(keys)->excludes(chunks);
-  writes(command->add_option_function<std::string>(
-             "--html", [options](const std::string& file) { options->html = file, options->has_html = true; },
-             "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut"))
-      ->option_text("FILE");
-  command->add_flag("--model-only", options->model_only, "Show the model only, not optimizer and other state")->group("Which keys");
-  add_selection(*command, options->selection);
-  add_fail_on(*command, options->fail_on, "What is checked");
-  add_dtypes(*command, options->dtypes);
-  add_common(*command, context, true);
-  command->callback([options, &context] {
-    context.command = "inspect";
-    options->view = options->keys     ? InspectView::kKeys
-                    : options->chunks ? InspectView::kChunks
-                    : options->files  ? InspectView::kFiles
-                                      : InspectView::kTree;
-    context.run = [options, &context] { return run(*options, context); };
-  });
+  Options& o = *options;
+  c.details = kText;
+  add_source(c, context, o.source);
+  add_max_memory(c, o.max_memory, "Source");
+  const auto add_view = [&](const char* name, InspectView view, const char* help) -> Option& {
+    return c.option(name, [&o, view](const std::string&) { return o.view = view, true; }, "", help);
+  };
+  add_view("--keys", InspectView::kKeys, "Flat list of keys");
+  add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
+  add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
+  c.option("--html", o.html, "FILE", "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")
+      .writes();
+  c.flag("--model-only", o.model_only, "Show the model only, not optimizer and other state").in("Which keys");
+  add_selection(c, o.selection);
+  add_fail_on(c, o.fail_on, "What is checked");
+  add_dtypes(c, o.dtypes);
+  add_common(c, context, true);
+  c.run = [options, &context] { return run(*options, context); };
 }
 
 }  // namespace dcp::cmd

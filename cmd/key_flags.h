@@ -18,6 +18,6 @@ struct KeyFlags {
   // All of it, in the order of the command line. Throws usage.
   SelectOptions select_options(const Context& context) const;
 };
-void add_key_flags(CLI::App& command, KeyFlags& flags);
+void add_key_flags(Command& command, KeyFlags& flags);
 
 }  // namespace dcp::cmd

@@ -1,10 +1,9 @@
 #include "layout_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "catalog/open.h"
-#include "sandbox.h"
+#include "command.h"
 
 namespace dcp::cmd {
 namespace {
@@ -130,27 +129,20 @@ AskedLayout asked_layout(const LayoutFlags& given, const Context& context, uint6
   return asked;
 }
 
-void add_layout(CLI::App& c, LayoutFlags& f) {
+void add_layout(Command& c, LayoutFlags& f) {
   const std::string group = "Layout";
-  auto* world = c.add_option("--world-size", f.world_size, "Ranks to write for")
-                    ->option_text("N")
-                    ->group(group)
-                    ->check(CLI::Range(uint64_t{1}, kMostRanks));
-  auto* mesh =
-      c.add_option("--mesh", f.mesh, "Device mesh of the ranks, such as 2x4, for --placements")->option_text("SIZES")->group(group);
-  auto* dims = c.add_option("--mesh-dims", f.mesh_dims, "Names of its dims, such as dp,tp")->option_text("NAMES")->group(group);
-  auto* placements = c.add_option("--placements", f.placements,
-                                  "Tensors whose name in the output matches GLOB are placed so, one placement a mesh dim from left to "
-                                  "right: shard(D), strided(D) or replicate; repeatable, the first match wins")
-                         ->option_text("GLOB=PLACEMENTS")
-                         ->group(group)
-                         ->expected(1)
-                         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  auto* like = reads(c.add_option("--like", f.like, "The boxes and ranks that a tensor of the same name and shape has in CKPT2"))
-                   ->option_text("CKPT2")
-                   ->group(group);
-  auto* file = reads(c.add_option("--layout", f.file, "All of that from a JSON file"))->option_text("FILE")->group(group);
-  for (auto* other : {world, mesh, dims, placements, like}) file->excludes(other);
+  c.number("--world-size", f.world_size, 1u, static_cast<uint32_t>(kMostRanks), "N", "Ranks to write for").in(group);
+  c.option("--mesh", f.mesh, "SIZES", "Device mesh of the ranks, such as 2x4, for --placements").in(group);
+  c.option("--mesh-dims", f.mesh_dims, "NAMES", "Names of its dims, such as dp,tp").in(group);
+  c.option(
+       "--placements", f.placements, "GLOB=PLACEMENTS",
+       "Tensors whose name in the output matches GLOB are placed so, one placement a mesh dim from left to right: shard(D), strided(D) or "
+       "replicate; repeatable, the first match wins")
+      .in(group);
+  c.option("--like", f.like, "CKPT2", "The boxes and ranks that a tensor of the same name and shape has in CKPT2").reads().in(group);
+  Option& file = c.option("--layout", f.file, "FILE", "All of that from a JSON file").reads().in(group);
+  file.leads_to = checkpoint_of_layout;
+  for (const char* other : {"--world-size", "--mesh", "--mesh-dims", "--placements", "--like"}) file.excludes(other);
 }
 
 }  // namespace dcp::cmd

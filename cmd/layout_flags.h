@@ -16,7 +16,7 @@ struct LayoutFlags {
   std::string mesh, mesh_dims, like, file;
   std::vector<std::string> placements;  // GLOB=PLACEMENTS
 };
-void add_layout(CLI::App& command, LayoutFlags& flags);
+void add_layout(Command& command, LayoutFlags& flags);
 
 // The checkpoint that a --layout file names, if it names one: a path that the command line does not show.
 std::string checkpoint_of_layout(Io& io, const std::string& file);

@@ -1,11 +1,11 @@
 // dcpctl man: manual pages in roff, from the command tree. They carry no date, so that the same tree gives the same bytes.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 
-#include "command_tree.h"
+#include "command_text.h"
 #include "commands.h"
 #include "exit_status.h"
+#include "usage.h"
 
 namespace dcp::cmd {
 namespace {
@@ -43,7 +43,7 @@ std::string upper(std::string text) {
 }
 
 // A help text as a sentence; what the help does not say of the option itself is added.
-std::string sentences(const OptionText& o) {
+std::string sentences(const Option& o) {
   const auto says = [&](const std::string& word) { return o.help.find(word) != std::string::npos; };
   std::string text = o.help + ".";
   if (!std::ranges::all_of(o.choices, says)) text += " One of " + joined(o.choices, ", ") + ".";
@@ -51,16 +51,16 @@ std::string sentences(const OptionText& o) {
   return text;
 }
 
-std::string page_head(const OptionText& o) {
+std::string page_head(const Option& o) {
   std::string head;
   for (const std::string& n : o.names) head += (head.empty() ? "" : ", ") + bold(n);
   if (!o.value.empty()) head += (head.empty() ? "" : " ") + italic(o.value);
   return head;
 }
 
-std::string entries(const std::vector<OptionText>& options, const std::string& group) {
+std::string entries(const std::deque<Option>& options, const std::string& group) {
   std::string text;
-  for (const OptionText& o : options)
+  for (const Option& o : options)
     if (o.group == group || o.names.empty()) text += ".TP\n" + page_head(o) + "\n" + roff_line(sentences(o));
   return text;
 }
@@ -77,7 +77,7 @@ std::string table(const TextBlock& block) {
   return text;
 }
 
-std::string description(const CommandText& command, const std::vector<TextBlock>& blocks) {
+std::string description(const Command& command, const std::vector<TextBlock>& blocks) {
   std::string text = section("DESCRIPTION");
   if (blocks.empty() || blocks.front().kind == TextBlock::Kind::kExample) text += roff_line(command.about + ".");
   bool after_table = false;
@@ -112,7 +112,7 @@ std::string exit_status() {
 }
 
 // The command's name bold, what stands for something else in italics.
-std::string synopsis(const CommandText& command) {
+std::string synopsis(const Command& command) {
   const std::string name = joined(command.path, " ");
   std::string text = bold(name), word;
   for (const char c : usage_line(command).substr(name.size()) + " ") {
@@ -128,7 +128,7 @@ std::string synopsis(const CommandText& command) {
 }
 
 // A command's own options come first and without a title.
-std::string options(const CommandText& command) {
+std::string options(const Command& command) {
   std::string own, grouped;
   for (const std::string& g : groups_of(command)) {
     if (g == command.options.back().group) own = entries(command.options, g);
@@ -137,25 +137,24 @@ std::string options(const CommandText& command) {
   return section("OPTIONS") + own + grouped;
 }
 
-std::string page_name(const CommandText& command) { return joined(command.path, "-"); }
-
-bool begins_with(const std::vector<std::string>& path, const std::vector<std::string>& start) {
-  return path.size() >= start.size() && std::equal(start.begin(), start.end(), path.begin());
-}
+std::string page_name(const Command& command) { return joined(command.path, "-"); }
 
 // The pages above, the pages beside, all pages below.
-std::string see_also(const CommandText& root, const CommandText& command) {
-  const std::vector<std::string> parent(command.path.begin(), command.path.end() - 1);
+std::string see_also(const Command& command) {
+  const std::string own = joined(command.path, " ") + " ", parent = joined({command.path.begin(), command.path.end() - 1}, " ") + " ";
   std::string text;
-  for (const CommandText* c : all_commands(root)) {
-    const bool beside = c->path.size() == command.path.size() && begins_with(c->path, parent);
-    if (c == &command || !(beside || begins_with(c->path, command.path) || begins_with(command.path, c->path))) continue;
-    text += (text.empty() ? "" : ",\n") + bold(page_name(*c)) + "(1)";
+  for (const CommandName& c : command_names()) {
+    std::string other = "dcpctl " + (c.path.empty() ? "" : std::string(c.path) + " ");
+    const bool beside = other.starts_with(parent) && std::ranges::count(other, ' ') == std::ranges::count(own, ' ');
+    if (other == own || !(beside || other.starts_with(own) || own.starts_with(other))) continue;
+    other.pop_back();
+    std::ranges::replace(other, ' ', '-');
+    text += (text.empty() ? "" : ",\n") + bold(other) + "(1)";
   }
   return section("SEE ALSO") + text + "\n";
 }
 
-std::string man_page(const CommandText& root, const CommandText& command) {
+std::string man_page(const Command& command) {
   const std::vector<TextBlock> blocks = blocks_of(command.details);
   std::string about = command.about.substr(0, command.about.find(": "));
   const bool word = about.size() > 1 && std::islower(static_cast<unsigned char>(about[1]));
@@ -165,30 +164,23 @@ std::string man_page(const CommandText& root, const CommandText& command) {
   text += section("NAME") + roff(page_name(command)) + " \\- " + roff(about) + "\n";
   text += synopsis(command);
   text += description(command, blocks);
-  if (!command.commands.empty()) text += section("COMMANDS");
-  for (const CommandText& c : command.commands) text += ".TP\n" + bold(c.name()) + "\n" + roff_line(c.about + ".");
-  if (!command.positionals.empty()) text += section("ARGUMENTS") + entries(command.positionals, "");
-  return text + options(command) + exit_status() + examples(blocks) + see_also(root, command);
+  const std::vector<const CommandName*> commands = commands_under(command);
+  if (!commands.empty()) text += section("COMMANDS");
+  for (const CommandName* c : commands) text += ".TP\n" + bold(c->name()) + "\n" + roff_line(std::string(c->about) + ".");
+  if (!command.arguments.empty()) text += section("ARGUMENTS") + entries(command.arguments, "");
+  return text + options(command) + exit_status() + examples(blocks) + see_also(command);
 }
 
 }  // namespace
 
-void add_man(CLI::App& app, Context& context) {
-  struct Options {
-    std::vector<std::string> words;
+void add_man(Command& c, Context& context) {
+  auto words = std::make_shared<std::vector<std::string>>();
+  c.details = kText;
+  c.argument("COMMAND", *words, "Command, such as inspect or bench io").offers(Offer::kCommands);
+  c.run = [words, &context] {
+    context.out(man_page(*command_of_words(*words, context)));
+    return 0;
   };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("man", "The manual page of a command, in roff");
-  command->footer(kText);
-  command->add_option("COMMAND", options->words, "Command, such as inspect or bench io");
-  command->callback([options, &app, &context] {
-    context.command = "man";
-    context.run = [options, &app, &context] {
-      const CommandText root = command_tree(app);
-      context.out(man_page(root, find_command(root, options->words)));
-      return 0;
-    };
-  });
 }
 
 }  // namespace dcp::cmd

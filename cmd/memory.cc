@@ -2,13 +2,13 @@
 
 #include <sys/sysinfo.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
 
 #include "base/heap.h"
 #include "base/limits.h"
 #include "base/workers.h"
+#include "command.h"
 #include "context.h"
 #include "exec/execute.h"
 #include "together.h"
@@ -21,10 +21,12 @@ unsigned wanted_workers(unsigned threads, bool one_of_several) {
   return one_of_several ? static_cast<unsigned>(std::clamp(::get_nprocs(), 2, 16)) : default_workers();
 }
 
-void add_max_memory(CLI::App& command, std::string& max_memory, const std::string& group) {
-  command.add_option("--max-memory", max_memory, std::string("Hard cap on memory (default: ") + kReadingDefault + ")")
-      ->option_text("SIZE")
-      ->group(group);
+void add_threads(Command& c, unsigned& threads, const std::string& group) {
+  c.number("-j,--threads", threads, 1u, 1024u, "N", "Worker threads (default: cores, at least 4, at most 16)").in(group);
+}
+
+void add_max_memory(Command& c, std::string& max_memory, const std::string& group) {
+  c.option("--max-memory", max_memory, "SIZE", std::string("Hard cap on memory (default: ") + kReadingDefault + ")").in(group);
 }
 
 namespace {

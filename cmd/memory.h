@@ -15,7 +15,8 @@ unsigned wanted_workers(unsigned threads, bool one_of_several);
 // The default of commands that only read: half of the machine's memory, or of its share of it (cgroup), at most 16 GiB. A checkpoint of
 // 10^7 chunks takes 3.3 GiB; what takes more than half is not read while something else runs.
 inline constexpr const char* kReadingDefault = "half of the machine's, at most 16GiB";
-void add_max_memory(CLI::App& command, std::string& max_memory, const std::string& group);
+void add_threads(Command& command, unsigned& threads, const std::string& group);
+void add_max_memory(Command& command, std::string& max_memory, const std::string& group);
 uint64_t reading_cap(const std::string& max_memory, const Context& context);  // "": the default
 
 // From here on no allocation goes beyond the cap (base/heap.h). LibTorch's threads do not expect that one fails: not where a module is

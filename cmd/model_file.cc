@@ -1,12 +1,11 @@
 #include "model_file.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
 #include "assets.h"
+#include "command.h"
 #include "plan/layout.h"
-#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
@@ -29,17 +28,13 @@ Plan make_plan(const WriterFlags& writer, const ModelFileFlags& flags, ModelFile
 
 }  // namespace
 
-void add_model_file(CLI::App& c, ModelFileFlags& f) {
-  c.add_flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses")
-      ->group("Which keys");
-  c.add_option("--max-shard-size", f.max_shard_size, "Write a folder of safetensors shards of at most SIZE")
-      ->option_text("SIZE")
-      ->group("Writing");
-  reads(c.add_option("--assets", f.assets, "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR"))
-      ->option_text("DIR")
-      ->group("Writing");
-  c.add_flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees")
-      ->group("Writing");
+void add_model_file(Command& c, ModelFileFlags& f) {
+  c.flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses").in("Which keys");
+  c.option("--max-shard-size", f.max_shard_size, "SIZE", "Write a folder of safetensors shards of at most SIZE").in("Writing");
+  c.option("--assets", f.assets, "DIR", "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR")
+      .reads(Offer::kFolders)
+      .in("Writing");
+  c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
 }
 
 std::optional<ModelFileForm> model_file_form(const std::string& out, const ModelFileFlags& flags) {

@@ -16,7 +16,7 @@ struct ModelFileFlags {
   std::string max_shard_size, assets;
   bool weights_only_safe = false, mcore_shapes = false;
 };
-void add_model_file(CLI::App& command, ModelFileFlags& flags);
+void add_model_file(Command& command, ModelFileFlags& flags);
 
 // Which of them OUT's ending and the flags name; nullopt: none. Throws usage where they contradict each other.
 std::optional<ModelFileForm> model_file_form(const std::string& out, const ModelFileFlags& flags);

@@ -3,20 +3,18 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
-#include <sstream>
 
 #include "commands.h"
 #include "help.h"
 #include "sandbox.h"
+#include "text_file.h"
 #include "usage.h"
-#include "write_report.h"
 
 namespace dcp::cmd {
 namespace {
@@ -59,8 +57,8 @@ int say_out_of_memory() {
   std::_Exit(static_cast<int>(Exit::kMachine));
 }
 
-// CLI11 allocates in functions that it has marked noexcept, and LibTorch's threads do not expect that memory or threads may lack. What a
-// rank has half-written then stays, as after SIGKILL, for the next run to remove.
+// LibTorch's threads do not expect that memory or threads may lack. What a rank has half-written then stays, as after SIGKILL, for the next
+// run to remove.
 [[noreturn]] void on_terminate() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
@@ -73,67 +71,28 @@ int say_out_of_memory() {
   end_at_once("a thread that could not go on: memory or threads may lack");
 }
 
-// What a script gives whose variable is not set.
-void refuse_empty_values(const CLI::App& app) {
-  for (const CLI::App* command : app.get_subcommands()) {
-    for (const CLI::Option* option : command->get_options())
-      if (std::ranges::find(option->results(), "") != option->results().end())
-        fail(ProblemId::usage, {}, option->get_name() + " ''", "a value");
-    refuse_empty_values(*command);
-  }
+void print_version(const Context& context) { context.out("dcpctl " DCPCTL_VERSION "\n"); }
+
+int run_command(Command& command, Context& context) {
+  context.command = short_path(command);
+  enter_sandbox_of(command, context);
+  return command.run();
 }
 
-// A repeatable option takes one value each time, as it is: CLI11 would take the words after it too, CKPT among them, and a value in
-// brackets, such as the glob [ab], for a list.
-void take_one_value_each(CLI::App& app) {
-  for (CLI::App* command : app.get_subcommands({})) {
-    for (CLI::Option* option : command->get_options())
-      if (option->nonpositional() && option->get_items_expected_max() == 1) option->allow_extra_args(false);
-    take_one_value_each(*command);
-  }
-}
-
-int run_commands(Io& io, int argc, char** argv) {
+int run_words(Io& io, const std::vector<std::string>& words) {
   Context context{.io = io, .stop = g_stop};
-  CLI::App app{"Toolkit for PyTorch Distributed Checkpoints: inspects, verifies and consolidates them, without Python", "dcpctl"};
-  app.set_version_flag("--version", "dcpctl " DCPCTL_VERSION, "Print the version");
-  app.require_subcommand(1);
-  app.footer(kAbout);
-  app.formatter_fn([](const CLI::App* command, const std::string&, CLI::AppFormatMode) { return help_text(command_tree(*command)); });
-  add_inspect(app, context);
-  add_verify(app, context);
-  add_consolidate(app, context);
-  add_reshard(app, context);
-  add_cast(app, context);
-  add_convert(app, context);
-  add_ranks_command(app, context);
-  add_bench(app, context);
-  add_help(app, context);
-  add_man(app, context);
-  add_completions(app, context);
-  take_one_value_each(app);
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  CommandLine line;
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& done) {  // --help, --version
-    std::ostringstream text;
-    app.exit(done, text);
-    try {
-      context.out(text.str());
-      return 0;
-    } catch (const std::exception& error) {
-      return report_error(context, error);
-    }
-  } catch (const CLI::ParseError& error) {
+    line = read_command_line(words, context);
+  } catch (const Error& wrong) {
     context.common.json = std::ranges::find(words, "--json") != words.end();
-    const Problem problem = usage_problem(app, words, error);
-    save_usage_report(context, words, problem);
-    return report_error(context, problem);
+    save_usage_report(context, words, wrong.problem());
+    return report_error(context, wrong.problem());
   }
   try {
-    refuse_empty_values(app);
-    enter_sandbox_of(app, context);
-    return context.run();
+    if (line.asked == Asked::kVersion) return print_version(context), 0;
+    if (line.asked == Asked::kHelp) return context.out(help_text(*line.command)), 0;
+    return run_command(*line.command, context);
   } catch (const std::exception& error) {
     return report_error(context, error);
   }
@@ -141,11 +100,20 @@ int run_commands(Io& io, int argc, char** argv) {
 
 }  // namespace
 
+void add_program(Command& c, Context& context) {
+  c.details = kAbout;
+  c.ask("--version", Asked::kVersion, "Print the version");
+  const size_t own = c.options.size();
+  add_common(c, context, true);
+  add_sandbox(c, context);
+  for (size_t i = own; i < c.options.size(); ++i) c.options[i].in("Options that may also stand before the command");
+}
+
 int run_program(Io& io, int argc, char** argv) {
   catch_signals();
   std::set_terminate(on_terminate);
   try {
-    return run_commands(io, argc, argv);
+    return run_words(io, {argv + 1, argv + argc});
   } catch (const std::exception&) {
     return say_out_of_memory();
   }

@@ -1,5 +1,4 @@
 // dcpctl ranks: what each rank of a launcher sees. The thing to run first on a new cluster.
-#include <CLI/CLI.hpp>
 
 #include "commands.h"
 #include "memory.h"
@@ -133,25 +132,21 @@ int run(const Options& o, Context& context) {
 
 }  // namespace
 
-void add_ranks_command(CLI::App& app, Context& context) {
+void add_ranks_command(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("ranks", "What each rank of a launcher sees");
-  command->footer(kText);
-  add_source(*command, options->source);
-  add_max_memory(*command, options->max_memory, "Source");
-  command->get_option("CKPT")->required(false);
-  add_ranks(*command, options->ranks, Gathers::kNo);
-  add_common(*command, context, false);
-  command->callback([options, &context] {
-    context.command = "ranks";
-    context.run = [options, &context] {
-      try {
-        return run(*options, context);
-      } catch (const std::exception& error) {
-        return report_error(context, settle(context, error));
-      }
-    };
-  });
+  c.details = kText;
+  add_source(c, context, options->source);
+  c.arguments.front().is_required(false);
+  add_max_memory(c, options->max_memory, "Source");
+  add_ranks(c, options->ranks, Gathers::kNo);
+  add_common(c, context, false);
+  c.run = [options, &context] {
+    try {
+      return run(*options, context);
+    } catch (const std::exception& error) {
+      return report_error(context, settle(context, error));
+    }
+  };
 }
 
 }  // namespace dcp::cmd

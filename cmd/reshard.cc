@@ -1,5 +1,4 @@
 // dcpctl reshard: a new DCP folder laid out for another number of ranks.
-#include <CLI/CLI.hpp>
 
 #include "commands.h"
 #include "dcp_output.h"
@@ -46,8 +45,8 @@ int run(const Options& o, Context& context, WriteReport& report) {
   return write_dcp(o.writer, o.dcp, context, report, asked.options);
 }
 
-void add_flags(CLI::App& c, Options& o) {
-  add_writer_keys(c, o.writer, "DCP folder to write");
+void add_flags(Command& c, Context& context, Options& o) {
+  add_writer_keys(c, context, o.writer, "DCP folder to write");
   add_layout(c, o.layout);
   add_dcp(c, o.dcp);
   add_writer_writing(c, o.writer);
@@ -55,12 +54,11 @@ void add_flags(CLI::App& c, Options& o) {
 
 }  // namespace
 
-void add_reshard(CLI::App& app, Context& context) {
+void add_reshard(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("reshard", "The same checkpoint laid out for another number of ranks");
-  command->footer(kText);
-  add_flags(*command, *options);
-  run_as_writer(*command, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  c.details = kText;
+  add_flags(c, context, *options);
+  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
 }
 
 }  // namespace dcp::cmd

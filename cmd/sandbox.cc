@@ -1,21 +1,16 @@
 #include "sandbox.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/sandbox.h"
 #include "base/working_names.h"
-#include "layout_flags.h"
 #include "ranks/launcher.h"
 
 namespace dcp::cmd {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A declaration is the option's type, as CLI11 calls it; the help shows its option_text instead.
-constexpr std::string_view kReads = "path to read", kWrites = "path to write";
 
 // What a path to a checkpoint stands for beyond itself.
 void add_source_paths(const fs::path& path, bool is_run, std::vector<std::string>& read) {
@@ -40,27 +35,27 @@ void add_output_paths(const std::string& value, std::vector<std::string>& write)
   if (fs::is_directory(path, ignored)) write.push_back(path);
 }
 
-Sandbox needs_of(const CLI::App& command, Io& io) {
+Sandbox needs_of(const Command& command, Io& io) {
   // Of the system: peak memory, the number of processors, what memory there is.
   Sandbox needs{.read = {"/proc/self", "/sys/devices/system/cpu", "/sys/fs/cgroup"}, .write = {}};
-  const bool is_run = command.get_option_no_throw("--step") != nullptr && command.count("--step") > 0;
-  needs.read_everything = command.get_option_no_throw("--follow-links") != nullptr && command.count("--follow-links") > 0;
-  const auto add_read = [&](const std::string& value) {
-    const std::string path = without_trailing_slashes(value);
-    needs.read.push_back(path);
-    add_source_paths(path, is_run, needs.read);
-  };
-  for (const CLI::Option* option : command.get_options()) {
-    const std::optional<Access> access = access_of(*option);
-    if (!access) continue;
-    for (const std::string& value : option->results()) {
-      if (*access == Access::kWrite) {
-        add_output_paths(value, needs.write);
-        continue;
-      }
-      add_read(value);
-      if (option->get_name() == "--layout") add_read(checkpoint_of_layout(io, value));
+  std::vector<std::string> read;
+  bool is_run = false;
+  const auto add = [&](const Option& option) {
+    if (option.given.empty() || !option.access) return;
+    is_run |= *option.access == Access::kSteps;
+    needs.read_everything |= *option.access == Access::kEverywhere;
+    for (const std::string& value : option.given) {
+      if (*option.access == Access::kWrite) add_output_paths(value, needs.write);
+      if (*option.access != Access::kRead) continue;
+      read.push_back(value);
+      if (option.leads_to) read.push_back(option.leads_to(io, value));
     }
+  };
+  for (const Option& o : command.options) add(o);
+  for (const Option& a : command.arguments) add(a);
+  for (const std::string& value : read) {
+    needs.read.push_back(without_trailing_slashes(value));
+    add_source_paths(needs.read.back(), is_run, needs.read);
   }
   return needs;
 }
@@ -80,36 +75,21 @@ bool is_one_of_several() {
 
 }  // namespace
 
-CLI::Option* reads(CLI::Option* option) { return option->type_name(std::string(kReads)); }
-CLI::Option* writes(CLI::Option* option) { return option->type_name(std::string(kWrites)); }
-
-std::optional<Access> access_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  if (type == kReads) return Access::kRead;
-  if (type == kWrites) return Access::kWrite;
-  return std::nullopt;
+void add_sandbox(Command& c, Context& context) {
+  const Choices<When> whens{{"auto", When::kAuto}, {"on", When::kAlways}, {"off", When::kNever}};
+  c.choice("--sandbox", context.common.sandbox, whens, "WHEN",
+           "Confine the process to what the command line names: auto (where the kernel can), on or off")
+      .in("Source");
 }
 
-void add_sandbox(CLI::App& command, Context& context) {
-  using Choices = std::vector<std::pair<std::string, When>>;
-  command
-      .add_option("--sandbox", context.common.sandbox,
-                  "Confine the process to what the command line names: auto (where the kernel can), on or off")
-      ->transform(CLI::CheckedTransformer(Choices{{"auto", When::kAuto}, {"on", When::kAlways}, {"off", When::kNever}}))
-      ->option_text("WHEN")
-      ->group("Source");
-}
-
-void enter_sandbox_of(const CLI::App& app, const Context& context) {
+void enter_sandbox_of(Command& command, const Context& context) {
   const When when = context.common.sandbox;
-  for (const CLI::App* command : app.get_subcommands()) {
-    if (command->get_option_no_throw("--sandbox") == nullptr || when == When::kNever) continue;
-    if (when == When::kAuto && is_one_of_several()) continue;
-    const bool confined = enter_sandbox(needs_of(*command, context.io));
-    if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
-    if (context.common.verbose > 1)
-      context.note(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
-  }
+  if (command.find("--sandbox") == nullptr || when == When::kNever) return;
+  if (when == When::kAuto && is_one_of_several()) return;
+  const bool confined = enter_sandbox(needs_of(command, context.io));
+  if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
+  if (context.common.verbose > 1)
+    context.note(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
 }
 
 }  // namespace dcp::cmd

@@ -1,34 +1,32 @@
 #include "source.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "catalog/open_torch.h"
 #include "catalog/run.h"
+#include "command.h"
 #include "sandbox.h"
 #include "together.h"
 
 namespace dcp::cmd {
 
-void add_source(CLI::App& command, SourceFlags& flags) {
+void add_source(Command& c, Context& context, SourceFlags& flags) {
   const std::string group = "Source";
-  reads(command.add_option("CKPT", flags.path,
-                           "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step"))
-      ->required();
-  auto* step = command.add_option("--step", flags.step, "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")
-                   ->option_text("N|latest")
-                   ->group(group);
-  command.add_option("--pattern", flags.pattern, "Steps are the folders whose name matches REGEX; its one group is the number")
-      ->option_text("REGEX")
-      ->group(group)
-      ->needs(step);
-  command.add_option("--prefer-rank", flags.prefer_rank, "Where ranks wrote different values for one key, use rank R's")
-      ->option_text("R")
-      ->group(group);
-  command.add_option("--max-pickle", flags.max_pickle, "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")
-      ->option_text("SIZE")
-      ->group(group);
-  command.add_flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint")->group(group);
+  c.argument("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step")
+      .reads()
+      .is_required();
+  c.option("--step", flags.step, "N|latest", "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")
+      .opens(Access::kSteps)
+      .offers(Offer::kSteps)
+      .in(group);
+  c.option("--pattern", flags.pattern, "REGEX", "Steps are the folders whose name matches REGEX; its one group is the number")
+      .needs("--step")
+      .in(group);
+  c.number("--prefer-rank", flags.prefer_rank, "R", "Where ranks wrote different values for one key, use rank R's").in(group);
+  c.option("--max-pickle", flags.max_pickle, "SIZE", "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")
+      .in(group);
+  c.flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint").opens(Access::kEverywhere).in(group);
+  add_sandbox(c, context);
 }
 
 Limits SourceFlags::limits(uint64_t memory_bytes) const {

@@ -20,7 +20,7 @@ struct SourceFlags {
   Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;
   FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
 };
-void add_source(CLI::App& command, SourceFlags& flags);
+void add_source(Command& command, Context& context, SourceFlags& flags);
 
 // As --json names it: "dcp".
 std::string_view kind_name(CheckpointKind kind);

@@ -1,7 +1,6 @@
 #include "staging_save.h"
 
-#include <CLI/CLI.hpp>
-
+#include "command.h"
 #include "dtype_flags.h"
 #include "html.h"
 #include "sandbox.h"
@@ -113,22 +112,20 @@ std::string TrainingReport::html() const {
   return body;
 }
 
-void add_save(CLI::App& c, SaveFlags& f) {
-  const std::string group = "Training with saves";
-  auto* save = writes(c.add_option("--save", f.folder, "Train and save checkpoints under DIR, which is empty or not there yet"))
-                   ->option_text("DIR")
-                   ->group(group);
-  const auto add = [&](CLI::Option* o, const char* value) { return o->option_text(value)->group(group)->needs(save); };
-  add(c.add_option("--steps", f.train.steps, "Steps of training (default 12)"), "N")->check(CLI::Range(1, 1000000));
-  add(c.add_option("--save-every", f.train.save_every, "Save every K steps, and after the last (default 4)"), "K")
-      ->check(CLI::Range(1, 1000000));
-  add(c.add_option("--step-time", f.step_ms, "Length of a step in milliseconds (default 200)"), "MS")->check(CLI::Range(0.0, 3600000.0));
-  add(c.add_option("--modes", f.modes, "Only these of disabled,async,async_with_pinned_mem"), "LIST");
-  add(c.add_option("--keep-latest-k", f.train.keep_latest_k, "Keep the latest K checkpoints of each mode (default 2; 0: all)"), "K")
-      ->check(CLI::Range(0, 1000000));
-  c.add_flag("--last-model-only", f.train.last_model_only, "The last checkpoint holds the model alone")->group(group)->needs(save);
-  add(c.add_option("--export-dtype", f.export_dtype, "The last checkpoint's floats in this dtype"), "DTYPE");
-  c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before a checkpoint appears")->group(group)->needs(save);
+void add_save(Command& c, SaveFlags& f) {
+  const auto add = [](Option& o) { o.needs("--save").in("Training with saves"); };
+  c.option("--save", f.folder, "DIR", "Train and save checkpoints under DIR, which is empty or not there yet")
+      .writes(Offer::kFolders)
+      .in("Training with saves");
+  add(c.number("--steps", f.train.steps, 1u, 1000000u, "N", "Steps of training (default 12)"));
+  add(c.number("--save-every", f.train.save_every, 1u, 1000000u, "K", "Save every K steps, and after the last (default 4)"));
+  add(c.number("--step-time", f.step_ms, 0.0, 3600000.0, "MS", "Length of a step in milliseconds (default 200)"));
+  add(c.option("--modes", f.modes, "LIST", "Only these of disabled,async,async_with_pinned_mem"));
+  add(c.number("--keep-latest-k", f.train.keep_latest_k, 0u, 1000000u, "K",
+               "Keep the latest K checkpoints of each mode (default 2; 0: all)"));
+  add(c.flag("--last-model-only", f.train.last_model_only, "The last checkpoint holds the model alone"));
+  add(c.option("--export-dtype", f.export_dtype, "DTYPE", "The last checkpoint's floats in this dtype").offers(Offer::kDtypes));
+  add(c.flag("--no-sync", f.no_sync, "Do not wait for the disk before a checkpoint appears"));
 }
 
 }  // namespace dcp::cmd

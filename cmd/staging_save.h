@@ -19,7 +19,7 @@ struct SaveFlags {
   TrainSpec spec() const;
   std::vector<SaveMode> wanted_modes() const;
 };
-void add_save(CLI::App& command, SaveFlags& flags);
+void add_save(Command& command, SaveFlags& flags);
 
 struct TrainingReport {
   std::string folder;

@@ -46,7 +46,7 @@ std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::
 }
 
 std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output) {
-  if (!context.common.has_report) return std::nullopt;
+  if (context.common.report.empty()) return std::nullopt;
   try {
     return text_file_fault(context.io, {"--report", context.common.report, R"({"schema":"dcpctl.)"}, source, output);
   } catch (const Error& e) {
@@ -55,7 +55,7 @@ std::optional<Problem> report_fault(const Context& context, const std::string& s
 }
 
 void save_report(const Context& context, const std::string& document) {
-  if (context.common.has_report) save_text(context.io, context.common.report, document);
+  if (!context.common.report.empty()) save_text(context.io, context.common.report, document);
 }
 
 void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem) {
@@ -65,7 +65,6 @@ void save_usage_report(Context& context, const std::vector<std::string>& words, 
     else if (words[i].starts_with(std::string(kOption) + "=")) context.common.report = words[i].substr(kOption.size() + 1);
   }
   if (context.common.report.empty()) return;
-  context.common.has_report = true;
   if (report_fault(context, "", "")) return;
   std::string document;
   JsonWriter json([&](std::string_view text) { document += text; });

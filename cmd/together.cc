@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "base/serial_queue.h"
 #include "base/sums.h"
+#include "command.h"
 #include "module_folders.h"
 #include "modules/loader.h"
 
@@ -58,23 +58,19 @@ std::string identity(const DcpctlModuleHeader& module) {
 
 }  // namespace
 
-void add_ranks(CLI::App& c, RanksFlags& f, Gathers gathers) {
+void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
   const std::string group = "Several ranks";
   if (gathers == Gathers::kYes)
-    c.add_option("--gather", f.gather,
-                 "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
-        ->option_text("WHERE")
-        ->check(CLI::IsMember({"rank0", "none"}))
-        ->group(group);
-  c.add_option("--transport", f.transport, "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
-      ->option_text("NAME")
-      ->check(CLI::IsMember({"auto", "file", "gloo", "nccl"}))
-      ->group(group);
-  c.add_option("--timeout", f.timeout_s, "Seconds without a sign of life after which a rank is given up (default 60)")
-      ->option_text("SECONDS")
-      ->check(CLI::Range(1.0, 86400.0))
-      ->group(group);
-  c.add_flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say")->group(group);
+    c.option("--gather", f.gather, "WHERE",
+             "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
+        .one_of({"rank0", "none"})
+        .in(group);
+  c.option("--transport", f.transport, "NAME", "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
+      .one_of({"auto", "file", "gloo", "nccl"})
+      .in(group);
+  c.number("--timeout", f.timeout_s, 1.0, 86400.0, "SECONDS", "Seconds without a sign of life after which a rank is given up (default 60)")
+      .in(group);
+  c.flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say").in(group);
 }
 
 Together::Together(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,

@@ -19,7 +19,7 @@ struct RanksFlags {
   bool alone = false;
 };
 enum class Gathers : uint8_t { kNo, kYes };  // kYes: the command writes, so it takes --gather
-void add_ranks(CLI::App& command, RanksFlags& flags, Gathers gathers);
+void add_ranks(Command& command, RanksFlags& flags, Gathers gathers);
 
 // Lives until the process ends: threads of LibTorch may still use what is here.
 class Together {

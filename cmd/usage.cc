@@ -1,8 +1,9 @@
 #include "usage.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <optional>
+#include <utility>
+
+#include "words.h"
 
 namespace dcp::cmd {
 namespace {
@@ -35,105 +36,169 @@ std::string closest(const std::string& word, const std::vector<std::string>& nam
   return best;
 }
 
-Problem wrong(const CommandText& command, std::string what, const std::string& meant = "") {
+Problem wrong(const Command& command, std::string what, const std::string& meant = "") {
   Problem p = make_problem(ProblemId::usage, {});
   p.what = std::move(what);
   p.hint = meant.empty() ? "see '" + joined(command.path, " ") + " --help'" : "did you mean " + meant + "?";
   return p;
 }
 
-// Goes over the command line as the parser does, to name the first thing that is wrong with it: CLI11 reports the last consequence
-// ("A subcommand is required") of a misspelt command.
-class Explanation {
- public:
-  Explanation(const CommandText& root, const std::vector<std::string>& words) : command_(&root), words_(words) {}
+const CommandName* command_named(const Command& parent, const std::string& word) {
+  for (const CommandName* c : commands_under(parent))
+    if (c->name() == word) return c;
+  return nullptr;
+}
 
-  std::optional<Problem> find() {
-    for (; !problem_ && at_ < words_.size(); ++at_) {
+Problem unknown_command(const Command& parent, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
+  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no commands of its own, such as '" + word + "'");
+  return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), closest(word, names));
+}
+
+class Reader {
+ public:
+  Reader(const std::vector<std::string>& words, Context& context) : words_(words), context_(context) {
+    line_.command = build_command("", context);
+  }
+
+  CommandLine read() {
+    bool only_arguments = false;
+    for (; line_.asked == Asked::kRun && at_ < words_.size(); ++at_) {
       const std::string& w = words_[at_];
-      if (w == "--") only_arguments_ = true;
-      else if (!only_arguments_ && w.size() > 1 && w[0] == '-') option(w);
+      if (!only_arguments && w == "--") only_arguments = true;
+      else if (!only_arguments && w.starts_with("--")) long_option(w);
+      else if (!only_arguments && w.size() > 1 && w[0] == '-') short_options(w);
       else argument(w);
     }
-    if (problem_) return problem_;
-    if (!command_->commands.empty()) return wrong(*command_, "a command is missing");
-    for (size_t i = arguments_; i < command_->positionals.size(); ++i)
-      if (const OptionText& p = command_->positionals[i]; p.required) return wrong(*command_, p.value + " is missing");
-    return std::nullopt;
+    if (line_.asked == Asked::kRun && !problem_) check_whole();
+    if (line_.asked == Asked::kRun && problem_) throw Error(std::move(*problem_));
+    return std::move(line_);
   }
 
  private:
-  const OptionText* named(const std::string& name) const {
-    for (const OptionText& o : command_->options)
-      if (std::ranges::find(o.names, name) != o.names.end()) return &o;
+  Command& command() { return *line_.command; }
+  bool is_group() { return !commands_under(command()).empty(); }
+
+  // The first one counts; what comes after it is read only because it may ask for help.
+  void blame(std::string what, const std::string& meant = "") {
+    if (!problem_) problem_ = wrong(command(), std::move(what), meant);
+  }
+
+  void blame_both(const Option* a, const Option* b) {
+    const auto& given = command().given;
+    if (std::ranges::find(given, b) < std::ranges::find(given, a)) std::swap(a, b);
+    blame(a->name() + " and " + b->name() + " exclude each other");
+  }
+
+  Option* named(const std::string& name) {
+    if (Option* o = command().find(name)) return o;
+    std::vector<std::string> names;
+    for (const Option& known : command().options) names.insert(names.end(), known.names.begin(), known.names.end());
+    blame("unknown option '" + name + "'", name.starts_with("--") ? closest(name, names) : "");
     return nullptr;
   }
 
-  void option(const std::string& word) {
-    const bool is_long = word.starts_with("--");
-    const std::string name = is_long ? word.substr(0, word.find('=')) : word.substr(0, 2);
-    const OptionText* o = named(name);
-    if (!o) {
-      std::vector<std::string> names;
-      for (const OptionText& known : command_->options) names.insert(names.end(), known.names.begin(), known.names.end());
-      problem_ = wrong(*command_, "unknown option '" + name + "'", is_long ? closest(name, names) : "");
+  void long_option(const std::string& word) {
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    Option* o = named(name);
+    if (o == nullptr) return;
+    if (o->value.empty() && equals != std::string::npos) return blame(name + " takes no value");
+    if (o->value.empty()) return give(*o, name, "");
+    if (equals != std::string::npos) give(*o, name, word.substr(equals + 1));
+    else give_next(*o, name);
+  }
+
+  // "-j4", "-j 4", "-qv".
+  void short_options(const std::string& word) {
+    for (size_t i = 1; i < word.size(); ++i) {
+      const std::string name = {'-', word[i]};
+      Option* o = named(name);
+      if (o == nullptr) return;
+      if (o->value.empty()) {
+        give(*o, name, "");
+        continue;
+      }
+      if (i + 1 < word.size()) give(*o, name, word.substr(i + 1));
+      else give_next(*o, name);
       return;
     }
-    if (o->value.empty()) return;
-    std::string value = word.substr(std::min(word.size(), is_long ? name.size() + 1 : 2));
-    if (word.size() == name.size()) {
-      if (at_ + 1 == words_.size()) {
-        problem_ = wrong(*command_, name + " needs a value: " + name + " " + o->value);
-        return;
-      }
-      value = words_[++at_];
-    }
-    if (!o->choices.empty()) check_choice(*o, name, value);
+  }
+
+  void give_next(Option& o, const std::string& name) {
+    if (at_ + 1 == words_.size()) return blame(name + " needs a value: " + name + " " + o.value);
+    give(o, name, words_[++at_]);
   }
 
   void argument(const std::string& word) {
-    if (!command_->commands.empty()) {
-      const auto next = std::ranges::find(command_->commands, word, &CommandText::name);
-      if (next == command_->commands.end()) problem_ = unknown_command(*command_, word);
-      else command_ = &*next;
+    if (is_group()) {
+      if (const CommandName* next = command_named(command(), word)) enter(*next);
+      else if (!problem_) problem_ = unknown_command(command(), word);
       return;
     }
-    const size_t i = std::min(arguments_++, command_->positionals.size());
-    const auto& known = command_->positionals;
-    if (i < known.size() && !known[i].choices.empty()) return check_choice(known[i], known[i].value, word);
-    if (i == known.size() && (known.empty() || !known.back().repeatable))
-      problem_ = wrong(*command_, "one argument too many: '" + word + "'");
+    auto& known = command().arguments;
+    const size_t i = std::min(arguments_++, known.size());
+    if (i < known.size()) return give(known[i], known[i].value, word);
+    if (known.empty() || !known.back().repeatable) return blame("one argument too many: '" + word + "'");
+    give(known.back(), known.back().value, word);
   }
 
-  void check_choice(const OptionText& o, const std::string& name, const std::string& value) {
-    if (std::ranges::find(o.choices, value) != o.choices.end()) return;
-    problem_ = wrong(*command_, name + " '" + value + "' is none of " + joined(o.choices, ", "), closest(value, o.choices));
+  void enter(const CommandName& next) {
+    line_.command = build_command(next.path, context_);
+    if (is_group()) return;
+    for (const auto& [name, text] : std::exchange(before_, {})) {
+      if (Option* o = command().find(name)) give(*o, name, text);
+      else blame("'" + joined(command().path, " ") + "' has no option " + name);
+    }
   }
 
-  const CommandText* command_;
+  void give(Option& o, const std::string& name, const std::string& text) {
+    if (o.asks != Asked::kRun) return line_.asked = o.asks, void();
+    if (is_group()) return before_.emplace_back(name, text), void();
+    if (text.empty() && !o.value.empty() && !problem_) problem_ = make_problem(ProblemId::usage, {}, o.name() + " ''", "a value");
+    if (problem_) return;
+    for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
+      if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())
+        return blame(name + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
+      if (!o.take(part)) return blame(name + " '" + part + "' is not " + o.expected);
+    }
+    if (!o.names.empty()) command().given.push_back(&o);
+    o.given.push_back(text);
+  }
+
+  void check_whole() {
+    if (is_group()) return blame("a command is missing");
+    for (const Option& a : command().arguments)
+      if (a.required && a.given.empty()) return blame(a.value + " is missing");
+    for (const Option* o : command().given) {
+      for (const std::string& other : o->needed)
+        if (command().find(other)->given.empty()) return blame(o->name() + " needs " + other);
+      for (const std::string& other : o->excluded)
+        if (!command().find(other)->given.empty()) return blame_both(o, command().find(other));
+    }
+  }
+
   const std::vector<std::string>& words_;
+  Context& context_;
+  CommandLine line_;
   size_t at_ = 0, arguments_ = 0;
-  bool only_arguments_ = false;
+  std::vector<std::pair<std::string, std::string>> before_;  // options before the command, which takes them
   std::optional<Problem> problem_;
 };
 
 }  // namespace
 
-Problem unknown_command(const CommandText& parent, const std::string& word) {
-  std::vector<std::string> names;
-  for (const CommandText& c : parent.commands) names.push_back(c.name());
-  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no commands of its own, such as '" + word + "'");
-  return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), closest(word, names));
-}
+CommandLine read_command_line(const std::vector<std::string>& words, Context& context) { return Reader(words, context).read(); }
 
-Problem usage_problem(const CLI::App& app, const std::vector<std::string>& words, const CLI::ParseError& error) {
-  const CommandText root = command_tree(app);
-  if (const std::optional<Problem> p = Explanation(root, words).find()) return *p;
-  // What the tree does not say: ranges, options that exclude each other.
-  const CLI::App* given = &app;
-  while (!given->get_subcommands().empty()) given = given->get_subcommands().back();
-  const std::string text = error.what();
-  return wrong(command_tree(*given), text.substr(0, text.find('\n')));
+std::unique_ptr<Command> command_of_words(const std::vector<std::string>& words, Context& context) {
+  std::unique_ptr<Command> command = build_command("", context);
+  for (const std::string& w : words) {
+    const CommandName* next = command_named(*command, w);
+    if (next == nullptr) throw Error(unknown_command(*command, w));
+    command = build_command(next->path, context);
+  }
+  return command;
 }
 
 }  // namespace dcp::cmd

@@ -1,5 +1,4 @@
 // dcpctl verify: is the checkpoint whole? Reads all of it, or with --quick all but the data.
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <functional>
 #include <iterator>
@@ -20,7 +19,6 @@
 #include "plan/verify_plan.h"
 #include "progress.h"
 #include "ranks/exchange.h"
-#include "sandbox.h"
 #include "source.h"
 #include "together.h"
 #include "verify_report.h"
@@ -257,58 +255,54 @@ int run(const Options& o, Context& context, VerifyReport& report) {
 }
 
 // Options that say which keys a manifest holds mean nothing without one.
-void check_flags(const CLI::App& command, const Options& o) {
+void check_flags(const Command& command, const Options& o) {
   if (o.digests()) return;
-  for (const CLI::Option* given : command.parse_order())
-    if (given->get_group() == "Which keys" || given->get_group() == "Names")
-      fail(ProblemId::usage, {}, given->get_name() + " without a manifest", "--manifest or --against beside it");
+  for (const Option* given : command.given)
+    if (given->group == "Which keys" || given->group == "Names")
+      fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest or --against beside it");
+}
+
+void add_flags(Command& c, Context& context, Options& o) {
+  const std::string what = "What is checked", manifest = "Manifest";
+  add_source(c, context, o.source);
+  c.flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only").in(what);
+  c.option("--sample", o.sample, "PERCENT", "Of the data check that much, always the same").excludes("--quick").in(what);
+  c.flag("--strict", o.strict, "Exit with 1 for warnings too: --fail-on warnings").in(what);
+  add_fail_on(c, o.fail_on, what);
+  add_threads(c, o.threads, "Reading");
+  add_max_memory(c, o.max_memory, "Reading");
+  c.option("--manifest", o.manifest, "FILE", "Write digests of all tensors, objects and files to FILE")
+      .writes()
+      .excludes("--quick")
+      .excludes("--sample")
+      .excludes("--against")
+      .in(manifest);
+  c.option("--against", o.against, "FILE", "Compare with the manifest in FILE")
+      .reads()
+      .excludes("--quick")
+      .excludes("--sample")
+      .in(manifest);
+  c.flag("--subset", o.subset, "With --against: what is not here is not missed").needs("--against").in(manifest);
+  c.flag("--no-files", o.no_files, "Leave whole files out, which take a second reading").in(manifest);
+  c.flag("--force", o.force, "Replace the file of --manifest").needs("--manifest").in(manifest);
+  add_key_flags(c, o.keys);
+  add_ranks(c, o.ranks, Gathers::kNo);
+  add_common(c, context, true);
 }
 
 }  // namespace
 
-void add_verify(CLI::App& app, Context& context) {
+void add_verify(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
-  Options& o = *options;
-  CLI::App* command = app.add_subcommand("verify", "Whether a checkpoint is whole");
-  command->footer(kText);
-  const std::string what = "What is checked";
-  add_source(*command, o.source);
-  auto* quick = command->add_flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only")->group(what);
-  auto* sample = command->add_option("--sample", o.sample, "Of the data check that much, always the same")
-                     ->option_text("PERCENT")
-                     ->group(what)
-                     ->excludes(quick);
-  command->add_flag("--strict", o.strict, "Exit with 1 for warnings too: --fail-on warnings")->group(what);
-  add_fail_on(*command, o.fail_on, what);
-  command->add_option("-j,--threads", o.threads, "Worker threads (default: cores, at least 4, at most 16)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 1024))
-      ->group("Reading");
-  add_max_memory(*command, o.max_memory, "Reading");
-  const std::string manifest = "Manifest";
-  auto* write = writes(command->add_option("--manifest", o.manifest, "Write digests of all tensors, objects and files to FILE"))
-                    ->option_text("FILE")
-                    ->group(manifest);
-  auto* against =
-      reads(command->add_option("--against", o.against, "Compare with the manifest in FILE"))->option_text("FILE")->group(manifest);
-  write->excludes(quick)->excludes(sample)->excludes(against);
-  against->excludes(quick)->excludes(sample);
-  command->add_flag("--subset", o.subset, "With --against: what is not here is not missed")->group(manifest)->needs(against);
-  command->add_flag("--no-files", o.no_files, "Leave whole files out, which take a second reading")->group(manifest);
-  command->add_flag("--force", o.force, "Replace the file of --manifest")->group(manifest)->needs(write);
-  add_key_flags(*command, o.keys);
-  add_ranks(*command, o.ranks, Gathers::kNo);
-  add_common(*command, context, true);
-  command->callback([options, command, &context] {
-    context.command = "verify";
-    context.run = [options, command, &context] {
-      VerifyReport report;
-      return report.around(context, [&] {
-        check_flags(*command, *options);
-        return run(*options, context, report);
-      });
-    };
-  });
+  c.details = kText;
+  add_flags(c, context, *options);
+  c.run = [options, &c, &context] {
+    VerifyReport report;
+    return report.around(context, [&] {
+      check_flags(c, *options);
+      return run(*options, context, report);
+    });
+  };
 }
 
 }  // namespace dcp::cmd

@@ -1,6 +1,5 @@
 #include "writer.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -12,12 +11,12 @@
 #include "catalog/duplicates.h"
 #include "catalog/open.h"
 #include "catalog/resolve.h"
+#include "command.h"
 #include "exec/execute.h"
 #include "exec/file_set.h"
 #include "memory.h"
 #include "open_files.h"
 #include "ranks/exchange.h"
-#include "sandbox.h"
 
 namespace dcp::cmd {
 namespace {
@@ -132,39 +131,32 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
                     .begin_ns = begin});
 }
 
-void add_writer_keys(CLI::App& c, WriterFlags& f, const std::string& out_help) {
-  add_source(c, f.source);
-  writes(c.add_option("OUT", f.out, out_help))->required();
+void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::string& out_help) {
+  add_source(c, context, f.source);
+  c.argument("OUT", f.out, out_help).writes().is_required();
   add_key_flags(c, f);
   add_expect(c, f.expect);
   add_casts(c, f.dtypes);
 }
 
-void add_writer_writing(CLI::App& c, WriterFlags& f) {
+void add_writer_writing(Command& c, WriterFlags& f) {
   const std::string writing = "Writing";
-  c.add_flag("--dry-run", f.dry_run, "Print the plan; create nothing")->group(writing);
-  c.add_flag("--force", f.force, "Replace OUT when the new one is complete")->group(writing);
-  c.add_option("-j,--threads", f.threads, "Worker threads (default: cores, at least 4, at most 16)")
-      ->option_text("N")
-      ->check(CLI::Range(1, 1024))
-      ->group(writing);
-  c.add_option("--max-memory", f.max_memory, "Hard cap on memory (default 1GiB)")->option_text("SIZE")->group(writing);
-  c.add_flag("--no-verify", f.no_verify, "Do not check the CRC of what is read")->group(writing);
-  c.add_flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written")
-      ->group(writing);
-  c.add_flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears, and leave OUT in the page cache")->group(writing);
+  c.flag("--dry-run", f.dry_run, "Print the plan; create nothing").in(writing);
+  c.flag("--force", f.force, "Replace OUT when the new one is complete").in(writing);
+  add_threads(c, f.threads, writing);
+  c.option("--max-memory", f.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);
+  c.flag("--no-verify", f.no_verify, "Do not check the CRC of what is read").in(writing);
+  c.flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written").in(writing);
+  c.flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears, and leave OUT in the page cache").in(writing);
   add_ranks(c, f.ranks, Gathers::kYes);
 }
 
-void run_as_writer(CLI::App& c, Context& context, const WriterFlags& flags, std::function<int(WriteReport&)> body) {
+void run_as_writer(Command& c, Context& context, const WriterFlags& flags, std::function<int(WriteReport&)> body) {
   add_common(c, context, true);
-  c.callback([&c, &context, &flags, body = std::move(body)] {
-    context.command = c.get_name();
-    context.run = [&context, &flags, body] {
-      WriteReport report(flags.source.path, flags.out);
-      return report.around(context, [&] { return body(report); });
-    };
-  });
+  c.run = [&context, &flags, body = std::move(body)] {
+    WriteReport report(flags.source.path, flags.out);
+    return report.around(context, [&] { return body(report); });
+  };
 }
 
 }  // namespace dcp::cmd

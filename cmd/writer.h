@@ -30,11 +30,11 @@ struct WriterFlags : KeyFlags {
 };
 // CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command's own options stand between
 // them.
-void add_writer_keys(CLI::App& command, WriterFlags& flags, const std::string& out_help);
-void add_writer_writing(CLI::App& command, WriterFlags& flags);
+void add_writer_keys(Command& command, Context& context, WriterFlags& flags, const std::string& out_help);
+void add_writer_writing(Command& command, WriterFlags& flags);
 // What every command takes, and what is run when this one was given: `body`, with the report that it fills. `flags` must outlive the
 // command line.
-void run_as_writer(CLI::App& command, Context& context, const WriterFlags& flags, std::function<int(WriteReport&)> body);
+void run_as_writer(Command& command, Context& context, const WriterFlags& flags, std::function<int(WriteReport&)> body);
 
 struct OutputForm {
   bool folder = false;

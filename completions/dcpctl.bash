@@ -12,29 +12,29 @@ _dcpctl_commands() {
 _dcpctl_options() {
   case $1 in
     '')
-      options='--version -h --help'
-      valued='' ;;
+      options='--version --json -q --quiet -v --color --report --progress --sandbox -h --help'
+      valued='--color --report --progress --sandbox' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --max-memory --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --max-memory --html --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --html --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'reshard')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'cast')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'convert')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --sandbox --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --sandbox --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'ranks')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --max-memory --transport --timeout --alone --json -q --quiet -v --color --sandbox -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --max-memory --transport --timeout --color --sandbox' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --transport --timeout --alone --json -q --quiet -v --color -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --transport --timeout --color' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -59,24 +59,29 @@ _dcpctl_options() {
 # Sets `kind` or `list` for the value of an option, or for an argument by its number.
 _dcpctl_value() {
   case $1 in
+    ' --color') list='auto always never' ;;
+    ' --report') kind=file ;;
+    ' --progress') list='auto bar plain json none' ;;
+    ' --sandbox') list='auto on off' ;;
+    'inspect --sandbox') list='auto on off' ;;
     'inspect --html') kind=file ;;
     'inspect --fail-on') list='unsafe damage warnings' ;;
     'inspect --dtype-scope') list='model all' ;;
     'inspect --color') list='auto always never' ;;
-    'inspect --sandbox') list='auto on off' ;;
     'inspect --report') kind=file ;;
     'inspect --progress') list='auto bar plain json none' ;;
     'inspect 0') kind=file ;;
+    'verify --sandbox') list='auto on off' ;;
     'verify --fail-on') list='unsafe damage warnings' ;;
     'verify --manifest') kind=file ;;
     'verify --against') kind=file ;;
     'verify --rename-map') kind=file ;;
     'verify --transport') list='auto file gloo nccl' ;;
     'verify --color') list='auto always never' ;;
-    'verify --sandbox') list='auto on off' ;;
     'verify --report') kind=file ;;
     'verify --progress') list='auto bar plain json none' ;;
     'verify 0') kind=file ;;
+    'consolidate --sandbox') list='auto on off' ;;
     'consolidate --rename-map') kind=file ;;
     'consolidate --expect') kind=file ;;
     'consolidate --dtype-scope') list='model all' ;;
@@ -85,11 +90,11 @@ _dcpctl_value() {
     'consolidate --gather') list='rank0 none' ;;
     'consolidate --transport') list='auto file gloo nccl' ;;
     'consolidate --color') list='auto always never' ;;
-    'consolidate --sandbox') list='auto on off' ;;
     'consolidate --report') kind=file ;;
     'consolidate --progress') list='auto bar plain json none' ;;
     'consolidate 0') kind=file ;;
     'consolidate 1') kind=file ;;
+    'reshard --sandbox') list='auto on off' ;;
     'reshard --rename-map') kind=file ;;
     'reshard --expect') kind=file ;;
     'reshard --dtype-scope') list='model all' ;;
@@ -99,11 +104,11 @@ _dcpctl_value() {
     'reshard --gather') list='rank0 none' ;;
     'reshard --transport') list='auto file gloo nccl' ;;
     'reshard --color') list='auto always never' ;;
-    'reshard --sandbox') list='auto on off' ;;
     'reshard --report') kind=file ;;
     'reshard --progress') list='auto bar plain json none' ;;
     'reshard 0') kind=file ;;
     'reshard 1') kind=file ;;
+    'cast --sandbox') list='auto on off' ;;
     'cast --rename-map') kind=file ;;
     'cast --expect') kind=file ;;
     'cast --dtype-scope') list='model all' ;;
@@ -111,11 +116,11 @@ _dcpctl_value() {
     'cast --gather') list='rank0 none' ;;
     'cast --transport') list='auto file gloo nccl' ;;
     'cast --color') list='auto always never' ;;
-    'cast --sandbox') list='auto on off' ;;
     'cast --report') kind=file ;;
     'cast --progress') list='auto bar plain json none' ;;
     'cast 0') kind=file ;;
     'cast 1') kind=file ;;
+    'convert --sandbox') list='auto on off' ;;
     'convert --rename-map') kind=file ;;
     'convert --expect') kind=file ;;
     'convert --dtype-scope') list='model all' ;;
@@ -124,14 +129,13 @@ _dcpctl_value() {
     'convert --gather') list='rank0 none' ;;
     'convert --transport') list='auto file gloo nccl' ;;
     'convert --color') list='auto always never' ;;
-    'convert --sandbox') list='auto on off' ;;
     'convert --report') kind=file ;;
     'convert --progress') list='auto bar plain json none' ;;
     'convert 0') kind=file ;;
     'convert 1') kind=file ;;
+    'ranks --sandbox') list='auto on off' ;;
     'ranks --transport') list='auto file gloo nccl' ;;
     'ranks --color') list='auto always never' ;;
-    'ranks --sandbox') list='auto on off' ;;
     'ranks 0') kind=file ;;
     'bench io --in') kind=folder ;;
     'bench io --layout') list='shard0 shard1 whole' ;;

@@ -100,7 +100,7 @@ def a_size_that_overflows(c):
 @wrong("usage", "consolidate ckpt out.pt -j 0")
 def no_threads(c):
     """
-    dcpctl: --threads: Value 0 not in range 1 to 1024
+    dcpctl: -j '0' is not a number from 1 to 1024
     hint: see 'dcpctl consolidate --help'
     """
 
@@ -108,7 +108,7 @@ def no_threads(c):
 @wrong("usage", "inspect ckpt --keys --chunks")
 def two_views_at_once(c):
     """
-    dcpctl: --keys excludes --chunks
+    dcpctl: --keys and --chunks exclude each other
     hint: see 'dcpctl inspect --help'
     """
 
@@ -218,7 +218,7 @@ def names_without_a_mesh(c):
 @wrong("usage", RESHARD + "--layout l.json --world-size 2")
 def a_layout_file_and_more(c):
     """
-    dcpctl: --world-size excludes --layout
+    dcpctl: --layout and --world-size exclude each other
     hint: see 'dcpctl reshard --help'
     """
 

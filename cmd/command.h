@@ -1,0 +1,166 @@
+// How a command line is declared. An option is one declaration, and the parser, help, manual pages, completions, suggestions and the rights
+// of the sandbox are all made from it, so that none of them can say something else than the others.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/io.h"
+
+namespace dcp::cmd {
+
+struct Context;
+
+// What the command does with the path that is given. kSteps: the checkpoint is one below CKPT, which a link may lead to. kEverywhere: links
+// may lead anywhere.
+enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere };
+
+// What a shell can offer for a value that is not one of a closed list.
+enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules };
+
+// What an option asks for instead of the command's work.
+enum class Asked : uint8_t { kRun, kHelp, kVersion };
+
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
+// An option, or an argument, which has no names. It is declared by Command::flag, option, ... and by what is chained to them.
+struct Option {
+  std::vector<std::string> names;  // "-j", "--threads"
+  std::string value;               // "N"; empty for a flag
+  std::string help, group = "Options";
+  std::vector<std::string> choices;  // of a closed list
+  bool list = false;                 // the value may be several of them with commas between
+  Offer offer = Offer::kNothing;
+  std::optional<Access> access;
+  std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, which stands in the file that is given
+  bool required = false, repeatable = false;
+  Asked asks = Asked::kRun;
+  std::vector<std::string> needed, excluded;  // other options
+  std::string expected;                       // what `take` does not refuse: "a number from 1 to 9"
+  std::function<bool(const std::string&)> take;
+  std::vector<std::string> given;  // what the command line has
+
+  Option& in(std::string text) { return group = std::move(text), *this; }
+  Option& reads(Offer what = Offer::kFiles) { return access = Access::kRead, offer = what, *this; }
+  Option& writes(Offer what = Offer::kFiles) { return access = Access::kWrite, offer = what, *this; }
+  Option& opens(Access what) { return access = what, *this; }
+  Option& offers(Offer what) { return offer = what, *this; }
+  Option& one_of(std::vector<std::string> words) { return choices = std::move(words), *this; }
+  Option& some_of(std::vector<std::string> words) { return list = true, one_of(std::move(words)); }
+  Option& is_required(bool is = true) { return required = is, *this; }
+  Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
+  Option& excludes(std::string other) { return excluded.push_back(std::move(other)), *this; }
+
+  // How messages call it: "--threads", "CKPT".
+  const std::string& name() const { return names.empty() ? value : names.back(); }
+  size_t count() const { return given.size(); }
+};
+
+struct Command {
+  std::vector<std::string> path;  // {"dcpctl", "bench", "io"}
+  std::string about;              // one line, without a period
+  std::string details;            // paragraphs, indented tables and indented example command lines
+  std::deque<Option> options, arguments;
+  std::vector<const Option*> given;  // options in the order of the command line
+  std::function<int()> run;
+
+  const std::string& name() const { return path.back(); }
+  Option* find(std::string_view option);
+
+  // The values go where `target` is, the last of an option that is given twice. Names: "-j,--threads".
+  Option& flag(std::string_view names, bool& target, std::string help);
+  Option& flag(std::string_view names, int& count, std::string help);
+  Option& option(std::string_view names, std::string& target, std::string_view value, std::string help);
+  Option& option(std::string_view names, std::function<bool(const std::string&)> take, std::string_view value, std::string help);
+  // Repeatable.
+  Option& option(std::string_view names, std::vector<std::string>& target, std::string_view value, std::string help);
+  Option& ask(std::string_view names, Asked what, std::string help);
+  // `least` and `most` belong to the range.
+  template <class T>
+  Option& number(std::string_view names, T& target, T least, T most, std::string_view value, std::string help);
+  template <class T>
+  Option& number(std::string_view names, std::optional<T>& target, std::string_view value, std::string help);
+  template <class T>
+  Option& choice(std::string_view names, T& target, Choices<T> choices, std::string_view value, std::string help);
+  Option& argument(std::string_view name, std::string& target, std::string help);
+  Option& argument(std::string_view name, std::vector<std::string>& target, std::string help);
+
+ private:
+  Option& add(std::string_view names, std::string_view value, std::string help);
+};
+
+// A command as its parent knows it. Only those that are asked for are built.
+struct CommandName {
+  std::string_view path;            // "bench io"
+  std::string_view about;           // one line, without a period
+  void (*add)(Command&, Context&);  // declares options and what is run; nullptr: a name for those below it
+
+  std::string name() const { return std::string(path.substr(path.rfind(' ') + 1)); }
+};
+std::span<const CommandName> command_names();  // parents first
+std::vector<const CommandName*> commands_under(const Command& command);
+
+// The command of that path; "" is dcpctl itself. Its options write into the context.
+std::unique_ptr<Command> build_command(std::string_view path, Context& context);
+// All of them, dcpctl first. For what describes the command line, and reads none.
+std::vector<std::unique_ptr<Command>> build_all(Context& context);
+
+// {"dcpctl", "bench", "io"}, "-" → "dcpctl-bench-io".
+std::string joined(const std::vector<std::string>& words, std::string_view between);
+// "bench io"; dcpctl itself is "".
+std::string short_path(const Command& command);
+
+template <class T>
+bool parse_number(const std::string& text, T& target, T least, T most) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || !(number >= least && number <= most)) return false;
+  target = number;
+  return true;
+}
+
+template <class T>
+Option& Command::number(std::string_view names, T& target, T least, T most, std::string_view value, std::string help) {
+  Option& o = option(
+      names, [&target, least, most](const std::string& text) { return parse_number(text, target, least, most); }, value, std::move(help));
+  const auto spelled = [](T n) {
+    char text[32];
+    return std::string(text, std::to_chars(text, text + sizeof text, n).ptr);
+  };
+  o.expected = "a number from " + spelled(least) + " to " + spelled(most);
+  return o;
+}
+
+template <class T>
+Option& Command::number(std::string_view names, std::optional<T>& target, std::string_view value, std::string help) {
+  Option& o = option(
+      names, [&target](const std::string& text) { return parse_number(text, target.emplace(), T{0}, std::numeric_limits<T>::max()); },
+      value, std::move(help));
+  o.expected = "a number from 0 to " + std::to_string(std::numeric_limits<T>::max());
+  return o;
+}
+
+template <class T>
+Option& Command::choice(std::string_view names, T& target, Choices<T> choices, std::string_view value, std::string help) {
+  std::vector<std::string> words;
+  for (const auto& [word, meaning] : choices) words.push_back(word);
+  const auto take = [&target, choices = std::move(choices)](const std::string& text) {
+    for (const auto& [word, meaning] : choices)
+      if (word == text) target = meaning;
+    return true;
+  };
+  return option(names, take, value, std::move(help)).one_of(std::move(words));
+}
+
+}  // namespace dcp::cmd
