@@ -17,8 +17,8 @@ class Walk : public Json::json_sax_t {
   Walk(const Place& place, const Limits& limits, ProblemId bad, const JsonVisitor& visit)
       : place_(place), limits_(limits), bad_(bad), visit_(visit) {}
 
-  bool null() override { return value({}); }
-  bool boolean(bool) override { return value({}); }
+  bool null() override { return value({.kind = Kind::kNull, .text = {}}); }
+  bool boolean(bool is_true) override { return value({.kind = is_true ? Kind::kTrue : Kind::kFalse, .text = {}}); }
   bool number_integer(Json::number_integer_t) override { return value({}); }
   bool binary(Json::binary_t&) override { return value({}); }
   bool number_unsigned(Json::number_unsigned_t n) override { return value({.kind = Kind::kNatural, .text = {}, .number = n}); }

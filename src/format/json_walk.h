@@ -13,7 +13,7 @@
 namespace dcp {
 
 struct JsonValue {
-  enum class Kind : uint8_t { kObject, kArray, kText, kNatural, kOther };  // kObject, kArray: their beginning
+  enum class Kind : uint8_t { kObject, kArray, kText, kNatural, kNull, kFalse, kTrue, kOther };  // kObject, kArray: their beginning
   Kind kind = Kind::kOther;
   std::string_view text;  // kText
   uint64_t number = 0;    // kNatural: a non-negative integer, also written as 3.0

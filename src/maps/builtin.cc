@@ -1,0 +1,61 @@
+#include "maps/builtin.h"
+
+#include <algorithm>
+
+#include "maps/builtin_texts.h"
+#include "maps/keys.h"
+
+namespace dcp::maps {
+namespace {
+
+std::string_view dialect_of(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+bool has_family(const ModelMap& map, std::string_view family) { return std::ranges::find(map.families, family) != map.families.end(); }
+
+std::string names() {
+  std::string all;
+  for (const BuiltinMap& m : builtin_maps()) all += (all.empty() ? "" : ", ") + std::string(m.name);
+  return all;
+}
+
+}  // namespace
+
+std::span<const BuiltinMap> builtin_maps() { return kBuiltinTexts; }
+
+ModelMap builtin_map(std::string_view name, const Limits& limits) {
+  for (const BuiltinMap& m : builtin_maps())
+    if (m.name == name) return read_map(m.text, std::string(name), limits);
+  const size_t dot = name.rfind('.');
+  for (const BuiltinMap& m : builtin_maps()) {
+    if (dot == std::string_view::npos || dialect_of(m.name) != name.substr(dot + 1)) continue;
+    ModelMap map = read_map(m.text, std::string(m.name), limits);
+    if (has_family(map, name.substr(0, dot))) return map;
+  }
+  fail(ProblemId::map_unknown, {}, std::string(name), "one of " + names());
+}
+
+Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits) {
+  if (model_type.empty())
+    fail(ProblemId::map_config, {.path = config_path}, "no model_type",
+         "it in the configuration of the model (--config), by which --map auto looks for a map");
+  Auto found;
+  std::string tried, several;
+  bool are_published = false;
+  for (const BuiltinMap& m : builtin_maps()) {
+    ModelMap map = read_map(m.text, std::string(m.name), limits);
+    if (!has_family(map, model_type)) continue;
+    const Fit left = fit_of(map, Side::kLeft, keys);
+    are_published = are_published || fit_of(map, Side::kRight, keys).taken == keys.size();
+    tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not take " + shortened(left.untaken);
+    if (left.taken < keys.size()) continue;
+    several += (several.empty() ? "" : ", ") + std::string(m.name);
+    found.maps.push_back(std::move(map));
+  }
+  if (found.maps.size() > 1) fail(ProblemId::map_auto_several, {}, several);
+  if (found.maps.empty() && !are_published)
+    fail(ProblemId::map_auto_none, {}, tried.empty() ? "the model_type " + std::string(model_type) + ", for which there is none" : tried,
+         tried.empty() ? "one of " + names() : std::string());
+  return found;
+}
+
+}  // namespace dcp::maps

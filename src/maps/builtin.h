@@ -1,0 +1,32 @@
+// The maps that come with dcpctl: the files of src/maps/builtin, FAMILY.DIALECT.map.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "maps/model_map.h"
+
+namespace dcp::maps {
+
+struct BuiltinMap {
+  std::string_view name;  // llama.torchtitan
+  std::string_view text;
+};
+
+// By name.
+std::span<const BuiltinMap> builtin_maps();
+
+// By its name, or by a model_type of its `family` line and its dialect: mistral.torchtitan. Throws map_unknown, with the names there are.
+ModelMap builtin_map(std::string_view name, const Limits& limits);
+
+// What --map auto finds for a checkpoint's keys.
+struct Auto {
+  std::vector<ModelMap> maps;  // one, or none: the keys are those that are published
+};
+// Of the maps of a model_type, the one whose left side has all keys. None, because the keys are those of a right side: the result is empty.
+// Throws map_auto_none, map_auto_several and map_config for a configuration without a model_type.
+Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits);
+
+}  // namespace dcp::maps

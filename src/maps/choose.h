@@ -1,0 +1,68 @@
+// Which tensors of a checkpoint each line of a map takes: for every value of its indexes all of them, of `either` one branch, of what is
+// optional all or none.
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "maps/keys.h"
+#include "maps/resolve.h"
+#include "maps/sizes.h"
+
+namespace dcp::maps {
+
+// One value of a line's outer indexes, with the sources that the line takes for it.
+struct Match {
+  uint32_t line = 0;
+  std::vector<uint64_t> outer;                 // as Line::outer
+  std::vector<std::vector<uint32_t>> sources;  // of each tensor: for its inner indexes, the last changing fastest
+  bool is_copy = false;                        // the tensor is absent, and `same as` another, which stands for it
+};
+
+struct Chosen {
+  std::vector<Match> matches;
+  std::vector<uint32_t> variables;  // the value of each of the map's
+  std::vector<bool> is_taken;       // of sources: by one of the matches
+  std::vector<bool> has_line;       // a line has a name for it, be it chosen or not: {*} does not take it
+  std::vector<Problem> problems;    // tensors that are missing, numbers beyond their range
+};
+
+// Learns what names say of `sizes`. Throws map_size_unknown, map_index_gap, map_too_many.
+Chosen choose(const ModelMap& map, Side from, const Config& config, const std::vector<Setting>& settings,
+              const std::vector<std::string_view>& keys, Sizes& sizes, const Limits& limits);
+
+// The indexes of a tensor that are not its line's outer ones.
+std::vector<Word> inner_of(const Line& line, const Tensor& tensor);
+
+// A name with numbers for its indexes, which `index` gives.
+template <class Index>
+std::string written(const ModelMap& map, const Name& name, const std::vector<uint32_t>& variables, const Values& sizes,
+                    const Index& index) {
+  std::string text;
+  for (const NamePart& p : name.parts) {
+    if (p.kind == NamePart::Kind::kText) text += p.text;
+    if (p.kind == NamePart::Kind::kVariable) text += map.variables[p.variable].values[variables[p.variable]];
+    if (p.kind != NamePart::Kind::kIndex) continue;
+    uint64_t number = index(p.index) + p.plus;
+    for (const Word w : p.after) number += sizes[w].value;
+    text += std::to_string(number);
+  }
+  return text;
+}
+
+// Calls `visit` with each combination of numbers below `sizes`, the last changing fastest.
+template <class Visit>
+void for_each_value(const std::vector<uint64_t>& sizes, const Visit& visit) {
+  std::vector<uint64_t> at(sizes.size());
+  for (const uint64_t size : sizes)
+    if (size == 0) return;
+  for (;;) {
+    visit(at);
+    size_t i = at.size();
+    while (i > 0 && ++at[i - 1] == sizes[i - 1]) at[--i] = 0;
+    if (i == 0) return;
+  }
+}
+
+}  // namespace dcp::maps

@@ -1,0 +1,107 @@
+#include "maps/config.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "format/json_walk.h"
+
+namespace dcp::maps {
+namespace {
+
+std::optional<uint64_t> natural(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+}  // namespace
+
+Setting setting_of(std::string_view text) {
+  const size_t at = text.find('=');
+  if (at == std::string_view::npos || at == 0)
+    throw Error([&] {
+      Problem p = make_problem(ProblemId::map_setting, {}, "--set '" + std::string(text) + "'", "NAME=VALUE");
+      p.what = "--set does not say what to set to what";
+      return p;
+    }());
+  return {std::string(text.substr(0, at)), std::string(text.substr(at + 1))};
+}
+
+Config Config::read(std::string_view json, std::string path, const Limits& limits) {
+  Config config;
+  config.path_ = std::move(path);
+  const Place place{.path = config.path_};
+  if (json.size() > limits.config_bytes)
+    fail(ProblemId::over_limit, place, std::to_string(json.size()) + " bytes", "at most " + std::to_string(limits.config_bytes));
+  walk_json(json, place, limits, ProblemId::map_config, [&](std::span<const std::string> keys, const JsonValue& v) {
+    if (keys.empty()) return;
+    std::string at;
+    for (const std::string& key : keys) {
+      if (key.empty() && &key != &keys.front()) {  // an element of an array: all that counts is that there is one
+        config.values_[at].kind = Kind::kFull;
+        return;
+      }
+      at += (at.empty() ? "" : ".") + key;
+    }
+    Value value;
+    using JsonKind = JsonValue::Kind;
+    switch (v.kind) {
+      case JsonKind::kNull: break;
+      case JsonKind::kFalse:
+      case JsonKind::kArray:
+      case JsonKind::kObject: value.kind = Kind::kEmpty; break;
+      case JsonKind::kNatural: value = {.kind = Kind::kNumber, .number = v.number, .text = {}}; break;
+      case JsonKind::kText: value = {.kind = Kind::kText, .number = 0, .text = std::string(v.text)}; break;
+      case JsonKind::kTrue:
+      case JsonKind::kOther: value.kind = Kind::kFull; break;
+    }
+    if (!config.values_.try_emplace(at, std::move(value)).second) fail(ProblemId::map_config, place, "the key " + at + " twice");
+    const size_t dot = at.rfind('.');
+    if (keys.size() > 1 && dot != std::string::npos) config.values_[at.substr(0, dot)].kind = Kind::kFull;
+  });
+  return config;
+}
+
+void Config::set(const Setting& setting) {
+  Value value{.kind = Kind::kText, .number = 0, .text = setting.value, .is_set = true};
+  if (const auto n = natural(setting.value)) value.kind = Kind::kNumber, value.number = *n;
+  else if (setting.value == "null") value.kind = Kind::kNull;
+  else if (setting.value == "true") value.kind = Kind::kFull;
+  else if (setting.value == "false") value.kind = Kind::kEmpty;
+  values_[setting.name] = std::move(value);
+}
+
+std::string Config::model_type() const {
+  const auto it = values_.find("model_type");
+  return it == values_.end() ? std::string() : it->second.text;
+}
+
+bool Config::has(std::string_view path) const {
+  const auto it = values_.find(path);
+  return it != values_.end() && it->second.kind != Kind::kNull;
+}
+
+bool Config::is_true(std::string_view path) const {
+  const auto it = values_.find(path);
+  if (it == values_.end()) return false;
+  const Value& v = it->second;
+  return v.kind == Kind::kFull || (v.kind == Kind::kNumber && v.number > 0) || (v.kind == Kind::kText && !v.text.empty());
+}
+
+std::optional<uint64_t> Config::number(std::string_view path) const {
+  if (!has(path)) return {};
+  const Value& v = values_.find(path)->second;
+  constexpr uint64_t kMost = uint64_t{1} << 62;
+  if (v.kind != Kind::kNumber || v.number > kMost)
+    fail(ProblemId::map_config, {.path = v.is_set ? "--set" : path_}, "no number below 2^62 at " + std::string(path), "a size");
+  return v.number;
+}
+
+std::string Config::source_of(std::string_view path) const {
+  const auto it = values_.find(path);
+  if (it != values_.end() && it->second.is_set) return "--set";
+  return std::string(path) + " of " + (path_.empty() ? std::string("config.json") : path_);
+}
+
+}  // namespace dcp::maps

@@ -1,0 +1,53 @@
+// config.json as a map asks for it: values by their paths, such as text_config.num_attention_heads, each with where it is from.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/problem.h"
+
+namespace dcp::maps {
+
+struct Setting {
+  std::string name, value;  // of --set NAME=VALUE
+};
+
+// Splits NAME=VALUE. Throws map_setting.
+Setting setting_of(std::string_view text);
+
+class Config {
+ public:
+  Config() = default;
+  // Throws map_config for what is no JSON object or has a key twice, over_limit for one that is too large or nested too deep.
+  static Config read(std::string_view json, std::string path, const Limits& limits);
+
+  // Overrides a key, as --set does.
+  void set(const Setting& setting);
+
+  bool is_given() const { return !path_.empty(); }
+  std::string model_type() const;
+  bool has(std::string_view path) const;  // and not null
+  bool is_true(std::string_view path) const;
+  // Throws map_config for a value that is no natural number. Nothing if it is absent or null.
+  std::optional<uint64_t> number(std::string_view path) const;
+  // "num_attention_heads of base/config.json", or "--set".
+  std::string source_of(std::string_view path) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  enum class Kind : uint8_t { kNull, kEmpty, kFull, kNumber, kText };  // kEmpty: false, {}, []; kFull: what else counts as true
+  struct Value {
+    Kind kind = Kind::kNull;
+    uint64_t number = 0;
+    std::string text;
+    bool is_set = false;
+  };
+  std::map<std::string, Value, std::less<>> values_;
+  std::string path_;
+};
+
+}  // namespace dcp::maps

@@ -1,0 +1,46 @@
+// Which lines of a map the keys of a checkpoint fit, and which numbers their names hold.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "maps/names.h"
+
+namespace dcp::maps {
+
+// A name on one side of a line that keys may fit.
+struct Taker {
+  uint32_t line = 0;
+  const Name* name = nullptr;
+  std::vector<Word> indexes;  // in the order of the name's numbers
+  Pattern pattern;
+  int64_t variable = -1;  // that stands in the name, as `value`
+  uint32_t value = 0;
+  bool counts_on = false;  // an index counts on from a size
+};
+
+// The names of a side by their form. Refers to the map.
+class Takers {
+ public:
+  Takers(const ModelMap& map, Side side);
+  // Those that the key may fit, {*} aside.
+  const std::vector<Taker>& of_form(const Key& key) const;
+  const std::vector<Taker>& rests() const { return rests_; }
+  const Taker* rest_of(std::string_view key) const;
+
+ private:
+  std::unordered_map<std::string, std::vector<Taker>> by_form_;
+  std::vector<Taker> rests_, none_;
+};
+
+struct Fit {
+  uint64_t taken = 0;        // keys that some line takes
+  std::string_view untaken;  // the first that none does
+};
+
+// How many of the keys a side of the map has names for, sizes and conditions aside.
+Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys);
+
+}  // namespace dcp::maps

@@ -1,0 +1,63 @@
+#include "maps/model_map.h"
+
+#include <utility>
+
+#include "maps/parse.h"
+#include "maps/proof.h"
+
+namespace dcp::maps {
+
+ModelMap read_map(std::string_view text, std::string name, const Limits& limits) {
+  ModelMap map = parse(text, std::move(name), limits);
+  prove(map, limits);
+  return map;
+}
+
+Problem problem_at(const ModelMap& map, Spot spot, ProblemId id, std::string got, std::string expected) {
+  Problem p = make_problem(id, {.path = map.name, .line = spot.line, .column = spot.column}, std::move(got), std::move(expected));
+  if (spot.line > 0 && spot.line <= map.text.size()) p.quote = map.text[spot.line - 1];
+  return p;
+}
+
+void fail_at(const ModelMap& map, Spot spot, ProblemId id, std::string got, std::string expected) {
+  throw Error(problem_at(map, spot, id, std::move(got), std::move(expected)));
+}
+
+std::string to_text(const ModelMap& map, const Name& name) {
+  std::string text;
+  for (const NamePart& p : name.parts) {
+    switch (p.kind) {
+      case NamePart::Kind::kText: text += p.text; break;
+      case NamePart::Kind::kRest: text += "{*}"; break;
+      case NamePart::Kind::kVariable: text += "$" + map.variables[p.variable].name; break;
+      case NamePart::Kind::kIndex:
+        text += "{" + map.word(p.index);
+        for (const Word w : p.after) text += "+" + map.word(w);
+        if (p.plus > 0) text += "+" + std::to_string(p.plus);
+        text += "}";
+    }
+  }
+  return text;
+}
+
+std::string to_text(const ModelMap& map, const Axis& axis) {
+  if (axis.kind == Axis::Kind::kOne) return "1";
+  if (axis.kind == Axis::Kind::kAxis) return map.word(axis.word);
+  const bool is_sum = axis.kind == Axis::Kind::kSum;
+  std::string text = "(";
+  for (size_t i = 0; i < axis.of.size(); ++i) {
+    std::string part = to_text(map, axis.of[i]);
+    // Products bind closer: in a sum they need no parentheses.
+    if (is_sum && axis.of[i].kind == Axis::Kind::kProduct) part = part.substr(1, part.size() - 2);
+    text += (i == 0 ? "" : is_sum ? " + " : " ") + part;
+  }
+  return text + ")";
+}
+
+std::string to_text(const ModelMap&, const Condition& condition) {
+  std::string text = condition.unless ? "unless " : "when ";
+  for (size_t i = 0; i < condition.paths.size(); ++i) text += (i == 0 ? "" : " | ") + condition.paths[i];
+  return text;
+}
+
+}  // namespace dcp::maps

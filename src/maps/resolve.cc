@@ -1,0 +1,438 @@
+#include "maps/resolve.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "base/checked.h"
+#include "maps/choose.h"
+#include "maps/expand.h"
+#include "maps/quantized.h"
+
+namespace dcp::maps {
+namespace {
+
+constexpr size_t kMostProblems = 1000;
+
+// A part of a tensor, multiplied out over its dims, with the sizes of one match.
+struct Piece {
+  std::vector<int64_t> at;  // in each dim
+  struct Along {
+    Word word = 0;
+    uint32_t dim = 0;
+    uint64_t size = 1, step = 1;
+  };
+  std::vector<Along> axes;
+};
+
+struct Grid {
+  std::vector<int64_t> shape;
+  std::vector<Piece> pieces;  // in the order in which the proof counts blocks
+};
+
+class Resolver {
+ public:
+  Resolver(const ModelMap& map, const Config& config, const ResolveOptions& options, const std::vector<Source>& sources,
+           const Limits& limits)
+      : map_(map), config_(config), options_(options), sources_(sources), limits_(limits), sizes_(map, config, options.settings) {
+    for (const Source& s : sources) keys_.push_back(s.key);
+  }
+
+  Resolved run() {
+    out_.from = options_.from ? *options_.from : side_of(map_, keys_, options_.are_published);
+    out_.notes = map_.notes;
+    refuse_quantized(keys_);
+    chosen_ = choose(map_, out_.from, config_, options_.settings, keys_, sizes_, limits_);
+    out_.problems = std::move(chosen_.problems);
+    learn();
+    for (const Match& m : chosen_.matches) make(m);
+    rest();
+    std::ranges::sort(out_.targets, {}, &IndexMap::key);
+    const auto twice = std::ranges::adjacent_find(out_.targets, {}, &IndexMap::key);
+    if (twice != out_.targets.end()) fail(ProblemId::map_name_twice, {.path = map_.name, .tensor = twice->key});
+    for (auto& [tie, name] : ties_of_targets_) tie_to_target(std::move(tie), name);
+    return std::move(out_);
+  }
+
+ private:
+  const std::vector<Tensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(out_.from)]; }
+  const std::vector<Tensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(out_.from))]; }
+
+  // Of a tensor whose numbers are several sources, the first, and those of another shape, which no sizes fit.
+  std::vector<Shaped> shaped(const Match& m) const {
+    std::vector<Shaped> all;
+    const Line& line = map_.lines[m.line];
+    for (size_t t = 0; t < m.sources.size(); ++t)
+      for (size_t i = 0; i < m.sources[t].size(); ++i) {
+        const uint32_t s = m.sources[t][i];
+        if (i > 0 && sources_[s].shape == sources_[m.sources[t][0]].shape) continue;
+        all.push_back({&sources_of(line)[t], sources_[s].shape, s});
+      }
+    return all;
+  }
+
+  // Sizes that hold for the whole map may show in one line, and be used by another. One match of a line shows what all do.
+  void learn() {
+    std::vector<const Match*> firsts;
+    std::vector<bool> is_seen(map_.lines.size());
+    for (const Match& m : chosen_.matches) {
+      if (is_seen[m.line] || m.sources.empty()) continue;
+      is_seen[m.line] = true;
+      firsts.push_back(&m);
+    }
+    const auto known = [&] { return std::ranges::count_if(sizes_.global(), [](const Known& k) { return static_cast<bool>(k); }); };
+    for (auto before = known();; before = known()) {
+      for (const Match* m : firsts) sizes_.learn(shaped(*m));
+      if (known() == before) return;
+    }
+  }
+
+  void make(const Match& m) {
+    const Line& line = map_.lines[m.line];
+    if (sources_of(line).empty()) {
+      for (const Tensor& t : targets_of(line))
+        if (t.same_as.empty() && !is_optional(line)) out_.not_made.push_back(to_text(map_, t.names[0]));
+      return;
+    }
+    const Values values = sizes_.solve(shaped(m), keys_);
+    if (targets_of(line).empty()) leave_out(m);
+    for (uint32_t t = 0; t < targets_of(line).size(); ++t) make(m, line, t, values);
+    if (!m.is_copy && !sources_of(line)[0].same_as.empty()) tie_sources(m, line);
+  }
+
+  bool is_optional(const Line& line) const {
+    return std::ranges::any_of(line.within, [&](const Within& w) {
+      return std::ranges::any_of(map_.blocks[w.block].branches, [](const Branch& b) { return b.nodes.empty(); });
+    });
+  }
+
+  void leave_out(const Match& m) {
+    for (const auto& tensor : m.sources) out_.left_out.insert(out_.left_out.end(), tensor.begin(), tensor.end());
+  }
+
+  Grid grid_of(const Tensor& t, const Values& values) const {
+    Grid grid{.shape = {}, .pieces = {{}}};
+    for (uint32_t d = 0; d < t.dims.size(); ++d) {
+      const Axis& dim = t.dims[d];
+      const Extent extent = expand(map_, dim, [&](Word w) { return sizes_.need(w, values, dim.spot); }, limits_.map_blocks);
+      grid.shape.push_back(static_cast<int64_t>(extent.size));
+      std::vector<Piece> next;
+      for (const Piece& before : grid.pieces) {
+        for (const Part& part : extent.parts) {
+          Piece& piece = next.emplace_back(before);
+          piece.at.push_back(static_cast<int64_t>(part.offset));
+          for (const Step& s : part.steps) piece.axes.push_back({s.word, d, s.size, s.step});
+        }
+      }
+      grid.pieces = std::move(next);
+    }
+    return grid;
+  }
+
+  // All targets of one tensor of a line: one for each combination of the numbers that only its name has.
+  void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
+    const Tensor& target = targets_of(line)[t];
+    if (!target.has_axes && !m.sources[0].empty())
+      return add(m, line, target, identity(written_name(m, line, target.names[0], {}, {}, values), m.sources[0][0]));
+    const std::vector<Word> inner = inner_of(line, target);
+    std::vector<uint64_t> ranges;
+    for (const Word w : inner) ranges.push_back(sizes_.need(w, values, target.spot));
+    const Grid grid = grid_of(target, values);
+    check_size(target, grid.shape);
+    std::vector<Grid> from;
+    for (const Tensor& s : sources_of(line)) from.push_back(grid_of(s, values));
+    const auto pairs = pairs_of(line, t, grid.pieces.size());
+    for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
+      IndexMap made{.key = written_name(m, line, target.names[0], inner, at, values), .shape = grid.shape, .blocks = {}};
+      std::optional<uint32_t> first;
+      for (uint32_t b = 0; b < grid.pieces.size(); ++b) {
+        const auto [tensor, block] = pairs[b];
+        if (tensor == kNone) zeros(made, grid.pieces[b]);
+        else blocks(made, m, line, inner, at, grid.pieces[b], sources_of(line)[tensor], tensor, from[tensor].pieces[block], values);
+      }
+      for (const auto& tensor : m.sources)
+        if (!first && !tensor.empty()) first = tensor[0];
+      if (std::ranges::find(made.shape, 0) != made.shape.end()) made.blocks.clear();
+      made.dtype = dtype_of(made, line, first);
+      add(m, line, target, std::move(made));
+    });
+  }
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // For each block of the target the tensor and block that it is; kNone: padding.
+  std::vector<std::pair<uint32_t, uint32_t>> pairs_of(const Line& line, uint32_t target, size_t blocks) const {
+    const auto to = static_cast<size_t>(other(out_.from)), from = static_cast<size_t>(out_.from);
+    std::vector<std::pair<uint32_t, uint32_t>> all(blocks, {kNone, 0});
+    for (const Pair& p : line.pairs)
+      if (p.tensor[to] == target) all[p.block[to]] = {p.tensor[from], p.block[from]};
+    return all;
+  }
+
+  void check_size(const Tensor& t, const std::vector<int64_t>& shape) const {
+    uint64_t all = 1;
+    for (const int64_t d : shape) {
+      const auto next = d == 0 ? std::optional<uint64_t>(all) : checked_mul(all, static_cast<uint64_t>(d));
+      if (!next || *next > (uint64_t{1} << 62))
+        fail_at(map_, t.spot, ProblemId::map_too_many, "a tensor beyond 2^62 elements", "a size that a tensor can have");
+      all = *next;
+    }
+  }
+
+  std::string written_name(const Match& m, const Line& line, const Name& name, const std::vector<Word>& inner,
+                           const std::vector<uint64_t>& at, const Values& values) const {
+    return written(map_, name, chosen_.variables, values, [&](Word w) { return number_of(m, line, inner, at, w); });
+  }
+
+  static uint64_t number_of(const Match& m, const Line& line, const std::vector<Word>& inner, const std::vector<uint64_t>& at, Word w) {
+    const auto it = std::ranges::find(inner, w);
+    if (it != inner.end()) return at[static_cast<size_t>(it - inner.begin())];
+    return m.outer[static_cast<size_t>(std::ranges::find(line.outer, w) - line.outer.begin())];
+  }
+
+  void count(const IndexBlock& block) {
+    pieces_ += 1 + block.axes.size();
+    if (pieces_ > limits_.map_pieces)
+      fail(ProblemId::map_too_many, {.path = map_.name}, "more than " + std::to_string(limits_.map_pieces) + " blocks and axes");
+  }
+
+  void zeros(IndexMap& made, const Piece& piece) {
+    IndexBlock block{.target_at = piece.at, .source_at = {}, .axes = {}};
+    for (const Piece::Along& a : piece.axes) {
+      if (a.size == 0) return;
+      if (a.size > 1)
+        block.axes.push_back({.size = static_cast<int64_t>(a.size), .target_dim = a.dim, .target_step = static_cast<int64_t>(a.step)});
+    }
+    count(block);
+    made.blocks.push_back(std::move(block));
+  }
+
+  // One block for each combination of the numbers that only the source's name has: along them the target is cut.
+  void blocks(IndexMap& made, const Match& m, const Line& line, const std::vector<Word>& inner, const std::vector<uint64_t>& at,
+              const Piece& to, const Tensor& source, uint32_t tensor, const Piece& from, const Values& values) {
+    IndexBlock whole{.target_at = to.at, .source_at = from.at, .axes = {}};
+    std::vector<Piece::Along> cuts;
+    std::vector<uint64_t> cut_sizes;
+    for (const Piece::Along& a : to.axes) {
+      if (a.size == 0) return;
+      const auto b = std::ranges::find(from.axes, a.word, &Piece::Along::word);
+      if (b == from.axes.end()) {
+        cuts.push_back(a);
+        cut_sizes.push_back(a.size);
+      } else if (a.size > 1) {
+        whole.axes.push_back({.size = static_cast<int64_t>(a.size),
+                              .target_dim = a.dim,
+                              .target_step = static_cast<int64_t>(a.step),
+                              .source_dim = b->dim,
+                              .source_step = static_cast<int64_t>(b->step)});
+      }
+    }
+    for (const Piece::Along& b : from.axes)
+      if (std::ranges::find(to.axes, b.word, &Piece::Along::word) == to.axes.end())
+        whole.source_at[b.dim] += static_cast<int64_t>(number_of(m, line, inner, at, b.word) * b.step);
+    const std::vector<Word> its = inner_of(line, source);
+    for_each_value(cut_sizes, [&](const std::vector<uint64_t>& cut) {
+      IndexBlock block = whole;
+      for (size_t i = 0; i < cuts.size(); ++i) block.target_at[cuts[i].dim] += static_cast<int64_t>(cut[i] * cuts[i].step);
+      uint64_t place = 0;
+      for (const Word w : its) {
+        const auto c = std::ranges::find(cuts, w, &Piece::Along::word);
+        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : number_of(m, line, inner, at, w);
+        place = place * values[w].value + number;
+      }
+      block.source = m.sources[tensor][place];
+      count(block);
+      made.blocks.push_back(std::move(block));
+    });
+  }
+
+  DType dtype_of(const IndexMap& made, const Line& line, std::optional<uint32_t> first) const {
+    std::optional<uint32_t> from;
+    DType dtype = first ? sources_[*first].dtype : DType::float32;
+    for (const IndexBlock& b : made.blocks) {
+      if (b.source == IndexBlock::kZeros) continue;
+      const DType its = sources_[b.source].dtype;
+      if (!from) dtype = its, from = b.source;
+      if (its == dtype) continue;
+      if (!options_.may_mix_dtypes) {
+        Problem p = problem_at(map_, line.spot, ProblemId::map_dtypes_differ,
+                               std::string(facts_of(dtype).name) + " of " + shortened(keys_[*from]) + " and " +
+                                   std::string(facts_of(its).name) + " of " + shortened(keys_[b.source]));
+        p.place.tensor = made.key;
+        throw Error(std::move(p));
+      }
+      if (bytes_of(its) == bytes_of(dtype)) dtype = DType::float32;  // float16 and bfloat16
+      else if (bytes_of(its) > bytes_of(dtype)) dtype = its;
+    }
+    return dtype;
+  }
+
+  IndexMap identity(std::string key, uint32_t source) {
+    const Source& s = sources_[source];
+    IndexMap made{.key = std::move(key), .dtype = s.dtype, .shape = s.shape, .blocks = {}};
+    if (std::ranges::find(s.shape, 0) != s.shape.end()) return made;
+    IndexBlock block{
+        .source = source, .target_at = std::vector<int64_t>(s.shape.size()), .source_at = std::vector<int64_t>(s.shape.size()), .axes = {}};
+    for (uint32_t d = 0; d < s.shape.size(); ++d)
+      if (s.shape[d] > 1) block.axes.push_back({.size = s.shape[d], .target_dim = d, .target_step = 1, .source_dim = d, .source_step = 1});
+    count(block);
+    made.blocks.push_back(std::move(block));
+    return made;
+  }
+
+  void add(const Match& m, const Line& line, const Tensor& target, IndexMap made) {
+    if (target.same_as.empty()) {
+      if (out_.targets.size() == limits_.map_targets)
+        fail_at(map_, line.spot, ProblemId::map_too_many, "more than " + std::to_string(limits_.map_targets) + " tensors", "fewer");
+      out_.targets.push_back(std::move(made));
+      return;
+    }
+    std::string name = written_name(m, line, target.same_as[0], {}, {}, sizes_.global());
+    Problem p = difference(line, made.key, name);
+    ties_of_targets_.emplace_back(Tie{std::move(made), {}, std::move(p)}, std::move(name));
+  }
+
+  Problem difference(const Line& line, const std::string& tensor, const std::string& same_as) const {
+    Problem p =
+        problem_at(map_, line.spot, ProblemId::map_tied_differ, "another value than in " + shortened(same_as), "the same: they are tied");
+    p.place.tensor = tensor;
+    if (!line.conditions.empty())
+      p.hint = "--set " + line.conditions[0].paths[0] + "=" + (line.conditions[0].unless ? "true" : "false") + " takes them for two";
+    else p.hint = "a map without this line takes them for two";
+    return p;
+  }
+
+  void add_problem(Problem p) {
+    if (out_.problems.size() < kMostProblems) out_.problems.push_back(std::move(p));
+  }
+
+  void tie_to_target(Tie tie, const std::string& name) {
+    const auto it = std::ranges::lower_bound(out_.targets, name, {}, &IndexMap::key);
+    if (it == out_.targets.end() || it->key != name) return;  // it is missing, which another line says
+    tie.same_as = *it;
+    add(std::move(tie));
+  }
+  void add(Tie tie) {
+    if (tie.tensor.shape != tie.same_as.shape || tie.tensor.dtype != tie.same_as.dtype) return add_problem(std::move(tie.difference));
+    out_.ties.push_back(std::move(tie));
+  }
+
+  // The tensor is there, though another could stand for it.
+  void tie_sources(const Match& m, const Line& line) {
+    const Tensor& t = sources_of(line)[0];
+    const std::vector<Word> inner = inner_of(line, t);
+    std::vector<uint64_t> ranges;
+    for (const Word w : inner) ranges.push_back(sizes_.need(w, sizes_.global(), t.spot));
+    if (by_key_.empty())
+      for (uint32_t s = 0; s < keys_.size(); ++s) by_key_[keys_[s]] = s;
+    size_t i = 0;
+    for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
+      const uint32_t source = m.sources[0][i++];
+      const auto it = by_key_.find(written_name(m, line, t.same_as[0], inner, at, sizes_.global()));
+      if (it == by_key_.end()) return;  // it is missing, which another line says
+      std::string tensor(keys_[source]), same_as(keys_[it->second]);
+      Problem p = difference(line, tensor, same_as);
+      add(Tie{identity(std::move(tensor), source), identity(std::move(same_as), it->second), std::move(p)});
+    });
+  }
+
+  // {*}, and what no line takes.
+  void rest() {
+    const Takers takers(map_, out_.from);
+    for (uint32_t s = 0; s < keys_.size(); ++s) {
+      if (chosen_.is_taken[s]) continue;
+      const Taker* const taker = chosen_.has_line[s] ? nullptr : rest_of(takers, keys_[s]);
+      if (taker != nullptr) {
+        const std::vector<Tensor>& to = targets_of(map_.lines[taker->line]);
+        if (to.empty()) {
+          out_.left_out.push_back(s);
+          continue;
+        }
+        const Pattern pattern = pattern_of(map_, to[0].names[0], chosen_.variables);
+        out_.targets.push_back(identity(pattern.before_rest + std::string(keys_[s].substr(taker->pattern.before_rest.size())), s));
+      } else if (options_.unmapped == Unmapped::kKeep) {
+        out_.targets.push_back(identity(std::string(keys_[s]), s));
+      } else if (options_.unmapped == Unmapped::kDrop) {
+        out_.left_out.push_back(s);
+      } else {
+        const bool has_line = chosen_.has_line[s];
+        Problem p = make_problem(ProblemId::map_key_unmapped, {.path = map_.name, .tensor = std::string(keys_[s])});
+        if (has_line)
+          p.got = "a line that is not used: another branch or another name of the same tensor is there, or the group is not whole";
+        add_problem(std::move(p));
+      }
+    }
+  }
+  const Taker* rest_of(const Takers& takers, std::string_view key) const {
+    const Taker* const t = takers.rest_of(key);
+    return t != nullptr && holds(map_.lines[t->line].conditions, config_) ? t : nullptr;
+  }
+
+  const ModelMap& map_;
+  const Config& config_;
+  const ResolveOptions& options_;
+  const std::vector<Source>& sources_;
+  const Limits& limits_;
+  Sizes sizes_;
+  std::vector<std::string_view> keys_;
+  Chosen chosen_;
+  std::unordered_map<std::string_view, uint32_t> by_key_;
+  std::vector<std::pair<Tie, std::string>> ties_of_targets_;
+  uint64_t pieces_ = 0;
+  Resolved out_;
+};
+
+void paths_of(const Expression& e, std::vector<std::string_view>& all) {
+  if (e.kind == Expression::Kind::kPath) all.push_back(e.path);
+  for (const Expression& part : e.of) paths_of(part, all);
+}
+
+}  // namespace
+
+bool holds(const std::vector<Condition>& conditions, const Config& config) {
+  return std::ranges::all_of(conditions, [&](const Condition& c) {
+    for (const std::string& path : c.paths) {
+      if (path == "true") return !c.unless;
+      if (config.has(path)) return config.is_true(path) != c.unless;
+    }
+    return c.unless;
+  });
+}
+
+void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config) {
+  std::vector<std::string_view> paths;
+  const auto add = [&](const std::vector<Condition>& conditions) {
+    for (const Condition& c : conditions) paths.insert(paths.end(), c.paths.begin(), c.paths.end());
+  };
+  for (const Size& s : map.sizes) paths_of(s.value, paths);
+  for (const Line& l : map.lines) add(l.conditions);
+  for (const Block& b : map.blocks)
+    for (const Branch& branch : b.branches) add(branch.conditions);
+  for (const Setting& s : settings) {
+    const bool is_word = map.word_ids.contains(s.name), is_path = std::ranges::find(paths, s.name) != paths.end();
+    const bool is_name = std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == s.name; }) ||
+                         std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == s.name; });
+    if (is_word || is_name) continue;
+    if (!is_path)
+      fail(ProblemId::map_setting, {.path = map.name}, "--set " + s.name,
+           "a size, an axis, a choice or a key of config.json that the map names");
+    config.set(s);
+  }
+}
+
+Side side_of(const ModelMap& map, const std::vector<std::string_view>& keys, bool are_published) {
+  const Fit left = fit_of(map, Side::kLeft, keys), right = fit_of(map, Side::kRight, keys);
+  if (left.taken == 0 && right.taken == 0)
+    fail(ProblemId::map_side_unclear, {.path = map.name}, keys.empty() ? "no tensors" : shortened(keys[0]) + " and others");
+  if (left.taken != right.taken) return left.taken > right.taken ? Side::kLeft : Side::kRight;
+  return are_published ? Side::kRight : Side::kLeft;
+}
+
+Resolved resolve(const ModelMap& map, Config config, const ResolveOptions& options, const std::vector<Source>& sources,
+                 const Limits& limits) {
+  apply_settings(map, options.settings, config);
+  return Resolver(map, config, options, sources, limits).run();
+}
+
+}  // namespace dcp::maps

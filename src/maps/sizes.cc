@@ -1,0 +1,265 @@
+#include "maps/sizes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "base/checked.h"
+
+namespace dcp::maps {
+namespace {
+
+using From = Known::From;
+
+constexpr Word kNoWord = UINT32_MAX;
+
+// The size of an axis if `unknown` were `guess`; nothing if it overflows or another word is not known.
+std::optional<uint64_t> size_of(const Axis& axis, const Values& values, const std::vector<Word>& same, Word unknown, uint64_t guess) {
+  if (axis.kind == Axis::Kind::kOne) return 1;
+  if (axis.kind == Axis::Kind::kAxis) {
+    if (values[axis.word]) return values[axis.word].value;
+    return same[axis.word] == unknown ? std::optional(guess) : std::nullopt;
+  }
+  uint64_t all = axis.kind == Axis::Kind::kProduct ? 1 : 0;
+  for (const Axis& one : axis.of) {
+    const auto size = size_of(one, values, same, unknown, guess);
+    const auto next = !size ? std::nullopt : axis.kind == Axis::Kind::kProduct ? checked_mul(all, *size) : checked_add(all, *size);
+    if (!next) return {};
+    all = *next;
+  }
+  return all;
+}
+
+void add_words(const Axis& axis, std::vector<Word>& all) {
+  if (axis.kind == Axis::Kind::kAxis && std::ranges::find(all, axis.word) == all.end()) all.push_back(axis.word);
+  for (const Axis& one : axis.of) add_words(one, all);
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  return text + "]";
+}
+
+// `unknown` of a + b * unknown = size; nothing if that is no whole number, or if it shows nothing because b is 0.
+std::optional<uint64_t> solve_for(const Axis& dim, uint64_t size, const Values& values, const std::vector<Word>& same, Word unknown) {
+  const auto none = size_of(dim, values, same, unknown, 0), one = size_of(dim, values, same, unknown, 1);
+  if (!none || !one || *one == *none || size < *none || (size - *none) % (*one - *none) != 0) return {};
+  const uint64_t found = (size - *none) / (*one - *none);
+  // Two axes that are the same by a `size` line may make a square.
+  return size_of(dim, values, same, unknown, found) == size ? std::optional(found) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Word> words_of(const Axis& axis) {
+  std::vector<Word> all;
+  add_words(axis, all);
+  return all;
+}
+
+Sizes::Sizes(const ModelMap& map, const Config& config, const std::vector<Setting>& settings)
+    : map_(map), config_(config), is_global_(map.is_index), global_(map.words.size()), same_(map.words.size()) {
+  std::iota(same_.begin(), same_.end(), Word{0});
+  for (const Size& size : map.sizes)
+    if (size.is_local && size.value.kind == Expression::Kind::kSize) same_[size.word] = same_[size.value.size];
+  for (Word w = 0; w < map.words.size(); ++w) {
+    const std::string& text = map.words[w];
+    uint64_t number = 0;
+    if (text[0] < '0' || text[0] > '9') continue;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    global_[w] = {From::kNumber, 0, number};
+    is_global_[w] = true;
+  }
+  for (const Setting& s : settings) {
+    const auto it = map.word_ids.find(s.name);
+    if (it == map.word_ids.end()) continue;
+    uint64_t number = 0;
+    const auto [end, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), number);
+    if (s.value.empty() || error != std::errc() || end != s.value.data() + s.value.size() || number > (uint64_t{1} << 62))
+      fail(ProblemId::map_setting, {}, "--set " + s.name + "=" + s.value, "a size: " + s.name + " is an axis of the map");
+    global_[it->second] = {From::kSetting, 0, number};
+    is_global_[it->second] = true;
+  }
+  for (uint32_t i = 0; i < map.sizes.size(); ++i) {
+    const Size& size = map.sizes[i];
+    if (size.is_local) continue;
+    is_global_[size.word] = true;
+    if (global_[size.word]) continue;
+    if (const auto value = evaluate(size.value, global_)) global_[size.word] = {From::kSizeLine, i, *value};
+  }
+}
+
+void Sizes::set_index(Word word, uint64_t size, uint32_t source) { global_[word] = {From::kNames, source, size}; }
+
+std::optional<uint64_t> Sizes::evaluate(const Expression& e, const Values& values) const {
+  using Kind = Expression::Kind;
+  if (e.kind == Kind::kNumber) return e.number;
+  if (e.kind == Kind::kPath) return config_.number(e.path);
+  if (e.kind == Kind::kSize) return values[e.size] ? std::optional(values[e.size].value) : std::nullopt;
+  std::optional<uint64_t> all;
+  for (const Expression& part : e.of) {
+    const auto value = evaluate(part, values);
+    if (e.kind == Kind::kElse) {
+      if (value) return value;
+      continue;
+    }
+    if (!value) return {};
+    if (!all) {
+      all = value;
+      continue;
+    }
+    const std::string got = std::to_string(*all), by = std::to_string(*value);
+    switch (e.kind) {
+      case Kind::kAdd: all = checked_add(*all, *value); break;
+      case Kind::kMultiply: all = checked_mul(*all, *value); break;
+      case Kind::kSubtract:
+        if (*value > *all) fail_at(map_, e.spot, ProblemId::map_size_remainder, got + " - " + by, "a size");
+        all = *all - *value;
+        break;
+      default:
+        if (*value == 0 || *all % *value != 0) fail_at(map_, e.spot, ProblemId::map_size_remainder, got + " / " + by, "no remainder");
+        all = *all / *value;
+    }
+    if (!all || *all > (uint64_t{1} << 62))
+      fail_at(map_, e.spot, ProblemId::map_too_many, "a size beyond 2^62", "a size that a tensor can have");
+  }
+  return all;
+}
+
+// The words of an axis whose sizes are not known, of those that a `size` line makes the same one.
+std::vector<Word> Sizes::unknown_in(const Axis& axis, const Values& values) const {
+  std::vector<Word> all;
+  for (const Word w : words_of(axis))
+    if (!values[w] && std::ranges::find(all, same_[w]) == all.end()) all.push_back(same_[w]);
+  return all;
+}
+
+// A dim with one unknown: since an axis stands once in each part, the dim is a + b * unknown.
+bool Sizes::learn_once(const Shaped& t, Values& values) const {
+  bool is_new = false;
+  if (t.shape.size() != t.tensor->dims.size()) return false;
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    const std::vector<Word> unknown = unknown_in(t.tensor->dims[d], values);
+    if (unknown.size() != 1) continue;
+    const auto found = solve_for(t.tensor->dims[d], static_cast<uint64_t>(t.shape[d]), values, same_, unknown[0]);
+    if (!found) continue;  // check() says what is wrong
+    values[unknown[0]] = {From::kShape, t.source, *found};
+    is_new = true;
+  }
+  return is_new;
+}
+
+bool Sizes::evaluate_local(Values& values) const {
+  bool is_new = false;
+  for (uint32_t i = 0; i < map_.sizes.size(); ++i) {
+    const Size& size = map_.sizes[i];
+    if (values[size.word]) {
+      // x = y, read from its other end
+      if (size.value.kind == Expression::Kind::kSize && size.is_local && !values[size.value.size]) {
+        values[size.value.size] = {From::kSizeLine, i, values[size.word].value};
+        is_new = true;
+      }
+      continue;
+    }
+    if (const auto value = evaluate(size.value, values)) {
+      values[size.word] = {From::kSizeLine, i, *value};
+      is_new = true;
+    }
+  }
+  return is_new;
+}
+
+Values Sizes::solved(std::span<const Shaped> tensors) const {
+  Values values = global_;
+  for (bool goes_on = true; goes_on;) {
+    goes_on = evaluate_local(values);
+    for (const Shaped& t : tensors)
+      if (t.tensor->has_axes) goes_on = learn_once(t, values) || goes_on;
+  }
+  return values;
+}
+
+void Sizes::learn(std::span<const Shaped> tensors) {
+  const Values values = solved(tensors);
+  for (Word w = 0; w < values.size(); ++w)
+    if (is_global_[w] && !global_[w]) global_[w] = values[w];
+}
+
+Values Sizes::solve(std::span<const Shaped> tensors, const std::vector<std::string_view>& keys) const {
+  Values values = solved(tensors);
+  for (const Shaped& t : tensors) check(t, values, keys);
+  return values;
+}
+
+std::string Sizes::describe(Word word, const Values& values, const std::vector<std::string_view>& keys) const {
+  const Known& k = values[word];
+  if (!k) return map_.word(word) + " not known";
+  if (k.from == From::kNumber) return map_.word(word);
+  std::string text = map_.word(word) + " = " + std::to_string(k.value) + " (";
+  switch (k.from) {
+    case From::kSetting: text += "--set"; break;
+    case From::kSizeLine: {
+      const Size& size = map_.sizes[k.at];
+      const Expression* e = &size.value;
+      if (e->kind == Expression::Kind::kElse)
+        for (const Expression& part : e->of)
+          if (evaluate(part, values)) {
+            e = &part;
+            break;
+          }
+      text += e->kind == Expression::Kind::kPath ? config_.source_of(e->path) : "line " + std::to_string(size.spot.line);
+      break;
+    }
+    case From::kNames: text += "the names, such as " + shortened(keys[k.at]); break;
+    default: text += "the shape of " + shortened(keys[k.at]);
+  }
+  return text + ")";
+}
+
+uint64_t Sizes::need(Word word, const Values& values, Spot spot) const {
+  if (values[word]) return values[word].value;
+  Problem p = problem_at(map_, spot, ProblemId::map_size_unknown, map_.word(word));
+  p.hint = "give it with --set " + map_.word(word) + "=SIZE";
+  const auto size = std::ranges::find(map_.sizes, word, &Size::word);
+  if (size != map_.sizes.end() && !config_.is_given()) p.hint += ", or the model's configuration with --config";
+  throw Error(std::move(p));
+}
+
+void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::string_view>& keys) const {
+  if (!t.tensor->has_axes) return;
+  const auto differs = [&](Spot spot, ProblemId id, std::string expected) {
+    Problem p = problem_at(map_, spot, id, shape_text(t.shape), std::move(expected));
+    p.place.tensor = keys[t.source];
+    throw Error(std::move(p));
+  };
+  if (t.shape.size() != t.tensor->dims.size())
+    differs(t.tensor->spot, ProblemId::map_size_differs, std::to_string(t.tensor->dims.size()) + " dims");
+  for (size_t d = 0; d < t.shape.size(); ++d) {
+    const Axis& dim = t.tensor->dims[d];
+    std::string where, unknowns;
+    for (const Word w : words_of(dim))
+      if (values[w] && values[w].from != From::kNumber) where += (where.empty() ? ", where " : ", ") + describe(w, values, keys);
+    const std::vector<Word> unknown = unknown_in(dim, values);
+    for (const Word w : unknown) unknowns += (unknowns.empty() ? "" : " and ") + map_.word(w);
+    const std::string at = "dim " + std::to_string(d) + " to be " + to_text(map_, dim);
+    const auto size = static_cast<uint64_t>(t.shape[d]);
+    if (unknown.empty()) {
+      const auto made = size_of(dim, values, same_, kNoWord, 0);
+      if (made != size)
+        differs(dim.spot, ProblemId::map_size_differs, at + " = " + (made ? std::to_string(*made) : "more than 2^64") + where);
+      continue;
+    }
+    if (unknown.size() == 1) {
+      const auto none = size_of(dim, values, same_, unknown[0], 0), one = size_of(dim, values, same_, unknown[0], 1);
+      if (!none || !one || size < *none || (*one == *none && size != *none)) differs(dim.spot, ProblemId::map_size_differs, at + where);
+      if (*one != *none) differs(dim.spot, ProblemId::map_size_remainder, at + ", of which " + unknowns + " has no whole size" + where);
+    }
+    Problem p = problem_at(map_, dim.spot, ProblemId::map_size_unknown,
+                           unknowns + " in " + to_text(map_, dim) + " = " + std::to_string(size) + where);
+    p.place.tensor = keys[t.source];
+    throw Error(std::move(p));
+  }
+}
+
+}  // namespace dcp::maps
