@@ -1,125 +1,17 @@
 #include "maps/parse.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
 #include "base/utf8.h"
+#include "maps/line_reader.h"
 
 namespace dcp::maps {
 namespace {
 
 constexpr uint32_t kDeepest = 16;      // parentheses in parentheses, blocks in blocks
 constexpr size_t kMostFactors = 1024;  // axes, summands or tensors beside one another
-
-bool is_space(char c) { return c == ' ' || c == '\t'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool ends_name(char c) { return is_space(c) || std::string_view("=,|[]()#").find(c) != std::string_view::npos; }
-
-std::string quote(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-// One line of the text from left to right.
-class Reader {
- public:
-  Reader(ModelMap& map, uint32_t line) : map_(map), text_(map.text[line - 1]), line_(line) { skip_space(); }
-
-  Spot spot() const { return {line_, static_cast<uint32_t>(at_ + 1)}; }
-  bool is_end() const { return at_ == text_.size(); }
-  char next() const { return is_end() ? '\0' : text_[at_]; }
-
-  bool take(char c) {
-    if (next() != c || is_end()) return false;
-    ++at_;
-    skip_space();
-    return true;
-  }
-  void need(char c, const char* after) {
-    if (!take(c)) fail_here(quote(std::string(1, c)) + after);
-  }
-  // A word that stands alone.
-  bool take_word(std::string_view word) {
-    if (peek() != word) return false;
-    at_ += word.size();
-    skip_space();
-    return true;
-  }
-  // What stands here up to a space or a sign.
-  std::string_view peek() const {
-    size_t end = at_;
-    while (end < text_.size() && !ends_name(text_[end])) ++end;
-    return std::string_view(text_).substr(at_, end - at_);
-  }
-  // What follows the word that stands here.
-  char after_word() const {
-    size_t at = at_ + peek().size();
-    while (at < text_.size() && is_space(text_[at])) ++at;
-    return at < text_.size() ? text_[at] : '\0';
-  }
-  std::string word(const char* expected) {
-    size_t end = at_;
-    while (end < text_.size() && is_word(text_[end])) ++end;
-    if (end == at_ || is_digit(text_[at_])) fail_here(expected);
-    return taken(end);
-  }
-  // A word, or words joined by dots.
-  std::string path(const char* expected) {
-    size_t end = at_;
-    while (end < text_.size() && (is_word(text_[end]) || text_[end] == '.' || text_[end] == '-')) ++end;
-    if (end == at_ || is_digit(text_[at_]) || text_[at_] == '-') fail_here(expected);
-    return taken(end);
-  }
-  uint64_t number() {
-    size_t end = at_;
-    while (end < text_.size() && is_digit(text_[end])) ++end;
-    uint64_t value = 0;
-    const auto [stop, error] = std::from_chars(text_.data() + at_, text_.data() + end, value);
-    if (error != std::errc() || value > (uint64_t{1} << 62)) fail_here("a number below 2^62");
-    taken(end);
-    return value;
-  }
-  // The piece of a name between its braces and variables.
-  std::string piece() {
-    size_t end = at_;
-    while (end < text_.size() && !ends_name(text_[end]) && std::string_view("{}$").find(text_[end]) == std::string_view::npos) ++end;
-    std::string text = text_.substr(at_, end - at_);
-    at_ = end;
-    return text;
-  }
-  void skip(size_t bytes) { at_ += bytes; }
-  void skip_space() {
-    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
-    if (next() == '#' && (at_ == 0 || is_space(text_[at_ - 1]))) at_ = text_.size();  // a comment
-  }
-  std::string rest() {
-    std::string text = text_.substr(at_);
-    while (!text.empty() && is_space(text.back())) text.pop_back();
-    at_ = text_.size();
-    return text;
-  }
-  void need_end() {
-    if (!is_end()) fail_here("the end of the line");
-  }
-  [[noreturn]] void fail_here(std::string expected) const {
-    const std::string_view here = peek();
-    fail_at(map_, spot(), ProblemId::map_syntax,
-            is_end() ? "the end of the line" : quote(here.empty() ? std::string_view(&text_[at_], 1) : here), std::move(expected));
-  }
-
- private:
-  std::string taken(size_t end) {
-    std::string text = text_.substr(at_, end - at_);
-    at_ = end;
-    skip_space();
-    return text;
-  }
-
-  ModelMap& map_;
-  const std::string& text_;
-  uint32_t line_;
-  size_t at_ = 0;
-};
 
 class Parser {
  public:
@@ -173,7 +65,7 @@ class Parser {
   }
 
   void statement(uint32_t line) {
-    Reader in(map_, line);
+    LineReader in(map_, line);
     if (in.is_end()) return;
     const Spot spot = in.spot();
     const std::string_view word = in.peek();
@@ -197,17 +89,17 @@ class Parser {
     tensors(in, spot);
   }
 
-  void families(Reader& in) {
+  void families(LineReader& in) {
     do map_.families.push_back(in.path("a model_type of config.json"));
     while (!in.is_end());
   }
-  void note(Reader& in) {
+  void note(LineReader& in) {
     if (in.is_end()) in.fail_here("a text");
     map_.notes.push_back(in.rest());
   }
 
   // size NAME = EXPRESSION
-  void size(Reader& in, Spot spot) {
+  void size(LineReader& in, Spot spot) {
     Size size{.word = intern(in.word("the name of a size")), .value = {}, .is_local = false, .spot = spot};
     if (std::ranges::any_of(map_.sizes, [&](const Size& s) { return s.word == size.word; }))
       fail_at(map_, spot, ProblemId::map_syntax, "the size " + map_.word(size.word) + " twice", "one line for each size");
@@ -218,22 +110,22 @@ class Parser {
     map_.sizes.push_back(std::move(size));
   }
 
-  Expression alternatives(Reader& in, uint32_t depth) {
+  Expression alternatives(LineReader& in, uint32_t depth) {
     if (depth == kDeepest) too_long(in.spot(), "parentheses nested deeper", kDeepest);
     Expression all{.kind = Expression::Kind::kElse, .number = 0, .size = 0, .path = {}, .of = {}, .spot = in.spot()};
     do all.of.push_back(sum(in, depth));
     while (in.take('|'));
     return all.of.size() == 1 ? std::move(all.of[0]) : all;
   }
-  Expression sum(Reader& in, uint32_t depth) {
+  Expression sum(LineReader& in, uint32_t depth) {
     return chain(in, '+', Expression::Kind::kAdd, '-', Expression::Kind::kSubtract, [&] { return product(in, depth); });
   }
-  Expression product(Reader& in, uint32_t depth) {
+  Expression product(LineReader& in, uint32_t depth) {
     return chain(in, '*', Expression::Kind::kMultiply, '/', Expression::Kind::kDivide, [&] { return factor(in, depth); });
   }
   // a + b - c is one level for each kind of sign in turn, so that a long line makes no deep tree.
   template <class Operand>
-  Expression chain(Reader& in, char one, Expression::Kind of_one, char two, Expression::Kind of_two, const Operand& operand) {
+  Expression chain(LineReader& in, char one, Expression::Kind of_one, char two, Expression::Kind of_two, const Operand& operand) {
     Expression left = operand();
     uint32_t levels = 0;
     while (in.next() == one || in.next() == two) {
@@ -248,7 +140,7 @@ class Parser {
     }
     return left;
   }
-  Expression factor(Reader& in, uint32_t depth) {
+  Expression factor(LineReader& in, uint32_t depth) {
     Expression e{.kind = Expression::Kind::kNumber, .number = 0, .size = 0, .path = {}, .of = {}, .spot = in.spot()};
     if (in.take('(')) {
       e = alternatives(in, depth + 1);
@@ -263,7 +155,7 @@ class Parser {
   }
 
   // name $p = a | b
-  void variable(Reader& in, Spot spot) {
+  void variable(LineReader& in, Spot spot) {
     if (in.next() != '$') in.fail_here("'$' and the name of a piece of names");
     in.skip(1);
     Variable v{.name = in.word("the name of a piece of names"), .values = {}, .spot = spot};
@@ -281,7 +173,7 @@ class Parser {
     map_.variables.push_back(std::move(v));
   }
 
-  void choice(Reader& in, Spot spot) {
+  void choice(LineReader& in, Spot spot) {
     choice_ = in.word("the name of a choice");
     choice_spot_ = spot;
     in.need_end();
@@ -298,11 +190,11 @@ class Parser {
     in_branch_.push_back(0);
     is_either_.push_back(branches == 1);
   }
-  void either(Reader& in, Spot spot) {
+  void either(LineReader& in, Spot spot) {
     open_block(spot, 1);
     heading(in, map_.blocks[open_.back()].branches[0], spot);
   }
-  void branch(Reader& in, Spot spot) {
+  void branch(LineReader& in, Spot spot) {
     if (open_.empty() || !is_either_.back()) fail_at(map_, spot, ProblemId::map_syntax, "'or'", "'either' before it");
     Block& block = map_.blocks[open_.back()];
     if (block.branches.size() == kDeepest) too_long(spot, "more branches", kDeepest);
@@ -310,17 +202,17 @@ class Parser {
     ++in_branch_.back();
     heading(in, block.branches.back(), spot);
   }
-  void heading(Reader& in, Branch& branch, Spot spot) {
+  void heading(LineReader& in, Branch& branch, Spot spot) {
     branch.spot = spot;
     if (!in.is_end() && in.peek() != "when" && in.peek() != "unless") branch.name = in.word("the name of a branch, 'when' or 'unless'");
     conditions(in, branch.conditions);
     in.need_end();
   }
-  void optional(Reader& in, Spot spot) {
+  void optional(LineReader& in, Spot spot) {
     open_block(spot, 2);
     in.need_end();
   }
-  void end(Reader& in, Spot spot) {
+  void end(LineReader& in, Spot spot) {
     if (open_.empty()) fail_at(map_, spot, ProblemId::map_syntax, "'end'", "'either' or 'optional' before it");
     in.need_end();
     if (is_either_.back() && map_.blocks[open_.back()].branches.size() == 1)
@@ -333,7 +225,7 @@ class Parser {
     is_either_.pop_back();
   }
 
-  void conditions(Reader& in, std::vector<Condition>& all) {
+  void conditions(LineReader& in, std::vector<Condition>& all) {
     while (in.peek() == "when" || in.peek() == "unless") {
       Condition c{.unless = in.peek() == "unless", .paths = {}, .spot = in.spot()};
       in.take_word(in.peek());
@@ -346,7 +238,7 @@ class Parser {
   std::vector<Node>& nodes() { return open_.empty() ? map_.nodes : map_.blocks[open_.back()].branches[in_branch_.back()].nodes; }
 
   // TENSORS = TENSORS [optional] [when ...]
-  void tensors(Reader& in, Spot spot) {
+  void tensors(LineReader& in, Spot spot) {
     Line line;
     line.spot = spot;
     line.sides[0] = side(in);
@@ -370,7 +262,7 @@ class Parser {
     if (is_optional) close();
   }
 
-  std::vector<Tensor> side(Reader& in) {
+  std::vector<Tensor> side(LineReader& in) {
     std::vector<Tensor> all;
     if (in.take_word("none")) return all;
     do {
@@ -380,7 +272,7 @@ class Parser {
     return all;
   }
 
-  Tensor tensor(Reader& in) {
+  Tensor tensor(LineReader& in) {
     Tensor t;
     t.spot = in.spot();
     do t.names.push_back(name(in));
@@ -421,7 +313,7 @@ class Parser {
     return all;
   }
 
-  Name name(Reader& in) {
+  Name name(LineReader& in) {
     Name name;
     name.spot = in.spot();
     for (;;) {
@@ -441,7 +333,7 @@ class Parser {
     return name;
   }
 
-  NamePart use(Reader& in) {
+  NamePart use(LineReader& in) {
     const Spot spot = in.spot();
     in.skip(1);
     std::string_view word = in.peek();
@@ -459,7 +351,7 @@ class Parser {
   }
 
   // {x}, {m+l}, {m+l+1}, {*}: the brace is next.
-  NamePart braces(Reader& in) {
+  NamePart braces(LineReader& in) {
     NamePart part;
     in.take('{');
     if (in.take('*')) {
@@ -483,7 +375,7 @@ class Parser {
   }
 
   // An axis, a number, or what stands in parentheses.
-  Axis atom(Reader& in, uint32_t depth) {
+  Axis atom(LineReader& in, uint32_t depth) {
     if (depth == kDeepest) too_long(in.spot(), "parentheses nested deeper", kDeepest);
     Axis axis;
     axis.spot = in.spot();
@@ -501,7 +393,7 @@ class Parser {
     if (axis.kind == Axis::Kind::kAxis) map_.is_axis[axis.word] = true;
     return axis;
   }
-  Axis summands(Reader& in, uint32_t depth) {
+  Axis summands(LineReader& in, uint32_t depth) {
     Axis sum{.kind = Axis::Kind::kSum, .word = 0, .of = {}, .spot = in.spot()};
     do {
       if (sum.of.size() == kMostFactors) too_long(in.spot(), "more summands", kMostFactors);
@@ -509,7 +401,7 @@ class Parser {
     } while (in.take('+'));
     return sum.of.size() == 1 ? std::move(sum.of[0]) : sum;
   }
-  Axis factors(Reader& in, uint32_t depth) {
+  Axis factors(LineReader& in, uint32_t depth) {
     Axis product{.kind = Axis::Kind::kProduct, .word = 0, .of = {}, .spot = in.spot()};
     do {
       if (product.of.size() == kMostFactors) too_long(in.spot(), "more factors", kMostFactors);
