@@ -139,6 +139,7 @@ struct ItemRecord {
   uint32_t crc = 0;
   bool has_crc = false;
   bool is_data = false;  // a storage
+  bool operator==(const ItemRecord&) const = default;
 };
 
 // How the checkpoint was saved. kHf: a folder of safetensors files, with an index or as torch's HuggingFaceStorageWriter leaves them.

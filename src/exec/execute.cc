@@ -6,6 +6,7 @@
 
 #include "exec/sums.h"
 #include "exec/worker.h"
+#include "plan/plan_metadata.h"
 
 namespace dcp {
 namespace {
@@ -17,9 +18,9 @@ void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint3
   });
 }
 
-void write_generated(const Plan& plan, uint32_t index, Sink& sink, Progress& progress) {
+void write_generated(const Plan& plan, const Catalog& catalog, uint32_t index, Sink& sink, Progress& progress) {
   uint64_t at = 0;
-  plan.files[index].generator(plan, [&](std::string_view block) {
+  write_plan_metadata(plan, catalog, [&](std::string_view block) {
     sink.write(index, at, as_bytes(block));
     progress.bytes_written.fetch_add(block.size(), std::memory_order_relaxed);
     at += block.size();
@@ -62,7 +63,7 @@ void write_item_frames(const Plan& plan, const RunSums& sums, const std::vector<
 
 // Literals and frames are written by every rank, so the sink must keep what is this rank's and no more.
 void need_own_part(const Plan& plan, const Sink& sink) {
-  const bool is_framed = std::ranges::any_of(plan.files, [](const OutputFile& f) { return f.archive || f.generator; });
+  const bool is_framed = std::ranges::any_of(plan.files, [](const OutputFile& f) { return f.archive || f.generated != Generated::kNo; });
   const bool has_items = std::ranges::any_of(plan.regions, &Region::is_item);
   if (sink.keeps_own_part() || (plan.literals.empty() && !is_framed && !has_items)) return;
   fail(ProblemId::internal, {}, "a sink that keeps what every rank writes", "one that keeps this rank's part");
@@ -119,7 +120,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
     if (shared) write_item_frames(plan, sums, shared->framed, sink);
     for (uint32_t f = 0; f < plan.files.size(); ++f) {
       if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
-      if (plan.files[f].generator) write_generated(plan, f, sink, progress);
+      if (plan.files[f].generated != Generated::kNo) write_generated(plan, catalog, f, sink, progress);
     }
   }
   report.losses = losses.list(catalog, options.fp8_overflow);

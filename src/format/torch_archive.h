@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/members.h"
 
 namespace dcp {
 
@@ -39,12 +40,15 @@ class TorchArchiveLayout {
   // during the call only.
   void emit_frame(std::span<const uint32_t> crcs, const std::function<void(uint64_t offset, Bytes bytes)>& emit) const;
 
+  bool operator==(const TorchArchiveLayout&) const = default;
+
  private:
   struct Record {
     std::string name;
     uint64_t header = 0;
     uint64_t payload = 0;
     uint64_t bytes = 0;
+    bool operator==(const Record&) const = default;
   };
   std::string before(uint64_t i, std::span<const uint32_t> crcs) const;
   std::string entry(uint64_t i, uint32_t crc) const;
@@ -54,6 +58,9 @@ class TorchArchiveLayout {
   std::vector<Record> records_;
   uint64_t end_ = 0;              // after the last record's descriptor
   uint64_t directory_bytes_ = 0;  // of the central directory
+
+  DCP_FRIEND_MEMBERS(Record, name, header, payload, bytes);
+  DCP_FRIEND_MEMBERS(TorchArchiveLayout, root, records, end, directory_bytes);
 };
 
 }  // namespace dcp

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -52,18 +51,12 @@ class DcpLayout {
         options_(options),
         plan_(plan),
         torch_(torch_for(catalog, selection, options.torch)),
-        keys_(std::make_shared<PlanKeys>(PlanKeys{
-            catalog,
-            selection,
-            torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(catalog, selection, options.limits) : flat_leaves(selection),
-            {},
-            {},
-            {}})),
-        entries_(keys_->flat.entries),
+        flat_(torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(catalog, selection, options.limits)
+                                                                : flat_leaves(selection)),
+        entries_(flat_.entries),
+        keys_(plan.keys.emplace(name_keys(catalog, selection, flat_))),
         items_(catalog, resolved, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
         file_bytes_(options.world_size, 0) {
-    keys_->at.resize(entries_.size());
-    keys_->copied.resize(entries_.size());
     rule_used_.resize(options.rules.size());
     for (size_t r = 0; r < options.rules.size(); ++r) {
       if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_rules_.try_emplace(options.rules[r].glob, r);
@@ -84,7 +77,7 @@ class DcpLayout {
     for (size_t e = 0; e < entries_.size(); ++e)
       if (!entries_[e].is_blob()) tensor(e, catalog_.tensors[entries_[e].tensor()]);
     for (uint32_t r = 0; r < options_.world_size; ++r) {
-      plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r]});
+      plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r], .archive = {}, .payloads = {}});
       plan_.bytes_to_write += file_bytes_[r];
     }
     for (size_t r = 0; r < options_.rules.size(); ++r)
@@ -98,7 +91,7 @@ class DcpLayout {
     notes.world_size = options_.world_size;
     notes.for_torch = torch_.version;
     notes.raised_by = torch_.raised_by;
-    notes.containers = keys_->flat.terminal.size();
+    notes.containers = flat_.terminal.size();
     notes.rank_bound = rank_bound_entries(selection_);
     for (const ExtraAttribute& a : catalog_.provenance.attributes)
       if (!a.kept())
@@ -143,9 +136,9 @@ class DcpLayout {
   uint32_t least_filled() const { return static_cast<uint32_t>(std::ranges::min_element(file_bytes_) - file_bytes_.begin()); }
 
   void byte_item(size_t e) {
-    const auto container = keys_->flat.terminal.find(narrow<uint32_t>(e));
-    if (container == keys_->flat.terminal.end()) return copy_item(e, catalog_.item_of(entries_[e].blob()), 0);
-    place_item(e, 0, [&](DcpItems::At at) { return items_.container(keys_->flat, container->second, at); });
+    const auto container = flat_.terminal.find(narrow<uint32_t>(e));
+    if (container == flat_.terminal.end()) return copy_item(e, catalog_.item_of(entries_[e].blob()), 0);
+    place_item(e, 0, [&](DcpItems::At at) { return items_.container(flat_, container->second, at); });
   }
 
   void tensor(size_t e, const Tensor& t) {
@@ -162,7 +155,7 @@ class DcpLayout {
     const uint64_t bytes = catalog_.elements(t) * bytes_of(out_);
     plan_.tensor_bytes += bytes;
     plan_.largest_tensor = std::max(plan_.largest_tensor, bytes);
-    keys_->at[e] = narrow<uint32_t>(plan_.tensors.size());
+    keys_.keys[e].at = narrow<uint32_t>(plan_.tensors.size());
     plan_.tensors.push_back({.id = entries_[e].tensor(), .first_region = narrow<uint32_t>(plan_.regions.size())});
     boxes_.clear();
     if (options_.source_boxes) by_source(t);
@@ -291,8 +284,8 @@ class DcpLayout {
 
   void copy_item(size_t e, ItemId id, uint32_t rank) {
     // Keys that have one item in the source have one in the output.
-    const auto [placed, fresh] = placed_.try_emplace(resolved_.first_of(id), narrow<uint32_t>(keys_->slices.size()));
-    if (!fresh) return name_slice(e, keys_->slices[placed->second]);
+    const auto [placed, fresh] = placed_.try_emplace(resolved_.first_of(id), narrow<uint32_t>(keys_.slices.size()));
+    if (!fresh) return name_slice(e, keys_.slices[placed->second]);
     place_item(e, rank, [&](DcpItems::At at) { return items_.copy(id, entries_[e].key, at); });
   }
 
@@ -304,17 +297,14 @@ class DcpLayout {
   }
 
   void name_slice(size_t e, Slice slice) {
-    if (!keys_->copied[e]) keys_->at[e] = narrow<uint32_t>(keys_->slices.size());
-    keys_->copied[e] = true;
-    keys_->slices.push_back(slice);
+    if (!keys_.keys[e].copied) keys_.keys[e].at = narrow<uint32_t>(keys_.slices.size());
+    keys_.keys[e].copied = true;
+    keys_.slices.push_back(slice);
   }
 
   void metadata() {
-    const auto keys = keys_;
-    OutputFile file{.name = ".metadata", .bytes = 0, .generator = [keys](const Plan& plan, const auto& sink) {
-                      write_plan_metadata(plan, *keys, sink);
-                    }};
-    write_plan_metadata(plan_, *keys, [&](std::string_view block) { file.bytes += block.size(); });
+    OutputFile file{.name = ".metadata", .generated = Generated::kDcpMetadata, .archive = {}, .payloads = {}};
+    write_plan_metadata(plan_, catalog_, [&](std::string_view block) { file.bytes += block.size(); });
     plan_.bytes_to_write += file.bytes;
     plan_.files.push_back(std::move(file));
   }
@@ -325,11 +315,12 @@ class DcpLayout {
   const DcpLayoutOptions& options_;
   Plan& plan_;
   const TorchNeeded torch_;
-  std::shared_ptr<PlanKeys> keys_;
+  const FlatEntries flat_;
   const std::vector<Entry>& entries_;
+  DcpKeys& keys_;  // plan_.keys
   DcpItems items_;
   std::vector<uint64_t> file_bytes_;             // by rank
-  std::unordered_map<ItemId, uint32_t> placed_;  // items that are copied, in keys_->slices
+  std::unordered_map<ItemId, uint32_t> placed_;  // items that are copied, in keys_.slices
   std::unordered_map<std::string_view, TensorId> like_;
   bool source_is_sharded_ = false;
   std::vector<bool> rule_used_;                               // by rule

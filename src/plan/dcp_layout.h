@@ -43,8 +43,7 @@ struct DcpLayoutOptions {
   bool source_boxes = false;  // every tensor keeps its boxes, on the ranks whose files hold them; the rest is not asked
 };
 
-// `selection` and `catalog` must outlive the plan. Throws placement_no_dim, like_not_whole, keys_collide,
-// dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
+// Throws placement_no_dim, like_not_whole, keys_collide, dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
 Plan plan_dcp(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options);
 
 // The rank in a data file's name, `__R_N.distcp`; nullopt: another name.

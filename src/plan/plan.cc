@@ -13,6 +13,11 @@ uint64_t Plan::memory_bytes() const {
   for (const Literal& l : literals) bytes += l.bytes.capacity() + sizeof(Literal);
   for (const OutputFile& f : files)
     bytes += f.payloads.capacity() * sizeof(ArchivePayload) + (f.archive ? f.archive->record_count() * 96 : 0);
+  if (keys) {
+    bytes +=
+        keys->keys.capacity() * sizeof(DcpKey) + keys->parts.capacity() * sizeof(DcpPathPart) + keys->slices.capacity() * sizeof(Slice);
+    for (const DcpKey& k : keys->keys) bytes += k.name.capacity();
+  }
   return bytes;
 }
 

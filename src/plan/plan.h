@@ -1,20 +1,24 @@
 // The plan: output files with their final sizes, where every payload goes, and the units of work. A value: a pure function of catalog,
-// resolved facts and options. Nothing is read to make it, `--dry-run` prints it, and what is printed is what is run.
+// resolved facts and options, which views nothing outside itself. Nothing is read to make it, `--dry-run` prints it, and what is printed is
+// what is run. What has several ranks compare their plans (plan_digest.h) visits all members.
 //
 // Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it is its turn.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/members.h"
 #include "catalog/catalog.h"
 #include "catalog/resolve.h"
 #include "format/torch_archive.h"
 
 namespace dcp {
+
+DCP_MEMBERS(ItemRecord, offset, bytes, packed, item, duplicate, crc, has_crc, is_data);
 
 // One output payload: a box of a tensor, row-major, little-endian, in `dtype`. Alone, or inside an item of its own: a torch archive whose
 // every byte but the payload and its CRC follows from dtype and sizes (format/torch_item_write.h), so only its place is kept.
@@ -28,14 +32,18 @@ struct Region {
   DType dtype{};
   uint8_t rank = 0;  // dims of the box
   bool is_item() const { return head > 0; }
+  bool operator==(const Region&) const = default;
 };
+DCP_MEMBERS(Region, file_offset, box_at, tensor, file, head, tail, dtype, rank);
 
 // Bytes known now: headers, pickles, an index.
 struct Literal {
   uint32_t file = 0;
   uint64_t file_offset = 0;
   std::string bytes;
+  bool operator==(const Literal&) const = default;
 };
+DCP_MEMBERS(Literal, file, file_offset, bytes);
 
 // Bytes copied as they are: storages of byte items and of opaque tensors, or such an item whole.
 struct CopyRange {
@@ -49,7 +57,9 @@ struct CopyRange {
   uint32_t first_check = 0;  // its records: copy_checks[first_check, first_check + check_count)
   uint32_t check_count = 0;
   Item deflated(const Catalog& catalog) const { return Item::deflated(source_offset, packed, catalog.items[item].file); }
+  bool operator==(const CopyRange&) const = default;
 };
+DCP_MEMBERS(CopyRange, item, packed, from_decoded, source_offset, bytes, file, file_offset, first_check, check_count);
 
 // A source record that lies in a CopyRange: its bytes must give this CRC.
 struct CopyCheck {
@@ -57,7 +67,9 @@ struct CopyCheck {
   uint64_t bytes = 0;
   uint32_t crc = 0;
   bool has_crc = true;  // false: the writer computed none
+  bool operator==(const CopyCheck&) const = default;
 };
+DCP_MEMBERS(CopyCheck, at, bytes, crc, has_crc);
 
 // How the CRC of a chunk's source record gets checked.
 enum class CrcCheck : uint8_t {
@@ -71,7 +83,9 @@ struct PlanTensor {
   TensorId id = 0;
   uint32_t first_region = 0;
   uint32_t region_count = 0;
+  bool operator==(const PlanTensor&) const = default;
 };
+DCP_MEMBERS(PlanTensor, id, first_region, region_count);
 
 // Units are numbered through the groups; unit `first_unit + k` is the k-th of its group.
 struct Group {
@@ -89,7 +103,9 @@ struct Group {
   uint64_t steps_at = 0;  // kGrid: in Plan::numbers, rank steps
   uint64_t first_unit = 0;
   uint64_t units = 0;
+  bool operator==(const Group&) const = default;
 };
+DCP_MEMBERS(Group, kind, first, count, steps_at, first_unit, units);
 inline constexpr uint64_t kPassBytes = 4 << 20;
 inline constexpr uint64_t kCheckBytes = 256 << 10;  // what kCheck reads at once: small enough that the sum finds it in the cache
 
@@ -98,39 +114,48 @@ struct ArchivePayload {
   enum class Kind : uint8_t { kLiteral, kRegion, kCopy };
   Kind kind = Kind::kLiteral;
   uint32_t index = 0;
+  bool operator==(const ArchivePayload&) const = default;
 };
+DCP_MEMBERS(ArchivePayload, kind, index);
 
-struct Plan;
-// Writes a file from front to back in blocks, the same each time: what is too large to be held.
-using Generator = std::function<void(const Plan& plan, const std::function<void(std::string_view)>& sink)>;
+// What is written from the plan itself when all else is there, from front to back and the same each time: it is too large to be held.
+enum class Generated : uint8_t { kNo, kDcpMetadata };
 
 struct OutputFile {
   std::string name;  // inside the output folder; "" where the output is one file
   uint64_t bytes = 0;
-  Generator generator;                        // then nothing else is in the file, and it is written last
+  Generated generated = Generated::kNo;       // if it is, nothing else is in the file, and it is written last
   std::optional<TorchArchiveLayout> archive;  // then everything that is not payload is written last, when CRCs are known
   std::vector<ArchivePayload> payloads;       // by record of the archive
+  bool operator==(const OutputFile&) const = default;
 };
+DCP_MEMBERS(OutputFile, name, bytes, generated, archive, payloads);
 
 // A fact for the report: which key, and what about it.
 struct KeyNote {
   std::string key;
   std::string text;
+  bool operator==(const KeyNote&) const = default;
 };
+DCP_MEMBERS(KeyNote, key, text);
 
 // Python objects that each rank wrote under a name of its own, such as dataloader.dp_rank_3 (rank_bound.h).
 struct RankBound {
   std::string stem;             // the keys up to the number: "dataloader.dp_rank_"
   std::string exclude;          // a glob of those and what stands beside them: "dataloader.*"
   std::vector<uint64_t> ranks;  // ascending
+  bool operator==(const RankBound&) const = default;
 };
+DCP_MEMBERS(RankBound, stem, exclude, ranks);
 
 // Positions of lists that no key fills: None is written there, as torch's format_utils does. An empty dict was there, which dcp.save drops,
 // or a key that was left out.
 struct ListHoles {
   uint64_t count = 0;
   std::string example;  // its path
+  bool operator==(const ListHoles&) const = default;
 };
+DCP_MEMBERS(ListHoles, count, example);
 
 // What a DCP folder's reader should know beside its bytes.
 struct DcpNotes {
@@ -143,7 +168,60 @@ struct DcpNotes {
   std::vector<KeyNote> kept_as_is;           // tensors that are not plain: their chunks are copied, whatever layout was asked for
   std::vector<std::string> idle_placements;  // globs that no tensor took
   std::vector<RankBound> rank_bound;
+  bool operator==(const DcpNotes&) const = default;
 };
+DCP_MEMBERS(DcpNotes, world_size, for_torch, raised_by, containers, attributes_left_out, default_layout, kept_as_is, idle_placements,
+            rank_bound);
+
+// Where an item lies in the output.
+struct Slice {
+  uint32_t file = 0;
+  uint64_t offset = 0, length = 0;  // bytes
+  bool operator==(const Slice&) const = default;
+};
+DCP_MEMBERS(Slice, file, offset, length);
+
+// A key of `.metadata`.
+struct DcpKey {
+  std::string name;
+  int64_t id = 0;           // in the source: tensor t as t, byte item b as ~b
+  uint32_t at = 0;          // its PlanTensor, or the first of its slices
+  bool copied = false;      // it has slices: a byte item, or a tensor whose items are copied
+  uint32_t first_part = 0;  // of its path, in DcpKeys::parts
+  uint32_t part_count = 0;
+  bool is_blob() const { return id < 0; }
+  TensorId tensor() const { return static_cast<TensorId>(id); }
+  bool operator==(const DcpKey&) const = default;
+};
+DCP_MEMBERS(DcpKey, name, id, at, copied, first_part, part_count);
+
+struct DcpPathPart {
+  std::string name;
+  int64_t position = -1;  // >= 0: of a list
+  bool operator==(const DcpPathPart&) const = default;
+};
+DCP_MEMBERS(DcpPathPart, name, position);
+
+// An attribute of the source's metadata that torch does not know, and that is kept. Its values are opcodes (format/dcp_metadata_writer.h).
+struct DcpAttribute {
+  std::string name;
+  std::string value;
+  std::vector<std::pair<std::string, std::string>> entries;
+  bool is_dict = false;
+  bool operator==(const DcpAttribute&) const = default;
+};
+DCP_MEMBERS(DcpAttribute, name, value, entries, is_dict);
+
+// What the `.metadata` of a DCP folder says beside places and shapes (plan_metadata.h).
+struct DcpKeys {
+  std::vector<DcpKey> keys;  // in its order
+  bool has_paths = false;
+  std::vector<DcpPathPart> parts;
+  std::vector<Slice> slices;
+  std::vector<DcpAttribute> attributes;
+  bool operator==(const DcpKeys&) const = default;
+};
+DCP_MEMBERS(DcpKeys, keys, has_paths, parts, slices, attributes);
 
 struct Plan {
   bool mcore_shapes = false;  // tensors have the shapes of Megatron's mcore_data
@@ -175,6 +253,7 @@ struct Plan {
   uint64_t left_out_blobs = 0;
   ListHoles list_holes;
   std::optional<DcpNotes> dcp;  // of a DCP folder
+  std::optional<DcpKeys> keys;  // of a DCP folder
 
   BoxView box(const Region& r) const {
     const int64_t* at = numbers.data() + r.box_at;
@@ -184,7 +263,11 @@ struct Plan {
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.
   const Group& group_of(uint64_t ordinal) const;
+  bool operator==(const Plan&) const = default;
 };
+DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, groups, checks, units,
+            bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements, unsafe_globals, unsafe,
+            converted, left_out, left_out_blobs, list_holes, dcp, keys);
 
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/checked.h"
 #include "format/dcp_metadata_writer.h"
 
 namespace dcp {
@@ -18,18 +19,20 @@ std::vector<const Region*> by_place(const Plan& plan, const PlanTensor& p) {
   return regions;
 }
 
-void write_entries(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& out) {
-  for (size_t e = 0; e < keys.at.size(); ++e) {
-    const std::string_view key = keys.flat.entries[e].key;
-    const Tensor* t = keys.tensor(e);
+// nullptr: a byte item.
+const Tensor* tensor_of(const Catalog& catalog, const DcpKey& key) { return key.is_blob() ? nullptr : &catalog.tensors[key.tensor()]; }
+
+void write_entries(const Plan& plan, const Catalog& catalog, DcpMetadataStream& out) {
+  for (const DcpKey& key : plan.keys->keys) {
+    const Tensor* t = tensor_of(catalog, key);
     if (t == nullptr) {
-      out.blob(key);
-    } else if (keys.copied[e]) {
-      out.tensor(key, keys.catalog.strings[t->dtype_name], t->requires_grad, keys.catalog.dims(*t));
-      for (uint32_t c = 0; c < t->chunk_count; ++c) out.chunk(keys.catalog.box(*t, c).offsets, keys.catalog.box(*t, c).sizes);
+      out.blob(key.name);
+    } else if (key.copied) {
+      out.tensor(key.name, catalog.strings[t->dtype_name], t->requires_grad, catalog.dims(*t));
+      for (uint32_t c = 0; c < t->chunk_count; ++c) out.chunk(catalog.box(*t, c).offsets, catalog.box(*t, c).sizes);
     } else {
-      const PlanTensor& p = plan.tensors[keys.at[e]];
-      out.tensor(key, facts_of(plan.regions[p.first_region].dtype).name, t->requires_grad, keys.catalog.dims(*t));
+      const PlanTensor& p = plan.tensors[key.at];
+      out.tensor(key.name, facts_of(plan.regions[p.first_region].dtype).name, t->requires_grad, catalog.dims(*t));
       for (const Region* r : by_place(plan, p)) {
         const BoxView box = plan.box(*r);
         out.chunk(box.offsets, box.sizes);
@@ -38,30 +41,25 @@ void write_entries(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& ou
   }
 }
 
-// A save of torch's without flattening has no planner data, nor has what is made of it, unless the choice of names has put its keys under a
-// root. Safetensors files have none either, but what is made of them is a flat state dict, whose keys torch's planner names as they are.
-bool has_paths(const PlanKeys& keys) {
-  const bool flat = keys.catalog.kind == CheckpointKind::kSafetensors || keys.catalog.kind == CheckpointKind::kHf;
-  return keys.catalog.has_planner_data || flat || std::ranges::any_of(keys.flat.entries, [](const Entry& e) { return e.count > 1; });
-}
-
-void write_paths(const PlanKeys& keys, DcpMetadataStream& out) {
-  const bool given = has_paths(keys);
-  out.planner_data(given);
-  if (!given) return;
+void write_paths(const DcpKeys& keys, DcpMetadataStream& out) {
+  out.planner_data(keys.has_paths);
+  if (!keys.has_paths) return;
   std::vector<MetadataContent::PathElement> path;
-  for (uint32_t e = 0; e < keys.at.size(); ++e) {
+  for (uint32_t k = 0; k < keys.keys.size(); ++k) {
+    const DcpKey& key = keys.keys[k];
     path.clear();
-    for (const PathPart& part : keys.selection.path(keys.flat.entries[e])) path.push_back({.name = part.name, .position = part.position});
-    out.path(e, keys.flat.entries[e].key, path);
+    for (uint32_t p = key.first_part; p < key.first_part + key.part_count; ++p)
+      path.push_back({.name = keys.parts[p].name, .position = keys.parts[p].position});
+    out.path(k, key.name, path);
   }
 }
 
-void write_items(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& out) {
+void write_items(const Plan& plan, const Catalog& catalog, DcpMetadataStream& out) {
   out.storage();
-  for (uint32_t e = 0; e < keys.at.size(); ++e) {
-    DcpMetadataStream::Item item{.key_number = e, .key = keys.flat.entries[e].key, .offsets = {}, .index = {}};
-    const Tensor* t = keys.tensor(e);
+  for (uint32_t k = 0; k < plan.keys->keys.size(); ++k) {
+    const DcpKey& key = plan.keys->keys[k];
+    DcpMetadataStream::Item item{.key_number = k, .key = key.name, .offsets = {}, .index = {}};
+    const Tensor* t = tensor_of(catalog, key);
     const auto at = [&](uint32_t file, uint64_t offset, uint64_t length) {
       item.file_number = file;
       item.file = plan.files[file].name;
@@ -69,18 +67,18 @@ void write_items(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& out)
       item.length = length;
       out.item(item);
     };
-    if (keys.copied[e]) {
+    if (key.copied) {
       for (uint32_t c = 0; c < (t ? t->chunk_count : 1); ++c) {
-        const Slice& slice = keys.slices[keys.at[e] + c];
+        const Slice& slice = plan.keys->slices[key.at + c];
         if (t) {
-          item.offsets = keys.catalog.box(*t, c).offsets;
+          item.offsets = catalog.box(*t, c).offsets;
           item.index = c;
         }
         at(slice.file, slice.offset, slice.length);
       }
       continue;
     }
-    const PlanTensor& p = plan.tensors[keys.at[e]];
+    const PlanTensor& p = plan.tensors[key.at];
     item.index = 0;
     for (const Region* region : by_place(plan, p)) {
       const Region& r = *region;
@@ -91,19 +89,25 @@ void write_items(const Plan& plan, const PlanKeys& keys, DcpMetadataStream& out)
   }
 }
 
+// A save of torch's without flattening has no planner data, nor has what is made of it, unless the choice of names has put its keys under a
+// root. Safetensors files have none either, but what is made of them is a flat state dict, whose keys torch's planner names as they are.
+bool has_paths(const Catalog& catalog, const FlatEntries& flat) {
+  const bool is_flat = catalog.kind == CheckpointKind::kSafetensors || catalog.kind == CheckpointKind::kHf;
+  return catalog.has_planner_data || is_flat || std::ranges::any_of(flat.entries, [](const Entry& e) { return e.count > 1; });
+}
+
 // Attributes of the source's metadata that are plain data. In those that say something about keys, keys have their names in the output.
-std::vector<DcpMetadataStream::Attribute> kept_attributes(const PlanKeys& keys) {
-  std::vector<DcpMetadataStream::Attribute> kept;
+std::vector<DcpAttribute> kept_attributes(const Catalog& catalog, const FlatEntries& flat) {
+  std::vector<DcpAttribute> kept;
   std::unordered_map<std::string_view, std::string_view> names;  // in the source -> in the output; "": left out
-  for (const ExtraAttribute& a : keys.catalog.provenance.attributes) {
+  for (const ExtraAttribute& a : catalog.provenance.attributes) {
     if (!a.kept()) continue;
     if (names.empty()) {
-      for (const Tensor& t : keys.catalog.tensors) names.emplace(keys.catalog.key(t), "");
-      for (const Blob& b : keys.catalog.blobs) names.emplace(keys.catalog.key(b), "");
-      for (const Entry& e : keys.flat.entries) names[source_key(keys.catalog, e)] = e.key;
+      for (const Tensor& t : catalog.tensors) names.emplace(catalog.key(t), "");
+      for (const Blob& b : catalog.blobs) names.emplace(catalog.key(b), "");
+      for (const Entry& e : flat.entries) names[source_key(catalog, e)] = e.key;
     }
-    DcpMetadataStream::Attribute& out =
-        kept.emplace_back(DcpMetadataStream::Attribute{.name = a.name, .value = a.value, .entries = {}, .is_dict = a.is_dict});
+    DcpAttribute& out = kept.emplace_back(DcpAttribute{.name = a.name, .value = a.value, .entries = {}, .is_dict = a.is_dict});
     for (const auto& [key, value] : a.entries) {
       const auto known = names.find(key);
       if (known == names.end()) out.entries.emplace_back(key, value);
@@ -115,12 +119,27 @@ std::vector<DcpMetadataStream::Attribute> kept_attributes(const PlanKeys& keys) 
 
 }  // namespace
 
-void write_plan_metadata(const Plan& plan, const PlanKeys& keys, const std::function<void(std::string_view)>& sink) {
+DcpKeys name_keys(const Catalog& catalog, const Selection& selection, const FlatEntries& flat) {
+  DcpKeys keys{.keys = {}, .has_paths = has_paths(catalog, flat), .parts = {}, .slices = {}, .attributes = kept_attributes(catalog, flat)};
+  keys.keys.reserve(flat.entries.size());
+  for (const Entry& e : flat.entries) {
+    DcpKey& key = keys.keys.emplace_back(DcpKey{.name = std::string(e.key), .id = e.id, .first_part = narrow<uint32_t>(keys.parts.size())});
+    if (!keys.has_paths) continue;
+    for (const PathPart& p : selection.path(e)) keys.parts.push_back({.name = std::string(p.name), .position = p.position});
+    key.part_count = e.count;
+  }
+  return keys;
+}
+
+void write_plan_metadata(const Plan& plan, const Catalog& catalog, const std::function<void(std::string_view)>& sink) {
   DcpMetadataStream out(sink, plan.dcp->for_torch);
-  write_entries(plan, keys, out);
-  write_paths(keys, out);
-  write_items(plan, keys, out);
-  out.finish(kept_attributes(keys));
+  write_entries(plan, catalog, out);
+  write_paths(*plan.keys, out);
+  write_items(plan, catalog, out);
+  std::vector<DcpMetadataStream::Attribute> attributes;
+  for (const DcpAttribute& a : plan.keys->attributes)
+    attributes.push_back({.name = a.name, .value = a.value, .entries = {a.entries.begin(), a.entries.end()}, .is_dict = a.is_dict});
+  out.finish(attributes);
 }
 
 }  // namespace dcp

@@ -3,70 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "exec/worker.h"
+#include "catalog/open_torch.h"
 #include "ranks/wire.h"
 
 namespace dcp {
 namespace {
-
-void write_texts(WireWriter& out, const std::vector<std::string>& texts) {
-  out.number<uint64_t>(texts.size());
-  for (const std::string& t : texts) out.text(t);
-}
-
-std::vector<std::string> read_texts(WireReader& in) {
-  std::vector<std::string> texts(in.count());
-  for (std::string& t : texts) t = in.text();
-  return texts;
-}
-
-void write_problems(WireWriter& out, const std::vector<Problem>& problems) {
-  out.number<uint64_t>(problems.size());
-  for (const Problem& p : problems) out.problem(p);
-}
-
-std::vector<Problem> read_problems(WireReader& in) {
-  std::vector<Problem> problems(in.count());
-  for (Problem& p : problems) p = in.problem();
-  return problems;
-}
-
-void write_attributes(WireWriter& out, const std::vector<ExtraAttribute>& attributes) {
-  out.number<uint64_t>(attributes.size());
-  for (const ExtraAttribute& a : attributes) {
-    for (const std::string* s : {&a.name, &a.type, &a.not_plain, &a.value}) out.text(*s);
-    out.number(a.is_dict);
-    out.number<uint64_t>(a.entries.size());
-    for (const auto& [key, value] : a.entries) out.text(key), out.text(value);
-  }
-}
-
-std::vector<ExtraAttribute> read_attributes(WireReader& in) {
-  std::vector<ExtraAttribute> attributes(in.count());
-  for (ExtraAttribute& a : attributes) {
-    for (std::string* s : {&a.name, &a.type, &a.not_plain, &a.value}) *s = in.text();
-    a.is_dict = in.number<bool>();
-    a.entries.resize(in.count());
-    for (auto& [key, value] : a.entries) key = in.text(), value = in.text();
-  }
-  return attributes;
-}
-
-void write_provenance(WireWriter& out, const Provenance& p) {
-  for (const std::string* s : {&p.written_by, &p.loads_in, &p.format_version}) out.text(*s);
-  for (const auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) write_texts(out, *list);
-  write_attributes(out, p.attributes);
-  out.number(p.by_dcpctl);
-}
-
-Provenance read_provenance(WireReader& in) {
-  Provenance p;
-  for (std::string* s : {&p.written_by, &p.loads_in, &p.format_version}) *s = in.text();
-  for (auto* list : {&p.why, &p.packages, &p.extra_attributes, &p.unknown_globals}) *list = read_texts(in);
-  p.attributes = read_attributes(in);
-  p.by_dcpctl = in.number<bool>();
-  return p;
-}
 
 void need(bool holds) {
   if (!holds) WireReader::wrong();
@@ -86,6 +27,7 @@ void check(const Catalog& c) {
     return (i.file == kNone || i.file < c.files.size()) &&
            (i.transforms == 0 || i.transforms == Item::kDeflated || i.transforms < c.transforms.size());
   };
+  need(c.kind <= CheckpointKind::kHf);
   for (const PathElement& e : c.path_elements) need(e.is_position() || is_text(e.name_id()));
   for (const Tensor& t : c.tensors) {
     need(is_text(t.key) && is_text(t.dtype_name) && lies_in(t.path.first, t.path.count, c.path_elements.size()));
@@ -108,189 +50,122 @@ void check(const Resolved& r, const Catalog& c) {
       const ItemInfo& i = r.items[c.item_of(t, n)];
       need(i.strides_at == 0 || lies_in(i.strides_at, t.rank + uint64_t{1}, r.strides.size()));
     }
+  for (const auto& [item, first] : r.shared) need(item < c.items.size() && first < c.items.size());
+  for (const auto& [item, blob] : r.blobs) need(item < c.items.size());
+  for (const auto& [item, source] : r.deflated)
+    need(item < c.items.size() && source.file < c.files.size() && source.transforms == Item::kDeflated);
   for (const ItemRecord& i : r.records)
     need(i.item < c.items.size() && (i.duplicate == kNone || i.duplicate < c.duplicates.size()) && are_flags(i.has_crc, i.is_data));
 }
 
 }  // namespace
 
-std::vector<std::byte> catalog_to_wire(const Catalog& c) {
+DCP_MEMBERS(ExtraAttribute, name, type, not_plain, is_dict, entries, value);
+DCP_MEMBERS(Provenance, written_by, by_dcpctl, loads_in, why, format_version, packages, extra_attributes, attributes, unknown_globals);
+DCP_MEMBERS(Catalog, kind, path, folder, single_file, strings, numbers, path_elements, tensors, blobs, order, items, chunk_total, files,
+            transforms, has_planner_data, provenance, mcore_shapes, torch, duplicates, named_twice, findings, unloadable);
+DCP_MEMBERS(Item, offset, length, file, transforms);
+DCP_MEMBERS(BlobItem::Storage, key, payload, bytes, packed, crc, has_crc);
+DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian);
+DCP_MEMBERS(ResolvedBlob, item, decoded);
+DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, findings, records, records_checked, records_without_crc);
+
+// Sizes and faults each rank sees for itself (Sight).
+template <class Wire, class File>
+  requires std::same_as<std::remove_const_t<File>, DataFile>
+void transfer(Wire& wire, File& file) {
+  auto& [name, bytes, fault, raw] = file;
+  wire(name);
+  wire(raw);
+}
+
+// Stays with rank 0: only it has opened the file, and it alone resolves what lies there (Crew::resolve).
+template <class Wire>
+void transfer(Wire&, const std::shared_ptr<const TorchFile>&) {}
+
+void transfer(WireWriter& out, const Strings& strings) {
+  out.number<uint64_t>(strings.size());
+  for (StringId s = 0; s < strings.size(); ++s) out.text(strings[s]);
+}
+void transfer(WireReader& in, Strings& strings) {
+  const uint64_t count = in.count();
+  for (uint64_t s = 0; s < count; ++s)
+    if (strings.intern(in.text()) != s) WireReader::wrong();
+}
+void transfer(WireReader& in, std::vector<PathElement>& elements) { elements = in.array<PathElement>(PathElement::name(0)); }
+
+std::vector<std::byte> catalog_to_wire(const Catalog& catalog) {
   WireWriter out;
-  out.number(c.kind);
-  out.text(c.path);
-  out.text(c.folder);
-  out.number(c.single_file);
-  out.number<uint64_t>(c.strings.size());
-  for (StringId s = 0; s < c.strings.size(); ++s) out.text(c.strings[s]);
-  out.array(c.numbers);
-  out.array(c.path_elements);
-  out.array(c.tensors);
-  out.array(c.blobs);
-  out.array(c.order);
-  out.array(c.items);
-  out.number(c.chunk_total);
-  out.number<uint64_t>(c.files.size());
-  for (const DataFile& f : c.files) {
-    out.number(f.name);
-    out.number(f.raw);
-  }
-  out.number<uint64_t>(c.transforms.size());
-  for (const auto& t : c.transforms) write_texts(out, t);
-  out.number(c.has_planner_data);
-  write_provenance(out, c.provenance);
-  out.array(c.mcore_shapes);
-  out.array(c.duplicates);
-  out.array(c.named_twice);
-  write_problems(out, c.findings);
-  write_problems(out, c.unloadable);
+  out(catalog);
   return out.take();
 }
 
 Catalog catalog_from_wire(Bytes bytes) {
   WireReader in(bytes);
-  Catalog c;
-  c.kind = in.one_of<CheckpointKind>(static_cast<uint8_t>(CheckpointKind::kHf) + 1);
-  c.path = in.text();
-  c.folder = in.text();
-  c.single_file = in.number<bool>();
-  const uint64_t strings = in.count();
-  for (uint64_t s = 0; s < strings; ++s)
-    if (c.strings.intern(in.text()) != s) WireReader::wrong();
-  c.numbers = in.array<int64_t>();
-  c.path_elements = in.array<PathElement>(PathElement::name(0));
-  c.tensors = in.array<Tensor>();
-  c.blobs = in.array<Blob>();
-  c.order = in.array<int64_t>();
-  c.items = in.array<Item>();
-  c.chunk_total = in.number<uint32_t>();
-  c.files.resize(in.count());
-  for (DataFile& f : c.files) {
-    f.name = in.number<StringId>();
-    f.raw = in.number<bool>();
-  }
-  c.transforms.resize(in.count());
-  for (auto& t : c.transforms) t = read_texts(in);
-  c.has_planner_data = in.number<bool>();
-  c.provenance = read_provenance(in);
-  c.mcore_shapes = in.array<McoreShape>();
-  c.duplicates = in.array<Duplicate>();
-  c.named_twice = in.array<ItemId>();
-  c.findings = read_problems(in);
-  c.unloadable = read_problems(in);
-  check(c);
-  return c;
+  Catalog catalog;
+  in(catalog);
+  check(catalog);
+  return catalog;
 }
 
-std::vector<std::byte> resolved_to_wire(const Resolved& r) {
-  WireWriter out;
-  uint64_t count = 0;
-  for (const ItemInfo& i : r.items) count += i.resolved;
-  out.number(count);
-  for (ItemId i = 0; i < r.items.size(); ++i) {
-    if (!r.items[i].resolved) continue;
+// Of the items those that are resolved: few, on most ranks.
+void transfer(WireWriter& out, const std::vector<ItemInfo>& items) {
+  out.number<uint64_t>(static_cast<uint64_t>(std::ranges::count(items, true, &ItemInfo::resolved)));
+  for (ItemId i = 0; i < items.size(); ++i) {
+    if (!items[i].resolved) continue;
     out.number(i);
-    out.number(r.items[i]);
+    out.number(items[i]);
   }
-  out.array(r.strides);
-  out.number<uint64_t>(r.blobs.size());
-  for (const auto& [id, b] : r.blobs) {
-    out.number(id);
-    out.text(as_text(Bytes(b.item.pickle)));
-    out.text(b.item.pickle_place.path);
-    out.number(b.item.pickle_place.offset.value_or(0));
-    out.number(b.item.big_endian);
-    out.number<uint64_t>(b.item.storages.size());
-    for (const BlobItem::Storage& s : b.item.storages) {
-      out.text(s.key);
-      out.number(s.payload);
-      out.number(s.bytes);
-      out.number(s.packed);
-      out.number(s.crc);
-      out.number(s.has_crc);
-    }
-    out.text(as_text(Bytes(b.decoded)));
-  }
-  out.number<uint64_t>(r.deflated.size());
-  for (const auto& [id, item] : r.deflated) {
-    out.number(id);
-    out.number(item);
-  }
-  out.number<uint64_t>(r.shared.size());
-  for (const auto& [item, first] : r.shared) {
-    out.number(item);
-    out.number(first);
-  }
-  out.number(r.bytes_read);
-  write_problems(out, r.findings);
-  out.array(r.records);
-  out.number(r.records_checked);
-  out.number(r.records_without_crc);
+}
+
+std::vector<std::byte> resolved_to_wire(const Resolved& resolved) {
+  WireWriter out;
+  out(resolved);
   return out.take();
 }
 
 namespace {
 
-std::vector<std::byte> to_bytes(const std::string& text) {
-  const Bytes b = as_bytes(text);
-  return {b.begin(), b.end()};
-}
+// Reads each member into what is there.
+class Merger {
+ public:
+  // Strides of an item are at their place in the list that comes with it, which is appended to the one that is here.
+  Merger(WireReader& in, uint64_t strides_at) : in_(in), strides_at_(strides_at) {}
 
-ResolvedBlob read_blob(WireReader& in) {
-  ResolvedBlob b;
-  b.item.pickle = to_bytes(in.text());
-  b.item.pickle_place.path = in.text();
-  b.item.pickle_place.offset = in.number<uint64_t>();
-  b.item.big_endian = in.number<bool>();
-  b.item.storages.resize(in.count());
-  for (BlobItem::Storage& s : b.item.storages) {
-    s.key = in.text();
-    s.payload = in.number<uint64_t>();
-    s.bytes = in.number<uint64_t>();
-    s.packed = in.number<uint64_t>();
-    s.crc = in.number<uint32_t>();
-    s.has_crc = in.number<bool>();
+  void operator()(std::vector<ItemInfo>& items) const {
+    for (auto count = in_.number<uint64_t>(); count > 0; --count) {
+      const auto id = in_.number<ItemId>();
+      auto info = in_.number<ItemInfo>();
+      need(id < items.size() && info.dtype < DType::kCount &&
+           are_flags(info.resolved, info.opaque, info.has_crc, info.swap, info.conj, info.neg));
+      if (info.strides_at != 0) info.strides_at += strides_at_;
+      if (!items[id].resolved) items[id] = info;
+    }
   }
-  b.decoded = to_bytes(in.text());
-  return b;
-}
+  template <class T>
+  void operator()(std::vector<T>& all) const {
+    std::vector<T> more;
+    in_(more);
+    all.insert(all.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+  }
+  template <class T>
+  void operator()(std::map<ItemId, T>& all) const {
+    in_(all);  // one that is there stays
+  }
+  void operator()(uint64_t& sum) const { sum += in_.number<uint64_t>(); }
+
+ private:
+  WireReader& in_;
+  uint64_t strides_at_;
+};
 
 }  // namespace
 
-// Strides of an item are at their place in the list that comes with it, which is appended to the one that is here.
 void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes) {
   WireReader in(bytes);
   into.items.resize(catalog.items.size());
   if (into.strides.empty()) into.strides.push_back(0);
-  const uint64_t strides_at = into.strides.size();
-  for (auto count = in.number<uint64_t>(); count > 0; --count) {
-    const auto id = in.number<ItemId>();
-    auto info = in.number<ItemInfo>();
-    need(id < into.items.size() && info.dtype < DType::kCount &&
-         are_flags(info.resolved, info.opaque, info.has_crc, info.swap, info.conj, info.neg));
-    if (info.strides_at != 0) info.strides_at += strides_at;
-    if (!into.items[id].resolved) into.items[id] = info;
-  }
-  const std::vector<int64_t> strides = in.array<int64_t>();
-  into.strides.insert(into.strides.end(), strides.begin(), strides.end());
-  for (auto count = in.number<uint64_t>(); count > 0; --count) {
-    const auto id = in.number<ItemId>();
-    need(id < into.items.size());
-    into.blobs.emplace(id, read_blob(in));
-  }
-  for (auto count = in.number<uint64_t>(); count > 0; --count) {
-    const auto id = in.number<ItemId>();
-    into.deflated.emplace(id, in.number<Item>());
-  }
-  for (auto count = in.number<uint64_t>(); count > 0; --count) {
-    const auto item = in.number<ItemId>();
-    into.shared.emplace(item, in.number<ItemId>());
-  }
-  into.bytes_read += in.number<uint64_t>();
-  for (Problem& p : read_problems(in)) into.findings.push_back(std::move(p));
-  const std::vector<ItemRecord> records = in.array<ItemRecord>();
-  into.records.insert(into.records.end(), records.begin(), records.end());
-  into.records_checked += in.number<uint64_t>();
-  into.records_without_crc += in.number<uint64_t>();
+  for_each_member(into, Merger(in, into.strides.size()));
   check(into, catalog);
 }
 

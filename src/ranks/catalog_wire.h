@@ -9,7 +9,7 @@
 
 namespace dcp {
 
-// Without what rank 0 knows of a torch.save file (Catalog::torch): it alone resolves the items of one (Crew::resolve).
+// Without Catalog::torch (catalog_wire.cc says why).
 std::vector<std::byte> catalog_to_wire(const Catalog& catalog);
 Catalog catalog_from_wire(Bytes bytes);
 

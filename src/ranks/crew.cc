@@ -5,8 +5,8 @@
 #include <optional>
 #include <unordered_set>
 
-#include "base/sums.h"
 #include "catalog/open.h"
+#include "plan/plan_digest.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/metadata_io.h"
 #include "ranks/wire.h"
@@ -22,10 +22,14 @@ Catalog Crew::share(Catalog mine, Io& io, FollowLinks links) {
 
 Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
                        ResolveOptions options, const StopFlag& stop) {
-  // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is.
+  // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is, whose
+  // turn the first file is.
   std::vector<bool> mine(catalog.files.size());
   for (uint32_t f = 0; f < mine.size(); ++f)
     mine[f] = sight_.reader(f, f % session_.world_size()) == session_.rank() && sight_.sees(session_.rank(), f);
+  // What a torch.save file holds, only the rank that has opened it knows (catalog_wire.cc).
+  if (catalog.kind == CheckpointKind::kTorch && !catalog.torch && std::ranges::find(mine, true) != mine.end())
+    fail(ProblemId::internal, {.path = catalog.path}, "rank " + std::to_string(session_.rank()) + " as its reader", "rank 0");
   options.only_files = &mine;
   Resolved resolved = dcp::resolve(files, catalog, tensors, blobs, options, stop);
   tree_.gather([&](Bytes bytes) { merge_resolved(resolved, catalog, bytes); }, [&] { return resolved_to_wire(resolved); });
@@ -206,40 +210,6 @@ int Crew::end(int code) {
     if (!known) throw;
   }
   return *known;
-}
-
-namespace {
-
-class PlanDigest {
- public:
-  void add(uint64_t value) { state_ = ((state_ ^ value) * 0x9E3779B97F4A7C15u) ^ (state_ >> 29); }
-  void add(std::string_view text) {
-    add(text.size());
-    add(crc64_raw(as_bytes(text)));
-  }
-  uint64_t value() const { return state_; }
-
- private:
-  uint64_t state_ = 0x64637063746C0001u;
-};
-
-}  // namespace
-
-uint64_t digest_of(const Plan& plan) {
-  PlanDigest d;
-  for (const OutputFile& f : plan.files) d.add(f.name), d.add(f.bytes);
-  for (const PlanTensor& t : plan.tensors) d.add(t.id), d.add(t.first_region), d.add(t.region_count);
-  for (const Region& r : plan.regions)
-    d.add(r.file_offset), d.add(r.box_at), d.add(uint64_t{r.tensor} << 32 | r.file), d.add(static_cast<uint64_t>(r.dtype));
-  for (const Literal& l : plan.literals) d.add(l.file), d.add(l.file_offset), d.add(l.bytes);
-  for (const CopyRange& c : plan.copies) d.add(c.item), d.add(c.source_offset), d.add(c.bytes), d.add(c.file), d.add(c.file_offset);
-  for (const ItemRecord& r : plan.records) d.add(r.item), d.add(r.offset), d.add(r.bytes);
-  for (const int64_t n : plan.numbers) d.add(static_cast<uint64_t>(n));
-  for (const Group& g : plan.groups)
-    d.add(static_cast<uint64_t>(g.kind)), d.add(uint64_t{g.first} << 32 | g.count), d.add(g.first_unit), d.add(g.units);
-  d.add(plan.units);
-  d.add(plan.worker_bytes);
-  return d.value();
 }
 
 }  // namespace dcp

@@ -61,7 +61,4 @@ class Crew {
   std::vector<std::string> hosts_;
 };
 
-// Equal for equal plans on ranks of one build.
-uint64_t digest_of(const Plan& plan);
-
 }  // namespace dcp

@@ -23,6 +23,12 @@ uint64_t units_of_batch(const Plan& plan) {
   return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMostUnits);
 }
 
+// As the readers of the file say it (format/zstd_stream, format/inflate).
+[[noreturn]] void fail_too_long(const Item& item, const Place& place) {
+  if (item.transforms == Item::kDeflated) fail(ProblemId::deflate_broken, place, "more bytes than the archive's directory says");
+  fail(ProblemId::zstd_too_large, place);
+}
+
 uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint64_t{1} << 30)); }
 
 }  // namespace
@@ -83,10 +89,15 @@ class MessagePieces : public PieceSource {
     const uint32_t r = reader(item.file);
     if (r == x_.session_.rank()) return files_.decode(item, place, cap, sink);
     x_.received_ += item.length;
+    uint64_t left = item.transforms == 0 ? kLast : cap;  // as decode_item
     for (uint64_t head = 0; (head & kLast) == 0;) {
       const std::vector<std::byte> buffer = x_.session_.link().receive_all(r, tag_, sizeof head + kStreamBytes);
       head = load_le<uint64_t>(buffer.data());
-      sink(Bytes(buffer).subspan(sizeof head, std::min(head & ~kLast, kStreamBytes)));
+      const uint64_t bytes = head & ~kLast;
+      if (bytes > kStreamBytes) WireReader::wrong();
+      if (bytes > left) fail_too_long(item, place);
+      left -= bytes;
+      sink(Bytes(buffer).subspan(sizeof head, bytes));
     }
   }
 
@@ -152,7 +163,7 @@ class Exchange::Sender {
       message(whole);
       held = 0;
     };
-    // The receiving worker knows how much may come, and ends the run if it is more.
+    // The receiver knows how much may come, and ends the run if it is more (MessagePieces::decode).
     files_.decode(item, {.path = x_.catalog_.file_path(item.file)}, kLast, [&](Bytes block) {
       while (!block.empty()) {
         const uint64_t n = std::min<uint64_t>(block.size(), kStreamBytes - held);

@@ -3,17 +3,32 @@
 // same: what another host sends may be damaged, and must end the run and do no more.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/members.h"
 
 namespace dcp {
 
+DCP_MEMBERS(Place, path, member, tensor, object, offset, length, line, column);
+
+// Both take any value: a struct by its members (base/members.h), lists and maps element by element, plain structs in lists as they lie in
+// memory. What has a transfer(wire, value) of its own goes that way.
 class WireWriter {
  public:
+  template <class T>
+  void operator()(const T& value) {
+    if constexpr (requires { transfer(*this, value); }) transfer(*this, value);
+    else if constexpr (HasMembers<const T>) for_each_member(value, [this](const auto& member) { (*this)(member); });
+    else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) number(value);
+    else list(value);
+  }
   template <class T>
   void number(T value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -33,6 +48,32 @@ class WireWriter {
   std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
+  void list(const Problem& p) { problem(p); }
+  void list(const std::string& s) { text(s); }
+  template <class T>
+  void list(const std::vector<T>& values) {
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      array(values);
+    } else {
+      number<uint64_t>(values.size());
+      for (const T& v : values) (*this)(v);
+    }
+  }
+  template <class K, class V>
+  void list(const std::map<K, V>& values) {
+    number<uint64_t>(values.size());
+    for (const auto& v : values) list(v);
+  }
+  template <class A, class B>
+  void list(const std::pair<A, B>& both) {
+    (*this)(both.first);
+    (*this)(both.second);
+  }
+  template <class T>
+  void list(const std::optional<T>& value) {
+    number(value.has_value());
+    if (value) (*this)(*value);
+  }
   void append(const void* data, size_t bytes) {
     const auto* p = static_cast<const std::byte*>(data);
     bytes_.insert(bytes_.end(), p, p + bytes);
@@ -43,6 +84,14 @@ class WireWriter {
 class WireReader {
  public:
   explicit WireReader(Bytes bytes) : bytes_(bytes) {}
+  // Enumerators and indices may be any number: whoever uses them looks first.
+  template <class T>
+  void operator()(T& value) {
+    if constexpr (requires { transfer(*this, value); }) transfer(*this, value);
+    else if constexpr (HasMembers<T>) for_each_member(value, [this](auto& member) { (*this)(member); });
+    else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) value = number<T>();
+    else list(value);
+  }
   template <class T>
   T number() {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -91,6 +140,34 @@ class WireReader {
   [[noreturn]] static void wrong() { fail(ProblemId::internal, {}, "a message between ranks that says what cannot be"); }
 
  private:
+  void list(Problem& p) { p = problem(); }
+  void list(std::string& s) { s = text(); }
+  template <class T>
+  void list(std::vector<T>& values) {
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      values = array<T>();
+    } else {
+      values.resize(count());
+      for (T& v : values) (*this)(v);
+    }
+  }
+  template <class K, class V>
+  void list(std::map<K, V>& values) {
+    for (auto n = count(); n > 0; --n) {
+      std::pair<K, V> v;
+      list(v);
+      values.insert(std::move(v));
+    }
+  }
+  template <class A, class B>
+  void list(std::pair<A, B>& both) {
+    (*this)(both.first);
+    (*this)(both.second);
+  }
+  template <class T>
+  void list(std::optional<T>& value) {
+    if (number<bool>()) (*this)(value.emplace());
+  }
   [[noreturn]] static void cut() { fail(ProblemId::internal, {}, "a message between ranks that ends too early"); }
   Bytes next(uint64_t bytes) {
     if (bytes > bytes_.size()) cut();

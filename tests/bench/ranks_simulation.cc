@@ -13,6 +13,7 @@
 #include "catalog/open.h"
 #include "catalog/select.h"
 #include "plan/layout.h"
+#include "plan/plan_digest.h"
 #include "ranks/blocks.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/crew.h"

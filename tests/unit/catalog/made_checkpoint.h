@@ -54,6 +54,7 @@ struct MadeBlob {
   std::string pickle;
   std::vector<MadeRecord> storages = {};  // "data/0"
   bool zstd = false;
+  bool deflated = false;  // the records of its archive
   bool big_endian = false;
   unsigned file = 0;
   std::vector<std::string> path = {};
@@ -165,7 +166,7 @@ class MadeCheckpoint {
       std::vector<MadeRecord> records{{"data.pkl", b.pickle}, {"byteorder", b.big_endian ? "big" : "little"}};
       records.insert(records.end(), b.storages.begin(), b.storages.end());
       records.push_back({"version", "3\n"});
-      place(b, made_archive(records), rng);
+      place(b, b.deflated ? made_deflated_archive(records) : made_archive(records), rng);
     }
   }
   std::string chunk_item(MadeChunk& c, DType dtype, Rng& rng) const {

@@ -1,6 +1,7 @@
 // Items of made checkpoints: archives in torch's form, zstd frames around them, and the pickles of tensors.
 #pragma once
 
+#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -36,6 +37,45 @@ inline std::string made_archive(const std::vector<MadeRecord>& records) {
   const auto put = [&](uint64_t at, std::string_view bytes) { std::ranges::copy(bytes, out.begin() + static_cast<int64_t>(at)); };
   for (uint64_t i = 0; i < records.size(); ++i) put(layout.payload(i), records[i].bytes);
   layout.emit_frame(crcs, [&](uint64_t offset, Bytes bytes) { put(offset, as_text(bytes)); });
+  return out;
+}
+
+// The same with its records deflated, as a zip tool packs it anew.
+inline std::string made_deflated_archive(const std::vector<MadeRecord>& records) {
+  std::string out, directory;
+  const auto put = [](std::string& to, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> (8 * i));
+  };
+  for (const MadeRecord& r : records) {
+    std::string packed(compressBound(r.bytes.size()) + 64, '\0');
+    z_stream stream{};
+    deflateInit2(&stream, 1, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(r.bytes.data()));
+    stream.avail_in = static_cast<uInt>(r.bytes.size());
+    stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+    stream.avail_out = static_cast<uInt>(packed.size());
+    deflate(&stream, Z_FINISH);
+    packed.resize(stream.total_out);
+    deflateEnd(&stream);
+    const std::string name = "archive/" + r.name;
+    std::string facts;  // what both headers say: version, flags, method, time, date, CRC, sizes, lengths of name and extra field
+    for (const uint64_t n : {20, 0, 8, 0, 0}) put(facts, n, 2);
+    for (const uint64_t n : {uint64_t{crc32(as_bytes(r.bytes))}, uint64_t{packed.size()}, uint64_t{r.bytes.size()}}) put(facts, n, 4);
+    for (const uint64_t n : {uint64_t{name.size()}, uint64_t{0}}) put(facts, n, 2);
+    put(directory, 0x02014b50, 4);
+    put(directory, 20, 2);
+    directory += facts + std::string(10, '\0');
+    put(directory, out.size(), 4);
+    directory += name;
+    put(out, 0x04034b50, 4);
+    out += facts + name + packed;
+  }
+  const uint64_t at = out.size();
+  out += directory;
+  put(out, 0x06054b50, 4);
+  for (const uint64_t n : {uint64_t{0}, uint64_t{0}, uint64_t{records.size()}, uint64_t{records.size()}}) put(out, n, 2);
+  for (const uint64_t n : {uint64_t{directory.size()}, at}) put(out, n, 4);
+  put(out, 0, 2);
   return out;
 }
 

@@ -128,4 +128,42 @@ TEST_CASE("A buffer outlives its batch while a message may still arrive in it") 
   CHECK(refused == "rank 2: a rank is gone or cannot be reached (got gone)");
 }
 
+TEST_CASE("What another rank decodes is no more than belongs there") {
+  test::MadeCheckpoint made;
+  made.tensors = {test::whole_tensor("t", DType::float32, {9000})};
+  made.tensors[0].chunks[0].zstd = true;
+  test::FakeIo all;
+  made.put(all, "ckpt");
+  test::World world(2);
+  const auto said = test::as_ranks(world, 2, 60000, [&](Session& session, StopFlag& stop) {
+    test::Opened opened(all, "ckpt");
+    const Plan plan = opened.torch();
+    // Rank 1 alone has the file, whose item has become a bomb: 40 MiB of zeros, and a frame to skip for the rest of its bytes.
+    test::FakeIo own;
+    own.put_folder("ckpt");
+    if (session.rank() == 1) {
+      const Item& item = opened.catalog.items[0];
+      std::string bomb = test::made_zstd(std::string(40 * kMiB, '\0'), 40 * kMiB);
+      const uint64_t rest = item.length - bomb.size() - 8;
+      bomb += "\x50\x2A\x4D\x18";
+      for (int i = 0; i < 4; ++i) bomb += static_cast<char>(rest >> (8 * i));
+      bomb += std::string(rest, '?');
+      own.put(opened.catalog.file_path(0), std::string(all.text_of(opened.catalog.file_path(0))).replace(item.offset, item.length, bomb));
+    }
+    Tree tree(session);
+    const Sight sight = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
+    DataFiles files(own, opened.catalog, FollowLinks::kCacheOnly);
+    Exchange exchange(session, sight, plan, opened.catalog, opened.resolved, files, deal_to_rank0(plan, 2), Writers::kRank0, 1);
+    Progress moved;
+    SerialQueue serving;
+    serving.run([&] { exchange.serve(1, moved, stop); });
+    std::vector<std::string> written = room_for(plan);
+    SharedMemory sink(written);
+    if (session.rank() == 0) execute(plan, opened.catalog, opened.resolved, files, sink, {.workers = 1, .supply = &exchange}, moved, stop);
+    serving.wait();
+  });
+  CHECK(said[0].find("the zstd stream holds more bytes than belong there") != std::string::npos);
+  CHECK(said[1] != "no error");
+}
+
 }  // namespace dcp

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error_line.h"
+#include "catalog/made_blobs.h"
 #include "exec/memory_sink.h"
 #include "exec/random_run.h"
 #include "plan/dcp_layout.h"
@@ -88,6 +89,28 @@ TEST_CASE("Ranks that write one output write each byte of it once") {
         REQUIRE(together.files == alone.files);
       }
     }
+  }
+}
+
+TEST_CASE("A deflated storage of more than one pass is written once, by all ranks whose blocks it lies in") {
+  test::Rng rng(3);
+  test::MadeCheckpoint made;
+  made.blobs = {test::nested_blob(rng, "optim", {5, 2'000'000})};
+  made.blobs[0].deflated = true;
+  made.tensors = {test::whole_tensor("w", DType::float32, {100, 1000})};
+  test::FakeIo io;
+  made.put(io, "ckpt");
+  test::Opened opened(io);
+  const Plan plan = opened.torch();
+  const auto large = std::ranges::find_if(plan.copies, [](const CopyRange& c) { return c.bytes > kPassBytes; });
+  REQUIRE(large != plan.copies.end());
+  REQUIRE(large->packed != 0);
+  for (const uint32_t world : {1u, 2u, 3u}) {
+    CAPTURE(world);
+    test::MemorySink together(plan);
+    write_shared(opened, plan, world, Blocks::kBytes, together);
+    CHECK(together.each_byte_once());
+    CHECK((together.files[0].substr(large->file_offset, large->bytes) == made.blobs[0].storages[1].bytes));
   }
 }
 
