@@ -377,10 +377,12 @@ class Parser {
   // An axis, a number, or what stands in parentheses.
   Axis atom(LineReader& in, uint32_t depth) {
     if (depth == kDeepest) too_long(in.spot(), "parentheses nested deeper", kDeepest);
+    const Spot spot = in.spot();
     Axis axis;
-    axis.spot = in.spot();
+    axis.spot = spot;
     if (in.take('(')) {
       axis = summands(in, depth + 1);
+      axis.spot = spot;
       in.need(')', " of what is open");
     } else if (is_digit(in.next())) {
       const uint64_t number = in.number();

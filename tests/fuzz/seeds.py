@@ -91,6 +91,17 @@ def small_formats():
     write("layout", "mesh", b'{"mesh": [2, 4], "mesh_dims": ["dp", "tp"], "placements": {"*.weight": ["shard(0)", "shard(1)"], "*.bias": "tp:shard(0)", "*": ["strided(0)", "shard(0)"]}}')
     write("layout", "world", b'{"world_size": 5, "placements": {"a": "shard(-1)", "*": ["replicate"]}}')
     write("layout", "like", b'{"like": "ckpt"}')
+    for name, parts in {
+        "rotary": ["size h = heads\nwq.{l} [(h d 2) i] = q.{l} [(h 2 d) i]", '{"heads": 2}', "wq.0 8 3\nwq.1 8 3"],
+        "groups": ["size n = groups\nsize k = head\nsize v = k\nqkv [l (n (q + k + v)) i] = q.{l} [(n q) i], k.{l} [(n k) i], v.{l} [(n v) i]",
+                   '{"groups": 3, "head": 1}', "qkv 2 12 5"],
+        "experts": ["size u = g\neither\n{l}.up [e (g + u) d] = m.{l}.{e}.gate [g d], m.{l}.{e}.up [u d]\nor dense\n{l}.w | {l}.v = m.{l}.w\nend",
+                    "", "m.0.0.gate 2 3\nm.0.0.up 2 3\nm.0.1.gate 2 3\nm.0.1.up 2 3\nm.1.w 4"],
+        "names": ["family a b\nnote c\nname $p = x.y | x\nsize l = layers | 1 + 1\na.{l} = $p.{l} unless c.d | true\nb.{m} = $p.{m+l} optional\nnone = $p.n same as $p.0\n"
+                  "choice by\neither one when t\nc [(v + pad) 1] = $p.c [v]\nor two\nd = $p.c\nend\n{*} = $p.{*}",
+                  '{"layers": null, "t": [1], "c": {"d": false}}', "x.0 2\nx.1 2\nx.2 2\nx.n 2\nx.c 3\nx.rest 1"],
+    }.items():
+        write("model_map", name, "\n----\n".join(parts).encode())
     write("rename_map", "names", b'_orig_mod.module.w\n{"model.w": "w", "model.b": "deep.er.b", "nested.x": "nested.y"}')
     write("rename_map", "swap", b'module.module._fsdp_wrapped_module.w\n{"model.w": "model.b", "model.b": "model.w", "gone": ""}')
     write("rename_map", "collide", b'\n{"model.w": "model.b"}')
