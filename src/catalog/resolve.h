@@ -11,6 +11,7 @@
 #include "base/workers.h"
 #include "catalog/catalog.h"
 #include "catalog/data_files.h"
+#include "catalog/views.h"
 #include "format/blob.h"
 #include "format/torch_item.h"
 
@@ -29,6 +30,7 @@ struct Resolved {
   std::map<ItemId, Item> deflated;  // tensor items whose storage is a deflated record of their archive: that record
   std::map<ItemId, ItemId> shared;  // byte items that are another one: that one, which is the one in `blobs` and `records`
   uint64_t bytes_read = 0;
+  Views views;  // of a derived catalog only
 
   ItemId first_of(ItemId item) const {
     const auto found = shared.find(item);

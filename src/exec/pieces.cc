@@ -1,6 +1,7 @@
 #include "exec/pieces.h"
 
 #include <algorithm>
+#include <map>
 
 #include "catalog/item_source.h"
 #include "exec/unit_walk.h"
@@ -31,38 +32,84 @@ void FilePieces::decode(const Item& item, const Place& place, uint64_t cap, cons
   decode_item(files_, catalog_, item, place, cap, sink);
 }
 
-ChunkSpans spans_of(const Catalog& catalog, const Resolved& resolved, const Tensor& t, uint32_t chunk, BoxView part) {
-  const BoxView whole = catalog.box(t, chunk);
-  ChunkSpans s{.item = catalog.item_of(t, chunk), .rank = t.rank, .outer = t.rank};
-  s.info = &resolved.items[s.item];
+ChunkSpans ChunkReads::of_box(uint32_t chunk, BoxView part) const {
+  const BoxView whole = catalog_.box(tensor_, chunk);
+  const size_t rank = tensor_.rank;
+  ChunkSpans s{.item = catalog_.item_of(tensor_, chunk), .rank = rank, .outer = rank};
+  s.info = &resolved_.items[s.item];
   const bool strided = s.info->strides_at != 0;
   s.strides = row_major(whole.sizes);
   if (strided) {
-    const int64_t* stored = resolved.strides.data() + s.info->strides_at;
+    const int64_t* stored = resolved_.strides.data() + s.info->strides_at;
     s.first = static_cast<uint64_t>(stored[0]);
-    std::copy_n(stored + 1, t.rank, s.strides.begin());
+    std::copy_n(stored + 1, rank, s.strides.begin());
   }
-  for (size_t d = 0; d < t.rank; ++d) {
-    s.order[d] = d;
+  for (size_t d = 0; d < rank; ++d) {
     s.sizes[d] = part.sizes[d];
+    s.to[d] = part.offsets[d];
+    s.steps[d] = 1;
+    s.dims[d] = static_cast<uint32_t>(d);
     s.first += static_cast<uint64_t>((part.offsets[d] - whole.offsets[d]) * s.strides[d]);
   }
-  if (strided) std::stable_sort(s.order.begin(), s.order.begin() + t.rank, [&](size_t x, size_t y) { return s.strides[x] > s.strides[y]; });
+  join_axes(s, strided);
+  return s;
+}
 
-  // As many of the fastest dims as can be had in one read: exactly dense where the record's CRC is summed on the way, since each byte
-  // must be seen once; else with gaps that are not too wide.
+ChunkSpans ChunkReads::of_view(uint32_t chunk, const View& view, const AxisBox& cut) const {
+  const std::span<const ViewAxis> axes = resolved_.views.axes_of(view);
+  ChunkSpans s{.item = catalog_.item_of(tensor_, chunk), .rank = axes.size(), .outer = axes.size(), .first = view.first};
+  s.info = &resolved_.items[s.item];
+  std::ranges::copy(catalog_.box(tensor_, chunk).offsets, s.to.begin());
+  for (size_t a = 0; a < axes.size(); ++a) {
+    s.sizes[a] = cut.count[a];
+    s.strides[a] = axes[a].stride;
+    s.steps[a] = axes[a].step;
+    s.dims[a] = axes[a].dim;
+    s.to[axes[a].dim] += cut.first[a] * axes[a].step;
+    s.first += static_cast<uint64_t>(cut.first[a] * axes[a].stride);
+  }
+  join_axes(s, true);
+  return s;
+}
+
+// As many of the fastest axes as can be had in one read: exactly dense where the record's CRC is summed on the way, since each byte must be
+// seen once; else with gaps that are not too wide.
+void ChunkReads::join_axes(ChunkSpans& s, bool strided) const {
+  for (size_t a = 0; a < s.rank; ++a) s.order[a] = a;
+  if (strided)
+    std::stable_sort(s.order.begin(), s.order.begin() + static_cast<int64_t>(s.rank),
+                     [&](size_t x, size_t y) { return s.strides[x] > s.strides[y]; });
+  const bool may_skip = strided && plan_.checks[s.item] != CrcCheck::kFromUnits;
   const uint64_t element_bytes = bytes_of(s.info->dtype);
   while (s.outer > 0) {
-    const size_t d = s.order[s.outer - 1];
-    const auto n = static_cast<uint64_t>(part.sizes[d]);
-    const uint64_t extent = s.extent + (n - 1) * static_cast<uint64_t>(s.strides[d]);
+    const size_t a = s.order[s.outer - 1];
+    const auto n = static_cast<uint64_t>(s.sizes[a]);
+    const uint64_t extent = s.extent + (n - 1) * static_cast<uint64_t>(s.strides[a]);
     const bool dense = extent == s.count * n;
-    if (!dense && (!strided || (extent * element_bytes > kFreeSpan && extent > 4 * s.count * n))) break;
+    if (!dense && (!may_skip || (extent * element_bytes > kFreeSpan && extent > 4 * s.count * n))) break;
     s.extent = extent;
     s.count *= n;
     --s.outer;
   }
-  return s;
+}
+
+bool share_decoded(const Resolved& resolved, ItemId a, ItemId b) {
+  const ItemInfo &x = resolved.items[a], &y = resolved.items[b];
+  return resolved.views.record[a] == resolved.views.record[b] && x.dtype == y.dtype && x.swap == y.swap && x.conj == y.conj &&
+         x.neg == y.neg;
+}
+
+std::vector<uint32_t> chunks_to_decode(const Catalog& catalog, const Resolved& resolved, const Tensor& t) {
+  std::vector<uint32_t> chunks;
+  std::multimap<ItemId, ItemId> seen;  // by record
+  for (uint32_t c = 0; c < t.chunk_count; ++c) {
+    const ItemId item = catalog.item_of(t, c);
+    const auto [first, last] = seen.equal_range(resolved.views.record[item]);
+    if (std::any_of(first, last, [&](const auto& known) { return share_decoded(resolved, known.second, item); })) continue;
+    seen.emplace(resolved.views.record[item], item);
+    chunks.push_back(c);
+  }
+  return chunks;
 }
 
 namespace {
@@ -80,16 +127,22 @@ struct Reads {
   void empty_items(uint32_t) {}
   void box(uint32_t tensor, BoxView box) {
     const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
+    const ChunkReads reads(plan, catalog, resolved, t);
     each_chunk(plan, catalog, extents, tensor, box, [&](uint32_t chunk, BoxView part) {
-      const ChunkSpans spans = spans_of(catalog, resolved, t, chunk, part);
-      const uint32_t file = catalog.items[spans.item].file;
-      spans.each([&](uint64_t element, const Numbers&) {
-        visit.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes());
+      reads.each(chunk, part, [&](const ChunkSpans& spans) {
+        const uint32_t file = catalog.items[spans.item].file;
+        spans.each([&](uint64_t element, const Numbers&) {
+          visit.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes());
+        });
       });
     });
   }
   void stream(uint32_t tensor, uint32_t chunk) {
     visit.decode(source_of(catalog, resolved, catalog.item_of(catalog.tensors[plan.tensors[tensor].id], chunk)));
+  }
+  void collect(uint32_t tensor) {
+    const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
+    for (const uint32_t c : chunks_to_decode(catalog, resolved, t)) visit.decode(source_of(catalog, resolved, catalog.item_of(t, c)));
   }
   void copy(uint32_t range, uint64_t at, uint64_t bytes) {
     const CopyRange& c = plan.copies[range];

@@ -72,22 +72,55 @@ struct ReadVisitor {
 void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit,
                  const ReadVisitor& visit);
 
-// How the part of a chunk that lies in a box is read: as spans, `inner` dims at once, the others one index after the other.
+// How a piece of a chunk is read: as spans, the inner axes at once, the others one index after the other. Its axes are the tensor's dims, or
+// those of the chunk's view.
 struct ChunkSpans {
   const ItemInfo* info = nullptr;
   ItemId item = 0;
-  size_t rank = 0, outer = 0;      // dims order[outer..rank) are in each span
-  uint64_t first = 0;              // element of the first span's beginning, from info->record on
-  uint64_t extent = 1;             // elements from the first to the last of a span
-  uint64_t count = 1;              // elements of it that are wanted
-  std::array<size_t, 64> order{};  // dims, slowest in the source first
-  Numbers sizes{}, strides{};      // of the part, and in the source; by dim
+  size_t rank = 0, outer = 0;            // axes order[outer..rank) are in each span
+  uint64_t first = 0;                    // element of the first span's beginning, from info->record on
+  uint64_t extent = 1;                   // elements from the first to the last of a span
+  uint64_t count = 1;                    // elements of it that are wanted
+  std::array<size_t, kMaxRank> order{};  // axes, slowest in the source first
+  Numbers sizes{}, strides{};            // of the piece, and in the source; by axis
+  Numbers to{};                          // by dim: the tensor's index of the first element
+  Numbers steps{};                       // by axis: indices of its dim
+  std::array<uint32_t, kMaxRank> dims{};
   uint64_t bytes() const { return extent * bytes_of(info->dtype); }
   // fn(element, index): for each span; `index` counts dims order[0..outer).
   template <class Fn>
   void each(const Fn& fn) const;
 };
-ChunkSpans spans_of(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor, uint32_t chunk, BoxView part);
+// What a unit with this part of a chunk reads, piece by piece: one, or, where the part cuts axes of a view, a few.
+class ChunkReads {
+ public:
+  ChunkReads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Tensor& tensor)
+      : plan_(plan), catalog_(catalog), resolved_(resolved), tensor_(tensor) {}
+  // fn(const ChunkSpans&)
+  template <class Fn>
+  void each(uint32_t chunk, BoxView part, const Fn& fn) const {
+    const ItemId item = catalog_.item_of(tensor_, chunk);
+    if (!resolved_.views.is_view(item)) return fn(of_box(chunk, part));
+    const View& view = resolved_.views.of[item];
+    cut_axes(resolved_.views.axes_of(view), catalog_.box(tensor_, chunk).offsets, part,
+             [&](const AxisBox& cut) { fn(of_view(chunk, view, cut)); });
+  }
+
+ private:
+  ChunkSpans of_box(uint32_t chunk, BoxView part) const;
+  ChunkSpans of_view(uint32_t chunk, const View& view, const AxisBox& cut) const;
+  void join_axes(ChunkSpans& spans, bool strided) const;
+
+  const Plan& plan_;
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  const Tensor& tensor_;
+};
+
+// The chunks of a tensor that a unit which decodes whole records (Group::kCollect) looks at, for each record the first.
+std::vector<uint32_t> chunks_to_decode(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor);
+// Whether what is decoded for one chunk serves the other.
+bool share_decoded(const Resolved& resolved, ItemId a, ItemId b);
 
 // Counts through the first `count` of `sizes`, last fastest; false after the last.
 bool next_index(Numbers& index, const Numbers& sizes, size_t count);

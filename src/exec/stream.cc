@@ -46,6 +46,32 @@ void check_inflated(const Place& place, uint64_t bytes, uint64_t expected) {
 
 }  // namespace
 
+void Worker::decode_record(ItemId item, ItemId counted_at, const std::function<void(Bytes)>& sink) {
+  const ItemInfo& info = run_.resolved.items[item];
+  const Item& source = source_of(run_.catalog, run_.resolved, item);
+  const bool deflated = source.transforms == Item::kDeflated;
+  // The record lies at [first, last) of the decoded stream; what is before and after it is the archive's frame. Positions in an item
+  // without a transform, which may lie beside transformed ones, are resolved in its file; a deflated record is its own stream.
+  const uint64_t first = info.record - (source.transforms == 0 || deflated ? source.offset : 0);
+  const uint64_t last = add_or_fail(first, info.record_bytes, {});
+  const uint64_t cap = deflated ? last : add_or_fail(last, 16 * kMiB, {});
+  Place place = run_.catalog.place_of(item, run_.catalog.key_of_item(item));
+  if (deflated) place.offset = source.offset, place.length = source.length;
+  uint64_t position = 0, seen = 0;
+  pieces_->decode(source, place, cap, [&](Bytes block) {
+    const uint64_t begin = std::max(position, first), end = std::min(position + block.size(), last);
+    const Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
+    position += block.size();
+    seen += part.size();
+    if (sums_->wants_item(counted_at)) sums_->add_item(counted_at, crc32_raw(part), part.size(), info.record_bytes - seen);
+    sink(part);
+  });
+  run_.progress.bytes_read.fetch_add(source.length, std::memory_order_relaxed);
+  if (deflated) check_inflated(place, position, last);
+  if (seen != info.record_bytes)  // the stream is not what it was when it was resolved
+    fail(ProblemId::zstd_truncated, place, std::to_string(position) + " bytes", std::to_string(last) + " or more");
+}
+
 // `done` counts elements already placed.
 void Worker::stream(uint32_t tensor, uint32_t chunk) {
   const Tensor& t = run_.catalog.tensors[run_.plan.tensors[tensor].id];
@@ -53,8 +79,6 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   const uint64_t total = volume(box.sizes);
   const ItemId item = run_.catalog.item_of(t, chunk);
   const ItemInfo& info = run_.resolved.items[item];
-  const Item& source = source_of(run_.catalog, run_.resolved, item);
-  const bool deflated = source.transforms == Item::kDeflated;
   const uint64_t stored = bytes_of(info.dtype), element = bytes_of(t.dtype);
   const Bands bands(box, kPassBytes / element);
   Numbers offsets, sizes;
@@ -80,28 +104,16 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
     }
   };
 
-  // The record lies at [first, last) of the decoded stream; what is before and after it is the archive's frame. Positions in an item
-  // without a transform, which may lie beside transformed ones, are resolved in its file; a deflated record is its own stream.
-  const uint64_t first = info.record - (source.transforms == 0 || deflated ? source.offset : 0);
-  const uint64_t last = add_or_fail(first, info.record_bytes, {});
   const bool whole = info.strides_at != 0;  // strided: collected first, then gathered
   const MutableBytes record = source_.first(whole ? info.record_bytes : kPassBytes);
-  uint64_t position = 0, held = 0, seen = 0;
+  uint64_t held = 0;
   const auto flush = [&] {
     const uint64_t elements = std::min(held / stored, total - done);
     deliver(finish_elements(info, record.first(elements * stored), elements, t.dtype));
     std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
-  const uint64_t cap = deflated ? last : add_or_fail(last, 16 * kMiB, {});
-  Place place = run_.catalog.place_of(item, run_.catalog.key(t));
-  if (deflated) place.offset = source.offset, place.length = source.length;
-  pieces_->decode(source, place, cap, [&](Bytes block) {
-    const uint64_t begin = std::max(position, first), end = std::min(position + block.size(), last);
-    Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
-    position += block.size();
-    seen += part.size();
-    if (sums_->wants_item(item)) sums_->add_item(item, crc32_raw(part), part.size(), info.record_bytes - seen);
+  decode_record(item, item, [&](Bytes part) {
     while (!part.empty()) {
       const uint64_t n = std::min<uint64_t>(part.size(), record.size() - held);
       std::copy_n(part.begin(), n, record.begin() + static_cast<int64_t>(held));
@@ -110,10 +122,6 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
       if (!whole && held == record.size()) flush();
     }
   });
-  run_.progress.bytes_read.fetch_add(source.length, std::memory_order_relaxed);
-  if (deflated) check_inflated(place, position, last);
-  if (seen != info.record_bytes)  // the stream is not what it was when it was resolved
-    fail(ProblemId::zstd_truncated, place, std::to_string(position) + " bytes", std::to_string(last) + " or more");
   if (!whole) return flush();
   const int64_t* strides = run_.resolved.strides.data() + info.strides_at;
   const MutableBytes dense = dense_.first(total * stored);  // scatter() uses the other buffers while this is delivered
@@ -123,6 +131,43 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes,
                static_cast<unsigned>(stored));
   deliver(finish_elements(info, dense, total, t.dtype));
+}
+
+// Every record is decoded once for all chunks of the tensor that are views of it, and held whole.
+void Worker::collect(uint32_t tensor) {
+  const Tensor& t = run_.catalog.tensors[run_.plan.tensors[tensor].id];
+  constexpr Numbers kOrigin{};
+  const Dims dims = run_.catalog.dims(t);
+  Assembly a = assembly(tensor, BoxView{{kOrigin.data(), dims.size()}, dims});
+  const ChunkReads reads(run_.plan, run_.catalog, run_.resolved, t);
+  for (const uint32_t of : chunks_to_decode(run_.catalog, run_.resolved, t)) {
+    const ItemId item = run_.catalog.item_of(t, of);
+    const ItemInfo& info = run_.resolved.items[item];
+    const MutableBytes record = source_.first(info.record_bytes);
+    uint64_t held = 0;
+    decode_record(item, item, [&](Bytes part) {
+      std::ranges::copy(part, record.begin() + static_cast<int64_t>(held));
+      held += part.size();
+    });
+    const uint64_t count = record.size() / bytes_of(info.dtype);
+    const MutableBytes elements = finish_elements(info, record.first(count * bytes_of(info.dtype)), count, t.dtype);
+    for (uint32_t c = of; c < t.chunk_count; ++c)
+      if (share_decoded(run_.resolved, run_.catalog.item_of(t, c), item))
+        reads.each(c, run_.catalog.box(t, c), [&](const ChunkSpans& spans) { gather(a, spans, elements); });
+  }
+  a.bytes = cast_elements(tensor, a.bytes, volume(dims), t.dtype);
+  scatter(tensor, a);
+}
+
+// A piece of a record that is held in memory.
+void Worker::gather(Assembly& a, const ChunkSpans& spans, Bytes elements) {
+  Numbers to_strides{};
+  uint64_t to = 0;
+  for (size_t axis = 0; axis < spans.rank; ++axis) to_strides[axis] = a.strides[spans.dims[axis]] * spans.steps[axis];
+  for (size_t d = 0; d < a.box.offsets.size(); ++d) to += static_cast<uint64_t>((spans.to[d] - a.box.offsets[d]) * a.strides[d]);
+  const uint64_t element = bytes_of(a.dtype);
+  copy_strided(a.bytes.data() + to * element, {to_strides.data(), spans.rank}, elements.data() + spans.first * element,
+               {spans.strides.data(), spans.rank}, {spans.sizes.data(), spans.rank}, static_cast<unsigned>(element));
 }
 
 void Worker::copy_deflated(uint32_t range) {

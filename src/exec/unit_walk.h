@@ -31,6 +31,7 @@ class MaxExtents {
 //   empty_items(tensor)                   the items of its regions without elements, which no box crosses
 //   box(tensor, box)                      elements of the global tensor, from each_chunk() to each_region()
 //   stream(tensor, chunk)                 all elements of a transformed chunk; one that has some
+//   collect(tensor)                       all elements of one with views of transformed items; one that has some
 //   copy(range, at, bytes)                bytes [at, at + bytes) of plan.copies[range]
 //   copy_deflated(range)                  all of one that is decoded from a deflated record
 //   check(group, file, at, bytes)         a stretch of a file that records of the group lie in
@@ -60,6 +61,11 @@ void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps
       if (k == 0) steps.empty_items(g.first);
       const auto chunk = static_cast<uint32_t>(k);
       if (volume(catalog.box(catalog.tensors[plan.tensors[g.first].id], chunk).sizes) > 0) steps.stream(g.first, chunk);
+      return;
+    }
+    case Group::Kind::kCollect: {
+      steps.empty_items(g.first);
+      if (catalog.elements(catalog.tensors[plan.tensors[g.first].id]) > 0) steps.collect(g.first);
       return;
     }
     case Group::Kind::kCopy: {

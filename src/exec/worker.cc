@@ -35,13 +35,22 @@ void Worker::batch(const UnitBatch& batch) {
   }
 }
 
+Worker::Assembly Worker::assembly(uint32_t tensor, BoxView box) {
+  const TensorId id = run_.plan.tensors[tensor].id;
+  const DType dtype = run_.catalog.tensors[id].dtype;
+  Assembly a{.box = box, .dtype = dtype, .strides = row_major(box.sizes), .bytes = assembled_.first(volume(box.sizes) * bytes_of(dtype))};
+  if (run_.resolved.views.any() && run_.resolved.views.padded[id]) std::ranges::fill(a.bytes, std::byte{});
+  return a;
+}
+
 void Worker::box(uint32_t tensor, BoxView box) {
   const PlanTensor& p = run_.plan.tensors[tensor];
   const Tensor& t = run_.catalog.tensors[p.id];
-  Assembly a{.box = box, .dtype = t.dtype, .strides = row_major(box.sizes), .bytes = {}};
-  a.bytes = assembled_.first(volume(box.sizes) * bytes_of(t.dtype));
+  Assembly a = assembly(tensor, box);
   a.wants_raw = p.region_count == 1 && sums_->wants_region(p.first_region) && run_.plan.regions[p.first_region].dtype == t.dtype;
-  each_chunk(run_.plan, run_.catalog, run_.extents, tensor, box, [&](uint32_t chunk, BoxView part) { place_chunk(a, t, chunk, part); });
+  const ChunkReads reads(run_.plan, run_.catalog, run_.resolved, t);
+  each_chunk(run_.plan, run_.catalog, run_.extents, tensor, box,
+             [&](uint32_t chunk, BoxView part) { reads.each(chunk, part, [&](const ChunkSpans& spans) { place_piece(a, spans); }); });
   a.bytes = cast_elements(tensor, a.bytes, volume(box.sizes), t.dtype);
   scatter(tensor, a);
 }

@@ -51,6 +51,7 @@ class Worker {
   void empty_items(uint32_t tensor);
   void box(uint32_t tensor, BoxView box);
   void stream(uint32_t tensor, uint32_t chunk);
+  void collect(uint32_t tensor);
   void copy(uint32_t range, uint64_t at, uint64_t bytes);
   void copy_deflated(uint32_t range);
   void check(const Group& group, uint32_t file, uint64_t at, uint64_t bytes);
@@ -113,7 +114,8 @@ class Worker {
   void add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes data);
 
   // --- worker_read.cc: from source chunks into the box
-  void place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView part);
+  Assembly assembly(uint32_t tensor, BoxView box);
+  void place_piece(Assembly& a, const ChunkSpans& spans);
   void place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to);
 
   // --- worker_write.cc: from the box to output regions
@@ -121,6 +123,11 @@ class Worker {
   void write_part(const Assembly& a, uint32_t region, BoxView part);
   void write_whole(const Assembly& a, uint32_t region);
   void write_frame(uint32_t region);
+
+  // --- stream.cc
+  // The bytes of an item's record, from front to back; they are summed for `counted_at`, if units count there.
+  void decode_record(ItemId item, ItemId counted_at, const std::function<void(Bytes)>& sink);
+  void gather(Assembly& a, const ChunkSpans& spans, Bytes elements);
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);

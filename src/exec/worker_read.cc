@@ -6,24 +6,24 @@
 
 namespace dcp {
 
-void Worker::place_chunk(Assembly& a, const Tensor& t, uint32_t chunk, BoxView part) {
-  const ChunkSpans spans = spans_of(run_.catalog, run_.resolved, t, chunk, part);
+void Worker::place_piece(Assembly& a, const ChunkSpans& spans) {
   Piece p{.spans = spans, .inner = spans.rank - spans.outer, .dense_to = spans.extent == spans.count};
+  const auto stride_of = [&](size_t axis) { return a.strides[spans.dims[axis]] * spans.steps[axis]; };
   uint64_t to = 0, run = 1;
-  for (size_t d = 0; d < t.rank; ++d) to += static_cast<uint64_t>((part.offsets[d] - a.box.offsets[d]) * a.strides[d]);
+  for (size_t d = 0; d < a.box.offsets.size(); ++d) to += static_cast<uint64_t>((spans.to[d] - a.box.offsets[d]) * a.strides[d]);
   for (size_t i = p.inner; i-- > 0;) {
-    const size_t d = spans.order[spans.outer + i];
-    p.sizes[i] = part.sizes[d];
-    p.from_strides[i] = spans.strides[d];
-    p.to_strides[i] = a.strides[d];
+    const size_t axis = spans.order[spans.outer + i];
+    p.sizes[i] = spans.sizes[axis];
+    p.from_strides[i] = spans.strides[axis];
+    p.to_strides[i] = stride_of(axis);
     // Strides of elements that share places can make the extent of a span equal to its count, so both sides are looked at.
-    if (part.sizes[d] > 1 && (a.strides[d] != static_cast<int64_t>(run) || spans.strides[d] != static_cast<int64_t>(run)))
+    if (p.sizes[i] > 1 && (p.to_strides[i] != static_cast<int64_t>(run) || p.from_strides[i] != static_cast<int64_t>(run)))
       p.dense_to = false;
-    run *= static_cast<uint64_t>(part.sizes[d]);
+    run *= static_cast<uint64_t>(p.sizes[i]);
   }
   spans.each([&](uint64_t element, const Numbers& index) {
     uint64_t to_at = to;
-    for (size_t i = 0; i < spans.outer; ++i) to_at += static_cast<uint64_t>(index[i] * a.strides[spans.order[i]]);
+    for (size_t i = 0; i < spans.outer; ++i) to_at += static_cast<uint64_t>(index[i] * stride_of(spans.order[i]));
     place_span(a, p, element, to_at);
   });
 }

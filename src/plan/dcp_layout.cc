@@ -123,6 +123,7 @@ class DcpLayout {
 
   // Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.
   bool is_sharded(const Tensor& t) const {
+    if (resolved_.views.any()) return resolved_.views.sharded[static_cast<size_t>(&t - catalog_.tensors.data())];
     return t.chunk_count > 1 || (t.chunk_count == 1 && !std::ranges::equal(catalog_.box(t, 0).sizes, catalog_.dims(t)));
   }
   // Not a plain tensor: its items are copied as they are.

@@ -90,12 +90,13 @@ DCP_MEMBERS(PlanTensor, id, first_region, region_count);
 // Units are numbered through the groups; unit `first_unit + k` is the k-th of its group.
 struct Group {
   enum class Kind : uint8_t {
-    kGrid,    // one tensor cut into boxes: along dim d every steps[d] elements; unit k in row-major order of the grid
-    kBatch,   // `count` whole small tensors from `first` on, one unit
-    kStream,  // one tensor with transformed chunks: unit k decodes the k-th chunk from front to back and scatters it
-    kCopy,    // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
-    kCheck,   // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
-              // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
+    kGrid,     // one tensor cut into boxes: along dim d every steps[d] elements; unit k in row-major order of the grid
+    kBatch,    // `count` whole small tensors from `first` on, one unit
+    kStream,   // one tensor with transformed chunks: unit k decodes the k-th chunk from front to back and scatters it
+    kCollect,  // one tensor with views of transformed items, one unit: the records are decoded one after the other, each held whole
+    kCopy,     // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
+    kCheck,    // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
+               // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };
   Kind kind = Kind::kGrid;
   uint32_t first = 0;     // PlanTensor, CopyRange or record

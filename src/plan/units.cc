@@ -104,6 +104,7 @@ class Cutter {
     const uint64_t elements = volume(dims);
     plan_.elements += elements;
     if (elements == 0 && !s.items) return;
+    if (s.transformed && resolved_.views.any()) return collected(index, elements, s);
     if (s.transformed) {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
@@ -134,6 +135,19 @@ class Cutter {
     plan_.numbers.insert(plan_.numbers.end(), steps.begin(), steps.end());
     add({.kind = Group::Kind::kGrid, .first = index, .steps_at = at, .units = units});
     need(buffers(box, s));
+  }
+
+  void collected(uint32_t index, uint64_t elements, const Shape& s) {
+    end_batch();
+    add({.kind = Group::Kind::kCollect, .first = index, .units = 1});
+    const uint64_t box = elements * s.element;
+    need({.assembled = box,
+          .source = s.collected,
+          .converted = s.converted ? s.collected * s.growth : 0,
+          .cast = s.cast ? box : 0,
+          .packed = box,
+          .item = s.items ? box + kFrameBytes : 0,
+          .decoder = kPassBytes});
   }
 
   // A span of a strided source may hold more than what is used of it: 64 KiB, or four times as much (exec/worker_read.cc).
@@ -177,8 +191,9 @@ class Cutter {
       for (size_t d = 0; d < dims.size(); ++d) s.least_chunk[d] = std::min(s.least_chunk[d], box.sizes[d]);
       s.converted = s.converted || info.dtype != t.dtype;
       s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
-      s.strided = s.strided || info.strides_at != 0;
-      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
+      const bool is_view = resolved_.views.is_view(item);
+      s.strided = s.strided || info.strides_at != 0 || is_view;
+      if (s.transformed && (info.strides_at != 0 || resolved_.views.any())) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
       plan_.bytes_to_read += s.transformed ? source_of(catalog_, resolved_, item).length : elements * bytes_of(info.dtype);
       check(item, info, elements, s.transformed);
@@ -207,11 +222,14 @@ class Cutter {
   }
 
   void check(ItemId item, const ItemInfo& info, uint64_t elements, bool streamed) {
-    if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
+    // Views of one record: its sum is that of one of them.
+    const bool again = resolved_.views.any() && !met_.insert(resolved_.views.record[item]).second;
+    if (!info.has_crc && info.record_bytes > 0 && !again) ++plan_.unchecked_records;
     if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
-    const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
+    const bool exact = info.strides_at == 0 && !resolved_.views.is_view(item) && info.record_bytes == elements * bytes_of(info.dtype);
     // A stream sees all bytes of a record from front to back, whatever the strides.
     const bool from_units = exact || streamed;
+    if (again && !(exact && !streamed)) return;
     // Tensors of a torch.save file may share a record: one pass over it is enough.
     if (!from_units && catalog_.kind == CheckpointKind::kTorch && !passed_.insert(info.record).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
@@ -304,6 +322,7 @@ class Cutter {
   const UnitOptions& options_;
   Buffers most_;
   std::set<uint64_t> passed_;  // records of a torch.save file that have a pass
+  std::set<ItemId> met_;       // records of a derived catalog
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;

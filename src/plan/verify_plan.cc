@@ -92,7 +92,7 @@ class Planner {
       items.push_back(item);
     }
     if (opaque) return object(items);
-    if (!t.dtype_known || check_cover(catalog_, t)) return false;
+    if (!t.dtype_known || (!resolved_.views.any() && check_cover(catalog_, t))) return false;
     for (const ItemId item : items) take_storage(item);
     Plan& plan = out_.plan;
     plan.regions.push_back({.box_at = add_whole_box(plan, catalog_.dims(t)),

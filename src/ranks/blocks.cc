@@ -37,6 +37,11 @@ struct Writes {
     });
   }
   void stream(uint32_t tensor, uint32_t chunk) { box(tensor, catalog.box(catalog.tensors[plan.tensors[tensor].id], chunk)); }
+  void collect(uint32_t tensor) {
+    constexpr Numbers kOrigin{};
+    const Dims dims = catalog.dims(catalog.tensors[plan.tensors[tensor].id]);
+    box(tensor, BoxView{{kOrigin.data(), dims.size()}, dims});
+  }
   void copy(uint32_t range, uint64_t at, uint64_t bytes) {
     const CopyRange& c = plan.copies[range];
     fn(c.file, c.file_offset + at, c.file_offset + at + bytes);

@@ -68,7 +68,7 @@ DCP_MEMBERS(Item, offset, length, file, transforms);
 DCP_MEMBERS(BlobItem::Storage, key, payload, bytes, packed, crc, has_crc);
 DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian);
 DCP_MEMBERS(ResolvedBlob, item, decoded);
-DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, findings, records, records_checked, records_without_crc);
+DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, views, findings, records, records_checked, records_without_crc);
 
 // Sizes and faults each rank sees for itself (Sight).
 template <class Wire, class File>
@@ -82,6 +82,9 @@ void transfer(Wire& wire, File& file) {
 // Stays with rank 0: only it has opened the file, and it alone resolves what lies there (Crew::resolve).
 template <class Wire>
 void transfer(Wire&, const std::shared_ptr<const TorchFile>&) {}
+
+// Every rank derives for itself, from what all have resolved.
+void transfer(WireWriter&, const Views&) {}
 
 void transfer(WireWriter& out, const Strings& strings) {
   out.number<uint64_t>(strings.size());
@@ -152,6 +155,7 @@ class Merger {
   void operator()(std::map<ItemId, T>& all) const {
     in_(all);  // one that is there stays
   }
+  void operator()(Views&) const {}
   void operator()(uint64_t& sum) const { sum += in_.number<uint64_t>(); }
 
  private:

@@ -1,0 +1,239 @@
+#include "maps/derive.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/checked.h"
+
+namespace dcp {
+namespace {
+
+// One axis of a block, as one of its sides sees it: in the order that Views has, with its place in the block.
+struct SideAxis {
+  ViewAxis axis;
+  size_t of = 0;
+};
+using Side = std::vector<SideAxis>;
+
+Side side_of(const IndexBlock& block, uint32_t IndexAxis::* dim, int64_t IndexAxis::* step) {
+  Side side;
+  for (size_t a = 0; a < block.axes.size(); ++a) {
+    const IndexAxis& axis = block.axes[a];
+    if (axis.size != 1) side.push_back({{.size = axis.size, .step = axis.*step, .dim = axis.*dim}, a});
+  }
+  std::ranges::stable_sort(side, {}, [](const SideAxis& s) { return std::pair(s.axis.dim, -s.axis.step); });
+  return side;
+}
+
+// Axes of one dim nest, and all that they reach lies inside the shape.
+bool is_sound(const Side& side, std::span<const int64_t> at, Dims shape) {
+  if (at.size() != shape.size()) return false;
+  std::vector<int64_t> reach(at.size(), 1);
+  for (size_t i = side.size(); i-- > 0;) {
+    const ViewAxis& a = side[i].axis;
+    if (a.dim >= at.size() || a.size < 1 || a.step < reach[a.dim]) return false;
+    const auto more = static_cast<int64_t>(mul_or_fail(static_cast<uint64_t>(a.size - 1), static_cast<uint64_t>(a.step), {}));
+    if (more > shape[a.dim] - reach[a.dim]) return false;
+    reach[a.dim] += more;
+  }
+  for (size_t d = 0; d < at.size(); ++d)
+    if (at[d] < 0 || at[d] > shape[d] - reach[d]) return false;
+  return true;
+}
+
+class Deriver {
+ public:
+  Deriver(const Catalog& from, const Resolved& resolved) : from_(from), resolved_(resolved) {
+    Catalog& c = out_.catalog;
+    c.kind = from.kind;
+    c.path = from.path;
+    c.folder = from.folder;
+    c.single_file = from.single_file;
+    for (const DataFile& f : from.files) {
+      c.files.push_back(f);
+      c.files.back().name = c.strings.intern(from.strings[f.name]);
+    }
+    c.transforms = from.transforms;
+    c.has_planner_data = true;
+    c.provenance = from.provenance;
+    c.provenance.attributes.clear();  // what they say of keys says nothing of these
+    c.provenance.extra_attributes.clear();
+    out_.resolved.strides.push_back(0);
+  }
+
+  Derived run(std::span<const IndexMap> maps) {
+    for (const IndexMap& m : maps) tensor(m);
+    out_.catalog.chunk_total = narrow<uint32_t>(out_.catalog.items.size());
+    return std::move(out_);
+  }
+
+ private:
+  // A chunk of the tensor that is being made.
+  struct Chunk {
+    std::vector<int64_t> offsets, sizes;
+    ItemId item = 0;  // of the source
+    uint64_t first = 0;
+    std::vector<ViewAxis> axes;
+  };
+
+  void tensor(const IndexMap& m) {
+    Catalog& c = out_.catalog;
+    chunks_.clear();
+    uint64_t given = 0;
+    bool padded = false, sharded = false;
+    for (const IndexBlock& b : m.blocks) {
+      given += block(m, b);
+      padded = padded || b.source == IndexBlock::kZeros;
+      sharded = sharded || (b.source != IndexBlock::kZeros && was_sharded(from_.tensors[b.source]));
+    }
+    if (given != volume(m.shape)) wrong(m);
+    std::ranges::stable_sort(chunks_, {}, &Chunk::offsets);
+    const StringId key = c.strings.intern(m.key);
+    c.path_elements.push_back(PathElement::name(key));
+    c.order.push_back(static_cast<int64_t>(c.tensors.size()));
+    c.tensors.push_back({.key = key,
+                         .dtype_name = c.strings.intern(facts_of(m.dtype).name),
+                         .path = {narrow<uint32_t>(c.path_elements.size() - 1), 1},
+                         .dtype = m.dtype,
+                         .requires_grad = m.requires_grad,
+                         .rank = narrow<uint8_t>(m.shape.size()),
+                         .dims_at = c.numbers.size(),
+                         .boxes_at = c.numbers.size() + m.shape.size(),
+                         .first_chunk = narrow<uint32_t>(c.items.size()),
+                         .chunk_count = narrow<uint32_t>(chunks_.size())});
+    c.numbers.insert(c.numbers.end(), m.shape.begin(), m.shape.end());
+    for (const Chunk& chunk : chunks_) add(chunk);
+    out_.resolved.views.padded.push_back(padded);
+    out_.resolved.views.sharded.push_back(sharded);
+  }
+
+  // Not one chunk that is the whole tensor.
+  bool was_sharded(const Tensor& t) const { return t.chunk_count != 1 || !std::ranges::equal(from_.box(t, 0).sizes, from_.dims(t)); }
+
+  [[noreturn]] void wrong(const IndexMap& m) const {
+    fail(ProblemId::internal, {.path = from_.path, .tensor = m.key}, "a map whose blocks do not fit");
+  }
+
+  // The elements of the target that it gives.
+  uint64_t block(const IndexMap& m, const IndexBlock& b) {
+    const Side target = side_of(b, &IndexAxis::target_dim, &IndexAxis::target_step);
+    if (!is_sound(target, b.target_at, m.shape)) wrong(m);
+    uint64_t elements = 1;
+    for (const SideAxis& s : target) elements = mul_or_fail(elements, static_cast<uint64_t>(s.axis.size), {});
+    if (b.source == IndexBlock::kZeros) return elements;
+    const Tensor& t = from_.tensors.at(b.source);
+    const Side source = side_of(b, &IndexAxis::source_dim, &IndexAxis::source_step);
+    if (!is_sound(source, b.source_at, from_.dims(t))) wrong(m);
+    if (target.size() > kMaxRank)
+      fail(ProblemId::over_limit, {.path = from_.path, .tensor = m.key}, std::to_string(target.size()) + " axes",
+           std::to_string(kMaxRank) + " at most");
+    std::vector<ViewAxis> axes;
+    for (const SideAxis& s : source) axes.push_back(s.axis);
+    for (uint32_t n = 0; n < t.chunk_count; ++n) {
+      const BoxView box = from_.box(t, n);
+      if (volume(box.sizes) == 0) continue;
+      cut_axes(axes, b.source_at, box, [&](const AxisBox& cut) { piece(m, b, source, target, t, n, cut); });
+    }
+    return elements;
+  }
+
+  // A box of the block's axes that lies in one chunk of the source becomes a chunk of the target.
+  void piece(const IndexMap& m, const IndexBlock& b, const Side& source, const Side& target, const Tensor& t, uint32_t n,
+             const AxisBox& cut) {
+    const ItemId item = from_.item_of(t, n);
+    const ItemInfo& info = resolved_.items[item];
+    if (!info.resolved) fail(ProblemId::internal, {.path = from_.path, .tensor = m.key}, "an item that is not resolved");
+    if (info.opaque) fail(ProblemId::map_quantized, from_.place_of(item, from_.key(t)));
+    const BoxView box = from_.box(t, n);
+    Numbers strides = row_major(box.sizes);
+    Chunk chunk{.offsets = b.target_at, .sizes = std::vector<int64_t>(m.shape.size(), 1), .item = item, .axes = {}};
+    if (info.strides_at != 0) {
+      const int64_t* stored = resolved_.strides.data() + info.strides_at;
+      chunk.first = static_cast<uint64_t>(stored[0]);
+      std::copy_n(stored + 1, t.rank, strides.begin());
+    }
+    for (size_t d = 0; d < t.rank; ++d) chunk.first += static_cast<uint64_t>((b.source_at[d] - box.offsets[d]) * strides[d]);
+    // By place in the block.
+    std::vector<int64_t> first(b.axes.size()), count(b.axes.size(), 1), stride(b.axes.size());
+    for (size_t i = 0; i < source.size(); ++i) {
+      const SideAxis& s = source[i];
+      first[s.of] = cut.first[i];
+      count[s.of] = cut.count[i];
+      stride[s.of] = s.axis.step * strides[s.axis.dim];
+      chunk.first += static_cast<uint64_t>(cut.first[i] * stride[s.of]);
+    }
+    for (const SideAxis& s : target) {
+      const auto [size, step, unused, dim] = s.axis;
+      chunk.offsets[dim] += first[s.of] * step;
+      chunk.sizes[dim] += (count[s.of] - 1) * step;
+      if (count[s.of] == 1) continue;
+      const ViewAxis axis{.size = count[s.of], .step = step, .stride = stride[s.of], .dim = dim};
+      if (!chunk.axes.empty() && continues(chunk.axes.back(), axis)) {
+        const int64_t outer = chunk.axes.back().size;
+        chunk.axes.back() = axis;
+        chunk.axes.back().size *= outer;
+      } else {
+        chunk.axes.push_back(axis);
+      }
+    }
+    chunks_.push_back(std::move(chunk));
+  }
+
+  // Both count as one axis does.
+  static bool continues(const ViewAxis& outer, const ViewAxis& inner) {
+    return outer.dim == inner.dim && outer.step == inner.step * inner.size && outer.stride == inner.stride * inner.size;
+  }
+
+  void add(const Chunk& chunk) {
+    Catalog& c = out_.catalog;
+    Resolved& r = out_.resolved;
+    const auto item = narrow<ItemId>(c.items.size());
+    c.numbers.insert(c.numbers.end(), chunk.offsets.begin(), chunk.offsets.end());
+    c.numbers.insert(c.numbers.end(), chunk.sizes.begin(), chunk.sizes.end());
+    c.items.push_back(from_.items[chunk.item]);
+    const Item& source = source_of(from_, resolved_, chunk.item);
+    if (source.transforms == Item::kDeflated) r.deflated.emplace(item, source);
+    ItemInfo info = resolved_.items[chunk.item];
+    info.strides_at = 0;
+    View view;
+    if (!lie_as_box(chunk, r.strides, info)) {
+      view = {.first = chunk.first, .axes_at = r.views.axes.size(), .axis_count = narrow<uint32_t>(chunk.axes.size())};
+      r.views.axes.insert(r.views.axes.end(), chunk.axes.begin(), chunk.axes.end());
+    }
+    r.views.of.push_back(view);
+    r.items.push_back(info);
+    r.views.record.push_back(records_.try_emplace(std::tuple(source.file, source.offset, info.record), item).first->second);
+  }
+
+  // Whether the chunk is a box of its record with strides of its own, as any chunk is that torch saved. Then they are added.
+  bool lie_as_box(const Chunk& chunk, std::vector<int64_t>& strides, ItemInfo& info) const {
+    std::vector<int64_t> of_dim(chunk.sizes.size(), 0);
+    for (const ViewAxis& a : chunk.axes) {
+      if (a.step != 1 || of_dim[a.dim] != 0 || a.stride == 0) return false;
+      of_dim[a.dim] = a.stride;
+    }
+    const Numbers dense = row_major(chunk.sizes);
+    bool is_dense = chunk.first == 0;
+    for (size_t d = 0; d < of_dim.size(); ++d) is_dense = is_dense && (chunk.sizes[d] == 1 || of_dim[d] == dense[d]);
+    if (is_dense) return true;
+    info.strides_at = strides.size();
+    strides.push_back(static_cast<int64_t>(chunk.first));
+    strides.insert(strides.end(), of_dim.begin(), of_dim.end());
+    return true;
+  }
+
+  const Catalog& from_;
+  const Resolved& resolved_;
+  Derived out_;
+  std::vector<Chunk> chunks_;
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, ItemId> records_;
+};
+
+}  // namespace
+
+Derived derive(const Catalog& catalog, const Resolved& resolved, std::span<const IndexMap> maps) {
+  return Deriver(catalog, resolved).run(maps);
+}
+
+}  // namespace dcp

@@ -1,0 +1,23 @@
+// What a map makes of a checkpoint, as a checkpoint of its own: a catalog whose tensors are those of the map, and whose chunks are pieces of
+// the source's items, seen with other strides. No byte moves; layouts, units, sums and digests go on as if it had been saved that way.
+#pragma once
+
+#include <span>
+
+#include "catalog/catalog.h"
+#include "catalog/resolve.h"
+#include "maps/index_map.h"
+
+namespace dcp {
+
+// Names, folder and files are those of the source's catalog, so files opened for it serve this one, too.
+struct Derived {
+  Catalog catalog;
+  Resolved resolved;
+};
+
+// Tensors in the order of `maps`. The items of all sources that are named must be resolved. Throws map_quantized for a source that is not a
+// plain tensor, over_limit for blocks of more axes than a tensor can have dims, internal for maps that are not what index_map.h says.
+Derived derive(const Catalog& catalog, const Resolved& resolved, std::span<const IndexMap> maps);
+
+}  // namespace dcp
