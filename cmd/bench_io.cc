@@ -11,6 +11,7 @@
 #include "sandbox.h"
 #include "staging/chart.h"
 #include "staging/text.h"
+#include "text_file.h"
 #include "timed_runs.h"
 
 namespace dcp::cmd {
@@ -25,7 +26,8 @@ Without OUT everything lies in a hidden folder under --in and is removed at the 
 of it lies beside it for the time of a run. Its tensors are the same whatever the layout, so results can be compared.
 
   dcpctl bench io --bytes 4GiB --in /scratch
-  dcpctl bench io /scratch/synthetic --bytes 4GiB --world-size 4 --layout shard1 --tensors 32 --generate-only)";
+  dcpctl bench io /scratch/synthetic --bytes 4GiB --world-size 4 \
+    --layout shard1 --tensors 32 --generate-only)";
 
 constexpr uint64_t kBlock = 1 << 20;
 
@@ -156,7 +158,7 @@ void json_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& js
   json.end_array();
 }
 
-int run(const Options& o, Context& context) {
+std::string run(const Options& o, Context& context) {
   const SyntheticSpec spec = spec_of(o);
   if (o.out.empty() && (o.generate_only || o.force))
     fail(ProblemId::usage, {}, o.force ? "--force without OUT" : "--generate-only without OUT", "a folder to write");
@@ -181,9 +183,9 @@ int run(const Options& o, Context& context) {
       context.out("wrote " + (o.out.empty() ? "a checkpoint" : escaped(o.out)) + ": " + grouped(spec.tensors) + " tensors, " +
                   grouped(r.items) + " items, " + human_bytes(r.file_bytes) + " in " + seconds(ns) + ", " + rate(r.file_bytes, ns) + "\n");
     if (scratch) print(runs, r.file_bytes, context);
-    return 0;
   }
-  JsonWriter json([&](std::string_view text) { context.out(text); });
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
   json.begin_object()
       .member("schema", "dcpctl.bench.io/1")
       .member("path", checkpoint)
@@ -194,7 +196,8 @@ int run(const Options& o, Context& context) {
   if (scratch) json_runs(runs, r.file_bytes, json);
   json.end_object();
   json.finish();
-  return 0;
+  if (context.common.json) context.out(document);
+  return document;
 }
 
 }  // namespace
@@ -215,8 +218,8 @@ void add_bench_io(Command& c, Context& context) {
   c.number("--seed", o.seed, uint64_t{0}, ~uint64_t{0}, "N", "Seed of the values (default 1)");
   c.number("-j,--threads", o.threads, 1u, 1024u, "N", "Worker threads");
   c.flag("--force", o.force, "Replace OUT");
-  add_common(c, context, false);
-  c.run = [options, &context] { return run(*options, context); };
+  add_common(c, context, true);
+  c.run = [options, &context] { return run_reported(context, options->out, [&] { return run(*options, context); }); };
 }
 
 }  // namespace dcp::cmd

@@ -8,6 +8,7 @@
 #include "html.h"
 #include "memory.h"
 #include "module_folders.h"
+#include "progress.h"
 #include "sandbox.h"
 #include "source.h"
 #include "staging/cpu_device.h"
@@ -15,6 +16,7 @@
 #include "staging/host_memory.h"
 #include "staging_report.h"
 #include "staging_save.h"
+#include "text_file.h"
 #include "words.h"
 
 namespace dcp::cmd {
@@ -42,7 +44,8 @@ Without a GPU, --device cpu measures copies between host buffers with the same c
   dcpctl bench staging --sizes 1KiB..1GiB --html staging.html
   dcpctl bench staging --model llama-8b --optimizer --world-size 8
   dcpctl bench staging --like step-1000 --rank 0 --device cpu
-  dcpctl bench staging --save /scratch/try --model llama-1b --optimizer --html modes.html)";
+  dcpctl bench staging --save /scratch/try --model llama-1b --optimizer \
+    --html modes.html)";
 
 struct Options {
   std::string device = "auto", devices = "0", sizes, model, dtype = "bfloat16", methods, streams = "1,2", chunks = "whole,16MiB", html;
@@ -152,10 +155,13 @@ LinkFacts link_under_load(Device& device) {
 
 void measure_all(const Options& o, const std::vector<StagingSource>& sources, StagingReport& report, Context& context) {
   const std::vector<StagingCase> cases = cases_of(o, report.nodes.size() > 1 ? report.nodes : std::vector<int>{-1});
+  StepDisplay steps(context, report.workloads.size() * cases.size());
   for (size_t w = 0; w < report.workloads.size(); ++w) {
     for (const StagingCase& how : cases) {
+      const std::string what = report.workloads[w].name + ": " + std::string(name_of(how.method));
+      steps.begin(what);
       if (is_redundant(plan_copies(report.workloads[w], how), report.workloads[w], how)) continue;
-      context.detail(report.workloads[w].name + ": " + std::string(name_of(how.method)));
+      context.detail(what);
       for (StagingLine& l : measure(context.io, sources, report.workloads[w], how, o.measure, context.stop)) {
         l.workload = w;
         report.lines.push_back(std::move(l));
@@ -173,7 +179,7 @@ void save_page(const Options& o, const std::string& page, Context& context) {
   file.commit();
 }
 
-void tell(const Options& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {
+std::string answer(const Options& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {
   if (!o.html.empty())
     save_page(o, html_page("dcpctl bench staging", kStagingStyle, report.html_head() + (training ? training->html() : report.html())),
               context);
@@ -181,18 +187,20 @@ void tell(const Options& o, const StagingReport& report, const std::optional<Tra
     report.print_head(context);
     if (training) training->print(context);
     else report.print(context);
-    return;
   }
-  JsonWriter json([&](std::string_view text) { context.out(text); });
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
   json.begin_object().member("schema", "dcpctl.bench.staging/1");
   report.json_head(json);
   if (training) training->json(json);
   else report.json(json);
   json.end_object();
   json.finish();
+  if (context.common.json) context.out(document);
+  return document;
 }
 
-int run(const Options& o, Context& context) {
+std::string run(const Options& o, Context& context) {
   StagingReport report;
   const DcpctlDeviceTable& table = device_table(o, report);
   report.host_copies = &table == &cpu_device_table();
@@ -221,8 +229,7 @@ int run(const Options& o, Context& context) {
     report.link = link_under_load(*devices.front());
     measure_all(o, sources, report, context);
   }
-  tell(o, report, training, context);
-  return 0;
+  return answer(o, report, training, context);
 }
 
 void add_flags(Command& c, Options& o) {
@@ -265,8 +272,8 @@ void add_bench_staging(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   add_flags(c, *options);
-  add_common(c, context, false);
-  c.run = [options, &context] { return run(*options, context); };
+  add_common(c, context, true);
+  c.run = [options, &context] { return run_reported(context, options->html, [&] { return run(*options, context); }); };
 }
 
 }  // namespace dcp::cmd

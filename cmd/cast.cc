@@ -16,7 +16,8 @@ scales, integers and Python objects stay as they are.
 The last save of a training run, for use elsewhere:
 
   dcpctl cast step-1000 export --dtype bfloat16 --model-only --keep-root
-  dcpctl cast model.safetensors small.safetensors --dtype bf16 --dtype-rule '*.norm.weight=keep')";
+  dcpctl cast model.safetensors small.safetensors --dtype bf16 \
+    --dtype-rule '*.norm.weight=keep')";
 
 struct Options {
   WriterFlags writer;

@@ -50,7 +50,8 @@ std::unique_ptr<Command> build_command(std::string_view path, Context& context) 
   command->path.insert(command->path.begin(), "dcpctl");
   command->about = name.about;
   if (name.add != nullptr) name.add(*command, context);
-  command->ask("-h,--help", Asked::kHelp, "Print this help");
+  command->ask("-h", Asked::kShortHelp, "Print the options by name, and examples");
+  command->ask("--help", Asked::kHelp, "Print this help");
   return command;
 }
 

@@ -29,7 +29,7 @@ enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere };
 enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules };
 
 // What an option asks for instead of the command's work.
-enum class Asked : uint8_t { kRun, kHelp, kVersion };
+enum class Asked : uint8_t { kRun, kShortHelp, kHelp, kVersion };
 
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;

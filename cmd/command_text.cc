@@ -22,6 +22,7 @@ std::string usage_line(const Command& command) {
 
 std::vector<TextBlock> blocks_of(std::string_view details) {
   std::vector<TextBlock> blocks;
+  size_t base = 0;  // of the block: lines may be further in
   for (bool open = false; !details.empty();) {
     const size_t end = std::min(details.find('\n'), details.size());
     const std::string_view line = details.substr(0, end);
@@ -31,11 +32,12 @@ std::vector<TextBlock> blocks_of(std::string_view details) {
       open = false;
       continue;
     }
+    if (!open) base = indent;
     if (!open) blocks.push_back({.kind = indent == 0 ? TextBlock::Kind::kProse : TextBlock::Kind::kTable, .lines = {}});
     open = true;
     const bool command = line.find("dcpctl ") != std::string_view::npos;
     if (command && blocks.back().kind == TextBlock::Kind::kTable) blocks.back().kind = TextBlock::Kind::kExample;
-    blocks.back().lines.emplace_back(line.substr(indent));
+    blocks.back().lines.emplace_back(line.substr(std::min(indent, base)));
   }
   return blocks;
 }

@@ -18,10 +18,12 @@ output. Memory stays under --max-memory whatever the model's size. OUT appears w
 
   dcpctl consolidate step-1000 model.pt --model-only
   dcpctl consolidate step-1000 model.safetensors --model-only
-  dcpctl consolidate step-1000 hf/ --model-only --max-shard-size 5GB --assets base-model/
+  dcpctl consolidate step-1000 hf/ --model-only --max-shard-size 5GB \
+    --assets base-model/
   dcpctl consolidate step-1000 model.pt --model-only --expect base.safetensors
   dcpctl consolidate step-1000 all.pt --dry-run
-  dcpctl consolidate step-1000 model.safetensors --model-only --dtype bf16 --dtype-rule '*.norm.weight=keep')";
+  dcpctl consolidate step-1000 model.safetensors --model-only --dtype bf16 \
+    --dtype-rule '*.norm.weight=keep')";
 
 struct Options {
   WriterFlags writer;

@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "base/heap.h"
 #include "base/limits.h"
 #include "command.h"
+#include "problem_words.h"
 
 namespace dcp::cmd {
 namespace {
@@ -71,6 +73,11 @@ bool Context::colored(int fd) const {
   return isatty(fd) && (!no_color || !*no_color) && term && std::string_view(term) != "dumb";
 }
 
+size_t Context::columns(int fd) const {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<size_t>(size.ws_col, 40) : 80;
+}
+
 void Context::check_stop() const {
   if (const int signal = stop.load()) fail(signal == SIGINT ? ProblemId::interrupted : ProblemId::terminated, {});
 }
@@ -96,7 +103,8 @@ std::string quoted(const Problem& p) {
   return text + std::string(number.size() + 2, ' ') + " | " + std::string(static_cast<size_t>(code_points), ' ') + "^\n";
 }
 
-void problem_members(JsonWriter& json, const Problem& p) {
+void problem_members(JsonWriter& json, const Problem& raw) {
+  const Problem p = worded(raw);
   json.member("message", to_line(p));
   if (!p.place.path.empty()) json.member("path", p.place.path);
   if (p.place.offset) json.member("offset", *p.place.offset);
@@ -138,7 +146,7 @@ int report_error(const Context& context, const Problem& p) {
 }
 
 Problem problem_of(const std::exception& error) {
-  if (const auto* e = dynamic_cast<const Error*>(&error)) return e->problem();
+  if (const auto* e = dynamic_cast<const Error*>(&error)) return worded(e->problem());
   if (dynamic_cast<const HeapCapReached*>(&error) != nullptr) {
     Problem p = make_problem(ProblemId::memory_cap, {});
     p.hint = "give a larger --max-memory";

@@ -46,6 +46,7 @@ struct Context {
   void complain(std::string_view text) const;  // stderr, one line, always
   void tell(std::string_view text) const;      // stderr, one line, unless --quiet; not for the report
   bool colored(int fd) const;                  // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
+  size_t columns(int fd) const;                // of the terminal; elsewhere 80
   void check_stop() const;                     // throws if a signal asked to stop
 };
 

@@ -1,6 +1,10 @@
 // dcpctl help: the text of --help, and the whole command line as one JSON document.
 #include "help.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "command_text.h"
 #include "commands.h"
 #include "exit_status.h"
@@ -16,15 +20,14 @@ constexpr const char* kText = R"(Prints what --help prints. With --json: all com
   dcpctl help --json | jq -r '.command.commands[].name')";
 
 constexpr size_t kColumn = 30;  // where help texts begin
-constexpr size_t kWidth = 100;
 
-// `text` in lines of at most kWidth, all but the first indented.
-std::string wrapped(const std::string& text, size_t indent) {
+// `text` in lines of at most `width`, all but the first indented.
+std::string wrapped(const std::string& text, size_t indent, size_t width) {
   std::string out;
   size_t column = indent;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
-    if (at > 0 && column + 1 + end - at > kWidth) {
+    if (at > 0 && column + 1 + end - at > width) {
       out.append("\n").append(indent, ' ');
       column = indent;
     } else if (at > 0) {
@@ -38,21 +41,52 @@ std::string wrapped(const std::string& text, size_t indent) {
   return out + "\n";
 }
 
-std::string entry(std::string head, const std::string& text) {
+std::string entry(std::string head, const std::string& text, size_t width) {
   head.insert(0, "  ");
   head += head.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ') : std::string(kColumn - head.size(), ' ');
-  return head + wrapped(text, kColumn);
+  return head + wrapped(text, kColumn, width);
 }
 
-// Prose is wrapped anew; what is indented stays as it is.
-std::string details_text(const Command& command) {
+// A table's terms end at two spaces; its texts are wrapped where they begin. A file that is shown stays as it is.
+std::string table_text(const TextBlock& block, size_t width) {
+  std::string text;
+  for (const std::string& line : block.lines) {
+    const size_t gap = line.find("  "), begin = gap == std::string::npos ? 0 : line.find_first_not_of(' ', gap);
+    text += "  " + line.substr(0, begin) + (begin == 0 ? line + "\n" : wrapped(line.substr(begin), begin + 2, width));
+  }
+  return text;
+}
+
+// Prose is wrapped anew; command lines stay as they are.
+std::string details_text(const Command& command, size_t width) {
   std::string text;
   for (const TextBlock& b : blocks_of(command.details)) {
     text += "\n";
-    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0);
-    else
-      for (const std::string& line : b.lines) text += "  " + line + "\n";
+    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0, width);
+    if (b.kind == TextBlock::Kind::kTable) text += table_text(b, width);
+    if (b.kind != TextBlock::Kind::kExample) continue;
+    for (const std::string& line : b.lines) text += "  " + line + "\n";
   }
+  return text;
+}
+
+std::string examples_text(const Command& command) {
+  std::string text;
+  for (const TextBlock& b : blocks_of(command.details)) {
+    if (b.kind != TextBlock::Kind::kExample) continue;
+    text += "\n";
+    for (const std::string& line : b.lines) text += "  " + line + "\n";
+  }
+  return text;
+}
+
+std::string head_text(const Command& command, size_t width) {
+  std::string text = wrapped(command.about, 0, width) + "\nUsage: " + usage_line(command) + "\n";
+  if (!command.arguments.empty()) text += "\n";
+  for (const Option& a : command.arguments) text += entry(option_head(a), a.help, width);
+  const std::vector<const CommandName*> commands = commands_under(command);
+  if (!commands.empty()) text += "\nCommands:\n";
+  for (const CommandName* c : commands) text += entry(c->name(), std::string(c->about), width);
   return text;
 }
 
@@ -105,28 +139,39 @@ std::string option_head(const Option& option) {
   return option.value.empty() ? names : names.empty() ? option.value : names + " " + option.value;
 }
 
-std::string help_text(const Command& command) {
-  std::string text = command.about + "\n\nUsage: " + usage_line(command) + "\n";
-  if (!command.arguments.empty()) text += "\n";
-  for (const Option& a : command.arguments) text += entry(option_head(a), a.help);
-  const std::vector<const CommandName*> commands = commands_under(command);
-  if (!commands.empty()) text += "\nCommands:\n";
-  for (const CommandName* c : commands) text += entry(c->name(), std::string(c->about));
+std::string help_text(const Command& command, size_t width) {
+  std::string text = head_text(command, width);
   for (const std::string& group : groups_of(command)) {
     text += "\n" + group + ":\n";
     // Long options stand under each other, whether or not they have a short form.
     for (const Option& o : command.options)
-      if (o.group == group) text += entry((o.names.front().starts_with("--") ? "    " : "") + option_head(o), o.help);
+      if (o.group == group) text += entry((o.names.front().starts_with("--") ? "    " : "") + option_head(o), o.help, width);
   }
-  text += details_text(command);
+  text += details_text(command, width);
   if (command.path.size() > 1) return text;
   text += "\nExit status:\n";
   for (const ExitStatus& s : kExitStatuses) {
     std::string code = std::to_string(static_cast<int>(s.code));
     code.resize(5, ' ');
-    text += "  " + code + std::string(s.meaning) + "\n";
+    text += "  " + code + wrapped(std::string(s.meaning), 7, width);
   }
   return text;
+}
+
+std::string short_help_text(const Command& command, size_t width) {
+  constexpr size_t kShortColumn = 20;
+  constexpr char kGlue = '\x1f';  // a name and its value stay on one line
+  std::string text = head_text(command, width) + "\n";
+  for (const std::string& group : groups_of(command)) {
+    std::vector<std::string> heads;
+    for (const Option& o : command.options)
+      if (o.group == group) heads.push_back(o.names.back() + (o.value.empty() ? "" : kGlue + o.value));
+    std::string head = "  " + group + ":";
+    head.resize(std::max(head.size() + 2, kShortColumn), ' ');
+    text += head + wrapped(joined(heads, ", "), head.size(), width);
+  }
+  std::ranges::replace(text, kGlue, ' ');
+  return text + examples_text(command) + "\nWhat each option does: " + joined(command.path, " ") + " --help\n";
 }
 
 void add_help(Command& c, Context& context) {
@@ -137,7 +182,7 @@ void add_help(Command& c, Context& context) {
   c.run = [words, &context] {
     const std::unique_ptr<Command> wanted = command_of_words(*words, context);
     if (context.common.json) return print_json(*wanted, context);
-    context.out(help_text(*wanted));
+    context.out(help_text(*wanted, context.columns(STDOUT_FILENO)));
     return 0;
   };
 }

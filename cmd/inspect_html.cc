@@ -10,6 +10,7 @@
 #include "catalog/sharding.h"
 #include "html.h"
 #include "inspect_text.h"
+#include "problem_words.h"
 #include "staging/text.h"
 
 namespace dcp::cmd {
@@ -83,7 +84,7 @@ class Page {
   }
 
   void findings() {
-    for (const Problem& p : c_.findings) body_ += "<p class=\"bad\">" + html_text(to_line(p)) + "</p>\n";
+    for (const Problem& p : c_.findings) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";
   }
 
   // --- each file as a bar of what lies where, coloured by the first component of the keys' paths

@@ -14,6 +14,7 @@
 #include "catalog/open_torch.h"
 #include "catalog/sharding.h"
 #include "dtype_flags.h"
+#include "problem_words.h"
 
 namespace dcp::cmd {
 namespace {
@@ -301,7 +302,7 @@ void inspect_text(const Catalog& catalog, const Selection& selection, InspectVie
                                                        : "warning:",
                        damage ? Style::kRed : Style::kYellow, color)
                     .append(" ")
-                    .append(to_line(p))
+                    .append(to_line(worded(p)))
                     .append("\n"));
   }
 }

@@ -15,6 +15,7 @@
 #include "sandbox.h"
 #include "text_file.h"
 #include "usage.h"
+#include "version.h"
 
 namespace dcp::cmd {
 namespace {
@@ -71,8 +72,6 @@ int say_out_of_memory() {
   end_at_once("a thread that could not go on: memory or threads may lack");
 }
 
-void print_version(const Context& context) { context.out("dcpctl " DCPCTL_VERSION "\n"); }
-
 int run_command(Command& command, Context& context) {
   context.command = short_path(command);
   enter_sandbox_of(command, context);
@@ -90,8 +89,10 @@ int run_words(Io& io, const std::vector<std::string>& words) {
     return report_error(context, wrong.problem());
   }
   try {
-    if (line.asked == Asked::kVersion) return print_version(context), 0;
-    if (line.asked == Asked::kHelp) return context.out(help_text(*line.command)), 0;
+    if (line.asked == Asked::kVersion) return print_version(context);
+    const size_t width = context.columns(STDOUT_FILENO);
+    if (line.asked == Asked::kHelp) return context.out(help_text(*line.command, width)), 0;
+    if (line.asked == Asked::kShortHelp) return context.out(short_help_text(*line.command, width)), 0;
     return run_command(*line.command, context);
   } catch (const std::exception& error) {
     return report_error(context, error);
@@ -102,11 +103,11 @@ int run_words(Io& io, const std::vector<std::string>& words) {
 
 void add_program(Command& c, Context& context) {
   c.details = kAbout;
-  c.ask("--version", Asked::kVersion, "Print the version");
+  c.ask("-V,--version", Asked::kVersion, "Print version, commit and modules");
   const size_t own = c.options.size();
   add_common(c, context, true);
   add_sandbox(c, context);
-  for (size_t i = own; i < c.options.size(); ++i) c.options[i].in("Options that may also stand before the command");
+  for (size_t i = own; i < c.options.size(); ++i) c.options[i].in("Before a command, too");
 }
 
 int run_program(Io& io, int argc, char** argv) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/workers.h"
 #include "context.h"
@@ -28,5 +30,22 @@ class ProgressDisplay {
   bool bar_shown_ = false;
   std::unique_ptr<Ticker> ticker_;
 };
+
+// The same for work that is counted in steps.
+class StepDisplay {
+ public:
+  StepDisplay(const Context& context, size_t steps);
+  ~StepDisplay();
+  void begin(const std::string& what);  // the next step
+
+ private:
+  const Context& context_;
+  size_t steps_, done_ = 0;
+  uint64_t shown_ns_ = 0;
+  ProgressForm form_;
+};
+
+// " 45.2 %  [####......]  1.0 GiB of 2.2 GiB  1.1 GB/s  3 s left": of the parts as many as there is room for in a line, and a bar if any is left.
+std::string bar_line(double share, const std::vector<std::string>& parts, size_t columns);
 
 }  // namespace dcp::cmd

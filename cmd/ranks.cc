@@ -14,11 +14,14 @@ constexpr const char* kText =
     R"(Started on every rank, it prints one line a rank: where it runs, how it was started, which of CKPT's files it sees. If that works, the
 other commands will: consolidate, reshard, cast, convert and verify, on several ranks with the same command line on each, started by
 
-  torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint node0:29400 --no-python \
+  torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d \
+    --rdzv-endpoint node0:29400 --no-python \
     dcpctl consolidate step-1000 model.pt
-  mpirun -np 8 -x MASTER_ADDR=node0 -x MASTER_PORT=29500 dcpctl consolidate step-1000 model.pt
+  mpirun -np 8 -x MASTER_ADDR=node0 -x MASTER_PORT=29500 \
+    dcpctl consolidate step-1000 model.pt
   MASTER_ADDR=node0 MASTER_PORT=29500 srun dcpctl consolidate step-1000 model.pt
-  RANK=0 WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=29500 dcpctl consolidate step-1000 model.pt    # RANK=1 on the other host
+  RANK=0 WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=29500 \
+    dcpctl consolidate step-1000 model.pt                 # RANK=1 on the other host
 
 Each rank reads the shards that it sees, on its own disk or a shared one; which are whose is found by looking. A rank that does not need CKPT
 need not have it. Without a launcher the one process says what it sees itself.)";

@@ -24,13 +24,16 @@ Other layouts are placements on a device mesh, as DTensor has them. Ranks are nu
 of a tensor are applied from left to right: shard(D) splits what the rank still has of dim D as torch.chunk does, strided(D) is FSDP over a
 later shard(D) of the same dim (_StridedShard), replicate leaves it. With names, DIM:PLACEMENT, dims that are not named replicate.
 
-  dcpctl reshard step-1000 out --mesh 2x4 --mesh-dims dp,tp --placements '*.step=replicate,replicate' \
-    --placements '*.wo.weight=shard(0),shard(1)' --placements '*=strided(0),shard(0)'
+  dcpctl reshard step-1000 out --mesh 2x4 --mesh-dims dp,tp \
+    --placements '*.step=replicate,replicate' \
+    --placements '*.wo.weight=shard(0),shard(1)' \
+    --placements '*=strided(0),shard(0)'
 
 A --layout file is a JSON object of the same, each member optional, the order of globs kept:
 
   {"world_size": 8, "mesh": [2, 4], "mesh_dims": ["dp", "tp"], "like": "CKPT2",
-   "placements": {"*.step": "replicate,replicate", "*.norm.*": ["dp:shard(0)"], "*": ["strided(0)", "shard(0)"]}}
+   "placements": {"*.step": "replicate,replicate", "*.norm.*": ["dp:shard(0)"],
+                  "*": ["strided(0)", "shard(0)"]}}
 
 A tensor takes its boxes from the first of these that has some for it: placements, --like, the default.)text";
 

@@ -5,6 +5,7 @@
 #include "catalog/open_torch.h"
 #include "catalog/run.h"
 #include "command.h"
+#include "problem_words.h"
 #include "sandbox.h"
 #include "together.h"
 
@@ -57,7 +58,7 @@ Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint
   if (!flags.step.empty()) {
     std::vector<Step> broken;
     const auto tell = [&] {
-      for (const Step& s : broken) context.note("passed over: " + to_line(*s.broken));
+      for (const Step& s : broken) context.note("passed over: " + to_line(worded(*s.broken)));
     };
     try {
       path = find_step(io, flags.path, flags.step, flags.pattern, options, broken, context.command);

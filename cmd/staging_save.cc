@@ -3,6 +3,7 @@
 #include "command.h"
 #include "dtype_flags.h"
 #include "html.h"
+#include "progress.h"
 #include "sandbox.h"
 #include "staging/text.h"
 #include "staging_report.h"
@@ -63,11 +64,14 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
   }
   if (!there) make_folder(context.io, flags.folder);
   TrainingReport report{.folder = flags.folder};
+  StepDisplay steps(context, 1 + modes.size());
   context.detail("without saves");
+  steps.begin("training without saves");
   report.without_saves = train(context.io, device, workload, std::nullopt, flags.folder, spec, context.stop);
   for (const SaveMode mode : modes) {
     const std::string folder = flags.folder + "/" + std::string(name_of(mode));
     context.detail(folder);
+    steps.begin("training, " + std::string(name_of(mode)));
     make_folder(context.io, folder);
     report.modes.push_back(train(context.io, device, workload, mode, folder, spec, context.stop));
   }

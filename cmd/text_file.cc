@@ -58,6 +58,18 @@ void save_report(const Context& context, const std::string& document) {
   if (!context.common.report.empty()) save_text(context.io, context.common.report, document);
 }
 
+// What --report says of a command that failed before it had anything else to say.
+static std::string failure_document(std::string command, const Problem& problem) {
+  std::ranges::replace(command, ' ', '.');
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  json.begin_object().member("schema", "dcpctl." + command + "/1").member("exit", static_cast<int>(exit_of(problem.id))).key("error");
+  error_json(json, problem);
+  json.end_object();
+  json.finish();
+  return document;
+}
+
 void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem) {
   constexpr std::string_view kOption = "--report";
   for (size_t i = 0; i < words.size(); ++i) {
@@ -66,16 +78,21 @@ void save_usage_report(Context& context, const std::vector<std::string>& words, 
   }
   if (context.common.report.empty()) return;
   if (report_fault(context, "", "")) return;
+  save_report(context, failure_document(words.empty() ? "" : words.front(), problem));
+}
+
+int run_reported(const Context& context, const std::string& output, const std::function<std::string()>& body) {
+  if (const auto fault = report_fault(context, "", output)) return report_error(context, *fault);
   std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object()
-      .member("schema", "dcpctl." + (words.empty() ? "" : words.front()) + "/1")
-      .member("exit", static_cast<int>(exit_of(problem.id)))
-      .key("error");
-  error_json(json, problem);
-  json.end_object();
-  json.finish();
+  int exit = 0;
+  try {
+    document = body();
+  } catch (const std::exception& error) {
+    exit = report_error(context, error);
+    document = failure_document(context.command, problem_of(error));
+  }
   save_report(context, document);
+  return exit;
 }
 
 }  // namespace dcp::cmd

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/limits.h"
+#include "progress.h"
 
 extern char** environ;
 
@@ -84,10 +85,13 @@ uint64_t reported_memory(const std::string& report, const Context& context) {
 uint64_t TimedRun::best_ns() const { return *std::ranges::min_element(ns); }
 
 void run_rounds(std::vector<TimedRun>& runs, unsigned rounds, const Context& context) {
+  StepDisplay steps(context, rounds * runs.size());
   for (unsigned round = 0; round < rounds; ++round) {
     for (TimedRun& r : runs) {
       context.check_stop();
-      context.detail("round " + std::to_string(round + 1) + ": " + r.name);
+      const std::string what = "round " + std::to_string(round + 1) + ": " + r.name;
+      context.detail(what);
+      steps.begin(what);
       ::sync();
       const uint64_t begin = context.io.now_ns();
       if (r.command.empty()) r.body();

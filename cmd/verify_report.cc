@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "problem_words.h"
 #include "source.h"
 #include "together.h"
 #include "write_report.h"
@@ -22,6 +23,7 @@ bool is_difference(const Problem& p) { return p.severity == Severity::kDamage &&
 
 // The worst first, then by place: the same list whatever the order in which threads found them.
 void sort_findings(std::vector<Problem>& findings) {
+  for (Problem& p : findings) p = worded(std::move(p));
   for (Problem& p : findings)
     if (p.severity == Severity::kDamage && exit_of(p.id) == Exit::kMachine) p.severity = Severity::kError;
   const auto order = [](const Problem& p) {

@@ -5,6 +5,7 @@
 
 #include "dcp_output.h"
 #include "dtype_flags.h"
+#include "problem_words.h"
 #include "selection_report.h"
 #include "together.h"
 
@@ -42,7 +43,7 @@ void WriteReport::note_source(const Catalog& from) {
   catalog = &from;
   checkpoint_ = from.path;
   for (const Problem& p : from.findings)
-    if (p.severity == Severity::kWarning) warnings_.push_back(p);
+    if (p.severity == Severity::kWarning) warnings_.push_back(worded(p));
 }
 
 void WriteReport::note_expected(const Context& context) {

@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert ranks bench help man completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert ranks bench help man version completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -12,7 +12,7 @@ _dcpctl_commands() {
 _dcpctl_options() {
   case $1 in
     '')
-      options='--version --json -q --quiet -v --color --report --progress --sandbox -h --help'
+      options='-V --version --json -q --quiet -v --color --report --progress --sandbox -h --help'
       valued='--color --report --progress --sandbox' ;;
     'inspect')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
@@ -39,16 +39,19 @@ _dcpctl_options() {
       options='-h --help'
       valued='' ;;
     'bench io')
-      options='--in --generate-only --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color -h --help'
-      valued='--in --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --color' ;;
+      options='--in --generate-only --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color --report --progress -h --help'
+      valued='--in --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --color --report --progress' ;;
     'bench staging')
-      options='--sizes --count --model --like --dtype --optimizer --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --no-numa --save --steps --save-every --step-time --modes --keep-latest-k --last-model-only --export-dtype --no-sync --html --force --json -q --quiet -v --color -h --help'
-      valued='--sizes --count --model --like --dtype --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --save --steps --save-every --step-time --modes --keep-latest-k --export-dtype --html --color' ;;
+      options='--sizes --count --model --like --dtype --optimizer --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --no-numa --save --steps --save-every --step-time --modes --keep-latest-k --last-model-only --export-dtype --no-sync --html --force --json -q --quiet -v --color --report --progress -h --help'
+      valued='--sizes --count --model --like --dtype --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --save --steps --save-every --step-time --modes --keep-latest-k --export-dtype --html --color --report --progress' ;;
     'help')
       options='--json -h --help'
       valued='' ;;
     'man')
       options='-h --help'
+      valued='' ;;
+    'version')
+      options='--json -h --help'
       valued='' ;;
     'completions')
       options='-h --help'
@@ -140,6 +143,8 @@ _dcpctl_value() {
     'bench io --in') kind=folder ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
     'bench io --color') list='auto always never' ;;
+    'bench io --report') kind=file ;;
+    'bench io --progress') list='auto bar plain json none' ;;
     'bench io 0') kind=file ;;
     'bench staging --model') list='tiny gpt2 llama-1b llama-8b llama-70b qwen-7b' ;;
     'bench staging --like') kind=file ;;
@@ -147,6 +152,8 @@ _dcpctl_value() {
     'bench staging --save') kind=folder ;;
     'bench staging --html') kind=file ;;
     'bench staging --color') list='auto always never' ;;
+    'bench staging --report') kind=file ;;
+    'bench staging --progress') list='auto bar plain json none' ;;
     'help '[0-9]*) kind=command ;;
     'man '[0-9]*) kind=command ;;
     'completions 0') list='bash zsh fish' ;;

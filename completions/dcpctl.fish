@@ -14,6 +14,7 @@ function __dcpctl_commands
             printf '%s\t%s\n' bench 'Measurements'
             printf '%s\t%s\n' help 'Help on a command, or the whole command line as JSON'
             printf '%s\t%s\n' man 'The manual page of a command, in roff'
+            printf '%s\t%s\n' version 'Version, commit and modules of this program'
             printf '%s\t%s\n' completions 'The completion script of a shell'
         case 'bench'
             printf '%s\t%s\n' io 'Consolidate, reshard and verify on a synthetic checkpoint, beside plain copies of it'
@@ -41,7 +42,7 @@ end
 complete -c dcpctl -f
 complete -c dcpctl -a '(__dcpctl_commands (__dcpctl_command))'
 
-complete -c dcpctl -n '__dcpctl_at \'\'' -l version -d 'Print the version'
+complete -c dcpctl -n '__dcpctl_at \'\'' -s V -l version -d 'Print version, commit and modules'
 complete -c dcpctl -n '__dcpctl_at \'\'' -l json -d 'Print one JSON document on stdout'
 complete -c dcpctl -n '__dcpctl_at \'\'' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
 complete -c dcpctl -n '__dcpctl_at \'\'' -s v -d 'Say more on stderr'
@@ -49,7 +50,8 @@ complete -c dcpctl -n '__dcpctl_at \'\'' -l color -x -a 'auto always never' -d '
 complete -c dcpctl -n '__dcpctl_at \'\'' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at \'\'' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
 complete -c dcpctl -n '__dcpctl_at \'\'' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at \'\'' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at \'\'' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at \'\'' -l help -d 'Print this help'
 
 complete -c dcpctl -n '__dcpctl_at inspect' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at inspect' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
@@ -77,7 +79,8 @@ complete -c dcpctl -n '__dcpctl_at inspect' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at inspect' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
 complete -c dcpctl -n '__dcpctl_at inspect' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at inspect' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
-complete -c dcpctl -n '__dcpctl_at inspect' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at inspect' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at inspect' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at inspect' -F
 
 complete -c dcpctl -n '__dcpctl_at verify' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
@@ -117,7 +120,8 @@ complete -c dcpctl -n '__dcpctl_at verify' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at verify' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
 complete -c dcpctl -n '__dcpctl_at verify' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at verify' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
-complete -c dcpctl -n '__dcpctl_at verify' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at verify' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at verify' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at verify' -F
 
 complete -c dcpctl -n '__dcpctl_at consolidate' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
@@ -166,7 +170,8 @@ complete -c dcpctl -n '__dcpctl_at consolidate' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
-complete -c dcpctl -n '__dcpctl_at consolidate' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at consolidate' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at consolidate' -F
 
 complete -c dcpctl -n '__dcpctl_at reshard' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
@@ -218,7 +223,8 @@ complete -c dcpctl -n '__dcpctl_at reshard' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at reshard' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
 complete -c dcpctl -n '__dcpctl_at reshard' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at reshard' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
-complete -c dcpctl -n '__dcpctl_at reshard' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at reshard' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at reshard' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at reshard' -F
 
 complete -c dcpctl -n '__dcpctl_at cast' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
@@ -265,7 +271,8 @@ complete -c dcpctl -n '__dcpctl_at cast' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at cast' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
 complete -c dcpctl -n '__dcpctl_at cast' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at cast' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
-complete -c dcpctl -n '__dcpctl_at cast' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at cast' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at cast' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at cast' -F
 
 complete -c dcpctl -n '__dcpctl_at convert' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
@@ -316,7 +323,8 @@ complete -c dcpctl -n '__dcpctl_at convert' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at convert' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
 complete -c dcpctl -n '__dcpctl_at convert' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
 complete -c dcpctl -n '__dcpctl_at convert' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
-complete -c dcpctl -n '__dcpctl_at convert' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at convert' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at convert' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at convert' -F
 
 complete -c dcpctl -n '__dcpctl_at ranks' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
@@ -333,10 +341,12 @@ complete -c dcpctl -n '__dcpctl_at ranks' -l json -d 'Print one JSON document on
 complete -c dcpctl -n '__dcpctl_at ranks' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
 complete -c dcpctl -n '__dcpctl_at ranks' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at ranks' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
-complete -c dcpctl -n '__dcpctl_at ranks' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at ranks' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at ranks' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at ranks' -F
 
-complete -c dcpctl -n '__dcpctl_at bench' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at bench' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at bench' -l help -d 'Print this help'
 
 complete -c dcpctl -n '__dcpctl_at bench io' -l in -x -a '(__fish_complete_directories)' -d 'Without OUT: where data lies for the time being (default: here)'
 complete -c dcpctl -n '__dcpctl_at bench io' -l generate-only -d 'Write the checkpoint and measure nothing else'
@@ -353,7 +363,10 @@ complete -c dcpctl -n '__dcpctl_at bench io' -l json -d 'Print one JSON document
 complete -c dcpctl -n '__dcpctl_at bench io' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
 complete -c dcpctl -n '__dcpctl_at bench io' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at bench io' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
-complete -c dcpctl -n '__dcpctl_at bench io' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at bench io' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
+complete -c dcpctl -n '__dcpctl_at bench io' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
+complete -c dcpctl -n '__dcpctl_at bench io' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at bench io' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at bench io' -F
 
 complete -c dcpctl -n '__dcpctl_at bench staging' -l sizes -x -d 'Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)'
@@ -387,14 +400,24 @@ complete -c dcpctl -n '__dcpctl_at bench staging' -l json -d 'Print one JSON doc
 complete -c dcpctl -n '__dcpctl_at bench staging' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
 complete -c dcpctl -n '__dcpctl_at bench staging' -s v -d 'Say more on stderr'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
-complete -c dcpctl -n '__dcpctl_at bench staging' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at bench staging' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
+complete -c dcpctl -n '__dcpctl_at bench staging' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
+complete -c dcpctl -n '__dcpctl_at bench staging' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at bench staging' -l help -d 'Print this help'
 
 complete -c dcpctl -n '__dcpctl_at help' -l json -d 'Print one JSON document on stdout'
-complete -c dcpctl -n '__dcpctl_at help' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at help' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at help' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at help' -a '(__dcpctl_commands (commandline -opc)[3..])'
 
-complete -c dcpctl -n '__dcpctl_at man' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at man' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at man' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at man' -a '(__dcpctl_commands (commandline -opc)[3..])'
 
-complete -c dcpctl -n '__dcpctl_at completions' -s h -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at version' -l json -d 'Print one JSON document on stdout'
+complete -c dcpctl -n '__dcpctl_at version' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at version' -l help -d 'Print this help'
+
+complete -c dcpctl -n '__dcpctl_at completions' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at completions' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at completions' -a 'bash zsh fish'

@@ -119,7 +119,7 @@ def a_file_where_the_folder_should_be(c):
 def a_folder_that_cannot_be_written(c):
     """
     dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
-    dcpctl: closed/.out.pt.dcpctl-lock: cannot be created (got Permission denied)
+    dcpctl: closed/out.pt: cannot be created (got Permission denied)
     """
     (c.folder.parent / "closed").mkdir(mode=0o555)
 
@@ -154,7 +154,7 @@ def a_folder_that_cannot_be_listed(c):
 def a_limit_on_the_size_of_files(c):
     """
     dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.pt.dcpctl-partial: cannot be written (got File too large)
+    dcpctl: out.pt: cannot be written (got File too large)
     """
 
 

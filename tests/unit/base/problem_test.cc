@@ -27,13 +27,13 @@ TEST_CASE("a line holds path, member, offset, tensor, got and expected, each onl
 
 TEST_CASE("an error carries its problem, line and exit class") {
   try {
-    fail(ProblemId::output_exists, Place{.path = "out"});
+    fail(ProblemId::output_busy, Place{.path = "out"});
     FAIL("not reached");
   } catch (const Error& error) {
-    CHECK(std::string(error.what()) == "out: the output exists");
+    CHECK(std::string(error.what()) == "out: another dcpctl is writing this output");
     CHECK(error.exit() == Exit::kUsage);
-    CHECK(id_name(error.problem().id) == "output_exists");
-    CHECK(error.problem().hint == "give another name, or --force to replace it when the new one is complete");
+    CHECK(id_name(error.problem().id) == "output_busy");
+    CHECK(error.problem().hint == "wait for it, or give another name");
     CHECK(error.problem().severity == Severity::kError);
   }
 }

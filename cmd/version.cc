@@ -1,0 +1,64 @@
+// dcpctl version: what a report of a fault begins with.
+#include "version.h"
+
+#include <algorithm>
+
+#include "commands.h"
+#include "commit.h"  // made by cmake/commit.cmake
+#include "module_folders.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText =
+    R"(Prints what --version prints: the version, the commit that it was built from, and the modules that are found beside it.
+
+  dcpctl version
+  dcpctl version --json)";
+
+struct FoundModule {
+  std::string name, path;
+};
+
+// Found, not loaded: LibTorch takes seconds.
+std::vector<FoundModule> found_modules(Io& io) {
+  std::vector<FoundModule> found;
+  for (const char* name : {"c10d", "c10d_nccl", "cuda"})
+    for (const std::string& folder : module_folders()) {
+      std::string path = folder + "/libdcpctl_" + name + ".so";
+      if (!io.facts(path)) continue;
+      found.push_back({name, std::move(path)});
+      break;
+    }
+  return found;
+}
+
+}  // namespace
+
+int print_version(const Context& context) {
+  const std::vector<FoundModule> modules = found_modules(context.io);
+  const std::string commit = DCPCTL_COMMIT;
+  if (!context.common.json) {
+    std::string names;
+    for (const FoundModule& m : modules) names += (names.empty() ? "" : ", ") + m.name;
+    context.out("dcpctl " DCPCTL_VERSION + (commit.empty() ? "" : " (commit " + commit + ")") +
+                "\nmodules: " + (names.empty() ? "none" : names) + "\n");
+    return 0;
+  }
+  JsonWriter json([&](std::string_view text) { context.out(text); });
+  json.begin_object().member("schema", "dcpctl.version/1").member("version", DCPCTL_VERSION);
+  if (!commit.empty()) json.member("commit", commit);
+  json.key("modules").begin_array();
+  for (const FoundModule& m : modules) json.begin_object().member("name", m.name).member("path", m.path).end_object();
+  json.end_array().end_object();
+  json.finish();
+  return 0;
+}
+
+void add_version(Command& c, Context& context) {
+  c.details = kText;
+  c.flag("--json", context.common.json, "Print one JSON document on stdout");
+  c.run = [&context] { return print_version(context); };
+}
+
+}  // namespace dcp::cmd
