@@ -54,6 +54,7 @@ EXCEPTIONS = {
 # Numbers that differ from machine to machine.
 FILTERS = [
     (re.compile(r"\d+\.\d MiB or more"), "N MiB or more"),
+    (re.compile(r"\d+ MiB or more for objects"), "N MiB or more for objects"),
     (re.compile(r"give --max-memory \d+MiB"), "give --max-memory NMiB"),
 ]
 

@@ -12,15 +12,21 @@ A case is a text file of steps, all run by bash in one empty folder:
     ! a line on stderr
     ? 0
 
-`?` is the exit code. A last line without a newline is followed by a line `|~` or `!~`. $DATA is tests/data, and `flip FILE OFFSET` inverts one
-byte. Names of folders, times, rates and memory differ from run to run: FILTERS makes them equal.
+`?` is the exit code. A last line without a newline is followed by a line `|~` or `!~`. `@80 dcpctl ...` in the place of `$ dcpctl ...` is typed at a
+terminal of 80 columns, where both outputs come as one: `\\e` is the escape character, and what a carriage return has overwritten is not shown.
+A line that is a JSON document is shown with one field a line. $DATA is tests/data, and `flip FILE OFFSET` inverts one byte. Names of folders, times, rates and memory differ from run to run: FILTERS makes them equal.
 """
 import difflib
+import fcntl
+import json
 import os
+import pty
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -42,6 +48,65 @@ FILTERS = [
     (re.compile(r"--max-memory \d+MiB$", re.M), "--max-memory N"),
     (re.compile(r'("(?:seconds|peak_memory_bytes|planned_memory_bytes)": ?)[0-9.e+-]+'), r"\1N"),
 ]
+
+
+class Raw(str):
+    """A number as it is written."""
+
+
+def one_line(value):
+    if isinstance(value, Object):
+        return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {one_line(v)}" for k, v in value) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(one_line, value)) + "]"
+    return value if isinstance(value, Raw) else json.dumps(value, ensure_ascii=False)
+
+
+class Object(list):
+    """Pairs of an object, in order."""
+
+
+def pretty(value, indent=0):
+    """One field of an object a line, but what fits into a line below the first level."""
+    short = one_line(value)
+    if not isinstance(value, list) or (indent > 0 and len(short) + indent <= 110) or short in ("{}", "[]"):
+        return short
+    pad, is_object = " " * (indent + 2), isinstance(value, Object)
+    items = [f"{json.dumps(v[0], ensure_ascii=False)}: {pretty(v[1], indent + 2)}" if is_object else pretty(v, indent + 2) for v in value]
+    left, right = "{}" if is_object else "[]"
+    return f"{left}\n{pad}" + f",\n{pad}".join(items) + f"\n{' ' * indent}{right}"
+
+
+def with_pretty_json(text):
+    lines = []
+    for line in text.split("\n"):
+        try:
+            known = line.startswith('{"') and line.endswith("}")
+            lines.append(pretty(json.loads(line, object_pairs_hook=Object, parse_int=Raw, parse_float=Raw)) if known else line)
+        except json.JSONDecodeError:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def at_terminal(command, columns, cwd, environment):
+    """(exit code, what the terminal got)"""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(command, cwd=cwd, env={**environment, "TERM": "xterm"}, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    got = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            piece = b""
+        if not piece:
+            break
+        got += piece
+    os.close(ours)
+    text = got.decode("utf-8", "backslashreplace").replace("\r\n", "\n").replace("\x1b[K", "")
+    text = re.sub(r"[^\n]*\r(?!\n)", "", text)
+    return process.wait(timeout=60), text.replace("\x1b", "\\e")
 
 
 def filtered(text, scratch):
@@ -70,11 +135,14 @@ def play(case, dcpctl):
         for line in case.read_text().splitlines():
             if line[:1] not in ("|", "!", "?"):
                 played.append(line)
+            if typed := re.match(r"@(\d+) (.*)", line):
+                code, text = at_terminal(["bash", "-c", PRELUDE + typed[2]], int(typed[1]), scratch, environment)
+                played += [*marked("|", filtered(text, scratch)), f"? {code}"]
             if line.startswith("$ "):
                 command = ["bash", "-c", PRELUDE + line[2:]]
                 result = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
                 for mark, stream in (("|", result.stdout), ("!", result.stderr)):
-                    played += marked(mark, filtered(stream.decode("utf-8", "backslashreplace"), scratch))
+                    played += marked(mark, filtered(with_pretty_json(stream.decode("utf-8", "backslashreplace")), scratch))
                 played.append(f"? {result.returncode}")
     return "\n".join(played) + "\n"
 
