@@ -80,13 +80,14 @@ void ChunkReads::join_axes(ChunkSpans& s, bool strided) const {
     std::stable_sort(s.order.begin(), s.order.begin() + static_cast<int64_t>(s.rank),
                      [&](size_t x, size_t y) { return s.strides[x] > s.strides[y]; });
   const bool may_skip = strided && plan_.checks[s.item] != CrcCheck::kFromUnits;
+  const uint64_t widest = resolved_.views.any() ? 0 : 4;  // times what is used
   const uint64_t element_bytes = bytes_of(s.info->dtype);
   while (s.outer > 0) {
     const size_t a = s.order[s.outer - 1];
     const auto n = static_cast<uint64_t>(s.sizes[a]);
     const uint64_t extent = s.extent + (n - 1) * static_cast<uint64_t>(s.strides[a]);
     const bool dense = extent == s.count * n;
-    if (!dense && (!may_skip || (extent * element_bytes > kFreeSpan && extent > 4 * s.count * n))) break;
+    if (!dense && (!may_skip || (extent * element_bytes > kFreeSpan && extent > widest * s.count * n))) break;
     s.extent = extent;
     s.count *= n;
     --s.outer;

@@ -55,7 +55,7 @@ Compared RunSums::compare(const Catalog& catalog, const Resolved& resolved, Faul
     const Tensor& t = catalog.tensors[p.id];
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       const ItemId item = catalog.item_of(t, c);
-      if (!wants_item(item)) continue;
+      if (!wants_item(item) || plan_.sum_of(item) != item) continue;
       const ItemInfo& info = resolved.items[item];
       compare_record(catalog, items_[item],
                      {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true}, faults, out);

@@ -38,7 +38,7 @@ class RunSums {
   bool wants_item(ItemId item) const { return plan_.checks[item] == CrcCheck::kFromUnits; }
   bool wants_region(uint32_t region) const { return plan_.regions[region].is_item() || plan_.files[plan_.regions[region].file].archive; }
   bool wants_copy(uint32_t copy) const { return plan_.files[plan_.copies[copy].file].archive.has_value(); }
-  void add_item(ItemId item, uint32_t raw, uint64_t bytes, uint64_t after) { items_[item].add(raw, bytes, after); }
+  void add_item(ItemId item, uint32_t raw, uint64_t bytes, uint64_t after) { items_[plan_.sum_of(item)].add(raw, bytes, after); }
   // Returns the bytes added to the region so far.
   uint64_t add_region(uint32_t region, uint32_t raw, uint64_t bytes, uint64_t after) { return regions_[region].add(raw, bytes, after); }
   uint32_t region_crc(uint32_t region, uint64_t total_bytes) const { return regions_[region].value(total_bytes); }

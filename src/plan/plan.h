@@ -236,7 +236,8 @@ struct Plan {
   std::vector<ItemRecord> records;  // that passes of their own check, in the order of files
   std::vector<int64_t> numbers;     // boxes of regions, steps of groups
   std::vector<Group> groups;
-  std::vector<CrcCheck> checks;  // by ItemId; meaningful for resolved tensor items
+  std::vector<CrcCheck> checks;   // by ItemId; meaningful for resolved tensor items
+  std::vector<ItemId> summed_at;  // by ItemId, of a derived catalog: the item that has the sum of its record; empty: each its own
   uint64_t units = 0;
 
   uint64_t bytes_to_read = 0;      // from data files, by units
@@ -261,14 +262,15 @@ struct Plan {
     return {{at, r.rank}, {at + r.rank, r.rank}};
   }
   uint64_t payload_bytes(const Region& r) const { return volume(box(r).sizes) * bytes_of(r.dtype); }
+  ItemId sum_of(ItemId item) const { return summed_at.empty() ? item : summed_at[item]; }
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.
   const Group& group_of(uint64_t ordinal) const;
   bool operator==(const Plan&) const = default;
 };
-DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, groups, checks, units,
-            bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements, unsafe_globals, unsafe,
-            converted, left_out, left_out_blobs, list_holes, dcp, keys);
+DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, groups, checks, summed_at,
+            units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements, unsafe_globals,
+            unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys);
 
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);

@@ -1,6 +1,7 @@
 // What a map makes of a checkpoint, written by every layout: random index maps over random checkpoints, against a model that copies
 // element by element.
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 
 #include "exec/counting_io.h"
 #include "exec/execute.h"
@@ -76,6 +77,42 @@ void check_written(DerivedRun& run, const Plan& plan, unsigned workers) {
   }
 }
 
+// Each byte of a record is read once where units sum it, unless tied tensors are made of it, too.
+void check_reads(DerivedRun& run, const Plan& plan) {
+  const Catalog& c = run.derived.catalog;
+  const std::vector<ItemId>& record = run.derived.resolved.views.record;
+  std::set<ItemId> tied;
+  for (ItemId i = 0; i < plan.checks.size(); ++i)
+    if (plan.checks[i] != CrcCheck::kFromUnits) tied.insert(record[i]);
+  for (ItemId i = 0; i < plan.checks.size(); ++i) {
+    const ItemInfo& info = run.derived.resolved.items[i];
+    if (plan.checks[i] != CrcCheck::kFromUnits || plan.sum_of(i) != i || tied.contains(record[i]) || c.items[i].transforms != 0) continue;
+    REQUIRE(run.io.times(c.file_path(c.items[i].file), info.record, info.record_bytes) == std::pair(1u, 1u));
+  }
+}
+
+// A bit of any record that has a CRC, also one that no tensor shows.
+void check_damage(DerivedRun& run, const Plan& plan, Rng& rng) {
+  const Catalog& c = run.derived.catalog;
+  std::vector<ItemId> items;
+  for (ItemId i = 0; i < plan.checks.size(); ++i)
+    if (plan.checks[i] != CrcCheck::kUnchecked && c.items[i].transforms == 0) items.push_back(i);
+  if (items.empty()) return;
+  const ItemId item = items[rng() % items.size()];
+  const std::string path = c.file_path(c.items[item].file), whole = run.fake.text_of(path);
+  std::string bytes = whole;
+  const ItemInfo& info = run.derived.resolved.items[item];
+  bytes[info.record + rng() % info.record_bytes] ^= 1;
+  run.fake.put(path, bytes);
+  MemorySink sink(plan);
+  DataFiles files(run.fake, c, FollowLinks::kCacheOnly);
+  Progress progress;
+  const ExecuteReport report = dcp::execute(plan, c, run.derived.resolved, files, sink, {.workers = 2}, progress, kRunning);
+  REQUIRE(report.damage.size() == 1);
+  REQUIRE(report.damage[0].place.offset == info.record);
+  run.fake.put(path, whole);
+}
+
 DcpLayoutOptions random_folder(Rng& rng) {
   return {.limits = {}, .units = random_units(rng), .world_size = static_cast<uint32_t>(1 + rng() % 5), .mesh = {}, .rules = {}};
 }
@@ -91,8 +128,75 @@ TEST_CASE("a derived checkpoint is written as the model says, by every layout") 
     layout.units = random_units(rng);
     const Catalog& c = run.derived.catalog;
     const auto workers = static_cast<unsigned>(1 + rng() % 3);
-    if (seed % 3 == 0) check_written(run, plan_torch(c, run.derived.resolved, run.selection, layout), workers);
-    if (seed % 3 == 1) check_written(run, plan_safetensors(c, run.derived.resolved, run.selection, layout), workers);
-    if (seed % 3 == 2) check_written(run, plan_dcp(c, run.derived.resolved, run.selection, random_folder(rng)), workers);
+    const Plan plan = seed % 3 == 0   ? plan_torch(c, run.derived.resolved, run.selection, layout)
+                      : seed % 3 == 1 ? plan_safetensors(c, run.derived.resolved, run.selection, layout)
+                                      : plan_dcp(c, run.derived.resolved, run.selection, random_folder(rng));
+    check_written(run, plan, workers);
+    check_reads(run, plan);
+    check_damage(run, plan, rng);
   }
+}
+
+namespace {
+
+// A tensor t0 of these dims, its rows dealt to two files, and a map of it.
+struct HalfDealt {
+  HalfDealt(const Ints& dims, const std::vector<IndexMap>& maps) {
+    MadeTensor t{.key = "t0", .dtype = DType::bfloat16, .dims = dims, .chunks = {}};
+    for (unsigned half = 0; half < 2; ++half) {
+      MadeChunk c{.offsets = Ints(dims.size(), 0), .sizes = dims, .file = half};
+      c.sizes[0] /= 2;
+      c.offsets[0] = half * c.sizes[0];
+      t.chunks.push_back(c);
+    }
+    made.tensors = {t};
+    made.put(io, "ckpt");
+    opened.emplace(io);
+    derived = derive(opened->catalog, opened->resolved, maps);
+    plan = plan_safetensors(derived.catalog, derived.resolved, select_keys(derived.catalog, {}), {});
+  }
+  bool sums_on_the_way() const { return plan.records.empty() && std::ranges::find(plan.checks, CrcCheck::kUnchecked) == plan.checks.end(); }
+  MadeCheckpoint made;
+  FakeIo io;
+  std::optional<Opened> opened;
+  Derived derived;
+  Plan plan;
+};
+
+IndexMap one_block(const Ints& shape, const std::vector<IndexAxis>& axes, const Ints& source_at) {
+  return {.key = "m",
+          .dtype = DType::bfloat16,
+          .shape = shape,
+          .blocks = {{.source = 0, .target_at = Ints(shape.size(), 0), .source_at = source_at, .axes = axes}}};
+}
+
+}  // namespace
+
+TEST_CASE("units hold whole heads where rotary pairs become halves") {
+  // [(h 2 d) i] = [(h d 2) i] with h = 32, d = 64, i = 1024
+  const HalfDealt made({4096, 1024},
+                       {one_block({4096, 1024}, {{32, 0, 128, 0, 128}, {2, 0, 64, 0, 1}, {64, 0, 1, 0, 2}, {1024, 1, 1, 1, 1}}, {0, 0})});
+  CHECK(made.plan.groups[0].kind == Group::Kind::kGrid);
+  CHECK(made.plan.numbers[made.plan.groups[0].steps_at] % 128 == 0);
+  CHECK(made.sums_on_the_way());
+}
+
+TEST_CASE("a transposed plane is one unit") {
+  const HalfDealt made({1500, 2000}, {one_block({2000, 1500}, {{1500, 1, 1, 0, 1}, {2000, 0, 1, 1, 1}}, {0, 0})});
+  CHECK(made.plan.units == 1);
+  CHECK(made.sums_on_the_way());
+}
+
+TEST_CASE("one record is read once for the tensors that it becomes") {
+  std::vector<IndexMap> maps;
+  for (int64_t e = 0; e < 6; ++e) {
+    maps.push_back(one_block({700, 900}, {{700, 0, 1, 1, 1}, {900, 1, 1, 2, 1}}, {e, 0, 0}));
+    maps.back().key += std::to_string(e);
+  }
+  const HalfDealt made({6, 700, 900}, maps);
+  CHECK(made.sums_on_the_way());
+  CHECK(made.plan.bytes_to_read == 6 * 700 * 900 * 2);
+  maps.pop_back();  // what nobody takes is in a record of its own sum, which then needs a pass
+  const HalfDealt less({6, 700, 900}, maps);
+  CHECK(less.plan.records.size() == 1);
 }
