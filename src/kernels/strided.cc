@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "kernels/kernels.h"
 
@@ -70,23 +71,67 @@ void copy_elements(std::byte* to, const std::byte* from, const Dim& outer, const
   }
 }
 
+// 16 bytes of elements.
+template <size_t kBytes>
+struct Lanes;
+template <>
+struct Lanes<1> {
+  typedef uint8_t Vector __attribute__((vector_size(16)));
+};
+template <>
+struct Lanes<2> {
+  typedef uint16_t Vector __attribute__((vector_size(16)));
+};
+template <>
+struct Lanes<4> {
+  typedef uint32_t Vector __attribute__((vector_size(16)));
+};
+template <>
+struct Lanes<8> {
+  typedef uint64_t Vector __attribute__((vector_size(16)));
+};
+
+// The first or the last halves of both, their elements in turns.
+template <size_t kFrom, class V, size_t... kAt>
+V interleave(V a, V b, std::index_sequence<kAt...>) {
+  return __builtin_shufflevector(a, b, (kFrom + kAt / 2 + kAt % 2 * sizeof...(kAt))...);
+}
+
+// A square of elements whose rows are 16 bytes, in registers: taking rows i and i + n/2 in turns log2(n) times is the transpose.
+template <size_t kBytes>
+void transpose(std::byte* to, ptrdiff_t to_step, const std::byte* from, ptrdiff_t from_step) {
+  using V = typename Lanes<kBytes>::Vector;
+  constexpr size_t n = 16 / kBytes;
+  constexpr auto lanes = std::make_index_sequence<n>();
+  V rows[n], turned[n];
+  for (size_t i = 0; i < n; ++i) std::memcpy(&rows[i], from + static_cast<ptrdiff_t>(i) * from_step, 16);
+  for (size_t round = 1; round < n; round *= 2) {
+    for (size_t i = 0; i < n / 2; ++i) {
+      turned[2 * i] = interleave<0>(rows[i], rows[i + n / 2], lanes);
+      turned[2 * i + 1] = interleave<n / 2>(rows[i], rows[i + n / 2], lanes);
+    }
+    std::memcpy(rows, turned, sizeof rows);
+  }
+  for (size_t i = 0; i < n; ++i) std::memcpy(to + static_cast<ptrdiff_t>(i) * to_step, &rows[i], 16);
+}
+
 // The target is dense along `inner`, the source along `outer`: element by element, one side would touch a new cache line (and often a
-// new page) for each element. Tiles of 4 to 16 KiB go through a buffer, so that each line is read and written once, in whole runs; and
-// because the buffer is dense, power-of-two strides cannot push a tile out of its own cache sets.
+// new page) for each element. Squares are turned in registers, in blocks whose lines and pages the caches of both sides hold.
 template <size_t kBytes>
 void copy_crossed(std::byte* to, const std::byte* from, const Dim& outer, const Dim& inner) {
-  constexpr uint64_t kTile = kBytes == 1 ? 128 : kBytes <= 4 ? 64 : 32;
-  alignas(64) std::array<std::byte, kTile * kTile * kBytes> tile;
-  for (uint64_t i0 = 0; i0 < outer.size; i0 += kTile) {
-    const uint64_t rows = std::min(kTile, outer.size - i0);
-    for (uint64_t k0 = 0; k0 < inner.size; k0 += kTile) {
-      const uint64_t columns = std::min(kTile, inner.size - k0);
-      const std::byte* f = from + static_cast<ptrdiff_t>(i0) * outer.from + static_cast<ptrdiff_t>(k0) * inner.from;
-      for (uint64_t k = 0; k < columns; ++k, f += inner.from) std::memcpy(&tile[k * kTile * kBytes], f, rows * kBytes);
-      std::byte* t = to + static_cast<ptrdiff_t>(i0) * outer.to + static_cast<ptrdiff_t>(k0) * inner.to;
-      for (uint64_t i = 0; i < rows; ++i, t += outer.to) {
-        for (uint64_t k = 0; k < columns; ++k) std::memcpy(t + k * kBytes, &tile[(k * kTile + i) * kBytes], kBytes);
-      }
+  constexpr uint64_t kBlock = 128, kSquare = 16 / kBytes;
+  for (uint64_t i0 = 0; i0 < outer.size; i0 += kBlock) {
+    const uint64_t rows = std::min(kBlock, outer.size - i0), whole_rows = rows - rows % kSquare;
+    for (uint64_t k0 = 0; k0 < inner.size; k0 += kBlock) {
+      const uint64_t columns = std::min(kBlock, inner.size - k0), whole_columns = columns - columns % kSquare;
+      const auto from_at = [&](uint64_t i, uint64_t k) { return from + static_cast<ptrdiff_t>(k0 + k) * inner.from + (i0 + i) * kBytes; };
+      const auto to_at = [&](uint64_t i, uint64_t k) { return to + static_cast<ptrdiff_t>(i0 + i) * outer.to + (k0 + k) * kBytes; };
+      if constexpr (kSquare > 1)
+        for (uint64_t i = 0; i < whole_rows; i += kSquare)
+          for (uint64_t k = 0; k < whole_columns; k += kSquare) transpose<kBytes>(to_at(i, k), outer.to, from_at(i, k), inner.from);
+      for (uint64_t i = 0; i < rows; ++i)
+        for (uint64_t k = kSquare > 1 && i < whole_rows ? whole_columns : 0; k < columns; ++k)
+          std::memcpy(to_at(i, k), from_at(i, k), kBytes);
     }
   }
 }
