@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "kernels/kernels.h"
-#include "plan/record_cover.h"
+#include "plan/view_checks.h"
 
 namespace dcp {
 namespace {
@@ -31,7 +31,7 @@ struct Shape {
 class Cutter {
  public:
   Cutter(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options)
-      : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options) {}
+      : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options), views_(plan, catalog, resolved, options) {}
 
   void run() {
     plan_.checks.assign(catalog_.items.size(), CrcCheck::kUnchecked);
@@ -41,10 +41,9 @@ class Cutter {
       plan_.bytes_to_read += copy.packed != 0 ? copy.packed : copy.bytes;
       need({.source = kPassBytes, .decoder = copy.packed != 0 ? kPassBytes : 0});
     }
-    readable_.assign(is_derived() ? catalog_.items.size() : 0, false);
     for (uint32_t t = 0; t < plan_.tensors.size(); ++t) tensor(t);
     end_batch();
-    if (is_derived()) check_views();
+    if (is_derived()) views_.finish();
     check_records();
   }
 
@@ -124,13 +123,13 @@ class Cutter {
       return;
     }
     if (elements * s.element <= options_.unit_bytes / 2) {
-      note_readable(t, {dims.begin(), dims.end()});
+      if (is_derived()) views_.add(t, {dims.begin(), dims.end()});
       need(buffers(elements * s.element, s));
       return batch(index, elements * s.element, s.items ? s.written : 0);
     }
     end_batch();
     const std::vector<int64_t> steps = is_derived() ? derived_steps(t, dims, s) : steps_for(dims, s);
-    note_readable(t, steps);
+    if (is_derived()) views_.add(t, steps);
     uint64_t units = 1, box = s.element;
     for (size_t d = 0; d < dims.size(); ++d) {
       units *= static_cast<uint64_t>((dims[d] + steps[d] - 1) / steps[d]);
@@ -144,6 +143,7 @@ class Cutter {
 
   void collected(uint32_t index, uint64_t elements, const Shape& s) {
     end_batch();
+    views_.add_decoded(catalog_.tensors[plan_.tensors[index].id]);
     add({.kind = Group::Kind::kCollect, .first = index, .units = 1});
     const uint64_t box = elements * s.element;
     need({.assembled = box,
@@ -202,8 +202,7 @@ class Cutter {
       if (s.transformed && (info.strides_at != 0 || is_derived())) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
       plan_.bytes_to_read += s.transformed ? source_of(catalog_, resolved_, item).length : elements * bytes_of(info.dtype);
-      if (is_derived()) views_.push_back({.record = resolved_.views.record[item], .tensor = index, .chunk = c, .streamed = s.transformed});
-      else check(item, info, elements, s.transformed);
+      if (!is_derived()) check(item, info, elements, s.transformed);
     }
     return s;
   }
@@ -237,119 +236,13 @@ class Cutter {
     // Tensors of a torch.save file may share a record: one pass over it is enough.
     if (!from_units && catalog_.kind == CheckpointKind::kTorch && !passed_.insert(info.record).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
-    if (!from_units) add_pass(item, info);
-  }
-  void add_pass(ItemId item, const ItemInfo& info) {
-    plan_.records.push_back(
-        {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
+    if (!from_units)
+      plan_.records.push_back(
+          {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
   }
 
   // --- derived tensors
   bool is_derived() const { return resolved_.views.any(); }
-
-  // A chunk of a planned tensor.
-  struct Seen {
-    ItemId record = 0;
-    uint32_t tensor = 0, chunk = 0;
-    bool streamed = false;
-  };
-
-  // The axes along which a chunk lies in its record, and its first element there.
-  std::vector<ViewAxis> axes_of(const Tensor& t, uint32_t chunk, uint64_t& first) const {
-    const ItemId item = catalog_.item_of(t, chunk);
-    if (resolved_.views.is_view(item)) {
-      const View& view = resolved_.views.of[item];
-      const std::span<const ViewAxis> axes = resolved_.views.axes_of(view);
-      first = view.first;
-      return {axes.begin(), axes.end()};
-    }
-    const Dims sizes = catalog_.box(t, chunk).sizes;
-    Numbers strides = row_major(sizes);
-    first = 0;
-    if (const uint64_t at = resolved_.items[item].strides_at; at != 0) {
-      first = static_cast<uint64_t>(resolved_.strides[at]);
-      std::copy_n(resolved_.strides.data() + at + 1, t.rank, strides.begin());
-    }
-    std::vector<ViewAxis> axes;
-    for (uint32_t d = 0; d < t.rank; ++d)
-      if (sizes[d] > 1) axes.push_back({.size = sizes[d], .step = 1, .stride = strides[d], .dim = d});
-    return axes;
-  }
-
-  // Elements that a unit of these steps reads of the chunk in one dense run; `all`: of how many.
-  static uint64_t dense_run(std::vector<ViewAxis> axes, const std::vector<int64_t>& steps, uint64_t& all) {
-    std::ranges::stable_sort(axes, {}, &ViewAxis::stride);
-    uint64_t run = 1;
-    bool dense = true;
-    all = 1;
-    for (const ViewAxis& a : axes) {
-      const int64_t part = std::clamp<int64_t>(steps[a.dim] / a.step, 1, a.size);
-      dense = dense && a.stride == static_cast<int64_t>(run);
-      if (dense) run *= static_cast<uint64_t>(part);
-      dense = dense && part == a.size;
-      all *= static_cast<uint64_t>(part);
-    }
-    return run;
-  }
-
-  bool is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const {
-    uint64_t first = 0, all = 0;
-    const uint64_t run = dense_run(axes_of(t, chunk, first), steps, all);
-    return run == all || run * bytes_of(resolved_.items[catalog_.item_of(t, chunk)].dtype) >= options_.least_run;
-  }
-
-  // Which chunks units can read without gaps, and not in tiny pieces.
-  void note_readable(const Tensor& t, const std::vector<int64_t>& steps) {
-    for (uint32_t c = 0; is_derived() && c < t.chunk_count; ++c) readable_[catalog_.item_of(t, c)] = is_readable(t, c, steps);
-  }
-
-  // How the CRC of each record gets checked that planned chunks lie in.
-  void check_views() {
-    plan_.summed_at.resize(catalog_.items.size());
-    for (ItemId i = 0; i < plan_.summed_at.size(); ++i) plan_.summed_at[i] = i;
-    std::ranges::stable_sort(views_, {}, &Seen::record);
-    for (size_t first = 0, end = 0; first < views_.size(); first = end) {
-      while (end < views_.size() && views_[end].record == views_[first].record) ++end;
-      check_record(std::span(views_).subspan(first, end - first));
-    }
-  }
-  void check_record(std::span<const Seen> views) {
-    const auto tensor_of = [&](const Seen& v) -> const Tensor& { return catalog_.tensors[plan_.tensors[v.tensor].id]; };
-    const auto item_of = [&](const Seen& v) { return catalog_.item_of(tensor_of(v), v.chunk); };
-    const ItemInfo& info = resolved_.items[item_of(views[0])];
-    if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
-    if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
-    // Who decodes an item sees all of it.
-    const auto streamed = std::ranges::find(views, true, &Seen::streamed);
-    if (streamed != views.end()) {
-      plan_.checks[item_of(*streamed)] = CrcCheck::kFromUnits;
-      return;
-    }
-    std::vector<Positions> positions;
-    std::vector<ItemId> items;
-    for (const Seen& v : views) {
-      const ItemId item = item_of(v);
-      if (!readable_[item] || resolved_.items[item].dtype != info.dtype) continue;
-      uint64_t first = 0;
-      bool once = false;
-      const std::vector<ViewAxis> axes = axes_of(tensor_of(v), v.chunk, first);
-      Positions p = positions_of(first, axes, once);
-      if (!once) continue;
-      positions.push_back(std::move(p));
-      items.push_back(item);
-    }
-    const uint64_t elements = info.record_bytes / bytes_of(info.dtype);
-    const std::vector<uint32_t> taken =
-        elements * bytes_of(info.dtype) == info.record_bytes ? exact_cover(positions, elements) : std::vector<uint32_t>();
-    if (taken.empty()) {
-      plan_.checks[item_of(views[0])] = CrcCheck::kSeparatePass;
-      return add_pass(item_of(views[0]), info);
-    }
-    for (const uint32_t n : taken) {
-      plan_.checks[items[n]] = CrcCheck::kFromUnits;
-      plan_.summed_at[items[n]] = items[taken[0]];
-    }
-  }
 
   // As steps_for(), but that what a unit ranges over holds whole inner axes of the views, so that their order is its own matter (a head, whose
   // rotary pairs become halves); and, where elements cross, all dims from the one on that is fastest in the source.
@@ -358,7 +251,7 @@ class Cutter {
     std::vector<ViewAxis> axes;
     uint64_t first = 0;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
-      axes = axes_of(t, c, first);
+      axes = views_.axes_of(t, c, first);
       for (const ViewAxis& a : axes) inner[a.dim] = std::max(inner[a.dim], a.step);
     }
     uint64_t row = s.element;
@@ -375,8 +268,8 @@ class Cutter {
       steps = block(dims, s, dim, cut, options_.unit_bytes);
     for (size_t d = 0; d < dims.size(); ++d) steps[d] = in_whole(dims, steps, d, inner[d], s.element);
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
-      if (is_readable(t, c, steps)) continue;
-      axes = axes_of(t, c, first);
+      if (views_.is_readable(t, c, steps)) continue;
+      axes = views_.axes_of(t, c, first);
       const size_t fastest = std::ranges::min_element(axes, {}, &ViewAxis::stride)->dim;
       uint64_t plane = s.element;
       for (size_t d = fastest; d < dims.size(); ++d) plane *= static_cast<uint64_t>(dims[d]);
@@ -484,9 +377,8 @@ class Cutter {
   const Resolved& resolved_;
   const UnitOptions& options_;
   Buffers most_;
-  std::set<uint64_t> passed_;   // records of a torch.save file that have a pass
-  std::vector<Seen> views_;     // of a derived catalog: all planned chunks
-  std::vector<bool> readable_;  // the same, by ItemId
+  std::set<uint64_t> passed_;  // records of a torch.save file that have a pass
+  ViewChecks views_;           // of a derived catalog
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;

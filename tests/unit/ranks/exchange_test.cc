@@ -7,6 +7,10 @@
 #include "base/serial_queue.h"
 #include "catalog/random_checkpoint.h"
 #include "exec/execute.h"
+#include "exec/random_map.h"
+#include "exec/random_run.h"
+#include "maps/derive.h"
+#include "plan/dcp_layout.h"
 #include "plan/opened.h"
 #include "ranks/blocks.h"
 #include "ranks/crew.h"
@@ -37,10 +41,57 @@ std::vector<std::string> room_for(const Plan& plan) {
   return files;
 }
 
+// What is executed: a checkpoint, or what a map makes of it.
+struct Prepared {
+  std::optional<Derived> derived;
+  Plan plan;
+};
+
+// `all` has the whole checkpoint `ckpt`; of `ranks` ranks each sees the files whose turn it is. Each prepares its plan of its catalog and of
+// what all have resolved. The files that they have written together.
+template <class Prepare>
+std::vector<std::string> written_together(test::FakeIo& all, const Catalog& checkpoint, uint32_t ranks, Writers writers,
+                                          std::vector<std::string> together, const Prepare& prepare) {
+  test::World world(ranks);
+  const auto said = test::as_ranks(world, ranks, 60000, [&](Session& session, StopFlag& stop) {
+    test::FakeIo own;
+    own.put_folder("ckpt");
+    if (session.rank() == 0) own.put("ckpt/.metadata", all.text_of("ckpt/.metadata"));
+    for (uint32_t f = session.rank(); f < checkpoint.files.size(); f += ranks)
+      if (const std::string path = checkpoint.file_path(f); all.facts(path)) own.put(path, all.text_of(path));
+    Crew crew(session);
+    const Catalog catalog = crew.share(crew.leads() ? open_checkpoint(own, "ckpt", {}) : Catalog(), own, FollowLinks::kCacheOnly);
+    const Selection selection = select_keys(catalog, {});
+    std::vector<TensorId> tensors;
+    std::vector<BlobId> blobs;
+    for (const Entry& e : selection.entries) e.is_blob() ? blobs.push_back(e.blob()) : tensors.push_back(e.tensor());
+    DataFiles files(own, catalog, FollowLinks::kCacheOnly);
+    const Resolved resolved = crew.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
+    const Prepared prepared = prepare(catalog, resolved);
+    const Catalog& from = prepared.derived ? prepared.derived->catalog : catalog;
+    const Resolved& facts = prepared.derived ? prepared.derived->resolved : resolved;
+    const Plan& plan = prepared.plan;
+    crew.agree(plan);
+    const Blocks blocks(plan, ranks);
+    SharedMemory whole(together);
+    ClippedSink part(whole, blocks, session.rank());
+    const bool all_write = writers == Writers::kAll;
+    Exchange exchange(session, crew.sight(), plan, from, facts, files,
+                      all_write ? deal_by_blocks(plan, from, blocks, ranks) : deal_to_rank0(plan, ranks), writers, 3);
+    Progress moved;
+    SerialQueue serving;
+    serving.run([&] { exchange.serve(2, moved, stop); });
+    if (all_write || crew.leads())
+      execute(plan, from, facts, files, all_write ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
+    serving.wait();
+  });
+  CHECK(said == std::vector<std::string>(ranks, "no error"));
+  return together;
+}
+
 }  // namespace
 
 TEST_CASE("Ranks of several workers write what one process writes") {
-  constexpr uint32_t kRanks = 3;
   for (uint64_t seed = 1; seed <= 24; ++seed) {
     test::MadeCheckpoint made = test::random_checkpoint(seed);
     test::FakeIo all;
@@ -53,40 +104,39 @@ TEST_CASE("Ranks of several workers write what one process writes") {
     execute(plan, opened.catalog, opened.resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
-      std::vector<std::string> together = room_for(plan);
-      test::World world(kRanks);
-      const auto said = test::as_ranks(world, kRanks, 60000, [&](Session& session, StopFlag& stop) {
-        test::FakeIo own;
-        own.put_folder("ckpt");
-        if (session.rank() == 0) own.put("ckpt/.metadata", all.text_of("ckpt/.metadata"));
-        for (uint32_t f = session.rank(); f < opened.catalog.files.size(); f += kRanks)
-          if (const std::string path = opened.catalog.file_path(f); all.facts(path)) own.put(path, all.text_of(path));
-        Crew crew(session);
-        const Catalog catalog = crew.share(crew.leads() ? open_checkpoint(own, "ckpt", {}) : Catalog(), own, FollowLinks::kCacheOnly);
-        const Selection selection = select_keys(catalog, {});
-        std::vector<TensorId> tensors;
-        std::vector<BlobId> blobs;
-        for (const Entry& e : selection.entries) e.is_blob() ? blobs.push_back(e.blob()) : tensors.push_back(e.tensor());
-        DataFiles files(own, catalog, FollowLinks::kCacheOnly);
-        const Resolved resolved = crew.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
-        const Plan mine = plan_torch(catalog, resolved, selection, {});
-        crew.agree(mine);
-        const Blocks blocks(mine, kRanks);
-        SharedMemory whole(together);
-        ClippedSink part(whole, blocks, session.rank());
-        Exchange exchange(session, crew.sight(), mine, catalog, resolved, files,
-                          writers == Writers::kRank0 ? deal_to_rank0(mine, kRanks) : deal_by_blocks(mine, catalog, blocks, kRanks), writers,
-                          3);
-        Progress moved;
-        SerialQueue serving;
-        serving.run([&] { exchange.serve(2, moved, stop); });
-        if (writers == Writers::kAll || crew.leads())
-          execute(mine, catalog, resolved, files, writers == Writers::kAll ? static_cast<Sink&>(part) : whole,
-                  {.workers = 3, .supply = &exchange}, moved, stop);
-        serving.wait();
-      });
-      CHECK(said == std::vector<std::string>(kRanks, "no error"));
-      CHECK(together == alone);
+      CHECK(written_together(all, opened.catalog, 3, writers, room_for(plan), [&](const Catalog& catalog, const Resolved& resolved) {
+              return Prepared{{}, plan_torch(catalog, resolved, select_keys(catalog, {}), {})};
+            }) == alone);
+    }
+  }
+}
+
+TEST_CASE("Ranks write what one process makes by a map") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    test::RandomMap random = test::random_map(seed);
+    test::FakeIo all;
+    random.made.put(all, "ckpt");
+    test::Opened opened(all, "ckpt");
+    const auto prepare = [&](const Catalog& catalog, const Resolved& resolved) {
+      test::Rng rng(seed);
+      Derived d = derive(catalog, resolved, random.maps);
+      const Selection selection = select_keys(d.catalog, {});
+      const UnitOptions units = test::random_units(rng);
+      Plan plan =
+          seed % 2 == 0
+              ? plan_torch(d.catalog, d.resolved, selection, {.limits = {}, .units = units})
+              : plan_dcp(d.catalog, d.resolved, selection,
+                         {.limits = {}, .units = units, .world_size = 1 + static_cast<uint32_t>(seed % 4), .mesh = {}, .rules = {}});
+      return Prepared{std::move(d), std::move(plan)};
+    };
+    const auto [derived, plan] = prepare(opened.catalog, opened.resolved);
+    std::vector<std::string> alone = room_for(plan);
+    SharedMemory sink(alone);
+    Progress progress;
+    execute(plan, derived->catalog, derived->resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
+    for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
+      CAPTURE(seed, writers);
+      CHECK(written_together(all, opened.catalog, 1 + static_cast<uint32_t>(seed % 4), writers, room_for(plan), prepare) == alone);
     }
   }
 }

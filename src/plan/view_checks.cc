@@ -1,0 +1,95 @@
+#include "plan/view_checks.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "plan/record_cover.h"
+
+namespace dcp {
+
+std::vector<ViewAxis> ViewChecks::axes_of(const Tensor& t, uint32_t chunk, uint64_t& first) const {
+  const ItemId item = catalog_.item_of(t, chunk);
+  if (resolved_.views.is_view(item)) {
+    const View& view = resolved_.views.of[item];
+    const std::span<const ViewAxis> axes = resolved_.views.axes_of(view);
+    first = view.first;
+    return {axes.begin(), axes.end()};
+  }
+  const Dims sizes = catalog_.box(t, chunk).sizes;
+  Numbers strides = row_major(sizes);
+  first = 0;
+  if (const uint64_t at = resolved_.items[item].strides_at; at != 0) {
+    first = static_cast<uint64_t>(resolved_.strides[at]);
+    std::copy_n(resolved_.strides.data() + at + 1, t.rank, strides.begin());
+  }
+  std::vector<ViewAxis> axes;
+  for (uint32_t d = 0; d < t.rank; ++d)
+    if (sizes[d] > 1) axes.push_back({.size = sizes[d], .step = 1, .stride = strides[d], .dim = d});
+  return axes;
+}
+
+bool ViewChecks::is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const {
+  uint64_t first = 0, run = 1, all = 1;
+  std::vector<ViewAxis> axes = axes_of(t, chunk, first);
+  std::ranges::stable_sort(axes, {}, &ViewAxis::stride);
+  bool dense = true;
+  for (const ViewAxis& a : axes) {
+    const int64_t part = std::clamp<int64_t>(steps[a.dim] / a.step, 1, a.size);
+    dense = dense && a.stride == static_cast<int64_t>(run);
+    if (dense) run *= static_cast<uint64_t>(part);
+    dense = dense && part == a.size;
+    all *= static_cast<uint64_t>(part);
+  }
+  return run == all || run * bytes_of(resolved_.items[catalog_.item_of(t, chunk)].dtype) >= options_.least_run;
+}
+
+void ViewChecks::finish() {
+  plan_.summed_at.resize(catalog_.items.size());
+  std::iota(plan_.summed_at.begin(), plan_.summed_at.end(), ItemId{0});
+  std::ranges::stable_sort(seen_, {}, &Seen::record);
+  for (size_t first = 0, end = 0; first < seen_.size(); first = end) {
+    while (end < seen_.size() && seen_[end].record == seen_[first].record) ++end;
+    check_record(std::span(seen_).subspan(first, end - first));
+  }
+}
+
+void ViewChecks::check_record(std::span<const Seen> views) {
+  const ItemId item = item_of(views[0]);
+  const ItemInfo& info = resolved_.items[item];
+  if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
+  if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
+  // Who decodes an item sees all of it.
+  if (const auto decoded = std::ranges::find(views, How::kDecoded, &Seen::how); decoded != views.end()) {
+    plan_.checks[item_of(*decoded)] = CrcCheck::kFromUnits;
+  } else if (!sum_on_the_way(views, info)) {
+    plan_.checks[item] = CrcCheck::kSeparatePass;
+    plan_.records.push_back(
+        {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
+  }
+}
+
+bool ViewChecks::sum_on_the_way(std::span<const Seen> views, const ItemInfo& info) {
+  std::vector<Positions> positions;
+  std::vector<ItemId> items;
+  for (const Seen& s : views) {
+    const ItemId item = item_of(s);
+    if (s.how != How::kReadable || resolved_.items[item].dtype != info.dtype) continue;
+    uint64_t first = 0;
+    bool once = false;
+    const std::vector<ViewAxis> axes = axes_of(catalog_.tensors[s.tensor], s.chunk, first);
+    Positions p = positions_of(first, axes, once);
+    if (!once) continue;
+    positions.push_back(std::move(p));
+    items.push_back(item);
+  }
+  const uint64_t element = bytes_of(info.dtype);
+  if (info.record_bytes % element != 0) return false;
+  const std::vector<uint32_t> taken = exact_cover(positions, info.record_bytes / element);
+  for (const uint32_t n : taken) {
+    plan_.checks[items[n]] = CrcCheck::kFromUnits;
+    plan_.summed_at[items[n]] = items[taken[0]];
+  }
+  return !taken.empty();
+}
+
+}  // namespace dcp
