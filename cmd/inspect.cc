@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "dtype_flags.h"
 #include "findings.h"
+#include "inspect_mapped.h"
 #include "inspect_text.h"
 #include "memory.h"
 #include "open_files.h"
@@ -36,6 +37,7 @@ struct Options {
   InspectView view = InspectView::kTree;
   bool model_only = false;
   SelectionFlags selection;
+  MapFlags map;
   DtypeFlags dtypes;
   FailOn fail_on;
   std::string html, max_memory;
@@ -46,12 +48,27 @@ struct Answer {
   bool fails = false;
 };
 
+// What a map would make of the checkpoint; nothing if none is asked for, or `auto` finds the published names.
+std::optional<Answer> mapped_answer(const Options& o, const Catalog& catalog, const Context& context) {
+  if (o.map.map.empty()) return {};
+  const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .root = {}, .dtypes = {}});
+  const std::optional<MapAnswer> made = ask_map(o.map, context, {.catalog = catalog, .selection = selection, .assets = {}});
+  if (!made) return {};
+  if (context.common.json) inspect_mapped_json(catalog, *made, [&](std::string_view text) { context.out(text); });
+  else inspect_mapped_text(catalog, *made, o.view, context);
+  Answer a;
+  if (!context.common.report.empty()) inspect_mapped_json(catalog, *made, [&](std::string_view text) { a.document += text; });
+  check_holds(*made, context);
+  return a;
+}
+
 Answer answer(const Options& o, Context& context) {
   if (!o.html.empty())
     if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
   const uint64_t cap = reading_cap(o.max_memory, context);
   hold_heap(cap, context);
   Catalog catalog = open_source(o.source, context, memory_left(cap));
+  if (std::optional<Answer> mapped = mapped_answer(o, catalog, context)) return std::move(*mapped);
   find_structure_faults(catalog);
   if (!catalog.single_file) std::ranges::move(find_folder_oddities(context.io, catalog), std::back_inserter(catalog.findings));
   std::ranges::move(find_unsafe_pickles(catalog), std::back_inserter(catalog.findings));
@@ -122,6 +139,7 @@ void add_inspect(Command& c, Context& context) {
       .writes();
   c.flag("--model-only", o.model_only, "Show the model only, not optimizer and other state").in("Which keys");
   add_selection(c, o.selection);
+  add_map(c, o.map);
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);
   add_common(c, context, true);

@@ -17,11 +17,7 @@
 #include "problem_words.h"
 
 namespace dcp::cmd {
-namespace {
 
-// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the
-// function that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
-using Cells = std::vector<std::string>;
 void print_table(const Context& context, const std::vector<bool>& right,
                  const std::function<void(const std::function<void(Cells)>&)>& rows) {
   constexpr size_t kWidest = 72;  // one key of 300 characters must not push all columns off the screen
@@ -50,6 +46,8 @@ void print_table(const Context& context, const std::vector<bool>& right,
   });
   context.out(text);
 }
+
+namespace {
 
 std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
   if (e.is_blob()) {

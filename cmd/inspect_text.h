@@ -16,6 +16,12 @@ namespace dcp::cmd {
 
 enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
 
+// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the
+// function that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
+using Cells = std::vector<std::string>;
+void print_table(const Context& context, const std::vector<bool>& right,
+                 const std::function<void(const std::function<void(Cells)>&)>& rows);
+
 void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context);
 void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe,
                   const std::function<void(std::string_view)>& write);

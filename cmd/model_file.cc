@@ -52,13 +52,15 @@ std::optional<ModelFileForm> model_file_form(const std::string& out, const Model
 
 int write_model_file(const WriterFlags& writer, const ModelFileFlags& flags, ModelFileForm form, Context& context, WriteReport& report,
                      const std::function<void(const Catalog&)>& check_source) {
-  return write_output(
-      writer, context, report,
-      {.folder = form == ModelFileForm::kShards, .blobs = form == ModelFileForm::kTorch, .any_tensor = form == ModelFileForm::kTorch},
-      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-        if (check_source) check_source(catalog);
-        return make_plan(writer, flags, form, context, catalog, resolved, selection);
-      });
+  return write_output(writer, context, report,
+                      {.folder = form == ModelFileForm::kShards,
+                       .assets = flags.assets,
+                       .blobs = form == ModelFileForm::kTorch,
+                       .any_tensor = form == ModelFileForm::kTorch},
+                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+                        if (check_source) check_source(catalog);
+                        return make_plan(writer, flags, form, context, catalog, resolved, selection);
+                      });
 }
 
 }  // namespace dcp::cmd

@@ -9,11 +9,14 @@
 #include "catalog/oddities.h"
 #include "catalog/unsafe.h"
 #include "commands.h"
-#include "exec/digest.h"
+#include "digest_units.h"
 #include "exec/file_set.h"
 #include "exec/file_sums.h"
 #include "format/manifest.h"
 #include "key_flags.h"
+#include "mapped.h"
+#include "maps/derive.h"
+#include "maps/selected.h"
 #include "memory.h"
 #include "open_files.h"
 #include "plan/verify_plan.h"
@@ -50,6 +53,7 @@ made from one, is proved to hold the same. Options of which keys and names say w
 struct Options {
   SourceFlags source;
   KeyFlags keys;
+  MapFlags map;
   FailOn fail_on;
   bool quick = false, strict = false, subset = false, no_files = false, force = false;
   std::string sample, manifest, against, max_memory;
@@ -107,6 +111,11 @@ Resolved resolve_all(DataFiles& files, const Catalog& catalog, const ResolveOpti
   return resolve_together(context, files, catalog, tensors, blobs, options);
 }
 
+Resolved resolve_for(const MapAnswer& map, DataFiles& files, const Catalog& catalog, ResolveOptions options, Context& context) {
+  options.faults = Faults::kThrow;  // a view of what cannot be read is none
+  return resolve_together(context, files, catalog, map.sources(), {}, options);
+}
+
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
   Manifest manifest;
   for (uint32_t f = 0; f < plan.digests.size(); ++f) {
@@ -161,29 +170,6 @@ void save_manifest(const Options& o, const Manifest& manifest, Context& context)
   file.commit();
 }
 
-// With several ranks each does the units whose bytes it sees; digests and findings come together at rank 0.
-ExecuteReport run_units(const VerifyPlan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
-                        unsigned workers, Progress& progress, Context& context) {
-  ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
-  Together* const ranks = context.together.get();
-  if (!ranks) return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
-  Session& session = ranks->session;
-  ranks->crew.agree(plan.plan);
-  Exchange exchange(session, ranks->crew.sight(), plan.plan, catalog, resolved, files,
-                    deal_to_readers(plan.plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
-  options.supply = &exchange;
-  ExecuteReport executed = execute_together(context, exchange, workers, progress, [&] {
-    return execute(plan.plan, catalog, resolved, files, sink, options, progress, context.stop);
-  });
-  ranks->crew.gather_digests(sink);
-  executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
-  ranks->work = ranks->crew.gather_work(
-      {.bytes_read = exchange.bytes_read(progress), .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
-  executed.bytes_read = 0;
-  for (const RankWork& w : ranks->work) executed.bytes_read += w.bytes_read;
-  return executed;
-}
-
 int run(const Options& o, Context& context, VerifyReport& report) {
   const uint64_t begin = context.io.now_ns();
   join_ranks(o.ranks, context);
@@ -201,25 +187,38 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   if (leads && !o.against.empty()) expected = read_expected(o.against, context.io);
   if (leads && !o.manifest.empty()) check_output_free(context.io, o.manifest, false, o.force ? Replace::kYes : Replace::kNo);
 
-  Catalog catalog = open_together(o.source, context, memory_left(cap));
-  check_transport(o.ranks, context, catalog);
-  report.describe(catalog);
-  report.findings = look_around(catalog, context);
+  Catalog source = open_together(o.source, context, memory_left(cap));
+  check_transport(o.ranks, context, source);
+  report.describe(source);
+  report.findings = look_around(source, context);
   Selection selection;
-  if (o.digests()) what.digests = &(selection = select_keys(catalog, o.keys.select_options(context)));
+  const SelectOptions select = o.keys.select_options(context);
+  if (o.digests()) what.digests = &(selection = select_keys(source, o.map.map.empty() ? select : maps::before_map(select)));
+  const std::optional<MapAnswer> map = ask_map(o.map, context, {.catalog = source, .selection = selection, .assets = {}});
+  if (map) check_holds(*map, context);
+  else if (!o.map.map.empty()) selection = select_keys(source, select);
 
-  DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
+  DataFiles files(context.io, source, o.source.links(), open_file_shares().inputs);
   const ResolveOptions reading{.workers = wanted_workers(o.threads, ranks != nullptr),
                                .faults = Faults::kCollect,
                                .limits = o.source.limits(),
                                .memory_bytes = memory_left(cap),
                                .memory_cap = cap};
-  Resolved resolved = resolve_all(files, catalog, reading, context);
-  add(report.findings, std::move(resolved.findings));
+  Resolved found = map ? resolve_for(*map, files, source, reading, context) : resolve_all(files, source, reading, context);
+  add(report.findings, std::move(found.findings));
   if (!o.source.prefer_rank) {
-    const ContentOf contents = contents_together(context, files, catalog, resolved, reading.limits);
-    if (leads) add(report.findings, find_differing_duplicates(catalog, resolved, contents));
+    const ContentOf contents = contents_together(context, files, source, found, reading.limits);
+    if (leads) add(report.findings, find_differing_duplicates(source, found, contents));
   }
+  // With a map, what it makes is what is verified, and the records that it reads are.
+  std::optional<Derived> derived;
+  if (map) {
+    derived = derive(source, found, map->made.targets);
+    selection = maps::select_mapped(derived->catalog, select, std::move(selection));
+    describe(*map, context);
+  }
+  const Catalog& catalog = derived ? derived->catalog : source;
+  const Resolved& resolved = derived ? derived->resolved : found;
 
   VerifyPlan plan = plan_verify(catalog, resolved, what);
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
@@ -235,16 +234,17 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   std::vector<FileSum> sums;
   {
     const ProgressDisplay display(context, progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
-    executed = run_units(plan, catalog, resolved, files, sink, workers, progress, context);
+    if (map) compare_ties(*map, source, found, files, workers, context);
+    executed = run_digest_units(plan.plan, catalog, resolved, files, sink, workers, progress, context);
     if (sum) collect(report.findings, [&] { sums = sum_files(files, catalog, o.source.links(), workers, progress, context.stop); });
   }
   if (!leads) return report.follow(end_ranks(context, 0));
   report.add(catalog, resolved, plan, std::move(executed));
   if (o.digests()) {
-    const Manifest found = manifest_of(catalog, plan, sink, sums);
-    if (expected) compare_with(std::move(*expected), found, plan, catalog, o, report);
+    const Manifest summed = manifest_of(catalog, plan, sink, sums);
+    if (expected) compare_with(std::move(*expected), summed, plan, catalog, o, report);
     if (!o.manifest.empty() && !report.is_damaged()) {
-      save_manifest(o, found, context);
+      save_manifest(o, summed, context);
       report.manifest = o.manifest;
     } else if (!o.manifest.empty()) {
       context.complain("no manifest is written of a checkpoint that is damaged");
@@ -258,7 +258,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
 void check_flags(const Command& command, const Options& o) {
   if (o.digests()) return;
   for (const Option* given : command.given)
-    if (given->group == "Which keys" || given->group == "Names")
+    if (given->group == "Which keys" || given->group == "Names" || given->name() == "--map")
       fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest or --against beside it");
 }
 
@@ -286,6 +286,7 @@ void add_flags(Command& c, Context& context, Options& o) {
   c.flag("--no-files", o.no_files, "Leave whole files out, which take a second reading").in(manifest);
   c.flag("--force", o.force, "Replace the file of --manifest").needs("--manifest").in(manifest);
   add_key_flags(c, o.keys);
+  add_map(c, o.map);
   add_ranks(c, o.ranks, Gathers::kNo);
   add_common(c, context, true);
 }

@@ -5,6 +5,7 @@
 
 #include "dcp_output.h"
 #include "dtype_flags.h"
+#include "mapped.h"
 #include "problem_words.h"
 #include "selection_report.h"
 #include "together.h"
@@ -46,6 +47,11 @@ void WriteReport::note_source(const Catalog& from) {
     if (p.severity == Severity::kWarning) warnings_.push_back(worded(p));
 }
 
+void WriteReport::note_map(const MapAnswer& answer, const Catalog& derived) {
+  map = &answer;
+  catalog = &derived;
+}
+
 void WriteReport::note_expected(const Context& context) {
   const auto gap = std::ranges::find(warnings_, ProblemId::shard_gap, &Problem::id);
   if (expectation.reference.empty() || gap == warnings_.end()) return;
@@ -84,6 +90,7 @@ void WriteReport::describe(const Context& context, const SelectOptions& select) 
   constexpr size_t kMostWarnings = 8;
   for (size_t i = 0; i < warnings_.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(warnings_[i]));
   if (warnings_.size() > kMostWarnings) context.note("and " + counted(warnings_.size() - kMostWarnings, "more warning"));
+  if (map) cmd::describe(*map, context);
   describe_selection(context, s);
   if (s.dropped_blobs + plan->left_out_blobs > 0)
     context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
@@ -174,6 +181,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   for (const Problem& p : warnings_) finding_json(out, p);
   out.end_array();
   text_json(out, "notes", context.notes);
+  if (map) map_json(out, *map);
   expectation_json(out, expectation);
   if (plan) {
     out.key("files").begin_array();
@@ -254,6 +262,7 @@ int WriteReport::around(Context& context, const std::function<int()>& body) {
     seconds_ns = context.io.now_ns() - begin;
     plan = nullptr;  // they went with the body
     catalog = nullptr;
+    map = nullptr;
     document_.clear();
     JsonWriter out([&](std::string_view text) { document_ += text; });
     json(out, context);

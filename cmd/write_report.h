@@ -15,6 +15,8 @@ namespace dcp::cmd {
 
 void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes);
 
+struct MapAnswer;
+
 class WriteReport {
  public:
   WriteReport(std::string source_path, std::string output_path) : source(std::move(source_path)), output(std::move(output_path)) {}
@@ -22,7 +24,8 @@ class WriteReport {
   const std::string source, output;
   Selection selection;
   const Plan* plan = nullptr;        // both must outlive done() and damaged()
-  const Catalog* catalog = nullptr;  // by note_source()
+  const Catalog* catalog = nullptr;  // by note_source() or note_map()
+  const MapAnswer* map = nullptr;    // by note_map()
   bool dry_run = false;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   uint64_t planned_memory = 0;  // bytes, peak
@@ -33,6 +36,8 @@ class WriteReport {
 
   // What the source's metadata says that concerns any output.
   void note_source(const Catalog& catalog);
+  // What is written is what a map makes of the source: a catalog of its own.
+  void note_map(const MapAnswer& answer, const Catalog& derived);
   // `expectation` holds: what a missing file could have held is not missing, unless REF lacks it, too.
   void note_expected(const Context& context);
   // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr.

@@ -14,6 +14,9 @@
 #include "command.h"
 #include "exec/execute.h"
 #include "exec/file_set.h"
+#include "mapped.h"
+#include "maps/derive.h"
+#include "maps/selected.h"
 #include "memory.h"
 #include "open_files.h"
 #include "ranks/exchange.h"
@@ -90,25 +93,41 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
   report.fp8_overflow = flags.dtypes.overflow();
   if (leads) check_output_free(context.io, flags.out, form.folder, flags.replace());
 
-  const Catalog catalog = open_together(flags.source, context, memory_left(cap));
-  check_transport(flags.ranks, context, catalog);
-  refuse_source(flags.out, catalog);
-  report.note_source(catalog);
-  report.selection = select_keys(catalog, select);
-  const Parts parts = check_selected(catalog, report.selection, form);
+  const Catalog source = open_together(flags.source, context, memory_left(cap));
+  check_transport(flags.ranks, context, source);
+  refuse_source(flags.out, source);
+  report.note_source(source);
+  report.selection = select_keys(source, flags.map.map.empty() ? select : maps::before_map(select));
+  const std::optional<MapAnswer> map =
+      ask_map(flags.map, context,
+              {.catalog = source, .selection = report.selection, .assets = form.assets, .may_mix_dtypes = select.dtypes.dtype.has_value()});
+  if (map) check_holds(*map, context);
+  Parts parts = check_selected(source, report.selection, form);
+  if (map) parts = {.tensors = map->sources(), .blobs = {}};
 
   const OpenFileShares open_files = open_file_shares();
-  DataFiles files(context.io, catalog, flags.source.links(), open_files.inputs);
+  DataFiles files(context.io, source, flags.source.links(), open_files.inputs);
   const ResolveOptions reading{.workers = wanted_workers(flags.threads, ranks != nullptr),
                                .blobs = form.blob_use,
                                .limits = flags.source.limits(),
                                .memory_bytes = memory_left(cap),
                                .memory_cap = cap};
-  const Resolved resolved = resolve_together(context, files, catalog, parts.tensors, parts.blobs, reading);
+  const Resolved found = resolve_together(context, files, source, parts.tensors, parts.blobs, reading);
   if (!flags.source.prefer_rank) {
-    const ContentOf contents = contents_together(context, files, catalog, resolved, reading.limits);
-    if (leads) prove_duplicates(catalog, resolved, contents);
+    const ContentOf contents = contents_together(context, files, source, found, reading.limits);
+    if (leads) prove_duplicates(source, found, contents);
   }
+  // With a map, all that follows is about what it makes.
+  std::optional<Derived> derived;
+  if (map) {
+    derived = derive(source, found, map->made.targets);
+    report.selection = maps::select_mapped(derived->catalog, select, std::move(report.selection));
+    report.note_map(*map, derived->catalog);
+  } else if (!flags.map.map.empty()) {
+    report.selection = select_keys(source, select);
+  }
+  const Catalog& catalog = derived ? derived->catalog : source;
+  const Resolved& resolved = derived ? derived->resolved : found;
   const Plan plan = make_plan(catalog, resolved, report.selection);
   if (ranks) ranks->crew.agree(plan);
   check_expected(flags.expect, signatures_of(catalog, report.selection, plan), context, report.expectation);
@@ -119,6 +138,7 @@ int write_output(const WriterFlags& flags, Context& context, WriteReport& report
       fit_workers(plan, flags.source.path, cap, {.wanted = reading.workers, .least_bytes = least}, report.planned_memory);
   report.describe(context, select);
   if (flags.dry_run) return end_ranks(context, report.done(context, 0));
+  if (map) compare_ties(*map, source, found, files, workers, context);
   return carry_out({.flags = flags,
                     .context = context,
                     .report = report,
@@ -135,6 +155,7 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
   add_source(c, context, f.source);
   c.argument("OUT", f.out, out_help).writes().is_required();
   add_key_flags(c, f);
+  add_map(c, f.map);
   add_expect(c, f.expect);
   add_casts(c, f.dtypes);
 }

@@ -11,6 +11,7 @@
 #include "dtype_flags.h"
 #include "expect.h"
 #include "key_flags.h"
+#include "map_flags.h"
 #include "source.h"
 #include "together.h"
 #include "write_report.h"
@@ -20,6 +21,7 @@ namespace dcp::cmd {
 struct WriterFlags : KeyFlags {
   SourceFlags source;
   std::string out, max_memory = "1GiB";
+  MapFlags map;
   DtypeFlags dtypes;
   ExpectFlags expect;
   RanksFlags ranks;
@@ -38,7 +40,8 @@ void run_as_writer(Command& command, Context& context, const WriterFlags& flags,
 
 struct OutputForm {
   bool folder = false;
-  bool blobs = true;  // holds byte items; else they are not looked at
+  std::string assets{};  // a folder whose config.json tells a map its sizes
+  bool blobs = true;     // holds byte items; else they are not looked at
   BlobUse blob_use = BlobUse::kPickles;
   bool any_tensor = false;  // holds those of a torch.save file that have no layout of their own: sparse, on meta, nested
 };

@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert ranks bench help man version completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert maps ranks bench help man version completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -15,23 +15,26 @@ _dcpctl_options() {
       options='-V --version --json -q --quiet -v --color --report --progress --sandbox -h --help'
       valued='--color --report --progress --sandbox' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --keys --chunks --files --html --model-only --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --html --include --exclude --key --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --keys --chunks --files --html --model-only --include --exclude --key --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --html --include --exclude --key --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --transport --timeout --color --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'reshard')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'cast')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'convert')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+    'maps')
+      options='--config --set --json -q --quiet -v --color -h --help'
+      valued='--config --set --color' ;;
     'ranks')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --transport --timeout --alone --json -q --quiet -v --color -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --transport --timeout --color' ;;
@@ -68,6 +71,10 @@ _dcpctl_value() {
     ' --sandbox') list='auto on off' ;;
     'inspect --sandbox') list='auto on off' ;;
     'inspect --html') kind=file ;;
+    'inspect --map') kind=file ;;
+    'inspect --config') kind=file ;;
+    'inspect --unmapped') list='error keep drop' ;;
+    'inspect --map-from') list='left right' ;;
     'inspect --fail-on') list='unsafe damage warnings' ;;
     'inspect --dtype-scope') list='model all' ;;
     'inspect --color') list='auto always never' ;;
@@ -79,6 +86,10 @@ _dcpctl_value() {
     'verify --manifest') kind=file ;;
     'verify --against') kind=file ;;
     'verify --rename-map') kind=file ;;
+    'verify --map') kind=file ;;
+    'verify --config') kind=file ;;
+    'verify --unmapped') list='error keep drop' ;;
+    'verify --map-from') list='left right' ;;
     'verify --transport') list='auto file gloo nccl' ;;
     'verify --color') list='auto always never' ;;
     'verify --report') kind=file ;;
@@ -86,6 +97,10 @@ _dcpctl_value() {
     'verify 0') kind=file ;;
     'consolidate --sandbox') list='auto on off' ;;
     'consolidate --rename-map') kind=file ;;
+    'consolidate --map') kind=file ;;
+    'consolidate --config') kind=file ;;
+    'consolidate --unmapped') list='error keep drop' ;;
+    'consolidate --map-from') list='left right' ;;
     'consolidate --expect') kind=file ;;
     'consolidate --dtype-scope') list='model all' ;;
     'consolidate --fp8-overflow') list='saturate nan' ;;
@@ -99,6 +114,10 @@ _dcpctl_value() {
     'consolidate 1') kind=file ;;
     'reshard --sandbox') list='auto on off' ;;
     'reshard --rename-map') kind=file ;;
+    'reshard --map') kind=file ;;
+    'reshard --config') kind=file ;;
+    'reshard --unmapped') list='error keep drop' ;;
+    'reshard --map-from') list='left right' ;;
     'reshard --expect') kind=file ;;
     'reshard --dtype-scope') list='model all' ;;
     'reshard --fp8-overflow') list='saturate nan' ;;
@@ -113,6 +132,10 @@ _dcpctl_value() {
     'reshard 1') kind=file ;;
     'cast --sandbox') list='auto on off' ;;
     'cast --rename-map') kind=file ;;
+    'cast --map') kind=file ;;
+    'cast --config') kind=file ;;
+    'cast --unmapped') list='error keep drop' ;;
+    'cast --map-from') list='left right' ;;
     'cast --expect') kind=file ;;
     'cast --dtype-scope') list='model all' ;;
     'cast --fp8-overflow') list='saturate nan' ;;
@@ -125,6 +148,10 @@ _dcpctl_value() {
     'cast 1') kind=file ;;
     'convert --sandbox') list='auto on off' ;;
     'convert --rename-map') kind=file ;;
+    'convert --map') kind=file ;;
+    'convert --config') kind=file ;;
+    'convert --unmapped') list='error keep drop' ;;
+    'convert --map-from') list='left right' ;;
     'convert --expect') kind=file ;;
     'convert --dtype-scope') list='model all' ;;
     'convert --fp8-overflow') list='saturate nan' ;;
@@ -136,6 +163,9 @@ _dcpctl_value() {
     'convert --progress') list='auto bar plain json none' ;;
     'convert 0') kind=file ;;
     'convert 1') kind=file ;;
+    'maps --config') kind=file ;;
+    'maps --color') list='auto always never' ;;
+    'maps 0') kind=file ;;
     'ranks --sandbox') list='auto on off' ;;
     'ranks --transport') list='auto file gloo nccl' ;;
     'ranks --color') list='auto always never' ;;

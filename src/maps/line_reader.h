@@ -90,7 +90,9 @@ class LineReader {
     if (next() == '#' && (at_ == 0 || is_space(text_[at_ - 1]))) at_ = text_.size();  // a comment
   }
   std::string rest() {
-    std::string text = text_.substr(at_);
+    size_t end = at_;
+    while (end < text_.size() && (text_[end] != '#' || !is_space(text_[end - 1]))) ++end;
+    std::string text = text_.substr(at_, end - at_);
     while (!text.empty() && is_space(text.back())) text.pop_back();
     at_ = text_.size();
     return text;

@@ -32,7 +32,7 @@ def generated(dcpctl):
 
 
 def checked_in():
-    return {p for p in [*(ROOT / "man").glob("*"), *(ROOT / "completions").glob("*")] if p.is_file()}
+    return {p for p in [*(ROOT / "man").glob("*.1"), *(ROOT / "completions").glob("*")] if p.is_file()}
 
 
 def refresh(files):

@@ -17,7 +17,7 @@ def main(cmake, build):
         "share/bash-completion/completions/dcpctl",
         "share/zsh/site-functions/_dcpctl",
         "share/fish/vendor_completions.d/dcpctl.fish",
-        *(f"share/man/man1/{page.name}" for page in (ROOT / "man").glob("*.1")),
+        *(f"share/man/man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").iterdir()),
     }
     with tempfile.TemporaryDirectory() as prefix:
         subprocess.run([cmake, "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)

@@ -11,7 +11,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent.parent
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ARGUMENTS", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"]
 
 
@@ -47,6 +50,24 @@ def check(dcpctl, command, words, exit_codes, wrong):
         check(dcpctl, child, [*words, child["name"]], exit_codes, wrong)
 
 
+def check_written(page, dcpctl, wrong):
+    """A page that no command prints: groff takes it, and the map that it shows is one."""
+    run = subprocess.run(["groff", "-t", "-man", "-ww", "-Kutf8", "-Tutf8", "-P-c", "-P-bou", "-rLL=250n", page], capture_output=True, check=True)
+    if run.stderr:
+        wrong.append(f"{page.name}: {run.stderr.decode()}")
+    text = run.stdout.decode()
+    indented = [m.group() for m in re.finditer(r"(?:^ {8,}.*\n|^\n)+", text, re.M)]
+    shown = [block for block in indented if re.search(r"^ +family ", block, re.M)]
+    if not shown:
+        wrong.append(f"{page.name}: shows no map")
+    with tempfile.TemporaryDirectory() as folder:
+        for block in shown:
+            Path(folder, "a.map").write_text(block)
+            checked = subprocess.run([dcpctl, "maps", f"{folder}/a.map"], capture_output=True, encoding="utf-8")
+            if checked.returncode != 0:
+                wrong.append(f"{page.name}: its map is refused: {checked.stderr}")
+
+
 def main(dcpctl):
     if not shutil.which("groff"):
         print("skipped: groff is not installed")
@@ -54,6 +75,8 @@ def main(dcpctl):
     document = json.loads(subprocess.run([dcpctl, "help", "--json"], check=True, stdout=subprocess.PIPE).stdout)
     wrong = []
     check(dcpctl, document["command"], [], document["exit_codes"], wrong)
+    for page in sorted(ROOT.glob("man/*.7")):
+        check_written(page, dcpctl, wrong)
     print("\n".join(wrong) or "every page is as it should be")
     return 1 if wrong else 0
 

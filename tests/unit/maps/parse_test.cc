@@ -34,7 +34,7 @@ std::string where(std::string_view text) {
 TEST_CASE("a map's lines are names, axes, conditions and where they stand") {
   const ModelMap m = map_of(R"(# a comment
 family llama mistral
-note   two # are told
+note   two C#s are told  # as one
 size l = num_layers
 size k = head_dim | hidden_size / heads - 1 * 2
 size v = k
@@ -47,7 +47,7 @@ none = x.{l} same as y.{l} when tie | true unless other
 rest.{*} = {*}
 )");
   CHECK(m.families == std::vector<std::string>{"llama", "mistral"});
-  CHECK(m.notes == std::vector<std::string>{"two # are told"});
+  CHECK(m.notes == std::vector<std::string>{"two C#s are told"});
   CHECK(m.lines.size() == 5);
   CHECK(m.lines[0].outer.empty());
   CHECK(m.lines[1].outer == std::vector<Word>{m.word_ids.at("l")});

@@ -143,7 +143,7 @@ TEST_CASE("of branches that could all be made, the one that is asked for") {
   trial.sets = {"layers=third"};
   CHECK(keys_of(there_and_back(trial, published)) == Keys{"v.0", "v.1"});
   trial.sets = {"layers=fourth"};
-  CHECK(said(trial, published).starts_with("a.map:3:1: --set gives something that the map does not ask for"));
+  CHECK(said(trial, published).starts_with("a.map:3:1: a setting gives something that the map does not ask for"));
 }
 
 TEST_CASE("names may be one of several, and {*} is the rest") {

@@ -1,0 +1,26 @@
+#include "digest_units.h"
+
+namespace dcp::cmd {
+
+ExecuteReport run_digest_units(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
+                               unsigned workers, Progress& progress, Context& context) {
+  ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
+  Together* const ranks = context.together.get();
+  if (!ranks) return execute(plan, catalog, resolved, files, sink, options, progress, context.stop);
+  Session& session = ranks->session;
+  ranks->crew.agree(plan);
+  Exchange exchange(session, ranks->crew.sight(), plan, catalog, resolved, files,
+                    deal_to_readers(plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
+  options.supply = &exchange;
+  ExecuteReport executed = execute_together(context, exchange, workers, progress,
+                                            [&] { return execute(plan, catalog, resolved, files, sink, options, progress, context.stop); });
+  ranks->crew.gather_digests(sink);
+  executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
+  ranks->work = ranks->crew.gather_work(
+      {.bytes_read = exchange.bytes_read(progress), .bytes_sent = exchange.bytes_sent(), .peak_bytes = peak_rss_bytes()}, session.host());
+  executed.bytes_read = 0;
+  for (const RankWork& w : ranks->work) executed.bytes_read += w.bytes_read;
+  return executed;
+}
+
+}  // namespace dcp::cmd

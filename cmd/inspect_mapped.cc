@@ -1,0 +1,50 @@
+#include "inspect_mapped.h"
+
+#include "base/json.h"
+#include "catalog/box.h"
+#include "source.h"
+
+namespace dcp::cmd {
+namespace {
+
+uint64_t bytes_of(const IndexMap& m) { return static_cast<uint64_t>(volume(m.shape)) * dcp::bytes_of(m.dtype); }
+
+}  // namespace
+
+void inspect_mapped_text(const Catalog& catalog, const MapAnswer& answer, InspectView view, const Context& context) {
+  const maps::Resolved& made = answer.made;
+  uint64_t bytes = 0;
+  for (const IndexMap& m : made.targets) bytes += bytes_of(m);
+  context.out(escaped(catalog.path) + " by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) +
+              " side: " + counted(made.targets.size(), "tensor") + ", " + human_bytes(bytes) + "\n");
+  for (const std::string& n : made.notes) context.out("note: " + escaped(n) + "\n");
+  if (!made.left_out.empty()) context.out("left out: " + counted(made.left_out.size(), "tensor") + "\n");
+  if (!made.not_made.empty()) context.out("not made, since nothing here holds it: " + list_of(made.not_made) + "\n");
+  for (const maps::Tie& t : made.ties)
+    context.out("must be the same: " + shortened(t.tensor.key) + " and " + shortened(t.same_as.key) + "\n");
+  if (view == InspectView::kKeys)
+    print_table(context, {false, false, false, true}, [&](const auto& add) {
+      for (const IndexMap& m : made.targets)
+        add({shortened(m.key), std::string(facts_of(m.dtype).name), shape_text(m.shape), human_bytes(bytes_of(m))});
+    });
+}
+
+void inspect_mapped_json(const Catalog& catalog, const MapAnswer& answer, const std::function<void(std::string_view)>& write) {
+  JsonWriter json(write);
+  json.begin_object().member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", kind_name(catalog.kind));
+  map_json(json, answer);
+  json.key("tensors").begin_array();
+  for (const IndexMap& m : answer.made.targets) {
+    json.begin_object().member("key", m.key).member("dtype", facts_of(m.dtype).name).key("shape").begin_array();
+    for (const int64_t d : m.shape) json.value(d);
+    json.end_array().member("bytes", bytes_of(m)).end_object();
+  }
+  json.end_array().key("ties").begin_array();
+  for (const maps::Tie& t : answer.made.ties) json.begin_object().member("key", t.tensor.key).member("same_as", t.same_as.key).end_object();
+  json.end_array().key("findings").begin_array();
+  for (const Problem& p : answer.made.problems) finding_json(json, p);
+  json.end_array().end_object();
+  json.finish();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,63 @@
+#include "maps/selected.h"
+
+#include <utility>
+
+namespace dcp::maps {
+namespace {
+
+void name_sources(IndexMap& map, const std::vector<TensorId>& ids) {
+  for (IndexBlock& b : map.blocks)
+    if (b.source != IndexBlock::kZeros) b.source = ids[b.source];
+}
+
+}  // namespace
+
+SelectOptions before_map(SelectOptions select) {
+  select.add_root.clear();
+  select.dtypes = {};
+  return select;
+}
+
+Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
+                          const Selection& selection, const Limits& limits) {
+  std::vector<Source> sources;
+  std::vector<TensorId> ids;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) continue;
+    const dcp::Tensor& t = catalog.tensors[e.tensor()];
+    const Dims dims = catalog.dims(t);
+    sources.push_back({.key = e.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
+    ids.push_back(e.tensor());
+  }
+  Resolved out = resolve(map, std::move(config), options, sources, limits);
+  for (IndexMap& m : out.targets) name_sources(m, ids);
+  for (Tie& t : out.ties) {
+    name_sources(t.tensor, ids);
+    name_sources(t.same_as, ids);
+  }
+  for (uint32_t& s : out.left_out) s = ids[s];
+  return out;
+}
+
+Selection select_mapped(const Catalog& derived, const SelectOptions& options, Selection before) {
+  SelectOptions last;
+  last.add_root = options.add_root;
+  last.dtypes = options.dtypes;
+  Selection after = select_keys(derived, last);
+  after.root = std::move(before.root);
+  after.stripped_root = std::move(before.stripped_root);
+  after.joined_pieces = before.joined_pieces;
+  after.kept_beside = before.kept_beside;
+  after.idle = std::move(before.idle);
+  after.dropped_by_rules = before.dropped_by_rules;
+  after.dropped_non_model = before.dropped_non_model;
+  after.dropped_top = std::move(before.dropped_top);
+  after.dropped_outside_root = before.dropped_outside_root;
+  after.dropped_blobs = before.dropped_blobs;
+  for (const Entry& e : before.entries) after.dropped_blobs += e.is_blob();
+  after.renamed = before.renamed;
+  after.unmapped = std::move(before.unmapped);
+  return after;
+}
+
+}  // namespace dcp::maps
