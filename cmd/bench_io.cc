@@ -5,12 +5,11 @@
 #include <filesystem>
 #include <optional>
 
+#include "app/synthetic.h"
+#include "app/write.h"
 #include "commands.h"
-#include "exec/file_set.h"
-#include "exec/synthetic.h"
 #include "sandbox.h"
 #include "staging/chart.h"
-#include "staging/text.h"
 #include "text_file.h"
 #include "timed_runs.h"
 
@@ -171,7 +170,7 @@ std::string run(const Options& o, Context& context) {
   }
   const std::string checkpoint = o.out.empty() ? scratch->path() + "/checkpoint" : o.out;
   const uint64_t begin = context.io.now_ns();
-  const SyntheticReport r = write_synthetic(context.io, checkpoint, spec, workers, o.force ? Replace::kYes : Replace::kNo, context.stop);
+  const SyntheticReport r = make_synthetic(context, checkpoint, spec, workers, o.force ? Replace::kYes : Replace::kNo);
   const uint64_t ns = context.io.now_ns() - begin;
   std::vector<TimedRun> runs;
   if (scratch) {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <optional>
 
+#include "app/memory.h"
+#include "app/small_file.h"
 #include "commands.h"
 #include "dtype_flags.h"
-#include "exec/file_set.h"
 #include "html.h"
-#include "memory.h"
 #include "module_folders.h"
 #include "progress.h"
 #include "sandbox.h"
@@ -88,7 +88,7 @@ std::vector<Workload> workloads_of(const Options& o, Context& context) {
                             .rank = o.rank.value_or(0)})};
   }
   if (!o.like.path.empty()) {
-    Workload w = checkpoint_workload(open_source(o.like, context, reading_cap("", context)), o.rank);
+    Workload w = checkpoint_workload(open_source(o.like.request(context), context, default_reading_cap()), o.rank);
     w.name = o.like.path + (o.rank ? ", rank " + std::to_string(*o.rank) : "");
     return {std::move(w)};
   }
@@ -173,10 +173,7 @@ void measure_all(const Options& o, const std::vector<StagingSource>& sources, St
 
 // The page of --html, whole or not at all.
 void save_page(const Options& o, const std::string& page, Context& context) {
-  FileSet file(context.io, o.html, {{"", page.size()}}, {.replace = o.force ? Replace::kYes : Replace::kNo});
-  file.write(0, 0, as_bytes(page));
-  file.finish();
-  file.commit();
+  save_small_file(context, o.html, page, {.replace = o.force ? Replace::kYes : Replace::kNo});
 }
 
 std::string answer(const Options& o, const StagingReport& report, const std::optional<TrainingReport>& training, Context& context) {

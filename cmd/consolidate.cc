@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "model_file.h"
+#include "writer.h"
 
 namespace dcp::cmd {
 namespace {
@@ -30,14 +31,11 @@ struct Options {
   ModelFileFlags file;
 };
 
-int run(const Options& o, Context& context, WriteReport& report) {
-  const std::optional<ModelFileForm> form = model_file_form(o.writer.out, o.file);
-  if (!form) {
-    const std::string ending = std::filesystem::path(o.writer.out).extension();
-    fail(ProblemId::usage, {.path = o.writer.out}, ending.empty() ? "no ending" : "'" + ending + "'",
-         "OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE");
-  }
-  return write_model_file(o.writer, o.file, *form, context, report);
+OutputRequest output(const Options& o) {
+  if (auto file = model_file(o.writer.out, o.file)) return *file;
+  const std::string ending = std::filesystem::path(o.writer.out).extension();
+  fail(ProblemId::usage, {.path = o.writer.out}, ending.empty() ? "no ending" : "'" + ending + "'",
+       "OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE");
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
@@ -52,7 +50,7 @@ void add_consolidate(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   add_flags(c, context, *options);
-  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  run_as_writer(c, context, options->writer, [options] { return output(*options); });
 }
 
 }  // namespace dcp::cmd

@@ -1,7 +1,6 @@
 #include "context.h"
 
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +15,10 @@
 #include <optional>
 #include <system_error>
 
-#include "base/heap.h"
 #include "base/limits.h"
 #include "command.h"
 #include "problem_words.h"
+#include "progress.h"
 
 namespace dcp::cmd {
 namespace {
@@ -37,32 +36,26 @@ void write_fd(int fd, std::string_view text) {
   }
 }
 
-std::string fixed(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
 }  // namespace
 
 void Context::out(std::string_view text) const {
   if (speaks) write_fd(STDOUT_FILENO, text);
 }
 
-void Context::note(std::string_view text) const {
+void Context::note(std::string_view text) {
   notes.emplace_back(text);
   tell(text);
 }
 
-void Context::tell(std::string_view text) const {
+void Context::tell(std::string_view text) {
   if (!common.quiet) complain(text);
 }
 
-void Context::complain(std::string_view text) const {
+void Context::complain(std::string_view text) {
   if (speaks) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
 }
 
-void Context::detail(std::string_view text) const {
+void Context::detail(std::string_view text) {
   if (common.verbose > 0) tell(text);
 }
 
@@ -78,8 +71,15 @@ size_t Context::columns(int fd) const {
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<size_t>(size.ws_col, 40) : 80;
 }
 
-void Context::check_stop() const {
-  if (const int signal = stop.load()) fail(signal == SIGINT ? ProblemId::interrupted : ProblemId::terminated, {});
+std::unique_ptr<Display> Context::show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) {
+  return std::make_unique<ProgressDisplay>(*this, progress, done, total);
+}
+
+std::string Context::line_of(const Problem& problem) const { return to_line(worded(problem)); }
+
+void Context::last_words(const Problem& problem) {
+  report_error(*this, problem);
+  std::_Exit(static_cast<int>(Exit::kRank));
 }
 
 std::string styled(std::string_view text, Style style, bool color) {
@@ -130,7 +130,8 @@ void finding_json(JsonWriter& json, const Problem& p) {
   json.end_object();
 }
 
-int report_error(const Context& context, const Problem& p) {
+int report_error(const Context& context, const Problem& raw) {
+  const Problem p = worded(raw);
   std::string text = styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)).append(" ").append(to_line(p)).append("\n");
   text += quoted(p);
   if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");
@@ -143,21 +144,6 @@ int report_error(const Context& context, const Problem& p) {
   }
   if (context.speaks) write_fd(STDERR_FILENO, text);
   return static_cast<int>(exit_of(p.id));
-}
-
-Problem problem_of(const std::exception& error) {
-  if (const auto* e = dynamic_cast<const Error*>(&error)) return worded(e->problem());
-  if (dynamic_cast<const HeapCapReached*>(&error) != nullptr) {
-    Problem p = make_problem(ProblemId::memory_cap, {});
-    p.hint = "give a larger --max-memory";
-    return p;
-  }
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return make_problem(ProblemId::memory_out, {}, "");
-  const auto* code = dynamic_cast<const std::system_error*>(&error);  // of std::thread
-  if (code && code->code() == std::errc::resource_unavailable_try_again)
-    return make_problem(ProblemId::memory_out, {},
-                        "no further thread: the limit of processes or of memory is reached (ulimit -u, ulimit -v)");
-  return make_problem(ProblemId::internal, {}, error.what());
 }
 
 int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }
@@ -222,52 +208,6 @@ uint64_t parse_size(const std::string& text) {
     if (error == std::errc{} && u.name == unit && number >= 0 && number * static_cast<double>(u.bytes) < 9e18)
       return static_cast<uint64_t>(number * static_cast<double>(u.bytes));
   fail(ProblemId::usage, {}, "size '" + text + "'", "a number with B, k, KiB, MB, MiB, GB or GiB");
-}
-
-std::string human_bytes(uint64_t bytes) {
-  constexpr std::string_view kNames[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1023.95 && unit + 1 < std::size(kNames)) value /= 1024, ++unit;
-  return fixed(value, 1) + " " + std::string(kNames[unit]);
-}
-
-std::string grouped(uint64_t number) {
-  std::string text = std::to_string(number);
-  for (auto at = static_cast<int64_t>(text.size()); at > 3;) text.insert(text.begin() + (at -= 3), ',');
-  return text;
-}
-
-std::string rate(uint64_t bytes, uint64_t ns) {
-  const double gb_s = static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(ns, 1));
-  return gb_s < 0.1 ? fixed(gb_s * 1000, 1) + " MB/s" : fixed(gb_s, 2) + " GB/s";
-}
-std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
-
-// VmHWM is this program's own. ru_maxrss is not: it outlives exec, so under a trainer of 50 GB that starts dcpctl it would be 50 GB.
-static std::optional<uint64_t> status_bytes(std::string_view name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with(name)) return std::strtoull(line.c_str() + name.size(), nullptr, 10) * 1024;
-  return std::nullopt;
-}
-
-uint64_t resident_bytes() { return status_bytes("VmRSS:").value_or(0); }
-
-uint64_t peak_rss_bytes() {
-  if (const auto peak = status_bytes("VmHWM:")) return *peak;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
-}
-
-std::string counted(uint64_t number, const char* one) { return grouped(number) + " " + one + (number == 1 ? "" : "s"); }
-
-std::string list_of(const std::vector<std::string>& names, size_t most) {
-  std::string text;
-  for (size_t i = 0; i < names.size() && i < most; ++i) text += (i ? ", " : "") + escaped(names[i]);
-  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more" : text;
 }
 
 void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "dcp_output.h"
 #include "model_file.h"
+#include "writer.h"
 
 namespace dcp::cmd {
 namespace {
@@ -30,13 +31,13 @@ struct Options {
   const Option* world_size_option = nullptr;
 };
 
-int run(const Options& o, Context& context, WriteReport& report) {
-  const std::optional<ModelFileForm> form = model_file_form(o.writer.out, o.file);
-  if (!form)
-    return write_dcp(o.writer, o.dcp, context, report, {.limits = {}, .units = {}, .world_size = o.world_size, .mesh = {}, .rules = {}});
+OutputRequest output(const Options& o) {
+  const std::optional<OutputRequest> file = model_file(o.writer.out, o.file);
+  if (!file)
+    return {.path = o.writer.out, .kind = OutputRequest::Kind::kDcp, .layout = {.world_size = o.world_size}, .torch = o.dcp.target()};
   refuse_dcp_flags(o.dcp, o.writer.out);
   if (o.world_size_option->count() > 0) fail(ProblemId::usage, {.path = o.writer.out}, "--world-size with a model file", "a folder name");
-  return write_model_file(o.writer, o.file, *form, context, report);
+  return *file;
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
@@ -54,7 +55,7 @@ void add_convert(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   add_flags(c, context, *options);
-  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  run_as_writer(c, context, options->writer, [options] { return output(*options); });
 }
 
 }  // namespace dcp::cmd

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "command.h"
+#include "write_report.h"
 
 namespace dcp::cmd {
 namespace {
@@ -17,7 +18,7 @@ std::string ranks_text(const RankBound& group) {
   return group.ranks.size() == 1 ? first : first + " to " + last + std::to_string(group.ranks.back());
 }
 
-void describe_rank_bound(const Context& context, const RankBound& group, uint32_t world_size) {
+void describe_rank_bound(Context& context, const RankBound& group, uint32_t world_size) {
   const uint64_t next = group.ranks.back() + 1;
   const std::string missing = group.stem + std::to_string(next);
   const bool more = world_size > next;
@@ -46,12 +47,6 @@ TorchTarget DcpFlags::target() const {
   return {.version = major * 100 + minor, .asked = true};
 }
 
-// What torch before 2.4 takes as one object is put together from several: their pickles are needed.
-OutputForm DcpFlags::form() const {
-  return {
-      .folder = true, .blobs = true, .blob_use = target().version < TorchTarget::kFlattensPlainDicts ? BlobUse::kPickles : BlobUse::kWhole};
-}
-
 void add_dcp(Command& c, DcpFlags& f) {
   c.option("--for-torch", f.for_torch, "X.Y", "Oldest torch that is to load OUT, 2.0 or later (default 2.4, or what the dtypes need)")
       .in("Layout");
@@ -61,16 +56,7 @@ void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
   if (!flags.for_torch.empty()) fail(ProblemId::usage, {.path = out}, "--for-torch with an output that is no DCP folder", "a folder name");
 }
 
-int write_dcp(const WriterFlags& writer, const DcpFlags& flags, Context& context, WriteReport& report, DcpLayoutOptions layout) {
-  layout.units.verify = !writer.no_verify;
-  layout.torch = flags.target();
-  return write_output(writer, context, report, flags.form(),
-                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-                        return plan_dcp(catalog, resolved, selection, layout);
-                      });
-}
-
-void describe_dcp(const Context& context, const DcpNotes& notes) {
+void describe_dcp(Context& context, const DcpNotes& notes) {
   for (const KeyNote& n : notes.raised_by)
     context.note("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
   if (notes.containers > 0)

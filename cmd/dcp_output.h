@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "plan/dcp_layout.h"
-#include "writer.h"
+#include "app/output.h"
+#include "context.h"
 
 namespace dcp::cmd {
 
@@ -13,18 +13,14 @@ struct DcpFlags {
 
   // Throws usage.
   TorchTarget target() const;
-  OutputForm form() const;
 };
 // --for-torch.
 void add_dcp(Command& command, DcpFlags& flags);
 // Throws usage if one of them was given with an output that is no DCP folder.
 void refuse_dcp_flags(const DcpFlags& flags, const std::string& out);
 
-// In this layout. Returns the exit code.
-int write_dcp(const WriterFlags& writer, const DcpFlags& flags, Context& context, WriteReport& report, DcpLayoutOptions layout);
-
 // One line for each thing that the folder's reader should know.
-void describe_dcp(const Context& context, const DcpNotes& notes);
+void describe_dcp(Context& context, const DcpNotes& notes);
 void dcp_json(JsonWriter& out, const DcpNotes& notes);
 
 }  // namespace dcp::cmd

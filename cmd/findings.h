@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/findings.h"
 #include "base/json.h"
 #include "base/problem.h"
 
@@ -26,15 +27,6 @@ void add_fail_on(Command& command, FailOn& flags, const std::string& group);
 // Whether one of the findings is of a class that is asked for. What cannot be read cannot be told to be safe.
 bool fails(const FailOn& flags, const std::vector<Problem>& findings);
 
-// A pickle that runs something: of a byte item or tensor, of the metadata, or of a torch.save file as a whole (no key).
-struct UnsafePickle {
-  std::string key;
-  bool object = false;
-  std::string path;
-  std::string globals;  // in one line
-};
-// The pickle_unsafe findings. Those that tell of the same globals become one, in the order of their places.
-std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);
 // The member "unsafe": each of them.
 void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe);
 

@@ -1,18 +1,19 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
+#include "app/inspect.h"
+
 #include <algorithm>
 
-#include "catalog/oddities.h"
-#include "catalog/open.h"
-#include "catalog/unsafe.h"
+#include "app/small_file.h"
 #include "commands.h"
 #include "dtype_flags.h"
 #include "findings.h"
 #include "inspect_mapped.h"
 #include "inspect_text.h"
-#include "memory.h"
-#include "open_files.h"
+#include "key_flags.h"
+#include "map_flags.h"
+#include "problem_words.h"
 #include "source.h"
-#include "write_report.h"
+#include "text_file.h"
 
 namespace dcp::cmd {
 namespace {
@@ -48,46 +49,33 @@ struct Answer {
   bool fails = false;
 };
 
-// What a map would make of the checkpoint; nothing if none is asked for, or `auto` finds the published names.
-std::optional<Answer> mapped_answer(const Options& o, const Catalog& catalog, const Context& context) {
-  if (o.map.map.empty()) return {};
-  const Selection selection = select_keys(catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .root = {}, .dtypes = {}});
-  const std::optional<MapAnswer> made = ask_map(o.map, context, {.catalog = catalog, .selection = selection, .assets = {}});
-  if (!made) return {};
-  if (context.common.json) inspect_mapped_json(catalog, *made, [&](std::string_view text) { context.out(text); });
-  else inspect_mapped_text(catalog, *made, o.view, context);
+// What a map would make of the checkpoint.
+Answer mapped_answer(const Options& o, const InspectResult& found, Context& context) {
+  if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.out(text); });
+  else inspect_mapped_text(found, o.view, context);
   Answer a;
-  if (!context.common.report.empty()) inspect_mapped_json(catalog, *made, [&](std::string_view text) { a.document += text; });
-  check_holds(*made, context);
+  if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
+  check_holds(*found.map, context);
   return a;
 }
 
 Answer answer(const Options& o, Context& context) {
   if (!o.html.empty())
     if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
-  const uint64_t cap = reading_cap(o.max_memory, context);
-  hold_heap(cap, context);
-  Catalog catalog = open_source(o.source, context, memory_left(cap));
-  if (std::optional<Answer> mapped = mapped_answer(o, catalog, context)) return std::move(*mapped);
-  find_structure_faults(catalog);
-  if (!catalog.single_file) std::ranges::move(find_folder_oddities(context.io, catalog), std::back_inserter(catalog.findings));
-  std::ranges::move(find_unsafe_pickles(catalog), std::back_inserter(catalog.findings));
-  {
-    DataFiles files(context.io, catalog, o.source.links(), open_file_shares().inputs);
-    const LookInto what = o.fail_on.unsafe() ? LookInto::kAll : LookInto::kSome;
-    const Looking looking{.workers = wanted_workers(0, false), .limits = o.source.limits(), .memory_bytes = memory_left(cap)};
-    std::ranges::move(find_unsafe_items(files, catalog, what, looking, context.stop), std::back_inserter(catalog.findings));
-  }
-  const bool has_failed = fails(o.fail_on, catalog.findings);
-  const std::vector<UnsafePickle> unsafe = fold_unsafe(catalog.findings);
-  const Selection selection = select_keys(
-      catalog, {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .root = {}, .dtypes = o.dtypes.options()});
-  if (!selection.idle.empty()) context.note("no key for " + list_of(selection.idle));
-  if (!o.html.empty()) save_text(context.io, o.html, inspect_html(catalog, selection));
-  if (context.common.json) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { context.out(text); });
-  else inspect_text(catalog, selection, o.view, context);
-  Answer a{.document = {}, .fails = has_failed};
-  if (!context.common.report.empty()) inspect_json(catalog, selection, unsafe, [&](std::string_view text) { a.document += text; });
+  InspectResult found;
+  inspect({.source = o.source.request(context),
+           .max_memory = reading_cap(o.max_memory),
+           .look_into_all = o.fail_on.unsafe(),
+           .map = o.map.request(),
+           .select = {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .dtypes = o.dtypes.options()}},
+          context, found);
+  if (found.map) return mapped_answer(o, found, context);
+  Answer a{.document = {}, .fails = fails(o.fail_on, found.findings)};
+  if (!found.selection.idle.empty()) context.note("no key for " + list_of(found.selection.idle));
+  if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
+  if (context.common.json) inspect_json(found, [&](std::string_view text) { context.out(text); });
+  else inspect_text(found, o.view, context);
+  if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; });
   return a;
 }
 
@@ -115,7 +103,7 @@ int run(const Options& o, Context& context) {
     if (a.fails) exit = static_cast<int>(Exit::kAnswerNo);
   } catch (const std::exception& error) {
     exit = report_error(context, error);
-    document = failure(o, problem_of(error));
+    document = failure(o, worded(problem_of(error)));
   }
   save_report(context, document);
   return exit;

@@ -6,12 +6,12 @@
 #include <span>
 
 #include "base/problem.h"
+#include "base/quantity.h"
 #include "catalog/cover.h"
 #include "catalog/sharding.h"
 #include "html.h"
 #include "inspect_text.h"
 #include "problem_words.h"
-#include "staging/text.h"
 
 namespace dcp::cmd {
 namespace {
@@ -60,7 +60,7 @@ std::string hue(uint64_t i) { return "hsl(" + number(i * 137 % 360) + ",55%," + 
 
 class Page {
  public:
-  Page(const Catalog& catalog, const Selection& selection) : c_(catalog), selection_(selection) {}
+  explicit Page(const InspectResult& found) : found_(found), c_(found.catalog), selection_(found.selection) {}
 
   std::string html() {
     const std::string summary = summary_text(c_, selection_);
@@ -84,7 +84,7 @@ class Page {
   }
 
   void findings() {
-    for (const Problem& p : c_.findings) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";
+    for (const Problem& p : found_.findings) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";
   }
 
   // --- each file as a bar of what lies where, coloured by the first component of the keys' paths
@@ -232,6 +232,7 @@ class Page {
     body_ += "</svg>";
   }
 
+  const InspectResult& found_;
   const Catalog& c_;
   const Selection& selection_;
   std::string body_;
@@ -242,6 +243,6 @@ class Page {
 
 }  // namespace
 
-std::string inspect_html(const Catalog& catalog, const Selection& selection) { return Page(catalog, selection).html(); }
+std::string inspect_html(const InspectResult& found) { return Page(found).html(); }
 
 }  // namespace dcp::cmd

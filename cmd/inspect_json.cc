@@ -132,8 +132,9 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
 
 }  // namespace
 
-void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe,
-                  const std::function<void(std::string_view)>& write) {
+void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write) {
+  const Catalog& catalog = found.catalog;
+  const Selection& selection = found.selection;
   std::vector<Entry> entries = selection.entries;
   std::ranges::sort(entries, {}, [&](const Entry& e) { return source_key(catalog, e); });
   JsonWriter json(write);
@@ -160,9 +161,9 @@ void inspect_json(const Catalog& catalog, const Selection& selection, const std:
     json.member("items", uses[f].items).member("unreferenced_bytes", uses[f].unreferenced).end_object();
   }
   json.end_array().key("findings").begin_array();
-  for (const Problem& p : catalog.findings) finding_json(json, p);
+  for (const Problem& p : found.findings) finding_json(json, p);
   json.end_array();
-  unsafe_json(json, unsafe);
+  unsafe_json(json, found.unsafe);
   json.end_object();
   json.finish();
 }

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "catalog/box.h"
+#include "map_flags.h"
 #include "source.h"
 
 namespace dcp::cmd {
@@ -11,7 +12,9 @@ uint64_t bytes_of(const IndexMap& m) { return static_cast<uint64_t>(volume(m.sha
 
 }  // namespace
 
-void inspect_mapped_text(const Catalog& catalog, const MapAnswer& answer, InspectView view, const Context& context) {
+void inspect_mapped_text(const InspectResult& found, InspectView view, Context& context) {
+  const Catalog& catalog = found.catalog;
+  const MapAnswer& answer = *found.map;
   const maps::Resolved& made = answer.made;
   uint64_t bytes = 0;
   for (const IndexMap& m : made.targets) bytes += bytes_of(m);
@@ -29,7 +32,9 @@ void inspect_mapped_text(const Catalog& catalog, const MapAnswer& answer, Inspec
     });
 }
 
-void inspect_mapped_json(const Catalog& catalog, const MapAnswer& answer, const std::function<void(std::string_view)>& write) {
+void inspect_mapped_json(const InspectResult& found, const std::function<void(std::string_view)>& write) {
+  const Catalog& catalog = found.catalog;
+  const MapAnswer& answer = *found.map;
   JsonWriter json(write);
   json.begin_object().member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", kind_name(catalog.kind));
   map_json(json, answer);

@@ -5,11 +5,11 @@
 #include <string_view>
 
 #include "inspect_text.h"
-#include "mapped.h"
 
 namespace dcp::cmd {
 
-void inspect_mapped_text(const Catalog& catalog, const MapAnswer& answer, InspectView view, const Context& context);
-void inspect_mapped_json(const Catalog& catalog, const MapAnswer& answer, const std::function<void(std::string_view)>& write);
+// `found` has a map.
+void inspect_mapped_text(const InspectResult& found, InspectView view, Context& context);
+void inspect_mapped_json(const InspectResult& found, const std::function<void(std::string_view)>& write);
 
 }  // namespace dcp::cmd

@@ -282,7 +282,9 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
   return uses;
 }
 
-void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context) {
+void inspect_text(const InspectResult& found, InspectView view, const Context& context) {
+  const Catalog& catalog = found.catalog;
+  const Selection& selection = found.selection;
   switch (view) {
     case InspectView::kKeys: return print_keys(catalog, selection, context);
     case InspectView::kChunks: return print_chunks(catalog, selection, context);
@@ -293,7 +295,7 @@ void inspect_text(const Catalog& catalog, const Selection& selection, InspectVie
       break;
   }
   const bool color = context.colored(STDOUT_FILENO);
-  for (const Problem& p : catalog.findings) {
+  for (const Problem& p : found.findings) {
     const bool damage = p.severity == Severity::kDamage;
     context.out(styled(damage                          ? "damage:"
                        : p.severity == Severity::kNote ? "note:"

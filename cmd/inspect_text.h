@@ -7,14 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/catalog.h"
-#include "catalog/select.h"
+#include "app/inspect.h"
 #include "context.h"
 #include "findings.h"
 
 namespace dcp::cmd {
-
-enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
 
 // Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the
 // function that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
@@ -22,11 +19,12 @@ using Cells = std::vector<std::string>;
 void print_table(const Context& context, const std::vector<bool>& right,
                  const std::function<void(const std::function<void(Cells)>&)>& rows);
 
-void inspect_text(const Catalog& catalog, const Selection& selection, InspectView view, const Context& context);
-void inspect_json(const Catalog& catalog, const Selection& selection, const std::vector<UnsafePickle>& unsafe,
-                  const std::function<void(std::string_view)>& write);
+enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
+
+void inspect_text(const InspectResult& found, InspectView view, const Context& context);
+void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write);
 // A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
-std::string inspect_html(const Catalog& catalog, const Selection& selection);
+std::string inspect_html(const InspectResult& found);
 
 // The summary in lines, each ended; the first says what the checkpoint is.
 std::string summary_text(const Catalog& catalog, const Selection& selection);

@@ -2,14 +2,13 @@
 
 #include "base/working_names.h"
 #include "command.h"
-#include "maps/builtin.h"
 
 namespace dcp::cmd {
 
-std::vector<maps::Setting> MapFlags::settings() const {
-  std::vector<maps::Setting> all;
-  for (const std::string& s : sets) all.push_back(maps::setting_of(s));
-  return all;
+MapRequest MapFlags::request() const {
+  MapRequest request{.map = map, .config = config, .settings = {}, .unmapped = unmapped, .from = from};
+  for (const std::string& s : sets) request.settings.push_back(maps::setting_of(s));
+  return request;
 }
 
 void add_map_config(Command& c, MapFlags& f, const std::string& group) {
@@ -38,17 +37,21 @@ void add_map(Command& c, MapFlags& f) {
       argument.leads_to = [&f](Io&, const std::string& path) { return f.map.empty() ? path : folder_around(path) + "/config.json"; };
 }
 
-bool is_map_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".map"); }
-
-maps::ModelMap open_map(const std::string& name, const Context& context) {
-  const Limits limits;
-  if (!is_map_file(name)) return maps::builtin_map(name, limits);
-  return maps::read_map(as_text(read_file(context.io, name, limits.map_bytes)), name, limits);
+void describe(const MapAnswer& answer, Context& context) {
+  const maps::Resolved& made = answer.made;
+  context.note("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side");
+  for (const std::string& n : made.notes) context.note("note: " + escaped(n));
+  if (!made.left_out.empty()) context.note("left out by the map: " + counted(made.left_out.size(), "tensor"));
+  if (!made.not_made.empty()) context.note("not made, since nothing here holds it: " + list_of(made.not_made));
 }
 
-maps::Config open_config(const std::string& path, const Context& context) {
-  const Limits limits;
-  return maps::Config::read(as_text(read_file(context.io, path, limits.config_bytes)), path, limits);
+void map_json(JsonWriter& out, const MapAnswer& answer) {
+  const maps::Resolved& made = answer.made;
+  out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
+  out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{made.left_out.size()});
+  text_json(out, "not_made", made.not_made);
+  text_json(out, "notes", made.notes);
+  out.end_object();
 }
 
 }  // namespace dcp::cmd

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "app/mapped.h"
 #include "context.h"
-#include "maps/resolve.h"
 
 namespace dcp::cmd {
 
@@ -17,17 +17,15 @@ struct MapFlags {
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
 
-  std::vector<maps::Setting> settings() const;  // throws map_setting
+  MapRequest request() const;  // throws map_setting
 };
 
 void add_map(Command& command, MapFlags& flags);
 // --config and --set alone.
 void add_map_config(Command& command, MapFlags& flags, const std::string& group);
 
-// A file's name has a '/' or ends in .map; other names are those of built-in maps.
-bool is_map_file(const std::string& name);
-// Throws map_unknown, and what reading one can throw.
-maps::ModelMap open_map(const std::string& name, const Context& context);
-maps::Config open_config(const std::string& path, const Context& context);
+// What the map is, its notes, what it leaves out: lines on stderr.
+void describe(const MapAnswer& answer, Context& context);
+void map_json(JsonWriter& out, const MapAnswer& answer);  // the member "map"
 
 }  // namespace dcp::cmd

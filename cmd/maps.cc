@@ -74,8 +74,8 @@ struct KnownSize {
 // The sizes that hold for the whole map, as far as they are known without a checkpoint.
 std::vector<KnownSize> sizes_of(const maps::ModelMap& map, const Options& o, const Context& context) {
   maps::Config config;
-  if (!o.flags.config.empty()) config = open_config(o.flags.config, context);
-  const std::vector<maps::Setting> settings = o.flags.settings();
+  if (!o.flags.config.empty()) config = open_config(o.flags.config, context.io);
+  const std::vector<maps::Setting> settings = o.flags.request().settings;
   maps::apply_settings(map, settings, config);
   const maps::Sizes sizes(map, config, settings);
   std::vector<KnownSize> all;
@@ -88,7 +88,7 @@ std::vector<KnownSize> sizes_of(const maps::ModelMap& map, const Options& o, con
 }
 
 int one(const Options& o, const Context& context) {
-  const maps::ModelMap map = open_map(o.map, context);
+  const maps::ModelMap map = open_map(o.map, context.io);
   const bool is_asked = is_map_file(o.map) || !o.flags.config.empty() || !o.flags.sets.empty();
   std::string source;
   for (const std::string& line : map.text) source += line + "\n";

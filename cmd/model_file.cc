@@ -1,32 +1,10 @@
 #include "model_file.h"
 
-#include <algorithm>
 #include <filesystem>
 
-#include "assets.h"
 #include "command.h"
-#include "plan/layout.h"
 
 namespace dcp::cmd {
-namespace {
-
-Plan make_plan(const WriterFlags& writer, const ModelFileFlags& flags, ModelFileForm form, const Context& context, const Catalog& catalog,
-               const Resolved& resolved, const Selection& selection) {
-  LayoutOptions layout;
-  layout.units.verify = !writer.no_verify;
-  layout.weights_only_safe = flags.weights_only_safe;
-  layout.mcore_shapes = flags.mcore_shapes;
-  if (form == ModelFileForm::kTorch) return plan_torch(catalog, resolved, selection, layout);
-  if (form == ModelFileForm::kShards) {
-    layout.max_shard_bytes = parse_size(flags.max_shard_size);
-    if (layout.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "more than no bytes");
-  }
-  Plan plan = plan_safetensors(catalog, resolved, selection, layout);
-  if (!flags.assets.empty()) copy_assets(flags.assets, context, plan);
-  return plan;
-}
-
-}  // namespace
 
 void add_model_file(Command& c, ModelFileFlags& f) {
   c.flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses").in("Which keys");
@@ -37,30 +15,23 @@ void add_model_file(Command& c, ModelFileFlags& f) {
   c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
 }
 
-std::optional<ModelFileForm> model_file_form(const std::string& out, const ModelFileFlags& flags) {
+std::optional<OutputRequest> model_file(const std::string& out, const ModelFileFlags& flags) {
+  using Kind = OutputRequest::Kind;
+  OutputRequest request{
+      .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
   const std::string ending = std::filesystem::path(out).extension();
   if (!flags.max_shard_size.empty()) {
     if (ending == ".pt" || ending == ".pth" || ending == ".safetensors")
       fail(ProblemId::usage, {.path = out}, "a file name together with --max-shard-size", "a folder name");
-    return ModelFileForm::kShards;
+    request.kind = Kind::kShards;
+    request.max_shard_bytes = parse_size(flags.max_shard_size);
+    if (request.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "more than no bytes");
+    return request;
   }
   if (!flags.assets.empty()) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder, with --max-shard-size SIZE");
-  if (ending == ".pt" || ending == ".pth" || ending == ".bin") return ModelFileForm::kTorch;
-  if (ending == ".safetensors") return ModelFileForm::kSafetensors;
-  return std::nullopt;
-}
-
-int write_model_file(const WriterFlags& writer, const ModelFileFlags& flags, ModelFileForm form, Context& context, WriteReport& report,
-                     const std::function<void(const Catalog&)>& check_source) {
-  return write_output(writer, context, report,
-                      {.folder = form == ModelFileForm::kShards,
-                       .assets = flags.assets,
-                       .blobs = form == ModelFileForm::kTorch,
-                       .any_tensor = form == ModelFileForm::kTorch},
-                      [&](const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-                        if (check_source) check_source(catalog);
-                        return make_plan(writer, flags, form, context, catalog, resolved, selection);
-                      });
+  if (ending != ".pt" && ending != ".pth" && ending != ".bin" && ending != ".safetensors") return std::nullopt;
+  request.kind = ending == ".safetensors" ? Kind::kSafetensors : Kind::kTorch;
+  return request;
 }
 
 }  // namespace dcp::cmd

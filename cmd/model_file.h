@@ -2,15 +2,13 @@
 // commands that can write them.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 
-#include "writer.h"
+#include "app/output.h"
+#include "context.h"
 
 namespace dcp::cmd {
-
-enum class ModelFileForm : uint8_t { kTorch, kSafetensors, kShards };
 
 struct ModelFileFlags {
   std::string max_shard_size, assets;
@@ -19,10 +17,6 @@ struct ModelFileFlags {
 void add_model_file(Command& command, ModelFileFlags& flags);
 
 // Which of them OUT's ending and the flags name; nullopt: none. Throws usage where they contradict each other.
-std::optional<ModelFileForm> model_file_form(const std::string& out, const ModelFileFlags& flags);
-
-// `check_source` may refuse the checkpoint that was opened.
-int write_model_file(const WriterFlags& writer, const ModelFileFlags& flags, ModelFileForm form, Context& context, WriteReport& report,
-                     const std::function<void(const Catalog&)>& check_source = {});
+std::optional<OutputRequest> model_file(const std::string& out, const ModelFileFlags& flags);
 
 }  // namespace dcp::cmd

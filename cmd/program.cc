@@ -79,7 +79,7 @@ int run_command(Command& command, Context& context) {
 }
 
 int run_words(Io& io, const std::vector<std::string>& words) {
-  Context context{.io = io, .stop = g_stop};
+  Context context(io, g_stop);
   CommandLine line;
   try {
     line = read_command_line(words, context);

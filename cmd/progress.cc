@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kBarMs = 200;
 constexpr uint64_t kPlainMs = 5000;
 
-ProgressForm form_of(const Context& context) {
+ProgressForm form_of(Context& context) {
   if (context.common.quiet) return ProgressForm::kNone;
   if (context.common.progress != ProgressForm::kAuto) return context.common.progress;
   return isatty(STDERR_FILENO) ? ProgressForm::kBar : ProgressForm::kPlain;
@@ -27,7 +27,7 @@ std::string percent(double share) {
   return text;
 }
 
-void draw_bar(const Context& context, double share, const std::vector<std::string>& parts) {
+void draw_bar(Context& context, double share, const std::vector<std::string>& parts) {
   std::fprintf(stderr, "\r\033[K%s", bar_line(share, parts, context.columns(STDERR_FILENO)).c_str());
   std::fflush(stderr);
 }
@@ -48,7 +48,7 @@ std::string bar_line(double share, const std::vector<std::string>& parts, size_t
   return head + "  [" + std::string(full, '#') + std::string(cells - full, '.') + "]" + tail;
 }
 
-ProgressDisplay::ProgressDisplay(const Context& context, const Progress& progress, const std::atomic<uint64_t>& counter, uint64_t total)
+ProgressDisplay::ProgressDisplay(Context& context, const Progress& progress, const std::atomic<uint64_t>& counter, uint64_t total)
     : context_(context), progress_(progress), done_(counter), total_(total), begin_ns_(context.io.now_ns()), form_(form_of(context)) {
   if (form_ == ProgressForm::kNone) return;
   const uint64_t every = form_ == ProgressForm::kPlain ? kPlainMs : kBarMs;
@@ -96,7 +96,7 @@ void ProgressDisplay::draw() {
   else bar_shown_ = true, draw_bar(context_, share, parts);
 }
 
-StepDisplay::StepDisplay(const Context& context, size_t steps) : context_(context), steps_(steps), form_(form_of(context)) {
+StepDisplay::StepDisplay(Context& context, size_t steps) : context_(context), steps_(steps), form_(form_of(context)) {
   if (form_ == ProgressForm::kPlain) shown_ns_ = context.io.now_ns();
 }
 

@@ -7,21 +7,20 @@
 
 #include "base/workers.h"
 #include "context.h"
-#include "exec/execute.h"
 
 namespace dcp::cmd {
 
-class ProgressDisplay {
+class ProgressDisplay final : public Display {
  public:
   // `done`: the counter of `progress` that is to reach `total` bytes. Shows nothing with --quiet, or for `auto` when the work is done
   // before the first tick.
-  ProgressDisplay(const Context& context, const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total);
-  ~ProgressDisplay();
+  ProgressDisplay(Context& context, const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total);
+  ~ProgressDisplay() override;
 
  private:
   void show() noexcept;
   void draw();
-  const Context& context_;
+  Context& context_;
   const Progress& progress_;
   const std::atomic<uint64_t>& done_;
   uint64_t total_;
@@ -34,12 +33,12 @@ class ProgressDisplay {
 // The same for work that is counted in steps.
 class StepDisplay {
  public:
-  StepDisplay(const Context& context, size_t steps);
+  StepDisplay(Context& context, size_t steps);
   ~StepDisplay();
   void begin(const std::string& what);  // the next step
 
  private:
-  const Context& context_;
+  Context& context_;
   size_t steps_, done_ = 0;
   uint64_t shown_ns_ = 0;
   ProgressForm form_;

@@ -1,11 +1,9 @@
 // dcpctl ranks: what each rank of a launcher sees. The thing to run first on a new cluster.
 
+#include "app/memory.h"
 #include "commands.h"
-#include "memory.h"
-#include "modules/loader.h"
-#include "ranks/wire.h"
+#include "ranks_flags.h"
 #include "source.h"
-#include "together.h"
 
 namespace dcp::cmd {
 namespace {
@@ -32,66 +30,19 @@ struct Options {
   std::string max_memory;
 };
 
-struct Line {
-  uint32_t rank = 0;
-  std::string host, launcher, store, transport;
-  uint64_t files = 0, seen = 0;
-};
-
-Line this_rank(const Context& context) {
-  const Together* t = context.together.get();
-  if (!t) return {.host = "this host", .launcher = "none", .store = "none", .transport = "file"};
-  const Launch& launch = t->session.launch();
-  return {.rank = launch.rank,
-          .host = t->session.host(),
-          .launcher = launch.by,
-          .store = launch.host + ":" + std::to_string(launch.port),
-          .transport = t->transport};
-}
-
-std::vector<Line> gather_lines(Together* together, const Line& mine) {
-  std::vector<Line> lines{mine};
-  if (!together) return lines;
-  Tree tree(together->session);
-  tree.gather(
-      [&](Bytes bytes) {
-        WireReader in(bytes);
-        for (auto count = in.number<uint64_t>(); count > 0; --count) {
-          Line l{.rank = in.number<uint32_t>()};
-          l.files = in.number<uint64_t>();
-          l.seen = in.number<uint64_t>();
-          for (std::string* s : {&l.host, &l.launcher, &l.store, &l.transport}) *s = in.text();
-          lines.push_back(std::move(l));
-        }
-      },
-      [&] {
-        WireWriter out;
-        out.number<uint64_t>(lines.size());
-        for (const Line& l : lines) {
-          out.number(l.rank);
-          out.number(l.files);
-          out.number(l.seen);
-          for (const std::string* s : {&l.host, &l.launcher, &l.store, &l.transport}) out.text(*s);
-        }
-        return out.take();
-      });
-  std::ranges::sort(lines, {}, &Line::rank);
-  return lines;
-}
-
-void print(const std::vector<Line>& lines, const std::vector<std::string>& unseen, bool has_source, const Context& context) {
+void print(const std::vector<RankView>& lines, const std::vector<std::string>& unseen, bool has_source, const Context& context) {
   if (context.common.json) {
     std::string document;
     JsonWriter out([&](std::string_view text) { document += text; });
     out.begin_object().member("schema", "dcpctl.ranks/1").member("world_size", uint64_t{lines.size()}).key("ranks").begin_array();
-    for (const Line& l : lines) {
+    for (const RankView& l : lines) {
       out.begin_object()
           .member("rank", uint64_t{l.rank})
           .member("host", l.host)
           .member("launcher", l.launcher)
           .member("store", l.store)
           .member("transport", l.transport);
-      if (has_source) out.member("files", l.files).member("files_seen", l.seen);
+      if (has_source) out.member("files", l.files).member("files_seen", l.files_seen);
       out.end_object();
     }
     out.end_array();
@@ -105,31 +56,30 @@ void print(const std::vector<Line>& lines, const std::vector<std::string>& unsee
     return context.out(document);
   }
   std::string text;
-  for (const Line& l : lines) {
+  for (const RankView& l : lines) {
     text += "rank " + std::to_string(l.rank) + " of " + std::to_string(lines.size()) + "  " + escaped(l.host) + "  launcher " + l.launcher +
             "  store " + l.store + "  transport " + l.transport;
-    text += has_source ? "  sees " + grouped(l.seen) + " of " + grouped(l.files) + " files\n" : "\n";
+    text += has_source ? "  sees " + grouped(l.files_seen) + " of " + grouped(l.files) + " files\n" : "\n";
   }
   for (const std::string& name : unseen) text += "seen by no rank: " + escaped(name) + "\n";
   context.out(text);
 }
 
 int run(const Options& o, Context& context) {
-  join_ranks(o.ranks, context);
-  Together* const together = context.together.get();
-  Line mine = this_rank(context);
+  join_ranks(o.ranks.options(), context);
   std::vector<std::string> unseen;
-  if (!o.source.path.empty()) {
-    const uint64_t cap = reading_cap(o.max_memory, context);
-    hold_heap(cap, context);
-    const Catalog catalog = open_together(o.source, context, memory_left(cap));
-    mine.files = catalog.files.size();
-    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
-      mine.seen += together ? together->crew.sight().sees(mine.rank, f) : catalog.files[f].bytes.has_value();
+  uint64_t files = 0, seen = 0;
+  const bool has_source = !o.source.path.empty();
+  if (has_source) {
+    const uint64_t cap = take_memory_cap(reading_cap(o.max_memory), context);
+    const Catalog catalog = open_source(o.source.request(context), context, memory_left(cap));
+    files = catalog.files.size();
+    for (uint32_t f = 0; f < files; ++f) {
+      seen += sees_file(context, catalog, f);
       if (!catalog.files[f].bytes) unseen.emplace_back(catalog.file_name(f));
     }
   }
-  print(gather_lines(together, mine), unseen, !o.source.path.empty(), context);
+  print(gather_views(context, files, seen), unseen, has_source, context);
   return end_ranks(context, unseen.empty() ? 0 : static_cast<int>(Exit::kAnswerNo));
 }
 

@@ -3,7 +3,7 @@
 #include "commands.h"
 #include "dcp_output.h"
 #include "layout_flags.h"
-#include "memory.h"
+#include "writer.h"
 
 namespace dcp::cmd {
 namespace {
@@ -39,13 +39,12 @@ A tensor takes its boxes from the first of these that has some for it: placement
 
 struct Options {
   WriterFlags writer;
-  LayoutFlags layout;
+  LayoutRequest layout;
   DcpFlags dcp;
 };
 
-int run(const Options& o, Context& context, WriteReport& report) {
-  const AskedLayout asked = asked_layout(o.layout, context, memory_left(parse_size(o.writer.max_memory)));
-  return write_dcp(o.writer, o.dcp, context, report, asked.options);
+OutputRequest output(const Options& o) {
+  return {.path = o.writer.out, .kind = OutputRequest::Kind::kDcp, .layout = o.layout, .torch = o.dcp.target()};
 }
 
 void add_flags(Command& c, Context& context, Options& o) {
@@ -61,7 +60,7 @@ void add_reshard(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   add_flags(c, context, *options);
-  run_as_writer(c, context, options->writer, [options, &context](WriteReport& report) { return run(*options, context, report); });
+  run_as_writer(c, context, options->writer, [options] { return output(*options); });
 }
 
 }  // namespace dcp::cmd

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "app/ranked_run.h"
 #include "base/sandbox.h"
 #include "base/working_names.h"
-#include "ranks/launcher.h"
 
 namespace dcp::cmd {
 namespace {
@@ -82,7 +82,7 @@ void add_sandbox(Command& c, Context& context) {
       .in("Source");
 }
 
-void enter_sandbox_of(Command& command, const Context& context) {
+void enter_sandbox_of(Command& command, Context& context) {
   const When when = context.common.sandbox;
   if (command.find("--sandbox") == nullptr || when == When::kNever) return;
   if (when == When::kAuto && is_one_of_several()) return;

@@ -10,6 +10,6 @@ void add_sandbox(Command& command, Context& context);
 
 // Confines the process, if the command has the option, to the paths whose options say `reads` or `writes`: before it opens anything, and
 // before it has threads. Throws sandbox_lacking, sandbox_failed.
-void enter_sandbox_of(Command& command, const Context& context);
+void enter_sandbox_of(Command& command, Context& context);
 
 }  // namespace dcp::cmd

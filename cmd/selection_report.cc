@@ -30,7 +30,7 @@ void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& sele
 
 }  // namespace
 
-void describe_selection(const Context& context, const Selection& s) {
+void describe_selection(Context& context, const Selection& s) {
   if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
   if (s.dropped_non_model > 0)
     context.note("kept, model: " + counted(s.entries.size(), "key") + "; left out, not model: " + counted(s.dropped_non_model, "key") +

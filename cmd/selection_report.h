@@ -6,7 +6,7 @@
 
 namespace dcp::cmd {
 
-void describe_selection(const Context& context, const Selection& selection);
+void describe_selection(Context& context, const Selection& selection);
 
 // `left_out_objects`: objects that the output's form left out, beside those that the choice of keys did.
 void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& selection, uint64_t left_out_objects);

@@ -1,13 +1,8 @@
 #include "source.h"
 
-#include <algorithm>
-
-#include "catalog/open_torch.h"
-#include "catalog/run.h"
+#include "app/memory.h"
 #include "command.h"
-#include "problem_words.h"
 #include "sandbox.h"
-#include "together.h"
 
 namespace dcp::cmd {
 
@@ -30,14 +25,25 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
   add_sandbox(c, context);
 }
 
-Limits SourceFlags::limits(uint64_t memory_bytes) const {
-  Limits limits{.memory_bytes = memory_bytes};
-  constexpr uint64_t kMost = uint64_t{1} << 56;  // 16 times as much, and sums with that, stay in 64 bits
-  if (!max_pickle.empty())
-    limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes =
-        std::min(parse_size(max_pickle), kMost);
-  return limits;
+SourceRequest SourceFlags::request(const Context& context) const {
+  return {.path = path,
+          .step = step,
+          .pattern = pattern,
+          .prefer_rank = prefer_rank,
+          .follow_links = follow_links,
+          .max_pickle = max_pickle.empty() ? std::nullopt : std::optional(parse_size(max_pickle)),
+          .command = context.command};
 }
+
+void add_max_memory(Command& c, std::string& max_memory, const std::string& group) {
+  c.option("--max-memory", max_memory, "SIZE", "Hard cap on memory (default: half of the machine's, at most 16GiB)").in(group);
+}
+
+void add_threads(Command& c, unsigned& threads, const std::string& group) {
+  c.number("-j,--threads", threads, 1u, 1024u, "N", "Worker threads (default: cores, at least 4, at most 16)").in(group);
+}
+
+uint64_t reading_cap(const std::string& max_memory) { return max_memory.empty() ? default_reading_cap() : parse_size(max_memory); }
 
 std::string_view kind_name(CheckpointKind kind) {
   switch (kind) {
@@ -48,50 +54,6 @@ std::string_view kind_name(CheckpointKind kind) {
     case CheckpointKind::kHf: return "hf";
   }
   return "";
-}
-
-namespace {
-
-Catalog open_from(Io& io, const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
-  const OpenOptions options{.limits = flags.limits(memory_bytes), .links = flags.links(), .prefer_rank = flags.prefer_rank};
-  std::string path = flags.path;
-  if (!flags.step.empty()) {
-    std::vector<Step> broken;
-    const auto tell = [&] {
-      for (const Step& s : broken) context.note("passed over: " + to_line(worded(*s.broken)));
-    };
-    try {
-      path = find_step(io, flags.path, flags.step, flags.pattern, options, broken, context.command);
-    } catch (const Error& e) {
-      if (e.problem().id == ProblemId::step_in_parts) tell();
-      throw;
-    }
-    tell();
-    context.note("step: " + escaped(path));
-  }
-  Catalog catalog = open_checkpoint(io, path, options);
-  look_at_files(io, catalog, options.links);
-  if (flags.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal)
-    context.note("--prefer-rank has nothing to choose from: every key was written once");
-  if (catalog.torch && catalog.torch->odd_keys.count > 0)
-    context.note("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
-                 ", such as " + escaped(catalog.torch->odd_keys.example));
-  return catalog;
-}
-
-}  // namespace
-
-Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
-  return open_from(context.io, flags, context, memory_bytes);
-}
-
-Catalog open_together(const SourceFlags& flags, const Context& context, uint64_t memory_bytes) {
-  if (!context.together) return open_source(flags, context, memory_bytes);
-  Crew& crew = context.together->crew;
-  const std::unique_ptr<Io> more = flags.step.empty() ? crew.metadata_of_all(context.io, flags.path) : nullptr;
-  Catalog mine;
-  if (crew.leads()) mine = open_from(more ? *more : context.io, flags, context, memory_bytes);
-  return crew.share(std::move(mine), context.io, flags.links());
 }
 
 }  // namespace dcp::cmd

@@ -1,9 +1,10 @@
-// CKPT: what every reading command takes, and how it is opened.
+// CKPT and the options of every command that reads one.
 #pragma once
 
 #include <optional>
+#include <string>
 
-#include "catalog/open.h"
+#include "app/source.h"
 #include "context.h"
 
 namespace dcp::cmd {
@@ -16,19 +17,18 @@ struct SourceFlags {
   bool follow_links = false;
   std::string max_pickle;  // "": the defaults of Limits
 
-  // `memory_bytes`: that reading the metadata may take.
-  Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;
-  FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
+  SourceRequest request(const Context& context) const;
 };
 void add_source(Command& command, Context& context, SourceFlags& flags);
 
+// --max-memory of commands that only read.
+void add_max_memory(Command& command, std::string& max_memory, const std::string& group);
+uint64_t reading_cap(const std::string& max_memory);
+
+// -j, --threads
+void add_threads(Command& command, unsigned& threads, const std::string& group);
+
 // As --json names it: "dcp".
 std::string_view kind_name(CheckpointKind kind);
-
-// The catalog, with the sizes of its data files. Steps that `latest` passed over are named on stderr.
-// `memory_bytes`: that reading the metadata may take.
-Catalog open_source(const SourceFlags& flags, const Context& context, uint64_t memory_bytes = Limits{}.memory_bytes);
-// The same on several ranks: rank 0 opens it, all get it, and all look for its files (Crew::share).
-Catalog open_together(const SourceFlags& flags, const Context& context, uint64_t memory_bytes = Limits{}.memory_bytes);
 
 }  // namespace dcp::cmd

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/quantity.h"
 #include "html.h"
-#include "staging/text.h"
 #include "staging/verdict.h"
 
 namespace dcp::cmd {
@@ -12,12 +12,12 @@ namespace {
 
 std::string percent(double part, double whole) { return whole > 0 ? fixed(100 * part / whole, 0) + "%" : "-"; }
 
-std::string chunk_text(uint64_t bytes) { return bytes == 0 ? "whole" : byte_count(bytes); }
+std::string chunk_text(uint64_t bytes) { return bytes == 0 ? "whole" : human_bytes(bytes); }
 
 std::string series_name(const StagingLine& l, bool nodes, bool devices) {
   std::string name(name_of(l.how.method));
   if (l.how.streams > 1) name += ", " + std::to_string(l.how.streams) + " streams";
-  if (l.how.chunk_bytes > 0) name += ", " + byte_count(l.how.chunk_bytes);
+  if (l.how.chunk_bytes > 0) name += ", " + human_bytes(l.how.chunk_bytes);
   if (nodes) name += ", node " + std::to_string(l.how.node);
   if (devices) name += ", device " + std::to_string(l.device);
   return name;
@@ -31,7 +31,7 @@ std::string device_text(const DcpctlDeviceFacts& f) {
   if (!link.empty()) text += link + " at most, ";
   if (f.nvlink_links > 0) text += "NVLink " + std::to_string(f.nvlink_version) + " x" + std::to_string(f.nvlink_links) + ", ";
   if (f.numa_node >= 0) text += "NUMA node " + std::to_string(f.numa_node) + ", ";
-  return text + byte_count(f.free_bytes) + " of " + byte_count(f.memory_bytes) + " free";
+  return text + human_bytes(f.free_bytes) + " of " + human_bytes(f.memory_bytes) + " free";
 }
 
 Table table_of(const StagingReport& r) {
@@ -51,7 +51,7 @@ Table table_of(const StagingReport& r) {
       const Spread copy = l.copy();
       for (std::string& cell :
            std::vector<std::string>{gigabytes(l.rate()), percent(copy.quartiles, 1), percent(l.rate(), limit), percent(l.rate(), best),
-                                    l.setup_ns > 0 ? duration(l.setup_ns) : "-", duration(l.blocking().median), byte_count(l.host_bytes)})
+                                    l.setup_ns > 0 ? duration(l.setup_ns) : "-", duration(l.blocking().median), human_bytes(l.host_bytes)})
         row.push_back(std::move(cell));
     }
     t.rows.push_back(std::move(row));
@@ -165,8 +165,8 @@ void StagingReport::print_head(const Context& context) const {
   for (const DcpctlDeviceFacts& f : devices) context.out(device_text(f) + "\n");
   if (!curve)
     for (const Workload& w : workloads)
-      context.out(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + byte_count(w.bytes()) + ", the largest " +
-                  byte_count(w.largest()) + "\n");
+      context.out(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + human_bytes(w.bytes()) + ", the largest " +
+                  human_bytes(w.largest()) + "\n");
 }
 
 void StagingReport::print(const Context& context) const {
@@ -261,7 +261,7 @@ std::string StagingReport::html() const {
     };
     bars.push_back({name(l), {median(&Repeat::allocate_ns), median(&Repeat::touch_ns), median(&Repeat::copy_ns)}});
   }
-  body += "<h2>How long a save of " + html_text(workloads[last].name) + " (" + byte_count(workloads[last].bytes()) + ") blocks</h2>\n";
+  body += "<h2>How long a save of " + html_text(workloads[last].name) + " (" + human_bytes(workloads[last].bytes()) + ") blocks</h2>\n";
   body += bars_svg(bars, {"allocate", "first touch", "copy"});
   for (const std::string& c : conclusions()) body += "<p class=\"verdict\">" + html_text(c) + "</p>\n";
   return body + table_html(table_of(*this));

@@ -5,7 +5,6 @@
 #include "html.h"
 #include "progress.h"
 #include "sandbox.h"
-#include "staging/text.h"
 #include "staging_report.h"
 #include "words.h"
 
@@ -17,7 +16,7 @@ Table mode_table(const TrainingReport& r) {
   for (const TrainResult& m : r.modes) {
     const TrainSummary s = summarize(m, r.without_saves);
     t.rows.push_back({std::string(name_of(*m.mode)), std::to_string(m.saves.size()), duration(s.stall_ns), duration(s.step_ns),
-                      fixed(100 * s.overhead, 1) + "%", duration(s.durable_ns), byte_count(m.host_bytes),
+                      fixed(100 * s.overhead, 1) + "%", duration(s.durable_ns), human_bytes(m.host_bytes),
                       duration(m.saves.back().stall_ns())});
   }
   return t;

@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "app/small_file.h"
 #include "base/working_names.h"
-#include "exec/file_set.h"
+#include "problem_words.h"
 
 namespace dcp::cmd {
-
-void save_text(Io& io, const std::string& path, const std::string& text) {
-  FileSet file(io, path, {{"", text.size()}}, {.folder = false, .replace = Replace::kYes, .sync = false});
-  file.write(0, 0, as_bytes(text));
-  file.finish();
-  file.commit();
-}
 
 std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::string& source, const std::string& output) {
   if (file.path.empty() || file.path == "-" || file.path.ends_with('/'))
@@ -54,8 +48,8 @@ std::optional<Problem> report_fault(const Context& context, const std::string& s
   }
 }
 
-void save_report(const Context& context, const std::string& document) {
-  if (!context.common.report.empty()) save_text(context.io, context.common.report, document);
+void save_report(Context& context, const std::string& document) {
+  if (!context.common.report.empty()) save_small_file(context, context.common.report, document, {.sync = false});
 }
 
 // What --report says of a command that failed before it had anything else to say.
@@ -81,7 +75,7 @@ void save_usage_report(Context& context, const std::vector<std::string>& words, 
   save_report(context, failure_document(words.empty() ? "" : words.front(), problem));
 }
 
-int run_reported(const Context& context, const std::string& output, const std::function<std::string()>& body) {
+int run_reported(Context& context, const std::string& output, const std::function<std::string()>& body) {
   if (const auto fault = report_fault(context, "", output)) return report_error(context, *fault);
   std::string document;
   int exit = 0;
@@ -89,7 +83,7 @@ int run_reported(const Context& context, const std::string& output, const std::f
     document = body();
   } catch (const std::exception& error) {
     exit = report_error(context, error);
-    document = failure_document(context.command, problem_of(error));
+    document = failure_document(context.command, worded(problem_of(error)));
   }
   save_report(context, document);
   return exit;

@@ -10,9 +10,6 @@
 
 namespace dcp::cmd {
 
-// A small file, whole or absent; one that is there is replaced.
-void save_text(Io& io, const std::string& path, const std::string& text);
-
 // A file that an option asks for beside the answer.
 struct TextFile {
   std::string_view option;  // "--report"
@@ -24,10 +21,10 @@ std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::
 std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output);
 
 // Writes the JSON document to the file of --report, if one is asked for.
-void save_report(const Context& context, const std::string& document);
+void save_report(Context& context, const std::string& document);
 
 // Runs `body`, which prints its answer and returns the JSON document for --report, written in every outcome. Returns the exit code.
-int run_reported(const Context& context, const std::string& output, const std::function<std::string()>& body);
+int run_reported(Context& context, const std::string& output, const std::function<std::string()>& body);
 
 // After a command line that could not be understood, as far as --report can be made out in it.
 void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem);

@@ -58,7 +58,7 @@ pid_t start(const std::vector<std::string>& command, const Said& said) {
   return child;
 }
 
-void run_command(const std::vector<std::string>& command, const Context& context) {
+void run_command(const std::vector<std::string>& command, Context& context) {
   const Said said;
   const pid_t child = start(command, said);
   int status = 0;
@@ -73,7 +73,7 @@ void run_command(const std::vector<std::string>& command, const Context& context
 }
 
 // The system's own figure for a child (ru_maxrss) is not less than this program's at its start.
-uint64_t reported_memory(const std::string& report, const Context& context) {
+uint64_t reported_memory(const std::string& report, Context& context) {
   if (report.empty()) return 0;
   const std::vector<std::byte> bytes = read_file(context.io, report, Limits{}.json_bytes);
   const auto document = nlohmann::json::parse(as_text(bytes), nullptr, false);
@@ -84,7 +84,7 @@ uint64_t reported_memory(const std::string& report, const Context& context) {
 
 uint64_t TimedRun::best_ns() const { return *std::ranges::min_element(ns); }
 
-void run_rounds(std::vector<TimedRun>& runs, unsigned rounds, const Context& context) {
+void run_rounds(std::vector<TimedRun>& runs, unsigned rounds, Context& context) {
   StepDisplay steps(context, rounds * runs.size());
   for (unsigned round = 0; round < rounds; ++round) {
     for (TimedRun& r : runs) {

@@ -26,6 +26,6 @@ struct TimedRun {
 };
 
 // Each run once a round, in order. Throws bench_run_failed with what the command said, `interrupted`.
-void run_rounds(std::vector<TimedRun>& runs, unsigned rounds, const Context& context);
+void run_rounds(std::vector<TimedRun>& runs, unsigned rounds, Context& context);
 
 }  // namespace dcp::cmd

@@ -5,10 +5,11 @@
 
 #include "dcp_output.h"
 #include "dtype_flags.h"
-#include "mapped.h"
+#include "expect.h"
+#include "map_flags.h"
 #include "problem_words.h"
+#include "ranks_flags.h"
 #include "selection_report.h"
-#include "together.h"
 
 namespace dcp::cmd {
 namespace {
@@ -30,8 +31,6 @@ std::string losses_text(const CastLosses& inf, const CastLosses& nan, const Cast
   return text;
 }
 
-std::string from_to(const TensorLosses& t) { return std::string(facts_of(t.from).name) + " to " + std::string(facts_of(t.to).name); }
-
 }  // namespace
 
 void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes) {
@@ -40,30 +39,10 @@ void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNot
   out.end_array();
 }
 
-void WriteReport::note_source(const Catalog& from) {
-  catalog = &from;
-  checkpoint_ = from.path;
-  for (const Problem& p : from.findings)
-    if (p.severity == Severity::kWarning) warnings_.push_back(worded(p));
-}
-
-void WriteReport::note_map(const MapAnswer& answer, const Catalog& derived) {
-  map = &answer;
-  catalog = &derived;
-}
-
-void WriteReport::note_expected(const Context& context) {
-  const auto gap = std::ranges::find(warnings_, ProblemId::shard_gap, &Problem::id);
-  if (expectation.reference.empty() || gap == warnings_.end()) return;
-  if (expectation.has_gap)
-    context.note("--expect " + escaped(expectation.reference) + " has such a gap itself: it cannot show what is missing");
-  else std::erase_if(warnings_, [](const Problem& p) { return p.id == ProblemId::shard_gap; });
-}
-
-void WriteReport::describe_casts(const Context& context) const {
-  const CastSummary& casts = selection.casts;
+void WriteReport::describe_casts(Context& context) const {
+  const CastSummary& casts = result.selection.casts;
   if (!casts.asked) return;
-  if (!dry_run) context.note(cast_text(casts));
+  if (!request.dry_run) context.note(cast_text(casts));
   if (casts.kept_non_model > 0)
     context.note("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
   if (casts.kept_scales > 0)
@@ -72,70 +51,79 @@ void WriteReport::describe_casts(const Context& context) const {
   for (const std::string& glob : casts.idle_rules) context.note("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
 }
 
-void WriteReport::describe_losses(const Context& context) const {
+void WriteReport::describe_losses(Context& context) const {
   std::array<CastLosses, 3> sums;  // by Overflow
-  for (const TensorLosses& t : executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
-  if (executed.losses.empty()) return;
-  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " + counted(executed.losses.size(), "tensor") +
-               ", such as '" + escaped(executed.losses.front().key) + "'");
-  for (const TensorLosses& t : executed.losses) {
+  for (const TensorLosses& t : result.executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
+  if (result.executed.losses.empty()) return;
+  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " +
+               counted(result.executed.losses.size(), "tensor") + ", such as '" + escaped(result.executed.losses.front().key) + "'");
+  for (const TensorLosses& t : result.executed.losses) {
     std::array<CastLosses, 3> one;
     one[static_cast<size_t>(t.overflow)] = t.values;
     context.detail("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
   }
 }
 
-void WriteReport::describe(const Context& context, const SelectOptions& select) const {
-  const Selection& s = selection;
+void WriteReport::describe(Context& context) const {
   constexpr size_t kMostWarnings = 8;
-  for (size_t i = 0; i < warnings_.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(warnings_[i]));
-  if (warnings_.size() > kMostWarnings) context.note("and " + counted(warnings_.size() - kMostWarnings, "more warning"));
-  if (map) cmd::describe(*map, context);
-  describe_selection(context, s);
-  if (s.dropped_blobs + plan->left_out_blobs > 0)
-    context.note("left out, not tensors: " + counted(s.dropped_blobs + plan->left_out_blobs, "object"));
+  for (size_t i = 0; i < result.warnings.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(worded(result.warnings[i])));
+  if (result.warnings.size() > kMostWarnings) context.note("and " + counted(result.warnings.size() - kMostWarnings, "more warning"));
+  if (result.source->map()) cmd::describe(*result.source->map(), context);
+  describe_selection(context, result.selection);
+  describe_plan(context);
+  describe_casts(context);
+  const CheckpointKind kind = result.catalog().kind;
+  const uint64_t unchecked = result.plan->unchecked_records;
+  if (kind != CheckpointKind::kSafetensors && kind != CheckpointKind::kHf && unchecked > 0)
+    context.note(counted(unchecked, "record") + " without a CRC: their writer computed none");
+}
+
+void WriteReport::describe_plan(Context& context) const {
+  const Selection& s = result.selection;
+  const SelectOptions& select = request.select;
+  const Plan& plan = *result.plan;
+  const Catalog& catalog = result.catalog();
+  if (s.dropped_blobs + plan.left_out_blobs > 0)
+    context.note("left out, not tensors: " + counted(s.dropped_blobs + plan.left_out_blobs, "object"));
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
-    context.note("everything is kept" + std::string(catalog->has_planner_data ? " in its nesting" : "") +
+    context.note("everything is kept" + std::string(catalog.has_planner_data ? " in its nesting" : "") +
                  "; --model-only gives what model.load_state_dict takes");
-  if (plan->mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(catalog->mcore_shapes.size(), "tensor"));
-  if (!plan->left_out.empty())
-    context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan->left_out.size(), "object"));
-  for (const KeyNote& n : plan->left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
-  if (!plan->unsafe.empty()) {
-    const std::string names = plan->unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan->unsafe_globals);
-    context.note("torch.load(weights_only=True) will refuse this file: " + counted(plan->unsafe.size(), "object") + " with " + names +
+  if (plan.mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(catalog.mcore_shapes.size(), "tensor"));
+  if (!plan.left_out.empty())
+    context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan.left_out.size(), "object"));
+  for (const KeyNote& n : plan.left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+  if (!plan.unsafe.empty()) {
+    const std::string names = plan.unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan.unsafe_globals);
+    context.note("torch.load(weights_only=True) will refuse this file: " + counted(plan.unsafe.size(), "object") + " with " + names +
                  "; --weights-only-safe leaves them out");
   }
-  for (const KeyNote& n : plan->unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
-  if (plan->list_holes.count > 0)
-    context.note("None fills positions of lists that no key fills: " + grouped(plan->list_holes.count) + ", such as '" +
-                 escaped(plan->list_holes.example) + "'; an empty dict was there, which dcp.save drops, or a key that is left out");
-  for (const KeyNote& n : plan->converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
-  if (plan->dcp) describe_dcp(context, *plan->dcp);
-  describe_casts(context);
-  const bool may_have_crcs = catalog->kind != CheckpointKind::kSafetensors && catalog->kind != CheckpointKind::kHf;
-  if (may_have_crcs && plan->unchecked_records > 0)
-    context.note(counted(plan->unchecked_records, "record") + " without a CRC: their writer computed none");
+  for (const KeyNote& n : plan.unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+  if (plan.list_holes.count > 0)
+    context.note("None fills positions of lists that no key fills: " + grouped(plan.list_holes.count) + ", such as '" +
+                 escaped(plan.list_holes.example) + "'; an empty dict was there, which dcp.save drops, or a key that is left out");
+  for (const KeyNote& n : plan.converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
+  if (plan.dcp) describe_dcp(context, *plan.dcp);
 }
 
 void WriteReport::print_plan(const Context& context) const {
+  const Plan& plan = *result.plan;
   std::string text =
-      "would write " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) + "\n";
-  if (plan->folder)
-    for (const OutputFile& f : plan->files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
-  text += "  read " + human_bytes(plan->bytes_to_read) + ", write " + human_bytes(plan->bytes_to_write) + ", in " +
-          counted(plan->units, "unit") + "\n";
-  if (selection.casts.asked) text += "  " + cast_text(selection.casts) + "\n";
-  text += "  peak memory " + human_bytes(planned_memory) + ", largest tensor " + human_bytes(plan->largest_tensor) + "\n";
+      "would write " + escaped(output) + ": " + counted(plan.tensors.size(), "tensor") + ", " + human_bytes(plan.bytes_to_write) + "\n";
+  if (plan.folder)
+    for (const OutputFile& f : plan.files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
+  text += "  read " + human_bytes(plan.bytes_to_read) + ", write " + human_bytes(plan.bytes_to_write) + ", in " +
+          counted(plan.units, "unit") + "\n";
+  if (result.selection.casts.asked) text += "  " + cast_text(result.selection.casts) + "\n";
+  text += "  peak memory " + human_bytes(result.planned_memory) + ", largest tensor " + human_bytes(plan.largest_tensor) + "\n";
   context.out(text);
 }
 
 void WriteReport::cast_keys_json(JsonWriter& out) const {
   out.key("keys").begin_array();
-  for (const Entry& e : selection.entries) {
+  for (const Entry& e : result.selection.entries) {
     if (e.is_blob()) continue;
-    const Tensor& t = catalog->tensors[e.tensor()];
+    const Tensor& t = result.catalog().tensors[e.tensor()];
     if (t.dtype_known && t.dtype != e.dtype)
       out.begin_object().member("key", e.key).member("from", facts_of(t.dtype).name).member("to", facts_of(e.dtype).name).end_object();
   }
@@ -143,7 +131,7 @@ void WriteReport::cast_keys_json(JsonWriter& out) const {
 }
 
 void WriteReport::cast_json(JsonWriter& out) const {
-  const CastSummary& casts = selection.casts;
+  const CastSummary& casts = result.selection.casts;
   out.key("cast")
       .begin_object()
       .member("tensors", casts.tensors)
@@ -151,10 +139,10 @@ void WriteReport::cast_json(JsonWriter& out) const {
       .member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
   text_json(out, "idle_rules", casts.idle_rules);
-  if (catalog) cast_keys_json(out);
-  out.member("fp8_overflow", fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
+  if (result.plan) cast_keys_json(out);
+  out.member("fp8_overflow", request.fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
   out.key("losses").begin_array();
-  for (const TensorLosses& t : executed.losses) {
+  for (const TensorLosses& t : result.executed.losses) {
     out.begin_object().member("key", t.key).member("from", facts_of(t.from).name).member("to", facts_of(t.to).name);
     if (t.values.overflowed > 0) out.member(member_of(t.overflow), t.values.overflowed);
     if (t.values.zeroed > 0) out.member("became_zero", t.values.zeroed);
@@ -163,113 +151,95 @@ void WriteReport::cast_json(JsonWriter& out) const {
   out.end_array().end_object();
 }
 
+void WriteReport::plan_json(JsonWriter& out) const {
+  const Plan& plan = *result.plan;
+  const Catalog& catalog = result.catalog();
+  out.key("files").begin_array();
+  for (const OutputFile& f : plan.files)
+    out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
+  out.end_array();
+  out.member("tensors", uint64_t{plan.tensors.size()}).member("elements", plan.elements).member("tensor_bytes", plan.tensor_bytes);
+  out.member("largest_tensor_bytes", plan.largest_tensor).member("units", plan.units);
+  out.member("planned_read_bytes", plan.bytes_to_read)
+      .member("planned_write_bytes", plan.bytes_to_write)
+      .member("planned_memory_bytes", result.planned_memory);
+  selection_json(out, catalog, result.selection, plan.left_out_blobs);
+  notes_json(out, "left_out", plan.left_out);
+  if (plan.list_holes.count > 0) out.member("list_holes", plan.list_holes.count);
+  notes_json(out, "converted", plan.converted);
+  notes_json(out, "unsafe", plan.unsafe);
+  text_json(out, "unsafe_globals", plan.unsafe_globals);
+  out.member("records_without_crc", plan.unchecked_records)
+      .member("mcore_shapes", plan.mcore_shapes ? uint64_t{catalog.mcore_shapes.size()} : 0);
+  if (plan.dcp) dcp_json(out, *plan.dcp);
+}
+
 void WriteReport::json(JsonWriter& out, const Context& context) const {
   out.begin_object();
   out.member("schema", "dcpctl." + context.command + "/1").member("exit", exit_).member("path", source).member("output", output);
-  if (checkpoint_ != source && !checkpoint_.empty()) out.member("checkpoint", checkpoint_);
-  out.member("dry_run", dry_run);
+  const std::string& checkpoint = result.checkpoint;
+  if (checkpoint != source && !checkpoint.empty()) out.member("checkpoint", checkpoint);
+  out.member("dry_run", request.dry_run);
   if (error_) {
     out.key("error");
     error_json(out, *error_);
   }
-  if (!executed.damage.empty()) {
+  if (!result.executed.damage.empty()) {
     out.key("damage").begin_array();
-    for (const Problem& p : executed.damage) error_json(out, p);
+    for (const Problem& p : result.executed.damage) error_json(out, p);
     out.end_array();
   }
   out.key("warnings").begin_array();
-  for (const Problem& p : warnings_) finding_json(out, p);
+  for (const Problem& p : result.warnings) finding_json(out, worded(p));
   out.end_array();
   text_json(out, "notes", context.notes);
-  if (map) map_json(out, *map);
-  expectation_json(out, expectation);
-  if (plan) {
-    out.key("files").begin_array();
-    for (const OutputFile& f : plan->files)
-      out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
-    out.end_array();
-    out.member("tensors", uint64_t{plan->tensors.size()}).member("elements", plan->elements).member("tensor_bytes", plan->tensor_bytes);
-    out.member("largest_tensor_bytes", plan->largest_tensor).member("units", plan->units);
-    out.member("planned_read_bytes", plan->bytes_to_read)
-        .member("planned_write_bytes", plan->bytes_to_write)
-        .member("planned_memory_bytes", planned_memory);
-    selection_json(out, *catalog, selection, plan->left_out_blobs);
-    notes_json(out, "left_out", plan->left_out);
-    if (plan->list_holes.count > 0) out.member("list_holes", plan->list_holes.count);
-    notes_json(out, "converted", plan->converted);
-    notes_json(out, "unsafe", plan->unsafe);
-    text_json(out, "unsafe_globals", plan->unsafe_globals);
-    out.member("records_without_crc", plan->unchecked_records)
-        .member("mcore_shapes", plan->mcore_shapes ? uint64_t{catalog->mcore_shapes.size()} : 0);
-    if (plan->dcp) dcp_json(out, *plan->dcp);
-  }
-  if (selection.casts.asked) cast_json(out);
-  out.member("records_checked", executed.records_checked).member("verified_after", verified_after);
+  if (result.plan && result.source->map()) map_json(out, *result.source->map());
+  expectation_json(out, result.expectation);
+  if (result.plan) plan_json(out);
+  if (result.selection.casts.asked) cast_json(out);
+  out.member("records_checked", result.executed.records_checked).member("verified_after", result.verified_after);
   ranks_json(out, context,
-             {.bytes_read = executed.bytes_read,
-              .bytes_written = executed.bytes_written,
-              .nanoseconds = seconds_ns,
+             {.bytes_read = result.executed.bytes_read,
+              .bytes_written = result.executed.bytes_written,
+              .nanoseconds = result.nanoseconds,
               .peak_bytes = peak_rss_bytes()});
   out.member("peak_memory_bytes", peak_rss_bytes());
   out.end_object();
 }
 
-int WriteReport::done(const Context& context, int exit) {
-  exit_ = exit;
+int WriteReport::done(Context& context) {
   describe_losses(context);
   JsonWriter out([&](std::string_view text) { document_ += text; });
   json(out, context);
   out.finish();
   if (context.common.json) context.out(document_);
-  else if (dry_run) print_plan(context);
+  else if (request.dry_run) print_plan(context);
   else if (!context.common.quiet)
-    context.out("wrote " + escaped(output) + ": " + counted(plan->tensors.size(), "tensor") + ", " + human_bytes(plan->bytes_to_write) +
-                " in " + seconds(seconds_ns) + ", " + rate(plan->bytes_to_write, seconds_ns) + ", peak memory " +
-                human_bytes(peak_rss_bytes()) + "\n");
-  return exit;
-}
-
-int WriteReport::damaged(const Context& context) {
-  for (size_t i = 1; i < executed.damage.size(); ++i) context.complain(to_line(executed.damage[i]));
-  throw Error(executed.damage.front());
-}
-
-bool WriteReport::overflows() const {
-  return std::ranges::any_of(executed.losses, [](const TensorLosses& t) { return t.values.overflowed > 0; });
-}
-
-int WriteReport::overflowed(const Context& context) {
-  std::optional<Problem> first;
-  for (const TensorLosses& t : executed.losses) {
-    if (t.values.overflowed == 0) continue;
-    Problem p = make_problem(ProblemId::cast_overflow, {.path = source, .tensor = t.key},
-                             counted(t.values.overflowed, "value") + ", " + from_to(t));
-    if (first) context.complain(to_line(p));
-    else first = std::move(p);
-  }
-  throw Error(std::move(*first));
+    context.out("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
+                human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
+                rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+  return exit_;
 }
 
 int WriteReport::around(Context& context, const std::function<int()>& body) {
   if (const auto fault = report_fault(context, source, output)) return report_error(context, *fault);
   const uint64_t begin = context.io.now_ns();
-  int exit = 0;
   try {
-    exit = body();
+    exit_ = body();
   } catch (const std::exception& error) {
-    error_ = settle(context, error);
-    exit_ = exit = report_error(context, *error_);
-    seconds_ns = context.io.now_ns() - begin;
-    plan = nullptr;  // they went with the body
-    catalog = nullptr;
-    map = nullptr;
+    error_ = worded(settle(context, error));
+    exit_ = report_error(context, *error_);
+    result.nanoseconds = context.io.now_ns() - begin;
+    result.plan.reset();  // so that there is memory for the report
+    result.layout.reset();
+    result.source.reset();
     document_.clear();
     JsonWriter out([&](std::string_view text) { document_ += text; });
     json(out, context);
     out.finish();
   }
   if (context.speaks) save_report(context, document_);
-  return exit;
+  return exit_;
 }
 
 }  // namespace dcp::cmd

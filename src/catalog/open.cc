@@ -314,8 +314,9 @@ std::string chunk_words(const Catalog& catalog, const Tensor& t, uint32_t c) {
 
 }  // namespace
 
-void find_structure_faults(Catalog& catalog) {
-  FindingList findings(catalog.findings);
+std::vector<Problem> structure_findings(const Catalog& catalog) {
+  std::vector<Problem> all = catalog.findings;
+  FindingList findings(all);
   const auto add = [&](Problem p) {
     p.severity = Severity::kDamage;
     findings.add(std::move(p));
@@ -346,6 +347,7 @@ void find_structure_faults(Catalog& catalog) {
                        "at least " + std::to_string(needed[f])));
   }
   findings.end();
+  return all;
 }
 
 namespace {

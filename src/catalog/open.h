@@ -25,12 +25,13 @@ Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& opti
 // Whether open_checkpoint reads a file of this name where it finds it in a folder: metadata, an index, a safetensors file for its header.
 bool describes_checkpoint(std::string_view name);
 
-// look_at_files: the size of every data file (one open each; of one so small that it may be a Git LFS pointer its bytes), or why it cannot
-// be read. find_structure_faults adds findings: files that are missing or cannot be read, items that reach past the end, chunks without an
-// item or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that concern
-// their keys (check_whole).
+// The size of every data file (one open each; of one so small that it may be a Git LFS pointer its bytes), or why it cannot be read. The
+// last step of opening.
 void look_at_files(Io& io, Catalog& catalog, FollowLinks links);
-void find_structure_faults(Catalog& catalog);
+// What opening found, and what the structure shows: files that are missing or cannot be read, items that reach past the end, chunks without
+// an item or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that concern
+// their keys (check_whole).
+std::vector<Problem> structure_findings(const Catalog& catalog);
 
 // Throws damage that was found while opening, such as a file that an index names and that is not there; not what concerns a key that is
 // in the catalog and left out.

@@ -107,9 +107,9 @@ std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOpt
   try {
     Catalog catalog = open_checkpoint(io, path, options);
     look_at_files(io, catalog, options.links);
-    find_structure_faults(catalog);
-    const auto damage = std::ranges::find(catalog.findings, Severity::kDamage, &Problem::severity);
-    return damage == catalog.findings.end() ? std::nullopt : std::optional(*damage);
+    const std::vector<Problem> findings = structure_findings(catalog);
+    const auto damage = std::ranges::find(findings, Severity::kDamage, &Problem::severity);
+    return damage == findings.end() ? std::nullopt : std::optional(*damage);
   } catch (const Error& error) {
     return error.problem();
   }

@@ -17,6 +17,8 @@ struct TensorLosses {
   Overflow overflow{};  // what too large values became
   CastLosses values;
 };
+// "float32 to float16"
+inline std::string from_to(const TensorLosses& t) { return std::string(facts_of(t.from).name) + " to " + std::string(facts_of(t.to).name); }
 
 class RunLosses {
  public:

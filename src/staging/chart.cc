@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "staging/text.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -85,7 +85,7 @@ std::string curve_svg(const std::vector<Series>& series, double limit, const std
   std::string svg = open_svg(kWidth, kHeight);
   for (double y = 0; y <= top * 1.001; y += step)
     svg += line(kLeft, y_of(y), kWidth - kRight, y_of(y), "grid") + text_at(kLeft - 6, y_of(y) + 4, "end", fixed(y, step < 1 ? 2 : 0));
-  for (double x = low; x <= high * 1.001; x *= 16) svg += text_at(x_of(x), kBottom + 16, "middle", byte_count(static_cast<uint64_t>(x)));
+  for (double x = low; x <= high * 1.001; x *= 16) svg += text_at(x_of(x), kBottom + 16, "middle", human_bytes(static_cast<uint64_t>(x)));
   svg += text_at(kLeft - 6, kBottom + 32, "start", "GB/s by size of the copy");
   if (limit > 0)
     svg += line(kLeft, y_of(limit), kWidth - kRight, y_of(limit), "limit") +

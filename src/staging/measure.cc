@@ -8,7 +8,7 @@
 #include "base/serial_queue.h"
 #include "exec/synthetic.h"
 #include "staging/host_memory.h"
-#include "staging/text.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -188,7 +188,7 @@ void check_memory(const std::vector<Workload>& workloads, uint64_t devices, uint
     const uint64_t on_device = plan.source_bytes + plan.gathered_bytes;
     const uint64_t on_host = devices * (plan.host_bytes + (memory == DeviceMemory::kHosts ? on_device : 0));
     const auto need = [&](uint64_t bytes, uint64_t there, const char* where) {
-      if (bytes > there) fail(ProblemId::staging_memory, {}, byte_count(there) + " free " + where, byte_count(bytes) + " for " + w.name);
+      if (bytes > there) fail(ProblemId::staging_memory, {}, human_bytes(there) + " free " + where, human_bytes(bytes) + " for " + w.name);
     };
     if (memory == DeviceMemory::kOwn) need(on_device, device_free, "on the device");
     need(on_host, host_available, "on the host");

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "staging/statistics.h"
-#include "staging/text.h"
+#include "base/quantity.h"
 #include "staging/train.h"
 
 namespace dcp {
@@ -44,7 +44,7 @@ std::string train_verdict(const std::vector<TrainResult>& modes, const TrainResu
       others += (others.empty() ? "; " : ", ") + std::string(name_of(*m.mode)) + " " + duration(summarize(m, without_saves).stall_ns);
   const TrainSummary s = summarize(*best, without_saves);
   return "Save in mode " + std::string(name_of(*best->mode)) + ": each save stalls training for " + duration(s.stall_ns) +
-         " and is durable after " + duration(s.durable_ns) + ", with " + byte_count(best->host_bytes) + " of host memory" + others + ".";
+         " and is durable after " + duration(s.durable_ns) + ", with " + human_bytes(best->host_bytes) + " of host memory" + others + ".";
 }
 
 }  // namespace dcp

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "staging/text.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -20,7 +20,7 @@ bool keeps_buffer(StagingMethod m) { return m != StagingMethod::kPageable && m !
 std::string how_text(const StagingLine& l) {
   std::string text(name_of(l.how.method));
   if (l.how.streams > 1) text += " on " + std::to_string(l.how.streams) + " streams";
-  if (l.how.chunk_bytes > 0) text += " in chunks of " + byte_count(l.how.chunk_bytes);
+  if (l.how.chunk_bytes > 0) text += " in chunks of " + human_bytes(l.how.chunk_bytes);
   if (l.how.node >= 0) text += " on NUMA node " + std::to_string(l.how.node);
   return text;
 }
@@ -62,10 +62,10 @@ std::string verdict(const std::vector<StagingLine>& lines, size_t w, const std::
   const auto stall = [](const StagingLine& l) { return static_cast<double>(l.blocking().median); };
   if (pageable != nullptr && stall(*pageable) <= kEnough * stall(*best)) best = pageable;
   std::string text = "Stage " + workload + " by " + how_text(*best) + ": a save stalls training for " + duration(best->blocking().median) +
-                     " and takes " + byte_count(best->host_bytes) +
+                     " and takes " + human_bytes(best->host_bytes) +
                      (is_pinned(best->how.method) ? " of pinned host memory" : " of host memory");
   text += keeps_buffer(best->how.method) ? ", kept" : ", for each save anew";
-  if (best->device_bytes > 0) text += ", and " + byte_count(best->device_bytes) + " on the device";
+  if (best->device_bytes > 0) text += ", and " + human_bytes(best->device_bytes) + " on the device";
   if (best == pageable) return text + "; pinned memory gains less than a tenth, so mode async is enough.";
   if (pageable != nullptr)
     text += "; pageable memory would stall " + fixed(stall(*pageable) / stall(*best), 1) + " times as long (" +
@@ -86,7 +86,7 @@ std::string curve_note(const std::vector<StagingLine>& lines) {
   for (const auto& [bytes, ns] : fastest) best = std::max(best, bytes_per_second(bytes, ns));
   const auto full = std::ranges::find_if(fastest, [&](const auto& f) { return bytes_per_second(f.first, f.second) >= 0.9 * best; });
   return "A pinned copy takes " + duration(fastest.begin()->second) + " at least, and reaches nine tenths of its best rate from " +
-         byte_count(full->first) + " on: what is smaller is better gathered.";
+         human_bytes(full->first) + " on: what is smaller is better gathered.";
 }
 
 std::optional<std::string> slow_link(const std::vector<StagingLine>& lines, const LinkFacts& link) {

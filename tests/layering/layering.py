@@ -10,17 +10,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-ORDER = ["base", "pickle", "format", "catalog", "plan", "exec", "ranks", "cmd"]
+ORDER = ["base", "pickle", "format", "catalog", "plan", "exec", "ranks", "app", "cmd"]
 MAY_INCLUDE = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY_INCLUDE["kernels"] = {"base", "kernels"}
 MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging"}
 MAY_INCLUDE["modules"] = {"base", "modules"}
 MAY_INCLUDE["maps"] = {*ORDER[: ORDER.index("catalog") + 1], "maps"}
-for room in ["plan", "exec", "ranks"]:
+for room in ["plan", "exec", "ranks", "app"]:
     MAY_INCLUDE[room].add("kernels")
-for room in ["ranks", "staging", "cmd"]:
+for room in ["ranks", "app", "staging", "cmd"]:
     MAY_INCLUDE[room].add("modules")
-MAY_INCLUDE["cmd"] |= {"kernels", "maps", "staging"}
+# The command line asks for use cases and renders their results.
+MAY_INCLUDE["app"].add("maps")
+MAY_INCLUDE["cmd"] = {*ORDER[: ORDER.index("plan")], "kernels", "maps", "staging", "modules", "app", "cmd"}
 
 # Kernels work on elements; the table of dtypes includes nothing itself.
 DTYPE_TABLE = {("kernels", "format/dtype.h")}
@@ -86,13 +88,14 @@ def self_test():
     good = {
         "src/base/workers.cc": "#include <thread>\nstd::thread t;  // printf(\n",
         "src/plan/a.cc": '#include "base/a.h"\n#include "catalog/a.h"\nconst char* s = "exit(1)"; int n = 1\'000\'000; std::snprintf(b, 1, ""); flag.exit(); Exit exit() const;\n',
-        "cmd/main.cc": '#include <iostream>\n#include "exec/a.h"\nint main() { exit(getenv("A") != nullptr); }\n',
+        "cmd/main.cc": '#include <iostream>\n#include "app/a.h"\nint main() { exit(getenv("A") != nullptr); }\n',
     }
     bad = [
         ({"src/base/a.h": '#include "pickle/a.h"\n'}, "src/base/a.h:1: base includes pickle/a.h"),
         ({"src/kernels/a.cc": '\n#include "format/zip.h"\n'}, "src/kernels/a.cc:2: kernels includes format/zip.h"),
         ({"src/exec/a.cc": '#include "ranks/a.h"\n'}, "src/exec/a.cc:1: exec includes ranks/a.h"),
         ({"src/exec/a.cc": "/* two\nlines */ std::thread t;\n"}, "src/exec/a.cc:2: std::thread: threads"),
+        ({"cmd/a.cc": '#include "plan/a.h"\n'}, "cmd/a.cc:1: cmd includes plan/a.h"),
         ({"cmd/a.cc": "auto f = std::async(g);\n"}, "cmd/a.cc:1: std::async: threads"),
         ({"src/plan/a.cc": "#include <iostream>\n"}, "src/plan/a.cc:1: <iostream> in src/"),
         ({"src/plan/a.cc": 'void f() { std::fprintf(stderr, ""); }\n'}, "src/plan/a.cc:1: fprintf in src/"),

@@ -33,7 +33,7 @@ def synthetic(case, layout):
 
 
 def noise(x):
-    """splitmix64, as src/exec/synthetic.h has it."""
+    """splitmix64, as src/app/synthetic.h has it."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,7 +1,6 @@
 // A --layout file: who has what on the mesh that it describes.
-#include "context.h"
+#include "app/layout_request.h"
 #include "fuzz.h"
-#include "layout_flags.h"
 #include "unit/base/fake_io.h"
 
 namespace dcp::fuzz {
@@ -10,12 +9,8 @@ void run(Bytes input) {
   constexpr uint64_t kMostToPlace = 4096;
   test::FakeIo io;
   io.put("layout.json", as_text(input));
-  StopFlag stop{0};
-  const cmd::Context context{.io = io, .stop = stop};
-  cmd::LayoutFlags flags;
-  flags.file = "layout.json";
-  const cmd::AskedLayout asked = cmd::asked_layout(flags, context, kLimits.memory_bytes);
-  const DcpLayoutOptions& o = asked.options;
+  const RequestedLayout requested = requested_layout({.file = "layout.json"}, io, kLimits.memory_bytes);
+  const DcpLayoutOptions& o = requested.options;
   must(o.world_size >= 1 && o.world_size <= kMostRanks, "a number of ranks");
   must(o.mesh.sizes.empty() || o.mesh.ranks() == o.world_size, "as many as the mesh has");
   if (o.mesh.ranks() > kMostToPlace) return;

@@ -39,9 +39,8 @@ MadeCheckpoint two_chunks() {
 Lines faults(FakeIo& io) {
   Catalog c = open_checkpoint(io, "ckpt", {});
   look_at_files(io, c, FollowLinks::kCacheOnly);
-  find_structure_faults(c);
   Lines lines;
-  for (const Problem& p : c.findings) lines.push_back(to_line(p));
+  for (const Problem& p : structure_findings(c)) lines.push_back(to_line(p));
   return lines;
 }
 std::string whole(FakeIo& io) {
@@ -166,10 +165,10 @@ TEST_CASE("a data file that cannot be read is a fault of what lies in it") {
   };
   Catalog c = open_checkpoint(linked, "ckpt", {});
   look_at_files(linked, c, FollowLinks::kCacheOnly);
-  find_structure_faults(c);
-  REQUIRE(c.findings.size() == 1);
-  CHECK(c.findings[0].id == ProblemId::link_refused);
-  CHECK(c.findings[0].severity == Severity::kDamage);
+  const std::vector<Problem> found = structure_findings(c);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == ProblemId::link_refused);
+  CHECK(found[0].severity == Severity::kDamage);
   CHECK(error_line([&] { check_whole(c, c.tensors[0]); }) == "ckpt/__1_0.distcp: is a symbolic link");
   CHECK_NOTHROW(check_item(c, c.item_of(BlobId{0}), "step", ""));
 }

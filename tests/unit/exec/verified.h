@@ -30,8 +30,7 @@ struct Verified {
   explicit Verified(Io& io, const VerifySetup& setup = {}, const std::string& path = "ckpt")
       : catalog(open_checkpoint(io, path, {.limits = setup.limits})) {
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
-    find_structure_faults(catalog);
-    add(std::move(catalog.findings));
+    add(structure_findings(catalog));
     add(find_overlapping_items(catalog));
     std::vector<TensorId> tensors(catalog.tensors.size());
     std::vector<BlobId> blobs(catalog.blobs.size());

@@ -12,7 +12,7 @@
 #include "base/fake_io.h"
 #include "catalog/open.h"
 #include "exec/dcp_folder.h"
-#include "exec/synthetic.h"
+#include "app/synthetic.h"
 #include "kernels/kernels.h"
 #include "staging/cpu_device.h"
 
@@ -75,8 +75,7 @@ TEST_CASE("in every mode each checkpoint holds its own step, whole") {
       CHECK(!holds(t.io, folder, expected(w, 0, step - 1)));
       Catalog catalog = open_checkpoint(const_cast<FakeIo&>(t.io), folder, {});
       look_at_files(const_cast<FakeIo&>(t.io), catalog, FollowLinks::kCacheOnly);
-      find_structure_faults(catalog);
-      CHECK(catalog.findings.empty());
+      CHECK(structure_findings(catalog).empty());
       CHECK(catalog.tensors.size() == 4);
     }
     REQUIRE(t.result.saves.size() == 3);

@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/limits.h"
-#include "staging/text.h"
+#include "base/quantity.h"
 
 using namespace dcp;
 using Catch::Approx;
@@ -151,8 +151,8 @@ TEST_CASE("durations and sizes as text") {
   CHECK(duration(310'400'000) == "310 ms");
   CHECK(duration(12'340'000) == "12.3 ms");
   CHECK(duration(12'340) == "12.3 us");
-  CHECK(byte_count(1023) == "1023 B");
-  CHECK(byte_count(15 * kGiB) == "15.0 GiB");
+  CHECK(human_bytes(1023) == "1023 B");
+  CHECK(human_bytes(15 * kGiB) == "15.0 GiB");
   CHECK(gigabytes(26.1e9) == "26.10");
   CHECK(gigabytes(26.1e6) == "0.026");
 }

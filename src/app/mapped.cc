@@ -1,24 +1,25 @@
-#include "mapped.h"
+#include "app/mapped.h"
 
 #include <algorithm>
 #include <set>
 
-#include "digest_units.h"
+#include "app/digest_units.h"
+#include "base/quantity.h"
 #include "maps/builtin.h"
 #include "maps/derive.h"
 #include "maps/selected.h"
 #include "plan/verify_plan.h"
 
-namespace dcp::cmd {
+namespace dcp {
 namespace {
 
 // --config, else config.json of the assets or beside the source; "": none.
-std::string config_path(const MapFlags& flags, const Context& context, const MapQuestion& q) {
-  if (!flags.config.empty()) return flags.config;
+std::string config_path(const MapRequest& request, Io& io, const MapQuestion& q) {
+  if (!request.config.empty()) return request.config;
   for (const std::string& folder : {q.assets, q.catalog.folder}) {
     if (folder.empty()) continue;
     const std::string path = folder + "/config.json";
-    const auto facts = context.io.facts(path);
+    const auto facts = io.facts(path);
     if (facts && facts->kind == FileKind::kRegular) return path;
   }
   return {};
@@ -47,61 +48,44 @@ std::vector<TensorId> MapAnswer::sources() const {
   return {ids.begin(), ids.end()};
 }
 
-std::optional<MapAnswer> ask_map(const MapFlags& flags, const Context& context, const MapQuestion& q) {
-  if (flags.map.empty()) return {};
+std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const MapQuestion& q) {
+  if (request.map.empty()) return {};
   const Limits limits;
-  const std::string path = config_path(flags, context, q);
+  const std::string path = config_path(request, world.io, q);
   maps::Config config;
-  if (!path.empty()) config = open_config(path, context);
-  maps::ResolveOptions options{.settings = flags.settings(),
-                               .from = flags.from,
+  if (!path.empty()) config = open_config(path, world.io);
+  maps::ResolveOptions options{.settings = request.settings,
+                               .from = request.from,
                                .are_published = q.catalog.kind == CheckpointKind::kHf || q.catalog.kind == CheckpointKind::kSafetensors,
-                               .unmapped = flags.unmapped,
+                               .unmapped = request.unmapped,
                                .may_mix_dtypes = q.may_mix_dtypes};
   MapAnswer answer;
-  if (flags.map == "auto") {
+  if (request.map == "auto") {
     maps::Auto found = maps::auto_map(config.model_type(), path.empty() ? "config.json" : path, tensor_keys(q.selection), limits);
     if (found.maps.empty()) {
-      context.note("no map: the names are those that are published");
+      world.events.note("no map: the names are those that are published");
       return {};
     }
     answer.map = std::move(found.maps[0]);
     options.from = maps::Side::kLeft;
   } else {
-    answer.map = open_map(flags.map, context);
+    answer.map = open_map(request.map, world.io);
   }
   answer.made = maps::resolve_selected(answer.map, std::move(config), options, q.catalog, q.selection, limits);
   return answer;
 }
 
-void check_holds(const MapAnswer& answer, const Context& context) {
+void check_holds(const MapAnswer& answer, World& world) {
   const std::vector<Problem>& all = answer.made.problems;
   if (all.empty()) return;
   constexpr size_t kMost = 8;
-  for (size_t i = 1; i < all.size() && i < kMost; ++i) context.complain(to_line(all[i]));
-  if (all.size() > kMost) context.complain("and " + counted(all.size() - kMost, "more problem"));
+  for (size_t i = 1; i < all.size() && i < kMost; ++i) world.events.complain(world.events.line_of(all[i]));
+  if (all.size() > kMost) world.events.complain("and " + counted(all.size() - kMost, "more problem"));
   throw Error(all[0]);
 }
 
-void describe(const MapAnswer& answer, const Context& context) {
-  const maps::Resolved& made = answer.made;
-  context.note("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side");
-  for (const std::string& n : made.notes) context.note("note: " + escaped(n));
-  if (!made.left_out.empty()) context.note("left out by the map: " + counted(made.left_out.size(), "tensor"));
-  if (!made.not_made.empty()) context.note("not made, since nothing here holds it: " + list_of(made.not_made));
-}
-
-void map_json(JsonWriter& out, const MapAnswer& answer) {
-  const maps::Resolved& made = answer.made;
-  out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
-  out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{made.left_out.size()});
-  text_json(out, "not_made", made.not_made);
-  text_json(out, "notes", made.notes);
-  out.end_object();
-}
-
 void compare_ties(const MapAnswer& answer, const Catalog& source, const Resolved& resolved, DataFiles& files, unsigned workers,
-                  Context& context) {
+                  World& world) {
   const std::vector<maps::Tie>& ties = answer.made.ties;
   if (ties.empty()) return;
   std::vector<IndexMap> all;
@@ -114,13 +98,26 @@ void compare_ties(const MapAnswer& answer, const Catalog& source, const Resolved
   const VerifyPlan plan = plan_verify(derived.catalog, derived.resolved, {.digests = &selection, .units = {}});
   DigestSink sink(plan.plan);
   Progress progress;
-  const ExecuteReport executed = run_digest_units(plan.plan, derived.catalog, derived.resolved, files, sink, workers, progress, context);
+  const ExecuteReport executed = run_digest_units(plan.plan, derived.catalog, derived.resolved, files, sink, workers, progress, world);
   if (!executed.damage.empty()) throw Error(executed.damage.front());
-  if (context.together && !context.together->crew.leads()) return;
+  if (!world.leads()) return;
   std::map<std::string_view, std::optional<uint64_t>> digests;
   for (uint32_t f = 0; f < plan.digests.size(); ++f) digests[plan.digests[f].key] = sink.digest(f);
   for (const maps::Tie& t : ties)
     if (digests[t.tensor.key] != digests[t.same_as.key]) throw Error(t.difference);
 }
 
-}  // namespace dcp::cmd
+bool is_map_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".map"); }
+
+maps::ModelMap open_map(const std::string& name, Io& io) {
+  const Limits limits;
+  if (!is_map_file(name)) return maps::builtin_map(name, limits);
+  return maps::read_map(as_text(read_file(io, name, limits.map_bytes)), name, limits);
+}
+
+maps::Config open_config(const std::string& path, Io& io) {
+  const Limits limits;
+  return maps::Config::read(as_text(read_file(io, path, limits.config_bytes)), path, limits);
+}
+
+}  // namespace dcp

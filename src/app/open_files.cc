@@ -1,4 +1,4 @@
-#include "open_files.h"
+#include "app/open_files.h"
 
 #include <sys/resource.h>
 
@@ -7,7 +7,7 @@
 #include "catalog/data_files.h"
 #include "plan/placements.h"
 
-namespace dcp::cmd {
+namespace dcp {
 
 OpenFileShares open_file_shares() {
   constexpr rlim_t kOthers = 48;  // standard streams, locks, folders, and what workers hold past its eviction
@@ -24,4 +24,4 @@ OpenFileShares open_file_shares() {
   return {.inputs = inputs, .outputs = std::max(ours - std::min(ours, inputs), kLeast)};
 }
 
-}  // namespace dcp::cmd
+}  // namespace dcp

@@ -1,34 +1,17 @@
-#include "memory.h"
+#include "app/memory.h"
 
 #include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <fstream>
 
+#include "app/ranked_run.h"
 #include "base/heap.h"
 #include "base/limits.h"
-#include "base/workers.h"
-#include "command.h"
-#include "context.h"
+#include "base/quantity.h"
 #include "exec/execute.h"
-#include "together.h"
 
-namespace dcp::cmd {
-
-// Several ranks of one host would only take each other's cores.
-unsigned wanted_workers(unsigned threads, bool one_of_several) {
-  if (threads > 0) return threads;
-  return one_of_several ? static_cast<unsigned>(std::clamp(::get_nprocs(), 2, 16)) : default_workers();
-}
-
-void add_threads(Command& c, unsigned& threads, const std::string& group) {
-  c.number("-j,--threads", threads, 1u, 1024u, "N", "Worker threads (default: cores, at least 4, at most 16)").in(group);
-}
-
-void add_max_memory(Command& c, std::string& max_memory, const std::string& group) {
-  c.option("--max-memory", max_memory, "SIZE", std::string("Hard cap on memory (default: ") + kReadingDefault + ")").in(group);
-}
-
+namespace dcp {
 namespace {
 
 // The machine's memory, or less where a container has less.
@@ -45,18 +28,21 @@ uint64_t machine_bytes() {
 
 }  // namespace
 
-uint64_t reading_cap(const std::string& max_memory, const Context& context) {
-  return max_memory.empty() ? memory_cap(std::to_string(std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB)), context)
-                            : memory_cap(max_memory, context);
+unsigned wanted_workers(unsigned threads, bool one_of_several) {
+  if (threads > 0) return threads;
+  return one_of_several ? static_cast<unsigned>(std::clamp(::get_nprocs(), 2, 16)) : default_workers();
 }
 
-void hold_heap(uint64_t cap, const Context& context) {
-  if (context.joined) return;
-  // A cap that is far too small is told by fit_workers, which knows what is needed.
+uint64_t default_reading_cap() { return std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB); }
+
+uint64_t take_memory_cap(uint64_t max_memory, const World& world) {
+  if (world.ranks) return max_memory + world.ranks->module_bytes;
+  // A cap that is far too small is refused by fit_workers, which knows what is needed.
   constexpr uint64_t kLeast = 32 * kMiB;
   const uint64_t resident = resident_bytes(), used = Heap::used();
   const uint64_t other = resident - std::min(resident, used);  // code, stacks
-  Heap::set_cap(std::max(cap - std::min(cap, other), used + kLeast));
+  Heap::set_cap(std::max(max_memory - std::min(max_memory, other), used + kLeast));
+  return max_memory;
 }
 
 uint64_t memory_left(uint64_t cap) { return std::max(cap - std::min(cap, peak_rss_bytes()), 8 * kMiB); }
@@ -77,4 +63,4 @@ unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, co
   return workers;
 }
 
-}  // namespace dcp::cmd
+}  // namespace dcp

@@ -1,19 +1,19 @@
-#include "digest_units.h"
+#include "app/digest_units.h"
 
-namespace dcp::cmd {
+namespace dcp {
 
 ExecuteReport run_digest_units(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
-                               unsigned workers, Progress& progress, Context& context) {
+                               unsigned workers, Progress& progress, World& world) {
   ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
-  Together* const ranks = context.together.get();
-  if (!ranks) return execute(plan, catalog, resolved, files, sink, options, progress, context.stop);
+  RankedRun* const ranks = world.ranks.get();
+  if (!ranks) return execute(plan, catalog, resolved, files, sink, options, progress, world.stop);
   Session& session = ranks->session;
   ranks->crew.agree(plan);
   Exchange exchange(session, ranks->crew.sight(), plan, catalog, resolved, files,
                     deal_to_readers(plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
   options.supply = &exchange;
-  ExecuteReport executed = execute_together(context, exchange, workers, progress,
-                                            [&] { return execute(plan, catalog, resolved, files, sink, options, progress, context.stop); });
+  ExecuteReport executed = execute_together(world, exchange, workers, progress,
+                                            [&] { return execute(plan, catalog, resolved, files, sink, options, progress, world.stop); });
   ranks->crew.gather_digests(sink);
   executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
   ranks->work = ranks->crew.gather_work(
@@ -23,4 +23,4 @@ ExecuteReport run_digest_units(const Plan& plan, const Catalog& catalog, const R
   return executed;
 }
 
-}  // namespace dcp::cmd
+}  // namespace dcp

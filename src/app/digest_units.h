@@ -1,16 +1,16 @@
 // Tensors are read and summed, and nothing is written: by this process alone or by several ranks.
 #pragma once
 
+#include "app/ranked_run.h"
 #include "catalog/data_files.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
-#include "together.h"
 
-namespace dcp::cmd {
+namespace dcp {
 
 // What cannot be read is in the report. With several ranks each does the units whose bytes it sees; digests and findings come together at
 // rank 0.
 ExecuteReport run_digest_units(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
-                               unsigned workers, Progress& progress, Context& context);
+                               unsigned workers, Progress& progress, World& world);
 
-}  // namespace dcp::cmd
+}  // namespace dcp

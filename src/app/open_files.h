@@ -3,11 +3,11 @@
 
 #include <cstddef>
 
-namespace dcp::cmd {
+namespace dcp {
 
 struct OpenFileShares {
   size_t inputs = 0, outputs = 0;
 };
 OpenFileShares open_file_shares();
 
-}  // namespace dcp::cmd
+}  // namespace dcp

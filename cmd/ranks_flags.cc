@@ -1,0 +1,81 @@
+#include "ranks_flags.h"
+
+#include <cstdlib>
+
+#include "command.h"
+#include "module_folders.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+}  // namespace
+
+RankOptions RanksFlags::options() const {
+  if (alone) return {};
+  RankOptions options{.launch = find_launch(variable)};
+  if (!options.launch) return {};
+  if (transport == "nccl" && gather == "none")
+    fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
+  // LibTorch writes its own stack to stderr where something fails; what matters of it is said by us.
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
+  using Transport = RankOptions::Transport;
+  options.transport = transport == "nccl"   ? Transport::kNccl
+                      : transport == "gloo" ? Transport::kGloo
+                      : transport == "file" ? Transport::kFile
+                                            : Transport::kAuto;
+  options.all_write = gather == "none";
+  options.timeout_s = timeout_s;
+  options.program = "dcpctl " DCPCTL_VERSION;
+  options.module_folders = module_folders();
+  return options;
+}
+
+void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
+  const std::string group = "Several ranks";
+  if (gathers == Gathers::kYes)
+    c.option("--gather", f.gather, "WHERE",
+             "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
+        .one_of({"rank0", "none"})
+        .in(group);
+  c.option("--transport", f.transport, "NAME", "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
+      .one_of({"auto", "file", "gloo", "nccl"})
+      .in(group);
+  c.number("--timeout", f.timeout_s, 1.0, 86400.0, "SECONDS", "Seconds without a sign of life after which a rank is given up (default 60)")
+      .in(group);
+  c.flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say").in(group);
+}
+
+void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) {
+  const RankedRun* t = context.ranks.get();
+  const std::vector<std::string> hosts = t ? t->crew.hosts() : std::vector<std::string>();
+  out.key("ranks").begin_array();
+  for (const RankWork& w : t && !t->work.empty() ? t->work : std::vector<RankWork>{alone}) {
+    out.begin_object().member("rank", uint64_t{w.rank}).member("bytes_read", w.bytes_read).member("bytes_written", w.bytes_written);
+    out.member("seconds", static_cast<double>(w.nanoseconds) / 1e9);
+    if (t)
+      out.member("host", w.rank < hosts.size() ? hosts[w.rank] : "")
+          .member("bytes_sent", w.bytes_sent)
+          .member("files_seen", w.files_seen)
+          .member("peak_memory_bytes", w.peak_bytes);
+    out.end_object();
+  }
+  out.end_array();
+  if (!t) return;
+  out.member("transport", t->transport)
+      .member("module_memory_bytes", t->module_bytes)
+      .member("joining_seconds", static_cast<double>(t->joining_ns) / 1e9);
+  if (!t->failure) return;
+  out.key("first_failed")
+      .begin_object()
+      .member("rank", uint64_t{t->failure->rank})
+      .member("host", t->failure->host)
+      .member("code", t->failure->code)
+      .end_object();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,26 @@
+// The options of commands that several ranks run together, and what they say of them.
+#pragma once
+
+#include <string>
+
+#include "app/ranked_run.h"
+#include "context.h"
+
+namespace dcp::cmd {
+
+struct RanksFlags {
+  std::string transport = "auto";
+  std::string gather = "rank0";
+  double timeout_s = 60;
+  bool alone = false;
+
+  // As the launcher's variables and the flags say. Throws usage, launch_unclear.
+  RankOptions options() const;
+};
+enum class Gathers : uint8_t { kNo, kYes };  // kYes: the command writes, so it takes --gather
+void add_ranks(Command& command, RanksFlags& flags, Gathers gathers);
+
+// Members "ranks" (what each did; `alone` where there is one only) and, after a failure, "first_failed" (rank, host, code).
+void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,44 @@
+#include "app/digests.h"
+
+namespace dcp {
+
+Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
+  Manifest manifest;
+  for (uint32_t f = 0; f < plan.digests.size(); ++f) {
+    const std::optional<uint64_t> digest = sink.digest(f);
+    if (!digest) continue;  // a unit has failed, which is a finding
+    const Entry& e = plan.digests[f];
+    const bool elements = !e.is_blob() && !plan.is_object[f];
+    if (!elements) {
+      manifest.objects[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    const Dims dims = catalog.dims(t);
+    manifest.tensors[std::string(e.key)] = {
+        .dtype = std::string(facts_of(t.dtype).name), .shape = {dims.begin(), dims.end()}, .crc64 = *digest};
+  }
+  for (const FileSum& s : files) manifest.files[s.name] = {.bytes = s.bytes, .xxh3_128 = s.xxh3_128};
+  return manifest;
+}
+
+Manifest read_manifest_file(const std::string& path, Io& io) {
+  const Limits limits;
+  const std::vector<std::byte> bytes = read_file(io, path, limits.json_bytes);
+  return read_manifest(as_text(bytes), {.path = path}, limits);
+}
+
+ManifestComparison compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, Subset subset) {
+  const auto drop = [&](const Entry& e) {
+    expected.tensors.erase(std::string(e.key));
+    expected.objects.erase(std::string(e.key));
+  };
+  for (const Entry& e : plan.not_digested) drop(e);
+  for (const Entry& e : plan.digests)
+    if (!found.tensors.contains(std::string(e.key)) && !found.objects.contains(std::string(e.key))) drop(e);
+  const bool holds_objects = catalog.kind == CheckpointKind::kDcp || catalog.kind == CheckpointKind::kDcpRankLocal;
+  return compare_manifests(expected, found, {.path = catalog.path}, subset, holds_objects ? Objects::kHeld : Objects::kNotHeld,
+                           catalog.single_file ? FilesAre::kItself : FilesAre::kBelow);
+}
+
+}  // namespace dcp

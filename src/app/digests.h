@@ -1,0 +1,22 @@
+// Digests of what a checkpoint holds, and their comparison with those of a manifest.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/world.h"
+#include "catalog/catalog.h"
+#include "exec/digest.h"
+#include "exec/file_sums.h"
+#include "format/manifest.h"
+#include "plan/verify_plan.h"
+
+namespace dcp {
+
+// Of the keys whose content came whole; one that did not is a finding already.
+Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files);
+Manifest read_manifest_file(const std::string& path, Io& io);
+// `found` is manifest_of the plan's digests: keys of the plan that it lacks are not missed a second time.
+ManifestComparison compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, Subset subset);
+
+}  // namespace dcp

@@ -1,0 +1,30 @@
+// Before the first byte is written, keys and shapes of the result must be those of a reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/world.h"
+#include "plan/expect.h"
+
+namespace dcp {
+
+struct ExpectRequest {
+  std::string reference;  // a checkpoint, or a text list (plan/expect.h); "": nothing is expected
+  bool dtypes = false;    // they too
+};
+
+// Empty where nothing was expected.
+struct Expectation {
+  std::string reference;
+  std::vector<Difference> differences;
+  bool has_gap = false;  // the reference may lack tensors itself, as the checkpoint does that it is, or is a copy of
+};
+// Complains of each difference, at most kShown of each kind. Throws expect_differs if there are any; `found` is filled in any case.
+void check_expected(const ExpectRequest& request, std::vector<Signature> result, World& world, Expectation& found);
+
+// "missing", "unexpected", "other shape", "other dtype".
+std::string_view word_of(Difference::Kind kind);
+inline constexpr size_t kDifferenceKinds = 4;
+
+}  // namespace dcp

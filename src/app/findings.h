@@ -1,0 +1,21 @@
+// Findings as an answer: those of what loading would run are listed, of which a checkpoint may have thousands, and folded.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/problem.h"
+
+namespace dcp {
+
+// A pickle that runs something: of a byte item or tensor, of the metadata, or of a torch.save file as a whole (no key).
+struct UnsafePickle {
+  std::string key;
+  bool object = false;
+  std::string path;
+  std::string globals;  // in one line
+};
+// The pickle_unsafe findings. Those that tell of the same globals become one, in the order of their places.
+std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);
+
+}  // namespace dcp

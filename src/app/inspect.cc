@@ -1,0 +1,34 @@
+#include "app/inspect.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "app/memory.h"
+#include "app/open_files.h"
+#include "catalog/data_files.h"
+#include "catalog/oddities.h"
+#include "catalog/unsafe.h"
+
+namespace dcp {
+
+void inspect(const InspectRequest& request, World& world, InspectResult& result) {
+  const uint64_t cap = take_memory_cap(request.max_memory, world);
+  result.catalog = open_source(request.source, world, memory_left(cap));
+  const Catalog& catalog = result.catalog;
+  if (request.map.is_given()) {
+    const Selection selection = select_keys(catalog, {.rules = request.select.rules, .model_only = request.select.model_only});
+    result.map = ask_map(request.map, world, {.catalog = catalog, .selection = selection, .assets = {}});
+    if (result.map) return;
+  }
+  result.findings = structure_findings(catalog);
+  const auto add = [&](std::vector<Problem> more) { std::ranges::move(more, std::back_inserter(result.findings)); };
+  if (!catalog.single_file) add(find_folder_oddities(world.io, catalog));
+  add(find_unsafe_pickles(catalog));
+  DataFiles files(world.io, catalog, request.source.links(), open_file_shares().inputs);
+  const Looking looking{.workers = wanted_workers(0, false), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
+  add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
+  result.unsafe = fold_unsafe(result.findings);
+  result.selection = select_keys(catalog, request.select);
+}
+
+}  // namespace dcp

@@ -1,0 +1,33 @@
+// What is in a checkpoint, from its metadata, headers and the sizes of its files; no tensor data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/findings.h"
+#include "app/mapped.h"
+#include "app/source.h"
+#include "catalog/select.h"
+
+namespace dcp {
+
+struct InspectRequest {
+  SourceRequest source;
+  uint64_t max_memory = 0;     // bytes
+  bool look_into_all = false;  // into every item's pickle, tensors too; else into some, see catalog/unsafe.h
+  MapRequest map;              // then what it would make is the answer
+  SelectOptions select;        // what is shown
+};
+
+struct InspectResult {
+  Catalog catalog;
+  std::vector<Problem> findings;
+  std::vector<UnsafePickle> unsafe;
+  Selection selection;           // of `catalog`
+  std::optional<MapAnswer> map;  // what it would make, and what is missing: its problems are not thrown
+};
+
+// Throws what opening throws; what can be read with faults has findings.
+void inspect(const InspectRequest& request, World& world, InspectResult& result);
+
+}  // namespace dcp

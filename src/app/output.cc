@@ -1,0 +1,103 @@
+#include "app/output.h"
+
+#include <algorithm>
+
+#include "base/limits.h"
+#include "catalog/data_files.h"
+#include "plan/assets.h"
+
+namespace dcp {
+namespace {
+
+std::string_view name_of(CheckpointKind kind) {
+  switch (kind) {
+    case CheckpointKind::kTorch: return "a torch.save file";
+    case CheckpointKind::kSafetensors: return "a safetensors file";
+    case CheckpointKind::kHf: return "a folder of safetensors files";
+    default: return "a DCP checkpoint";
+  }
+}
+
+// The output's name says a file or a folder, and the checkpoint must be the same.
+void check_same_kind(const OutputRequest& request, CheckpointKind kind) {
+  const bool same = request.kind == OutputRequest::Kind::kTorch ? kind == CheckpointKind::kTorch
+                    : request.kind == OutputRequest::Kind::kSafetensors
+                        ? kind == CheckpointKind::kSafetensors
+                        : kind != CheckpointKind::kTorch && kind != CheckpointKind::kSafetensors;
+  if (same) return;
+  Problem p = make_problem(ProblemId::usage, {.path = request.path}, "the name of another kind than " + std::string(name_of(kind)),
+                           "the same kind");
+  p.hint = "dcpctl convert and consolidate change the kind, and take --dtype too";
+  throw Error(std::move(p));
+}
+
+// Adds the assets (plan/assets.h) among the files of the folder `dir` to the plan of a folder. Throws no_such_path, no_assets, over_limit.
+void copy_assets(const std::string& dir, World& world, Plan& plan) {
+  const std::optional<FileFacts> facts = world.io.facts(dir);
+  if (!facts) fail(ProblemId::no_such_path, {.path = dir});
+  if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = dir}, "a file", "a folder");
+  std::vector<Asset> assets;
+  for (const DirEntry& e : world.io.list(dir)) {
+    if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
+    const std::vector<std::byte> bytes = read_file_beneath(world.io, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
+    assets.push_back({e.name, std::string(as_text(bytes))});
+    world.events.detail("copies " + escaped(e.name));
+  }
+  if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
+  add_assets(plan, std::move(assets));
+}
+
+}  // namespace
+
+OutputForm form_of(const OutputRequest& request) {
+  if (!request.is_folder() || request.kind == OutputRequest::Kind::kShards) {
+    const bool torch = request.kind == OutputRequest::Kind::kTorch;
+    return {.blobs = torch, .any_tensor = torch};
+  }
+  // What torch before 2.4 takes as one object is put together from several: their pickles are needed.
+  const bool flattens = request.torch.version >= TorchTarget::kFlattensPlainDicts;
+  return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
+}
+
+OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t memory_bytes) : request_(request), world_(world) {
+  if (request.kind != OutputRequest::Kind::kDcp) return;
+  layout_ = requested_layout(request.layout, world.io, memory_bytes);
+  layout_.options.units.verify = request.check_crcs;
+  layout_.options.torch = request.torch;
+}
+
+Plan OutputLayout::plan(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+  if (request_.same_kind) check_same_kind(request_, catalog.kind);
+  if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(catalog, resolved, selection, layout_.options);
+  if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(catalog, resolved, selection);
+  return model_file(catalog, resolved, selection);
+}
+
+Plan OutputLayout::model_file(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+  LayoutOptions layout;
+  layout.units.verify = request_.check_crcs;
+  layout.weights_only_safe = request_.weights_only_safe;
+  layout.mcore_shapes = request_.mcore_shapes;
+  if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(catalog, resolved, selection, layout);
+  layout.max_shard_bytes = request_.max_shard_bytes;
+  Plan plan = plan_safetensors(catalog, resolved, selection, layout);
+  if (!request_.assets.empty()) copy_assets(request_.assets, world_, plan);
+  return plan;
+}
+
+Plan OutputLayout::same_folder(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+  if (catalog.kind == CheckpointKind::kHf) {
+    if (request_.torch.asked)
+      fail(ProblemId::usage, {.path = request_.path}, "--for-torch with an output that is no DCP folder", "a folder name");
+    LayoutOptions layout{.limits = {}, .units = {}, .shards_of_source = true};
+    layout.units.verify = request_.check_crcs;
+    return plan_safetensors(catalog, resolved, selection, layout);
+  }
+  DcpLayoutOptions layout{
+      .limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
+  layout.units.verify = request_.check_crcs;
+  layout.torch = request_.torch;
+  return plan_dcp(catalog, resolved, selection, layout);
+}
+
+}  // namespace dcp

@@ -1,0 +1,60 @@
+// What a use case that writes makes: a file or folder that holds a whole model, a DCP folder, or the same kind as its source.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/layout_request.h"
+#include "app/world.h"
+#include "catalog/select.h"
+#include "plan/layout.h"
+
+namespace dcp {
+
+struct OutputRequest {
+  enum class Kind : uint8_t {
+    kTorch,        // one torch.save file
+    kSafetensors,  // one file
+    kShards,       // a folder of safetensors files of at most max_shard_bytes, and their index
+    kDcp,          // a DCP folder, laid out as `layout` says
+    kSameFolder,   // a folder of the source's own kind: the same boxes on the same ranks, or the same shards
+  };
+  std::string path;
+  Kind kind = Kind::kTorch;
+  bool same_kind = false;          // as the source's: of a file too; throws usage otherwise
+  bool weights_only_safe = false;  // leave out objects that torch.load(weights_only=True) refuses
+  bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
+  bool check_crcs = true;
+  uint64_t max_shard_bytes = 0;
+  std::string assets;  // folder whose configuration and tokenizer files are copied beside shards; "": none
+  LayoutRequest layout;
+  TorchTarget torch;  // the oldest that is to load a DCP folder
+
+  bool is_folder() const { return kind >= Kind::kShards; }
+};
+
+// What the output can hold.
+struct OutputForm {
+  bool blobs = true;  // byte items; else they are not looked at
+  BlobUse blob_use = BlobUse::kPickles;
+  bool any_tensor = false;  // those of a torch.save file that have no layout of their own: sparse, on meta, nested
+};
+OutputForm form_of(const OutputRequest& request);
+
+// Lays the output out. Keeps what the plan refers to beside it: must outlive the plan.
+class OutputLayout {
+ public:
+  // Reads what a layout names, before the source is opened. `memory_bytes`: that it may take. Throws usage.
+  OutputLayout(const OutputRequest& request, World& world, uint64_t memory_bytes);
+  // Throws usage where the source is of another kind, and what the layouts throw.
+  Plan plan(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
+
+ private:
+  Plan model_file(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
+  Plan same_folder(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
+  const OutputRequest& request_;
+  World& world_;
+  RequestedLayout layout_;
+};
+
+}  // namespace dcp

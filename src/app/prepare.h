@@ -1,0 +1,70 @@
+// The way from a request to a plan that can be run, which writing and verifying share: join the ranks, take the memory cap, open, resolve,
+// compare copies, agree on the plan, count the workers. A step is a call; between them stands what only one of the two does.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "app/mapped.h"
+#include "app/ranked_run.h"
+#include "app/source.h"
+#include "catalog/data_files.h"
+#include "catalog/resolve.h"
+#include "maps/derive.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+struct ReadRequest {
+  SourceRequest source;
+  RankOptions ranks;
+  uint64_t max_memory = 0;  // bytes
+  unsigned threads = 0;     // 0: the default
+};
+
+class Preparation {
+ public:
+  // Joins the ranks, and takes the memory cap.
+  Preparation(const ReadRequest& request, World& world);
+  Preparation(const Preparation&) = delete;
+  Preparation& operator=(const Preparation&) = delete;
+
+  uint64_t cap() const { return cap_; }
+  // The source's catalog.
+  const Catalog& open();
+  // The keys of the source that are asked for; those that a map reads, where one is asked for: then make() gives those that it makes.
+  // `assets`: a folder that may hold the config.json of the map's model, or "".
+  Selection select(const SelectOptions& options, const MapRequest& map, const std::string& assets);
+  // Looks into these items. With Faults::kCollect what is wrong joins resolved.findings.
+  void resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use);
+  // Items that several ranks wrote: at the leading rank all copies must say the same. kThrow throws, kCollect returns findings.
+  std::vector<Problem> compare_copies(Faults faults);
+  // What the map makes, as a catalog of its own: that, and its keys, is what follows is about.
+  Selection make(const SelectOptions& options, Selection before);
+  // All ranks have made this plan; then the workers for it. `least_bytes`: see WorkerNeeds.
+  void agree(const Plan& plan) const;
+  unsigned fit(const Plan& plan, uint64_t least_bytes, uint64_t& planned_memory) const;
+
+  // Tensors that must be the same are. Throws map_tied_differ.
+  void compare_ties(unsigned workers);
+
+  const std::optional<MapAnswer>& map() const { return map_; }
+  const Catalog& catalog() const { return derived_ ? derived_->catalog : source_; }
+  const Resolved& resolved() const { return derived_ ? derived_->resolved : resolved_; }
+  std::vector<Problem> take_findings() { return std::move(resolved_.findings); }
+  DataFiles& files() { return *files_; }
+  size_t open_outputs() const { return open_outputs_; }  // files of the output, at most at once
+
+ private:
+  const ReadRequest& request_;
+  World& world_;
+  uint64_t cap_;
+  Catalog source_;
+  std::optional<DataFiles> files_;
+  Resolved resolved_;  // of the source
+  std::optional<MapAnswer> map_;
+  std::optional<Derived> derived_;
+  size_t open_outputs_ = 0;
+};
+
+}  // namespace dcp

@@ -1,0 +1,191 @@
+#include "app/ranked_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "base/serial_queue.h"
+#include "base/sums.h"
+#include "modules/loader.h"
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+const ModuleKind<DcpctlTransportTable> kGloo{.name = "c10d",
+                                             .symbol = "dcpctl_transport",
+                                             .abi = kDcpctlTransportAbi,
+                                             .needs = "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
+const ModuleKind<DcpctlTransportTable> kNccl{
+    .name = "c10d_nccl",
+    .symbol = "dcpctl_transport",
+    .abi = kDcpctlTransportAbi,
+    .needs = "a build with a LibTorch that has CUDA, and the CUDA toolkit (cmake -DDCPCTL_WITH_TORCH=ON)"};
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The program's own bytes and the command line: ranks of two builds would read each other's messages wrongly, and those of two command
+// lines would make two plans.
+std::string identity(const std::string& program, const DcpctlModuleHeader& module) {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::vector<char> block(1 << 20);
+  uint64_t raw = 0, bytes = 0;
+  while (self.read(block.data(), static_cast<std::streamsize>(block.size())), self.gcount() > 0) {
+    const auto n = static_cast<size_t>(self.gcount());
+    raw = crc64_shift(raw, n) ^ crc64_raw(as_bytes(std::string_view(block.data(), n)));
+    bytes += n;
+  }
+  std::ifstream line("/proc/self/cmdline", std::ios::binary);
+  const std::string all((std::istreambuf_iterator<char>(line)), {});
+  const std::string words = all.substr(std::min(all.find('\0'), all.size()));  // by which path the program was found may differ
+  char text[128];
+  std::snprintf(text, sizeof text, " (build %08x), command line %08x, ", static_cast<unsigned>(crc64_finish(raw, bytes)),
+                static_cast<unsigned>(crc32(as_bytes(words))));
+  return program + text + module.built_with;
+}
+
+}  // namespace
+
+RankedRun::RankedRun(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
+                     World& world, Session::GiveUp give_up)
+    : door(std::move(the_door)), session(table, launch, options, world.io, world.stop, std::move(give_up)), crew(session) {}
+
+void join_ranks(const RankOptions& options, World& world) {
+  if (!options.launch) return;
+  const Launch& launch = *options.launch;
+  const bool nccl = options.transport == RankOptions::Transport::kNccl;
+  world.speaks = launch.rank == 0;
+  const uint64_t before = peak_rss_bytes(), begin = world.io.now_ns();
+  const DcpctlTransportTable& table = open_module(options.module_folders, nccl ? kNccl : kGloo);
+  const auto give_up = [&world, rank = launch.rank](const RankFailure& f) {
+    if (f.rank == 0 && rank != 0) world.speaks = true;
+    world.events.last_words(problem_of(f));
+  };
+  auto door = launch.serves_store ? std::make_unique<Door>(launch.host, launch.port) : nullptr;
+  if (door) world.events.detail("the ranks' store listens at " + door->where());
+  const SessionOptions session{.timeout_ms = static_cast<uint32_t>(options.timeout_s * 1000),
+                               .identity = identity(options.program, table.header),
+                               .host = host_name(),
+                               .door = door.get(),
+                               .address = launch.names_interface ? "" : address_towards(launch.host)};
+  world.ranks = std::make_shared<RankedRun>(std::move(door), table, launch, session, world, give_up);
+  world.ranks->transport = std::string(nccl ? "nccl" : "gloo") + ", " + table.header.built_with;
+  world.ranks->module_bytes = peak_rss_bytes() - before;
+  world.ranks->joining_ns = world.io.now_ns() - begin;
+  world.events.detail(std::to_string(launch.world_size) + " ranks by " + launch.by + ", " + world.ranks->transport);
+}
+
+Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
+                          std::span<const BlobId> blobs, const ResolveOptions& options) {
+  if (world.ranks) return world.ranks->crew.resolve(files, catalog, tensors, blobs, options, world.stop);
+  return resolve(files, catalog, tensors, blobs, options, world.stop);
+}
+
+ContentOf contents_together(World& world, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits) {
+  return world.ranks ? world.ranks->crew.gather_contents(files, catalog, resolved, limits) : contents_of(files, catalog, limits);
+}
+
+ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,
+                               const std::function<ExecuteReport()>& units) {
+  const auto told = [&](const std::function<void()>& part) {
+    try {
+      part();
+    } catch (const std::exception& error) {  // at once: the other part waits for ranks that wait for this one
+      settle(world, error);
+      throw;
+    }
+  };
+  ExecuteReport report;
+  SerialQueue serving;  // a thread for certain: ranks that did one part after the other would wait for each other
+  serving.run([&] { told([&] { exchange.serve(workers, progress, world.stop); }); });
+  told([&] { report = units(); });
+  serving.wait();
+  return report;
+}
+
+void check_transport(const RankOptions& options, const World& world, const Catalog& catalog) {
+  if (!world.ranks || options.transport != RankOptions::Transport::kFile) return;
+  const Sight& sight = world.ranks->crew.sight();
+  for (uint32_t r = 0; r < world.ranks->session.world_size(); ++r)
+    for (uint32_t f = 0; f < catalog.files.size(); ++f)
+      if (!sight.sees(r, f))
+        fail(ProblemId::usage, {.path = catalog.file_path(f)},
+             "--transport file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
+}
+
+Problem settle(World& world, const std::exception& error) {
+  const Problem mine = problem_of(error);
+  if (!world.ranks) {
+    // Ranks that have not met: each reports its own failure. One that all of them see is reported by rank 0; that rank 0 is lost, by all.
+    const bool seen_by_all = mine.id == ProblemId::rank_lost || mine.id == ProblemId::rank_failed || mine.id == ProblemId::ranks_differ;
+    if (!seen_by_all || (mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0"))) world.speaks = true;
+    return mine;
+  }
+  Session& session = world.ranks->session;
+  const RankFailure first = session.fail_with(mine, static_cast<int>(exit_of(mine.id)));
+  world.ranks->failure = first;
+  if (first.rank == 0 && session.rank() != 0) world.speaks = first.problem.id == ProblemId::rank_lost;
+  return problem_at(session.rank(), mine, first);
+}
+
+int end_ranks(World& world, int code) { return world.ranks ? world.ranks->crew.end(code) : code; }
+
+bool sees_file(const World& world, const Catalog& catalog, uint32_t file) {
+  if (!world.ranks) return catalog.files[file].bytes.has_value();
+  return world.ranks->crew.sight().sees(world.ranks->session.rank(), file);
+}
+
+namespace {
+
+RankView this_rank(const World& world) {
+  if (!world.ranks) return {.host = "this host", .launcher = "none", .store = "none", .transport = "file"};
+  const Session& session = world.ranks->session;
+  const Launch& launch = session.launch();
+  return {.rank = launch.rank,
+          .host = session.host(),
+          .launcher = launch.by,
+          .store = launch.host + ":" + std::to_string(launch.port),
+          .transport = world.ranks->transport};
+}
+
+}  // namespace
+
+std::vector<RankView> gather_views(World& world, uint64_t files, uint64_t files_seen) {
+  std::vector<RankView> lines{this_rank(world)};
+  lines.front().files = files;
+  lines.front().files_seen = files_seen;
+  if (!world.ranks) return lines;
+  Tree tree(world.ranks->session);
+  tree.gather(
+      [&](Bytes bytes) {
+        WireReader in(bytes);
+        for (auto count = in.number<uint64_t>(); count > 0; --count) {
+          RankView l{.rank = in.number<uint32_t>()};
+          l.files = in.number<uint64_t>();
+          l.files_seen = in.number<uint64_t>();
+          for (std::string* s : {&l.host, &l.launcher, &l.store, &l.transport}) *s = in.text();
+          lines.push_back(std::move(l));
+        }
+      },
+      [&] {
+        WireWriter out;
+        out.number<uint64_t>(lines.size());
+        for (const RankView& l : lines) {
+          out.number(l.rank);
+          out.number(l.files);
+          out.number(l.files_seen);
+          for (const std::string* s : {&l.host, &l.launcher, &l.store, &l.transport}) out.text(*s);
+        }
+        return out.take();
+      });
+  std::ranges::sort(lines, {}, &RankView::rank);
+  return lines;
+}
+
+}  // namespace dcp

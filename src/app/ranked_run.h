@@ -1,0 +1,69 @@
+// One use case on several ranks: joining those of a launcher, the steps that differ from those of one process, and how all end together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/world.h"
+#include "ranks/crew.h"
+#include "ranks/exchange.h"
+#include "ranks/launcher.h"
+
+namespace dcp {
+
+struct RankOptions {
+  enum class Transport : uint8_t { kAuto, kFile, kGloo, kNccl };
+  std::optional<Launch> launch;  // nullopt: one process
+  Transport transport = Transport::kAuto;
+  bool all_write = false;  // each rank writes its part of an output that all share; else rank 0 writes
+  double timeout_s = 60;
+  std::string program;                      // name and version, which all ranks must share
+  std::vector<std::string> module_folders;  // where libdcpctl_c10d.so is looked for
+};
+
+// Lives until the process ends: threads of LibTorch may still use what is here.
+class RankedRun {
+ public:
+  RankedRun(std::unique_ptr<Door> door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
+            World& world, Session::GiveUp give_up);
+  std::unique_ptr<Door> door;  // where this rank serves the store
+  Session session;
+  Crew crew;
+  std::string transport;       // "gloo, torch 2.11.0"
+  uint64_t module_bytes = 0;   // of memory, that loading and joining took
+  uint64_t joining_ns = 0;     // loading, and until all ranks had met
+  std::vector<RankWork> work;  // at rank 0, at the end
+  std::optional<RankFailure> failure;
+};
+
+// Sets world.ranks. Without a launch nothing happens, and no module is loaded. Throws module_*, rank_lost, ranks_differ.
+void join_ranks(const RankOptions& options, World& world);
+Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
+                          std::span<const BlobId> blobs, const ResolveOptions& options);
+ContentOf contents_together(World& world, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits);
+// Does the units of this rank and serves those of others at the same time.
+ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,
+                               const std::function<ExecuteReport()>& units);
+// Transport::kFile: throws usage unless every rank sees every file.
+void check_transport(const RankOptions& options, const World& world, const Catalog& catalog);
+// What the failure of this rank, or of another, comes to: what to report and to end with. The others learn of this rank's.
+Problem settle(World& world, const std::exception& error);
+// The end of a use case that went well: rank 0's code, to all.
+int end_ranks(World& world, int code);
+
+// Whether this process sees the data file.
+bool sees_file(const World& world, const Catalog& catalog, uint32_t file);
+
+// What the ranks of a run see, for who sets up a cluster.
+struct RankView {
+  uint32_t rank = 0;
+  std::string host, launcher, store, transport;
+  uint64_t files = 0, files_seen = 0;  // of the checkpoint
+};
+// At rank 0 that of all ranks, by rank.
+std::vector<RankView> gather_views(World& world, uint64_t files, uint64_t files_seen);
+
+}  // namespace dcp

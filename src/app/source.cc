@@ -1,0 +1,60 @@
+#include "app/source.h"
+
+#include <algorithm>
+
+#include "app/ranked_run.h"
+#include "base/quantity.h"
+#include "catalog/open_torch.h"
+#include "catalog/run.h"
+
+namespace dcp {
+
+Limits SourceRequest::limits(uint64_t memory_bytes) const {
+  Limits limits{.memory_bytes = memory_bytes};
+  constexpr uint64_t kMax = uint64_t{1} << 56;  // 16 times as much, and sums with that, stay in 64 bits
+  if (max_pickle)
+    limits.blob_bytes = limits.decoded_bytes = limits.item_pickle_bytes = limits.archive_pickle_bytes = std::min(*max_pickle, kMax);
+  return limits;
+}
+
+namespace {
+
+Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t memory_bytes) {
+  const OpenOptions options{.limits = request.limits(memory_bytes), .links = request.links(), .prefer_rank = request.prefer_rank};
+  std::string path = request.path;
+  if (!request.step.empty()) {
+    std::vector<Step> broken;
+    const auto tell = [&] {
+      for (const Step& s : broken) world.events.note("passed over: " + world.events.line_of(*s.broken));
+    };
+    try {
+      path = find_step(io, request.path, request.step, request.pattern, options, broken, request.command);
+    } catch (const Error& e) {
+      if (e.problem().id == ProblemId::step_in_parts) tell();
+      throw;
+    }
+    tell();
+    world.events.note("step: " + escaped(path));
+  }
+  Catalog catalog = open_checkpoint(io, path, options);
+  look_at_files(io, catalog, options.links);
+  if (request.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal)
+    world.events.note("--prefer-rank has nothing to choose from: every key was written once");
+  if (catalog.torch && catalog.torch->odd_keys.count > 0)
+    world.events.note("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
+                      ", such as " + escaped(catalog.torch->odd_keys.example));
+  return catalog;
+}
+
+}  // namespace
+
+Catalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
+  if (!world.ranks) return open_from(world.io, request, world, memory_bytes);
+  Crew& crew = world.ranks->crew;
+  const std::unique_ptr<Io> more = request.step.empty() ? crew.metadata_of_all(world.io, request.path) : nullptr;
+  Catalog mine;
+  if (crew.leads()) mine = open_from(more ? *more : world.io, request, world, memory_bytes);
+  return crew.share(std::move(mine), world.io, request.links());
+}
+
+}  // namespace dcp

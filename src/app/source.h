@@ -1,0 +1,30 @@
+// CKPT: what every use case that reads takes, and how it is opened.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/world.h"
+#include "catalog/open.h"
+
+namespace dcp {
+
+struct SourceRequest {
+  std::string path;
+  std::string step;     // a run folder's step: a number, or "latest"; "": `path` is the checkpoint
+  std::string pattern;  // which folders of a run are steps, see catalog/run.h
+  std::optional<uint32_t> prefer_rank;
+  bool follow_links = false;
+  std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
+  std::string command;                 // that is suggested where a step holds several checkpoints
+
+  // `memory_bytes`: that reading the metadata may take.
+  Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;
+  FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
+};
+
+// The catalog, with the sizes of its data files. Notes the steps that `latest` passed over. On several ranks rank 0 opens it, all get it,
+// and all look for its files (Crew::share).
+Catalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
+
+}  // namespace dcp

@@ -1,0 +1,175 @@
+#include "app/verify.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <tuple>
+
+#include "app/digest_units.h"
+#include "app/digests.h"
+#include "app/small_file.h"
+#include "base/quantity.h"
+#include "catalog/oddities.h"
+#include "catalog/open.h"
+#include "catalog/unsafe.h"
+#include "exec/file_set.h"
+
+namespace dcp {
+namespace {
+
+void add(std::vector<Problem>& findings, std::vector<Problem> more) {
+  findings.insert(findings.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+// What cannot be read becomes a finding.
+void collect(std::vector<Problem>& findings, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    if (!can_be_collected(e.problem().id)) throw;
+    findings.push_back(e.problem());
+    findings.back().severity = Severity::kDamage;
+  }
+}
+
+// What is to be seen without reading an item.
+std::vector<Problem> look_around(const Catalog& catalog, Io& io) {
+  std::vector<Problem> findings = structure_findings(catalog);
+  add(findings, find_overlapping_items(catalog));
+  add(findings, find_folder_oddities(io, catalog));
+  add(findings, find_unsafe_pickles(catalog));
+  return findings;
+}
+
+uint64_t file_bytes(const Catalog& catalog) {
+  uint64_t bytes = 0;
+  for (const DataFile& f : catalog.files) bytes += f.bytes.value_or(0);
+  return bytes;
+}
+
+void resolve_items(Preparation& source) {
+  if (source.map())
+    return source.resolve(source.map()->sources(), {}, Faults::kThrow, BlobUse::kPickles);  // a view of what cannot be read is none
+  const Catalog& catalog = source.catalog();
+  std::vector<TensorId> tensors(catalog.tensors.size());
+  std::vector<BlobId> blobs(catalog.blobs.size());
+  std::iota(tensors.begin(), tensors.end(), 0u);
+  std::iota(blobs.begin(), blobs.end(), 0u);
+  source.resolve(tensors, blobs, Faults::kCollect, BlobUse::kPickles);
+}
+
+void sort_findings(std::vector<Problem>& findings) {
+  for (Problem& p : findings)
+    if (p.severity == Severity::kDamage && exit_of(p.id) == Exit::kMachine) p.severity = Severity::kError;
+  const auto order = [](const Problem& p) {
+    return std::tuple(-static_cast<int>(p.severity), std::string_view(p.place.path), p.place.offset.value_or(0),
+                      std::string_view(p.place.tensor), id_name(p.id), to_line(p));
+  };
+  std::ranges::sort(findings, {}, order);
+  const auto same = [](const Problem& a, const Problem& b) { return a.id == b.id && to_line(a) == to_line(b); };
+  findings.erase(std::unique(findings.begin(), findings.end(), same), findings.end());
+}
+
+void note_catalog(const Catalog& catalog, VerifyResult& result) {
+  result.kind = catalog.kind;
+  result.checkpoint = catalog.path;
+  result.tensors = catalog.tensors.size();
+  result.objects = catalog.blobs.size();
+  result.chunks = catalog.chunk_total;
+  result.files = catalog.files.size();
+}
+
+// What was read and found; one finding says how many records have no CRC.
+void note_work(const Catalog& catalog, const Resolved& resolved, const VerifyPlan& plan, ExecuteReport executed, VerifyResult& result) {
+  for (Problem& p : executed.damage) {
+    p.severity = Severity::kDamage;
+    result.findings.push_back(std::move(p));
+  }
+  result.records = resolved.records_checked + executed.records_checked;
+  result.records_without_crc = resolved.records_without_crc + executed.records_without_crc + plan.plan.unchecked_records;
+  result.bytes = resolved.bytes_read + executed.bytes_read;
+  result.data_records = plan.data_records;
+  result.data_bytes = plan.data_bytes;
+  result.left_out_records = plan.left_out_records;
+  result.left_out_bytes = plan.left_out_bytes;
+  if (result.records_without_crc == 0) return;
+  Problem p = make_problem(ProblemId::crc_absent, {.path = catalog.path}, counted(result.records_without_crc, "record"));
+  // torch writes archives with CRCs unless it is told not to; safetensors files have no place for one.
+  const bool never_has_one = catalog.kind != CheckpointKind::kTorch && std::ranges::all_of(catalog.files, &DataFile::raw);
+  p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
+  result.findings.push_back(std::move(p));
+}
+
+void use_digests(const VerifyRequest& request, World& world, const Manifest& found, std::optional<Manifest> expected,
+                 const VerifyPlan& plan, const Catalog& catalog, VerifyResult& result) {
+  if (expected) {
+    ManifestComparison compared = compare_with(std::move(*expected), found, plan, catalog, request.subset);
+    add(result.findings, std::move(compared.findings));
+    result.compared_keys = compared.keys;
+    result.compared_files = compared.files;
+  }
+  if (request.manifest.empty()) return;
+  if (result.is_damaged()) return world.events.complain("no manifest is written of a checkpoint that is damaged");
+  const std::string text = write_manifest(found, {.path = request.read.source.path});
+  save_small_file(world, request.manifest, text, {.replace = request.replace});
+  result.wrote_manifest = true;
+}
+
+}  // namespace
+
+uint64_t VerifyResult::count(Severity severity) const {
+  return static_cast<uint64_t>(std::ranges::count(findings, severity, &Problem::severity));
+}
+
+void verify(const VerifyRequest& request, World& world, VerifyResult& result, const std::function<void(const MapAnswer&)>& mapped) {
+  const uint64_t begin = world.io.now_ns();
+  Preparation source(request.read, world);
+  std::optional<Manifest> expected;
+  if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.io);
+  if (world.leads() && !request.manifest.empty()) check_output_free(world.io, request.manifest, false, request.replace);
+
+  const Catalog& catalog = source.open();
+  note_catalog(catalog, result);
+  result.findings = look_around(catalog, world.io);
+  VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
+  Selection selection;
+  if (request.digests() || request.map.is_given()) what.digests = &(selection = source.select(request.select, request.map, ""));
+  resolve_items(source);
+  add(result.findings, source.take_findings());
+  add(result.findings, source.compare_copies(Faults::kCollect));
+
+  if (source.map()) {  // what it makes is verified, and the records that it reads are
+    selection = source.make(request.select, std::move(selection));
+    mapped(*source.map());
+  }
+
+  VerifyPlan plan = plan_verify(source.catalog(), source.resolved(), what);
+  add(result.findings, std::move(plan.findings));
+  const unsigned workers = source.fit(plan.plan, kMiB, result.planned_memory);
+  // The sum of a whole file cannot be joined, and files are dealt by units.
+  const bool sum = request.digests() && request.file_digests && !world.ranks;
+  if (request.digests() && request.file_digests && world.ranks)
+    world.events.note("several ranks: digests are of tensors and objects, not of whole files");
+  DigestSink sink(plan.plan);
+  Progress progress;
+  ExecuteReport executed;
+  std::vector<FileSum> sums;
+  {
+    const auto display = world.events.show(progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
+    source.compare_ties(workers);
+    executed = run_digest_units(plan.plan, source.catalog(), source.resolved(), source.files(), sink, workers, progress, world);
+    if (sum)
+      collect(result.findings,
+              [&] { sums = sum_files(source.files(), catalog, request.read.source.links(), workers, progress, world.stop); });
+  }
+  if (!world.leads()) return;
+  note_work(source.catalog(), source.resolved(), plan, std::move(executed), result);
+  if (request.digests())
+    use_digests(request, world, manifest_of(source.catalog(), plan, sink, sums), std::move(expected), plan, source.catalog(), result);
+  result.unsafe = fold_unsafe(result.findings);
+  sort_findings(result.findings);
+  result.nanoseconds = world.io.now_ns() - begin;
+}
+
+}  // namespace dcp

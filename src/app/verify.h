@@ -1,0 +1,57 @@
+// Is the checkpoint whole, and does it hold what a manifest says?
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/findings.h"
+#include "app/prepare.h"
+#include "catalog/select.h"
+#include "exec/sink.h"
+#include "format/manifest.h"
+
+namespace dcp {
+
+struct VerifyRequest {
+  ReadRequest read;
+  bool data = true;             // false: metadata, item headers and small records only
+  double sample_percent = 100;  // of the data
+  std::string manifest;         // where to write one; "": nowhere
+  Replace replace = Replace::kNo;
+  std::string against;  // a manifest to compare with; "": none
+  Subset subset = Subset::kNo;
+  bool file_digests = true;  // of whole files, too, which takes a second reading
+  MapRequest map;            // a manifest of what it makes
+  SelectOptions select;      // which keys, under which names, a manifest holds
+
+  bool digests() const { return !manifest.empty() || !against.empty(); }
+};
+
+// Filled as far as it got, whatever happens.
+struct VerifyResult {
+  std::optional<CheckpointKind> kind;
+  std::string checkpoint;  // what of the source was read: a step of a run
+  uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
+  uint64_t records = 0;              // whose CRC was compared
+  uint64_t records_without_crc = 0;  // that were read, but have none
+  uint64_t bytes = 0;                // read
+  uint64_t left_out_records = 0, left_out_bytes = 0, data_records = 0, data_bytes = 0;
+  uint64_t compared_keys = 0, compared_files = 0;  // with a manifest
+  bool wrote_manifest = false;
+  uint64_t planned_memory = 0;
+  uint64_t nanoseconds = 0;
+  std::vector<Problem> findings;  // the worst first, then by place: the same list whatever the order in which threads found them
+  std::vector<UnsafePickle> unsafe;
+  uint64_t count(Severity severity) const;
+  bool is_damaged() const { return count(Severity::kDamage) + count(Severity::kError) > 0; }
+};
+
+// `mapped` is called when it stands what a map makes. On several ranks all of them call this; rank 0's result holds what all have found. Throws usage, manifest_bad, output_exists, and what
+// reading throws that is no finding: metadata that cannot be read, the machine's own failures.
+void verify(
+    const VerifyRequest& request, World& world, VerifyResult& result,
+    const std::function<void(const MapAnswer&)>& mapped = [](const MapAnswer&) {});
+
+}  // namespace dcp

@@ -1,0 +1,54 @@
+// A checkpoint becomes another one, or a model file: what consolidate, reshard, cast and convert are, each with an output of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/expect.h"
+#include "app/output.h"
+#include "app/prepare.h"
+#include "catalog/select.h"
+#include "exec/file_set.h"
+
+namespace dcp {
+
+struct WriteRequest {
+  ReadRequest read;
+  SelectOptions select;  // which keys, under which names, in which dtypes
+  MapRequest map;        // another form of the model
+  OutputRequest output;
+  ExpectRequest expect;
+  Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
+  bool strict_cast = false;  // a value that is too large for its new dtype is an error
+  Replace replace = Replace::kNo;
+  bool dry_run = false;       // plan; create nothing
+  bool verify_after = false;  // read the output back before it appears
+  bool sync = true;
+};
+
+// Filled as far as it got, whatever happens.
+struct WriteResult {
+  std::unique_ptr<Preparation> source;
+  std::unique_ptr<OutputLayout> layout;
+  std::string checkpoint;  // what of the source was read: a step of a run
+  Selection selection;
+  std::optional<Plan> plan;
+  std::vector<Problem> warnings;  // of the source, as far as they concern the output
+  Expectation expectation;
+  uint64_t planned_memory = 0;  // bytes, peak
+  ExecuteReport executed;
+  bool verified_after = false;
+  uint64_t nanoseconds = 0;
+
+  const Catalog& catalog() const { return source->catalog(); }
+};
+
+// `planned` is called when the plan stands, before the first byte is written. On several ranks all of them call this; the output is complete
+// when rank 0's returns. Complains of each fault before it throws the first. Throws usage, output_exists, output_in_source, expect_differs,
+// cast_overflow, and what reading, planning and writing throw.
+void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned);
+
+}  // namespace dcp

@@ -1,0 +1,54 @@
+#include "base/quantity.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/problem.h"
+
+namespace dcp {
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  constexpr std::string_view kNames[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < std::size(kNames)) value /= 1024, ++unit;
+  return fixed(value, 1) + " " + std::string(kNames[unit]);
+}
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<int64_t>(text.size()); at > 3;) text.insert(text.begin() + (at -= 3), ',');
+  return text;
+}
+
+std::string rate(uint64_t bytes, uint64_t ns) {
+  const double gb_s = static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(ns, 1));
+  return gb_s < 0.1 ? fixed(gb_s * 1000, 1) + " MB/s" : fixed(gb_s, 2) + " GB/s";
+}
+std::string seconds(uint64_t ns) { return fixed(static_cast<double>(ns) / 1e9, 2) + " s"; }
+
+std::string gigabytes(double bytes_per_second) { return fixed(bytes_per_second / 1e9, bytes_per_second < 1e9 ? 3 : 2); }
+
+std::string duration(uint64_t ns) {
+  const auto value = static_cast<double>(ns);
+  if (ns >= 1'000'000'000) return fixed(value / 1e9, 2) + " s";
+  if (ns >= 1'000'000) return fixed(value / 1e6, ns >= 100'000'000 ? 0 : 1) + " ms";
+  return fixed(value / 1e3, 1) + " us";
+}
+
+std::string counted(uint64_t number, const char* one) { return grouped(number) + " " + one + (number == 1 ? "" : "s"); }
+
+std::string list_of(const std::vector<std::string>& names, size_t max) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < max; ++i) text += (i ? ", " : "") + escaped(names[i]);
+  return names.size() > max ? text + " and " + std::to_string(names.size() - max) + " more" : text;
+}
+
+}  // namespace dcp

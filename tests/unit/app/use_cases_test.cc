@@ -1,0 +1,126 @@
+// Use cases without a command line: files in memory, and a listener that writes down what it hears.
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "app/inspect.h"
+#include "exec/synthetic.h"
+#include "app/verify.h"
+#include "app/write.h"
+#include "base/error_line.h"
+#include "base/fake_io.h"
+
+using namespace dcp;
+using namespace dcp::test;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+struct Listener final : Events {
+  void note(std::string_view text) override { notes.emplace_back(text); }
+  void complain(std::string_view text) override { complaints.emplace_back(text); }
+  std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>&, uint64_t total) override {
+    totals.push_back(total);
+    return nullptr;
+  }
+  Lines notes, complaints;
+  std::vector<uint64_t> totals;
+};
+
+// A checkpoint of two ranks in "/ckpt", three float32 tensors.
+struct Fixture {
+  Fixture() { write_synthetic(io, "/ckpt", {.bytes = 3000, .world_size = 2, .tensors = 3, .seed = 7}, 1, Replace::kNo, stop); }
+  ReadRequest read(const std::string& path = "/ckpt") const { return {.source = {.path = path}, .max_memory = kGiB, .threads = 1}; }
+  WriteRequest to(const std::string& path, OutputRequest::Kind kind) const {
+    return {.read = read(), .output = {.path = path, .kind = kind}, .sync = false};
+  }
+  FakeIo io;
+  StopFlag stop{0};
+  Listener listener;
+  World world{io, stop, listener};
+};
+
+}  // namespace
+
+TEST_CASE("a write is planned, announced, and leaves what it did in its result") {
+  Fixture f;
+  WriteResult result;
+  bool planned = false;
+  write(f.to("/out.safetensors", OutputRequest::Kind::kSafetensors), f.world, result, [&] {
+    planned = true;
+    CHECK(result.plan->tensors.size() == 3);
+    CHECK(f.io.facts("/out.safetensors") == std::nullopt);
+  });
+  CHECK(planned);
+  CHECK(f.listener.totals == std::vector<uint64_t>{result.plan->bytes_to_write});
+  CHECK(result.executed.bytes_written == result.plan->bytes_to_write);
+  CHECK(f.io.text_of("/out.safetensors").size() == result.plan->bytes_to_write);
+}
+
+TEST_CASE("a dry run makes nothing, and has the same plan") {
+  Fixture f;
+  const Lines before = f.io.paths();
+  WriteRequest request = f.to("/out.pt", OutputRequest::Kind::kTorch);
+  request.dry_run = true;
+  WriteResult result;
+  write(request, f.world, result, [] {});
+  CHECK(f.io.paths() == before);
+  CHECK(f.listener.totals.empty());
+  request.dry_run = false;
+  WriteResult real;
+  write(request, f.world, real, [] {});
+  CHECK(real.plan->bytes_to_write == result.plan->bytes_to_write);
+}
+
+TEST_CASE("what was not expected is complained of before the first byte, and is in the result") {
+  Fixture f;
+  f.io.put("/list", "other float32 [3]\n");
+  WriteRequest request = f.to("/out.pt", OutputRequest::Kind::kTorch);
+  request.expect.reference = "/list";
+  WriteResult result;
+  CHECK(error_id([&] { write(request, f.world, result, [] { FAIL("not planned"); }); }) == "expect_differs");
+  CHECK(f.listener.complaints.size() == 4);
+  CHECK(result.expectation.differences.size() == 4);
+  CHECK(f.io.facts("/out.pt") == std::nullopt);
+}
+
+TEST_CASE("a manifest that one use case writes proves the output of another") {
+  Fixture f;
+  VerifyResult whole;
+  verify({.read = f.read(), .manifest = "/m.json"}, f.world, whole);
+  CHECK(whole.wrote_manifest);
+  CHECK_FALSE(whole.is_damaged());
+  CHECK(whole.kind == CheckpointKind::kDcp);
+  WriteResult written;
+  write(f.to("/out.safetensors", OutputRequest::Kind::kSafetensors), f.world, written, [] {});
+  VerifyResult same;
+  verify({.read = f.read("/out.safetensors"), .against = "/m.json", .file_digests = false}, f.world, same);
+  CHECK(same.compared_keys == 3);
+  CHECK_FALSE(same.is_damaged());
+  std::string bytes = f.io.text_of("/out.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  f.io.put("/out.safetensors", bytes);
+  VerifyResult other;
+  verify({.read = f.read("/out.safetensors"), .against = "/m.json", .file_digests = false}, f.world, other);
+  CHECK(other.count(Severity::kDamage) == 1);
+}
+
+TEST_CASE("what inspect finds stands beside the catalog, which stays as it was opened") {
+  Fixture f;
+  f.io.put("/ckpt/__1_0.distcp", "short");
+  InspectResult found;
+  inspect({.source = {.path = "/ckpt"}, .max_memory = kGiB}, f.world, found);
+  CHECK(found.catalog.findings.empty());
+  REQUIRE(found.findings.size() >= 1);
+  CHECK(found.findings[0].severity == Severity::kDamage);
+  CHECK(found.selection.entries.size() == 3);
+}
+
+TEST_CASE("a stop that comes while units run leaves nothing") {
+  Fixture f;
+  const Lines before = f.io.paths();
+  f.stop = 2;
+  WriteResult result;
+  CHECK(error_id([&] { write(f.to("/out.pt", OutputRequest::Kind::kTorch), f.world, result, [] {}); }) == "interrupted");
+  CHECK(f.io.paths() == before);
+}
