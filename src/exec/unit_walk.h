@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "exec/overlaps.h"
+#include "catalog/overlaps.h"
 #include "plan/plan.h"
 
 namespace dcp {

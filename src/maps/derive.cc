@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/checked.h"
+#include "catalog/overlaps.h"
 
 namespace dcp {
 namespace {
@@ -129,13 +131,30 @@ class Deriver {
       fail(ProblemId::over_limit, {.path = from_.path, .tensor = m.key}, std::to_string(target.size()) + " axes",
            std::to_string(kMaxRank) + " at most");
     std::vector<ViewAxis> axes;
-    for (const SideAxis& s : source) axes.push_back(s.axis);
-    for (uint32_t n = 0; n < t.chunk_count; ++n) {
-      const BoxView box = from_.box(t, n);
-      if (volume(box.sizes) == 0) continue;
-      cut_axes(axes, b.source_at, box, [&](const AxisBox& cut) { piece(m, b, source, target, t, n, cut); });
+    std::vector<int64_t> reach(t.rank, 1);
+    for (const SideAxis& s : source) {
+      axes.push_back(s.axis);
+      reach[s.axis.dim] += (s.axis.size - 1) * s.axis.step;
     }
+    const auto offsets_of = [&](uint32_t n) { return from_.box(t, n).offsets; };
+    visit_overlaps(0, t.chunk_count, largest_chunk(b.source).data(), BoxView{b.source_at, reach}, offsets_of, [&](uint32_t n) {
+      if (const BoxView box = from_.box(t, n); volume(box.sizes) > 0)
+        cut_axes(axes, b.source_at, box, [&](const AxisBox& cut) { piece(m, b, source, target, t, n, cut); });
+    });
     return elements;
+  }
+
+  // Of a source, the largest extents of its chunks.
+  const std::vector<int64_t>& largest_chunk(TensorId id) {
+    const auto [known, fresh] = largest_.try_emplace(id);
+    std::vector<int64_t>& largest = known->second;
+    if (fresh) {
+      const Tensor& t = from_.tensors[id];
+      largest.resize(t.rank, 0);
+      for (uint32_t n = 0; n < t.chunk_count; ++n)
+        for (size_t d = 0; d < t.rank; ++d) largest[d] = std::max(largest[d], from_.box(t, n).sizes[d]);
+    }
+    return largest;
   }
 
   // A box of the block's axes that lies in one chunk of the source becomes a chunk of the target.
@@ -227,6 +246,7 @@ class Deriver {
   const Resolved& resolved_;
   Derived out_;
   std::vector<Chunk> chunks_;
+  std::unordered_map<TensorId, std::vector<int64_t>> largest_;  // by source
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>, ItemId> records_;
 };
 
