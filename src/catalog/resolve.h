@@ -54,6 +54,9 @@ inline const Item& source_of(const Catalog& catalog, const Resolved& resolved, I
   return found == resolved.deflated.end() ? catalog.items[item] : found->second;
 }
 
+// The axes along which a chunk lies in its record: those of its view, or its dims; and its first element there.
+std::vector<ViewAxis> axes_of(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor, uint32_t chunk, uint64_t& first);
+
 // What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole; or nothing, with
 // Faults::kCollect, but to find what their pickles import.
 enum class BlobUse : uint8_t { kPickles, kWhole, kNames };

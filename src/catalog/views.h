@@ -31,7 +31,7 @@ struct Views {
   std::vector<View> of;                         // by ItemId; one without axes is none: the chunk is a box, as any other
   std::vector<ViewAxis> axes;                   // of one view: by dim, and by falling step where several are of one dim
   std::vector<uint32_t> record;                 // by ItemId: the first item that lies in the same record
-  std::vector<bool> padded;                     // by TensorId: elements that no chunk gives are zeros
+  std::vector<bool> padded;                     // by TensorId: some chunks are zeros, which lie in no file
   std::vector<bool> sharded;                    // by TensorId: some tensor that it is made of was saved in pieces
   bool any() const { return !padded.empty(); }  // the catalog is a derived one
   bool is_view(uint32_t item) const { return any() && of[item].axis_count > 0; }

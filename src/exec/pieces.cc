@@ -1,7 +1,6 @@
 #include "exec/pieces.h"
 
 #include <algorithm>
-#include <map>
 
 #include "catalog/item_source.h"
 #include "exec/unit_walk.h"
@@ -94,25 +93,6 @@ void ChunkReads::join_axes(ChunkSpans& s, bool strided) const {
   }
 }
 
-bool share_decoded(const Resolved& resolved, ItemId a, ItemId b) {
-  const ItemInfo &x = resolved.items[a], &y = resolved.items[b];
-  return resolved.views.record[a] == resolved.views.record[b] && x.dtype == y.dtype && x.swap == y.swap && x.conj == y.conj &&
-         x.neg == y.neg;
-}
-
-std::vector<uint32_t> chunks_to_decode(const Catalog& catalog, const Resolved& resolved, const Tensor& t) {
-  std::vector<uint32_t> chunks;
-  std::multimap<ItemId, ItemId> seen;  // by record
-  for (uint32_t c = 0; c < t.chunk_count; ++c) {
-    const ItemId item = catalog.item_of(t, c);
-    const auto [first, last] = seen.equal_range(resolved.views.record[item]);
-    if (std::any_of(first, last, [&](const auto& known) { return share_decoded(resolved, known.second, item); })) continue;
-    seen.emplace(resolved.views.record[item], item);
-    chunks.push_back(c);
-  }
-  return chunks;
-}
-
 namespace {
 
 // The reads of a unit's steps.
@@ -141,9 +121,10 @@ struct Reads {
   void stream(uint32_t tensor, uint32_t chunk) {
     visit.decode(source_of(catalog, resolved, catalog.item_of(catalog.tensors[plan.tensors[tensor].id], chunk)));
   }
-  void collect(uint32_t tensor) {
-    const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
-    for (const uint32_t c : chunks_to_decode(catalog, resolved, t)) visit.decode(source_of(catalog, resolved, catalog.item_of(t, c)));
+  void scatter_record(const Group& g) {
+    const Scattered& s = plan.scattered[g.first];
+    const ItemId item = catalog.item_of(catalog.tensors[plan.tensors[s.tensor].id], s.chunk);
+    if (catalog.items[item].file != kNone) visit.decode(source_of(catalog, resolved, item));
   }
   void copy(uint32_t range, uint64_t at, uint64_t bytes) {
     const CopyRange& c = plan.copies[range];

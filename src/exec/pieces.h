@@ -100,6 +100,7 @@ class ChunkReads {
   template <class Fn>
   void each(uint32_t chunk, BoxView part, const Fn& fn) const {
     const ItemId item = catalog_.item_of(tensor_, chunk);
+    if (catalog_.items[item].file == kNone) return;  // zeros, which are there already
     if (!resolved_.views.is_view(item)) return fn(of_box(chunk, part));
     const View& view = resolved_.views.of[item];
     cut_axes(resolved_.views.axes_of(view), catalog_.box(tensor_, chunk).offsets, part,
@@ -116,11 +117,6 @@ class ChunkReads {
   const Resolved& resolved_;
   const Tensor& tensor_;
 };
-
-// The chunks of a tensor that a unit which decodes whole records (Group::kCollect) looks at, for each record the first.
-std::vector<uint32_t> chunks_to_decode(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor);
-// Whether what is decoded for one chunk serves the other.
-bool share_decoded(const Resolved& resolved, ItemId a, ItemId b);
 
 // Counts through the first `count` of `sizes`, last fastest; false after the last.
 bool next_index(Numbers& index, const Numbers& sizes, size_t count);

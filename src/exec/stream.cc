@@ -46,7 +46,7 @@ void check_inflated(const Place& place, uint64_t bytes, uint64_t expected) {
 
 }  // namespace
 
-void Worker::decode_record(ItemId item, ItemId counted_at, const std::function<void(Bytes)>& sink) {
+void Worker::decode_record(ItemId item, const std::function<void(Bytes)>& sink) {
   const ItemInfo& info = run_.resolved.items[item];
   const Item& source = source_of(run_.catalog, run_.resolved, item);
   const bool deflated = source.transforms == Item::kDeflated;
@@ -63,7 +63,7 @@ void Worker::decode_record(ItemId item, ItemId counted_at, const std::function<v
     const Bytes part = begin < end ? block.subspan(begin - position, end - begin) : Bytes();
     position += block.size();
     seen += part.size();
-    if (sums_->wants_item(counted_at)) sums_->add_item(counted_at, crc32_raw(part), part.size(), info.record_bytes - seen);
+    if (sums_->wants_item(item)) sums_->add_item(item, crc32_raw(part), part.size(), info.record_bytes - seen);
     sink(part);
   });
   run_.progress.bytes_read.fetch_add(source.length, std::memory_order_relaxed);
@@ -113,7 +113,7 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
     std::move(record.begin() + static_cast<int64_t>(elements * stored), record.begin() + static_cast<int64_t>(held), record.begin());
     held = done == total ? 0 : held - elements * stored;  // a storage may be larger than its tensor
   };
-  decode_record(item, item, [&](Bytes part) {
+  decode_record(item, [&](Bytes part) {
     while (!part.empty()) {
       const uint64_t n = std::min<uint64_t>(part.size(), record.size() - held);
       std::copy_n(part.begin(), n, record.begin() + static_cast<int64_t>(held));
@@ -131,43 +131,6 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
   copy_strided(dense.data(), to, record.data() + static_cast<uint64_t>(strides[0]) * stored, {strides + 1, t.rank}, box.sizes,
                static_cast<unsigned>(stored));
   deliver(finish_elements(info, dense, total, t.dtype));
-}
-
-// Every record is decoded once for all chunks of the tensor that are views of it, and held whole.
-void Worker::collect(uint32_t tensor) {
-  const Tensor& t = run_.catalog.tensors[run_.plan.tensors[tensor].id];
-  constexpr Numbers kOrigin{};
-  const Dims dims = run_.catalog.dims(t);
-  Assembly a = assembly(tensor, BoxView{{kOrigin.data(), dims.size()}, dims});
-  const ChunkReads reads(run_.plan, run_.catalog, run_.resolved, t);
-  for (const uint32_t of : chunks_to_decode(run_.catalog, run_.resolved, t)) {
-    const ItemId item = run_.catalog.item_of(t, of);
-    const ItemInfo& info = run_.resolved.items[item];
-    const MutableBytes record = source_.first(info.record_bytes);
-    uint64_t held = 0;
-    decode_record(item, item, [&](Bytes part) {
-      std::ranges::copy(part, record.begin() + static_cast<int64_t>(held));
-      held += part.size();
-    });
-    const uint64_t count = record.size() / bytes_of(info.dtype);
-    const MutableBytes elements = finish_elements(info, record.first(count * bytes_of(info.dtype)), count, t.dtype);
-    for (uint32_t c = of; c < t.chunk_count; ++c)
-      if (share_decoded(run_.resolved, run_.catalog.item_of(t, c), item))
-        reads.each(c, run_.catalog.box(t, c), [&](const ChunkSpans& spans) { gather(a, spans, elements); });
-  }
-  a.bytes = cast_elements(tensor, a.bytes, volume(dims), t.dtype);
-  scatter(tensor, a);
-}
-
-// A piece of a record that is held in memory.
-void Worker::gather(Assembly& a, const ChunkSpans& spans, Bytes elements) {
-  Numbers to_strides{};
-  uint64_t to = 0;
-  for (size_t axis = 0; axis < spans.rank; ++axis) to_strides[axis] = a.strides[spans.dims[axis]] * spans.steps[axis];
-  for (size_t d = 0; d < a.box.offsets.size(); ++d) to += static_cast<uint64_t>((spans.to[d] - a.box.offsets[d]) * a.strides[d]);
-  const uint64_t element = bytes_of(a.dtype);
-  copy_strided(a.bytes.data() + to * element, {to_strides.data(), spans.rank}, elements.data() + spans.first * element,
-               {spans.strides.data(), spans.rank}, {spans.sizes.data(), spans.rank}, static_cast<unsigned>(element));
 }
 
 void Worker::copy_deflated(uint32_t range) {

@@ -31,7 +31,7 @@ class MaxExtents {
 //   empty_items(tensor)                   the items of its regions without elements, which no box crosses
 //   box(tensor, box)                      elements of the global tensor, from each_chunk() to each_region()
 //   stream(tensor, chunk)                 all elements of a transformed chunk; one that has some
-//   collect(tensor)                       all elements of one with views of transformed items; one that has some
+//   scatter_record(group)                 all elements of the chunks that are views of one transformed record
 //   copy(range, at, bytes)                bytes [at, at + bytes) of plan.copies[range]
 //   copy_deflated(range)                  all of one that is decoded from a deflated record
 //   check(group, file, at, bytes)         a stretch of a file that records of the group lie in
@@ -63,10 +63,10 @@ void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps
       if (volume(catalog.box(catalog.tensors[plan.tensors[g.first].id], chunk).sizes) > 0) steps.stream(g.first, chunk);
       return;
     }
-    case Group::Kind::kCollect: {
-      steps.empty_items(g.first);
-      if (catalog.elements(catalog.tensors[plan.tensors[g.first].id]) > 0) steps.collect(g.first);
-      return;
+    case Group::Kind::kScatter: {
+      for (uint32_t n = g.first; n < g.first + g.count; ++n)
+        if (plan.scattered[n].chunk == 0) steps.empty_items(plan.scattered[n].tensor);
+      return steps.scatter_record(g);
     }
     case Group::Kind::kCopy: {
       if (plan.copies[g.first].packed != 0) return steps.copy_deflated(g.first);

@@ -51,7 +51,7 @@ class Worker {
   void empty_items(uint32_t tensor);
   void box(uint32_t tensor, BoxView box);
   void stream(uint32_t tensor, uint32_t chunk);
-  void collect(uint32_t tensor);
+  void scatter_record(const Group& group);
   void copy(uint32_t range, uint64_t at, uint64_t bytes);
   void copy_deflated(uint32_t range);
   void check(const Group& group, uint32_t file, uint64_t at, uint64_t bytes);
@@ -124,10 +124,18 @@ class Worker {
   void write_whole(const Assembly& a, uint32_t region);
   void write_frame(uint32_t region);
 
-  // --- stream.cc
-  // The bytes of an item's record, from front to back; they are summed for `counted_at`, if units count there.
-  void decode_record(ItemId item, ItemId counted_at, const std::function<void(Bytes)>& sink);
-  void gather(Assembly& a, const ChunkSpans& spans, Bytes elements);
+  // --- stream.cc, scatter_record.cc
+  // The bytes of an item's record, from front to back; they are summed, if units count them.
+  void decode_record(ItemId item, const std::function<void(Bytes)>& sink);
+  // A part of a record in memory, in the dtype of the tensors that it goes to: elements [first, first + count).
+  struct Window {
+    Bytes elements;
+    uint64_t first = 0, count = 0;
+    bool whole = false;      // all of the record
+    uint64_t box_bytes = 0;  // that are scattered at once
+  };
+  void scatter_window(const Scattered& to, const Window& window);
+  void scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t most_bytes);
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);

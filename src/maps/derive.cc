@@ -123,13 +123,18 @@ class Deriver {
     if (!is_sound(target, b.target_at, m.shape)) wrong(m);
     uint64_t elements = 1;
     for (const SideAxis& s : target) elements = mul_or_fail(elements, static_cast<uint64_t>(s.axis.size), {});
-    if (b.source == IndexBlock::kZeros) return elements;
-    const Tensor& t = from_.tensors.at(b.source);
-    const Side source = side_of(b, &IndexAxis::source_dim, &IndexAxis::source_step);
-    if (!is_sound(source, b.source_at, from_.dims(t))) wrong(m);
     if (target.size() > kMaxRank)
       fail(ProblemId::over_limit, {.path = from_.path, .tensor = m.key}, std::to_string(target.size()) + " axes",
            std::to_string(kMaxRank) + " at most");
+    if (b.source == IndexBlock::kZeros) {
+      Chunk zeros{.offsets = b.target_at, .sizes = std::vector<int64_t>(m.shape.size(), 1), .item = kNone, .axes = {}};
+      for (const SideAxis& s : target) add_axis(zeros, s.axis);
+      chunks_.push_back(std::move(zeros));
+      return elements;
+    }
+    const Tensor& t = from_.tensors.at(b.source);
+    const Side source = side_of(b, &IndexAxis::source_dim, &IndexAxis::source_step);
+    if (!is_sound(source, b.source_at, from_.dims(t))) wrong(m);
     std::vector<ViewAxis> axes;
     std::vector<int64_t> reach(t.rank, 1);
     for (const SideAxis& s : source) {
@@ -185,18 +190,21 @@ class Deriver {
     for (const SideAxis& s : target) {
       const auto [size, step, unused, dim] = s.axis;
       chunk.offsets[dim] += first[s.of] * step;
-      chunk.sizes[dim] += (count[s.of] - 1) * step;
-      if (count[s.of] == 1) continue;
-      const ViewAxis axis{.size = count[s.of], .step = step, .stride = stride[s.of], .dim = dim};
-      if (!chunk.axes.empty() && continues(chunk.axes.back(), axis)) {
-        const int64_t outer = chunk.axes.back().size;
-        chunk.axes.back() = axis;
-        chunk.axes.back().size *= outer;
-      } else {
-        chunk.axes.push_back(axis);
-      }
+      add_axis(chunk, {.size = count[s.of], .step = step, .stride = stride[s.of], .dim = dim});
     }
     chunks_.push_back(std::move(chunk));
+  }
+
+  static void add_axis(Chunk& chunk, const ViewAxis& axis) {
+    if (axis.size == 1) return;
+    chunk.sizes[axis.dim] += (axis.size - 1) * axis.step;
+    if (!chunk.axes.empty() && continues(chunk.axes.back(), axis)) {
+      const int64_t outer = chunk.axes.back().size;
+      chunk.axes.back() = axis;
+      chunk.axes.back().size *= outer;
+    } else {
+      chunk.axes.push_back(axis);
+    }
   }
 
   // Both count as one axis does.
@@ -210,10 +218,11 @@ class Deriver {
     const auto item = narrow<ItemId>(c.items.size());
     c.numbers.insert(c.numbers.end(), chunk.offsets.begin(), chunk.offsets.end());
     c.numbers.insert(c.numbers.end(), chunk.sizes.begin(), chunk.sizes.end());
-    c.items.push_back(from_.items[chunk.item]);
-    const Item& source = source_of(from_, resolved_, chunk.item);
+    const bool zeros = chunk.item == kNone;
+    const Item source = zeros ? Item() : source_of(from_, resolved_, chunk.item);
+    c.items.push_back(zeros ? source : from_.items[chunk.item]);
     if (source.transforms == Item::kDeflated) r.deflated.emplace(item, source);
-    ItemInfo info = resolved_.items[chunk.item];
+    ItemInfo info = zeros ? ItemInfo{.dtype = c.tensors.back().dtype, .resolved = true} : resolved_.items[chunk.item];
     info.strides_at = 0;
     View view;
     if (!lie_as_box(chunk, r.strides, info)) {
@@ -222,7 +231,8 @@ class Deriver {
     }
     r.views.of.push_back(view);
     r.items.push_back(info);
-    r.views.record.push_back(records_.try_emplace(std::tuple(source.file, source.offset, info.record), item).first->second);
+    const std::tuple record(source.file, source.offset, info.record);
+    r.views.record.push_back(zeros ? item : records_.try_emplace(record, item).first->second);
   }
 
   // Whether the chunk is a box of its record with strides of its own, as any chunk is that torch saved. Then they are added.

@@ -93,15 +93,16 @@ struct Group {
     kGrid,     // one tensor cut into boxes: along dim d every steps[d] elements; unit k in row-major order of the grid
     kBatch,    // `count` whole small tensors from `first` on, one unit
     kStream,   // one tensor with transformed chunks: unit k decodes the k-th chunk from front to back and scatters it
-    kCollect,  // one tensor with views of transformed items, one unit: the records are decoded one after the other, each held whole
-    kCopy,     // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
-    kCheck,    // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
-               // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
+    kScatter,  // the chunks scattered[first, first + count), views of one transformed record (or zeros): one unit, which decodes it
+    // from front to back, holds so much of it at once as numbers[steps_at] says, in bytes, and scatters that in boxes of numbers[steps_at + 1]
+    kCopy,   // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
+    kCheck,  // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
+             // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };
   Kind kind = Kind::kGrid;
-  uint32_t first = 0;     // PlanTensor, CopyRange or record
-  uint32_t count = 0;     // kBatch, kCheck
-  uint64_t steps_at = 0;  // kGrid: in Plan::numbers, rank steps
+  uint32_t first = 0;     // PlanTensor, CopyRange, record or chunk
+  uint32_t count = 0;     // kBatch, kScatter, kCheck
+  uint64_t steps_at = 0;  // in Plan::numbers; kGrid: rank steps
   uint64_t first_unit = 0;
   uint64_t units = 0;
   bool operator==(const Group&) const = default;
@@ -224,6 +225,14 @@ struct DcpKeys {
 };
 DCP_MEMBERS(DcpKeys, keys, has_paths, parts, slices, attributes);
 
+// A chunk that a unit scatters which decodes its record.
+struct Scattered {
+  uint32_t tensor = 0;  // in Plan::tensors
+  uint32_t chunk = 0;   // of it
+  bool operator==(const Scattered&) const = default;
+};
+DCP_MEMBERS(Scattered, tensor, chunk);
+
 struct Plan {
   bool mcore_shapes = false;  // tensors have the shapes of Megatron's mcore_data
   bool folder = false;        // the output is a folder of `files`, committed by the last of them
@@ -235,6 +244,7 @@ struct Plan {
   std::vector<CopyCheck> copy_checks;
   std::vector<ItemRecord> records;  // that passes of their own check, in the order of files
   std::vector<int64_t> numbers;     // boxes of regions, steps of groups
+  std::vector<Scattered> scattered;
   std::vector<Group> groups;
   std::vector<CrcCheck> checks;   // by ItemId; meaningful for resolved tensor items
   std::vector<ItemId> summed_at;  // by ItemId, of a derived catalog: the item that has the sum of its record; empty: each its own
@@ -268,9 +278,9 @@ struct Plan {
   const Group& group_of(uint64_t ordinal) const;
   bool operator==(const Plan&) const = default;
 };
-DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, groups, checks, summed_at,
-            units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements, unsafe_globals,
-            unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys);
+DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copies, copy_checks, records, numbers, scattered, groups, checks,
+            summed_at, units, bytes_to_read, bytes_to_write, tensor_bytes, largest_tensor, worker_bytes, unchecked_records, elements,
+            unsafe_globals, unsafe, converted, left_out, left_out_blobs, list_holes, dcp, keys);
 
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);

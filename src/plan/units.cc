@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "kernels/kernels.h"
+#include "plan/record_cover.h"
 #include "plan/view_checks.h"
 
 namespace dcp {
@@ -43,6 +44,7 @@ class Cutter {
     }
     for (uint32_t t = 0; t < plan_.tensors.size(); ++t) tensor(t);
     end_batch();
+    scatter_records();
     if (is_derived()) views_.finish();
     check_records();
   }
@@ -106,7 +108,7 @@ class Cutter {
     const uint64_t elements = volume(dims);
     plan_.elements += elements;
     if (elements == 0 && !s.items) return;
-    if (s.transformed && is_derived()) return collected(index, elements, s);
+    if (s.transformed && is_derived()) return scattered(index, t, s);
     if (s.transformed) {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
@@ -141,18 +143,50 @@ class Cutter {
     need(buffers(box, s));
   }
 
-  void collected(uint32_t index, uint64_t elements, const Shape& s) {
+  // Its chunks go with others of the same records.
+  void scattered(uint32_t index, const Tensor& t, const Shape& s) {
     end_batch();
-    views_.add_decoded(catalog_.tensors[plan_.tensors[index].id]);
-    add({.kind = Group::Kind::kCollect, .first = index, .units = 1});
-    const uint64_t box = elements * s.element;
-    need({.assembled = box,
-          .source = s.collected,
-          .converted = s.converted ? s.collected * s.growth : 0,
-          .cast = s.cast ? box : 0,
-          .packed = box,
-          .item = s.items ? box + kFrameBytes : 0,
-          .decoder = kPassBytes});
+    views_.add_decoded(t);
+    for (uint32_t c = 0; c < t.chunk_count; ++c) plan_.scattered.push_back({.tensor = index, .chunk = c});
+    const uint64_t part = std::min(held_at_once(), catalog_.elements(t) * bytes_of(t.dtype)), box = part * s.recast;
+    need({.assembled = part, .cast = s.cast ? box : 0, .packed = box, .item = s.items ? box + kFrameBytes : 0, .decoder = kPassBytes});
+  }
+
+  // What one decoding serves lies together then.
+  void scatter_records() {
+    std::vector<Scattered>& all = plan_.scattered;
+    const auto item_of = [&](const Scattered& s) { return catalog_.item_of(tensor_of(s), s.chunk); };
+    const auto decoded = [&](const Scattered& s) {
+      const ItemId item = item_of(s);
+      const ItemInfo& i = resolved_.items[item];
+      return std::tuple(resolved_.views.record[item], i.dtype, i.swap, i.conj, i.neg, tensor_of(s).dtype);
+    };
+    std::ranges::stable_sort(all, {}, decoded);
+    for (uint32_t first = 0, end = 0; first < all.size(); first = end) {
+      const auto what = decoded(all[first]);
+      while (end < all.size() && decoded(all[end]) == what) ++end;
+      const ItemId item = item_of(all[first]);
+      const ItemInfo& info = resolved_.items[item];
+      uint64_t window = std::min(info.record_bytes, held_at_once());
+      for (uint32_t n = first; n < end; ++n)
+        if (!nests(all[n])) window = info.record_bytes;
+      add({.kind = Group::Kind::kScatter, .first = first, .count = end - first, .steps_at = plan_.numbers.size(), .units = 1});
+      plan_.numbers.insert(plan_.numbers.end(), {static_cast<int64_t>(window), static_cast<int64_t>(held_at_once())});
+      const uint64_t to = bytes_of(tensor_of(all[first]).dtype), from = bytes_of(info.dtype);
+      need({.source = window, .converted = info.dtype == tensor_of(all[first]).dtype ? 0 : window / from * to});
+      if (catalog_.items[item].file != kNone) plan_.bytes_to_read += source_of(catalog_, resolved_, item).length;
+    }
+  }
+  uint64_t held_at_once() const { return std::max<uint64_t>(options_.plane_bytes, 16); }  // an element at least
+  const Tensor& tensor_of(const Scattered& s) const { return catalog_.tensors[plan_.tensors[s.tensor].id]; }
+
+  // Whether each element of the record is seen once, so that a part of the record has a part of the view.
+  bool nests(const Scattered& s) const {
+    uint64_t first = 0;
+    bool once = false;
+    const std::vector<ViewAxis> axes = axes_of(catalog_, resolved_, tensor_of(s), s.chunk, first);
+    positions_of(first, axes, once);
+    return once;
   }
 
   // A span of a strided source may hold more than what is used of it: 64 KiB, or, but for derived tensors, four times as much (exec/pieces.cc).
@@ -199,9 +233,11 @@ class Cutter {
       s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
       const bool is_view = resolved_.views.is_view(item);
       s.strided = s.strided || info.strides_at != 0 || is_view;
-      if (s.transformed && (info.strides_at != 0 || is_derived())) s.collected = std::max(s.collected, info.record_bytes);
+      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
-      plan_.bytes_to_read += s.transformed ? source_of(catalog_, resolved_, item).length : elements * bytes_of(info.dtype);
+      if (catalog_.items[item].file == kNone) continue;
+      if (s.transformed && !is_derived()) plan_.bytes_to_read += source_of(catalog_, resolved_, item).length;
+      else if (!s.transformed) plan_.bytes_to_read += elements * bytes_of(info.dtype);
       if (!is_derived()) check(item, info, elements, s.transformed);
     }
     return s;
@@ -251,7 +287,7 @@ class Cutter {
     std::vector<ViewAxis> axes;
     uint64_t first = 0;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
-      axes = views_.axes_of(t, c, first);
+      axes = axes_of(catalog_, resolved_, t, c, first);
       for (const ViewAxis& a : axes) inner[a.dim] = std::max(inner[a.dim], a.step);
     }
     uint64_t row = s.element;
@@ -269,7 +305,7 @@ class Cutter {
     for (size_t d = 0; d < dims.size(); ++d) steps[d] = in_whole(dims, steps, d, inner[d], s.element);
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       if (views_.is_readable(t, c, steps)) continue;
-      axes = views_.axes_of(t, c, first);
+      axes = axes_of(catalog_, resolved_, t, c, first);
       const size_t fastest = std::ranges::min_element(axes, {}, &ViewAxis::stride)->dim;
       uint64_t plane = s.element;
       for (size_t d = fastest; d < dims.size(); ++d) plane *= static_cast<uint64_t>(dims[d]);

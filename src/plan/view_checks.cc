@@ -7,30 +7,10 @@
 
 namespace dcp {
 
-std::vector<ViewAxis> ViewChecks::axes_of(const Tensor& t, uint32_t chunk, uint64_t& first) const {
-  const ItemId item = catalog_.item_of(t, chunk);
-  if (resolved_.views.is_view(item)) {
-    const View& view = resolved_.views.of[item];
-    const std::span<const ViewAxis> axes = resolved_.views.axes_of(view);
-    first = view.first;
-    return {axes.begin(), axes.end()};
-  }
-  const Dims sizes = catalog_.box(t, chunk).sizes;
-  Numbers strides = row_major(sizes);
-  first = 0;
-  if (const uint64_t at = resolved_.items[item].strides_at; at != 0) {
-    first = static_cast<uint64_t>(resolved_.strides[at]);
-    std::copy_n(resolved_.strides.data() + at + 1, t.rank, strides.begin());
-  }
-  std::vector<ViewAxis> axes;
-  for (uint32_t d = 0; d < t.rank; ++d)
-    if (sizes[d] > 1) axes.push_back({.size = sizes[d], .step = 1, .stride = strides[d], .dim = d});
-  return axes;
-}
-
 bool ViewChecks::is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const {
+  if (catalog_.items[catalog_.item_of(t, chunk)].file == kNone) return true;  // zeros
   uint64_t first = 0, run = 1, all = 1;
-  std::vector<ViewAxis> axes = axes_of(t, chunk, first);
+  std::vector<ViewAxis> axes = axes_of(catalog_, resolved_, t, chunk, first);
   std::ranges::stable_sort(axes, {}, &ViewAxis::stride);
   bool dense = true;
   for (const ViewAxis& a : axes) {
@@ -76,7 +56,7 @@ bool ViewChecks::sum_on_the_way(std::span<const Seen> views, const ItemInfo& inf
     if (s.how != How::kReadable || resolved_.items[item].dtype != info.dtype) continue;
     uint64_t first = 0;
     bool once = false;
-    const std::vector<ViewAxis> axes = axes_of(catalog_.tensors[s.tensor], s.chunk, first);
+    const std::vector<ViewAxis> axes = axes_of(catalog_, resolved_, catalog_.tensors[s.tensor], s.chunk, first);
     Positions p = positions_of(first, axes, once);
     if (!once) continue;
     positions.push_back(std::move(p));

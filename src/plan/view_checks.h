@@ -14,8 +14,6 @@ class ViewChecks {
   ViewChecks(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options)
       : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options) {}
 
-  // The axes along which a chunk lies in its record, and its first element there.
-  std::vector<ViewAxis> axes_of(const Tensor& t, uint32_t chunk, uint64_t& first) const;
   // Whether a unit of these steps reads its part of the chunk in long runs without gaps, or at once.
   bool is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const;
 

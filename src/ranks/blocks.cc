@@ -37,10 +37,8 @@ struct Writes {
     });
   }
   void stream(uint32_t tensor, uint32_t chunk) { box(tensor, catalog.box(catalog.tensors[plan.tensors[tensor].id], chunk)); }
-  void collect(uint32_t tensor) {
-    constexpr Numbers kOrigin{};
-    const Dims dims = catalog.dims(catalog.tensors[plan.tensors[tensor].id]);
-    box(tensor, BoxView{{kOrigin.data(), dims.size()}, dims});
+  void scatter_record(const Group& g) {
+    for (uint32_t n = g.first; n < g.first + g.count; ++n) stream(plan.scattered[n].tensor, plan.scattered[n].chunk);
   }
   void copy(uint32_t range, uint64_t at, uint64_t bytes) {
     const CopyRange& c = plan.copies[range];

@@ -200,3 +200,32 @@ TEST_CASE("one record is read once for the tensors that it becomes") {
   const HalfDealt less({6, 700, 900}, maps);
   CHECK(less.plan.records.size() == 1);
 }
+
+TEST_CASE("a compressed item is decoded once for all tensors that it becomes") {
+  MadeCheckpoint made;
+  made.tensors = {whole_tensor("t0", DType::bfloat16, {6, 70, 90})};
+  made.tensors[0].chunks[0].zstd = true;
+  FakeIo fake;
+  made.put(fake, "ckpt");
+  CountingIo io(fake);
+  Opened opened(io);
+  std::vector<IndexMap> maps;
+  for (int64_t e = 0; e < 6; ++e) {
+    maps.push_back(one_block({90, 70}, {{70, 1, 1, 1, 1}, {90, 0, 1, 2, 1}}, {e, 0, 0}));
+    maps.back().key += std::to_string(e);
+  }
+  const Derived derived = derive(opened.catalog, opened.resolved, maps);
+  const Plan plan = plan_safetensors(derived.catalog, derived.resolved, select_keys(derived.catalog, {}), {});
+  REQUIRE(plan.groups.size() == 1);
+  CHECK(plan.groups[0].kind == Group::Kind::kScatter);
+  CHECK(plan.groups[0].count == 6);
+  MemorySink sink(plan);
+  Progress progress;
+  io.reset();
+  const ExecuteReport report = execute(plan, derived.catalog, derived.resolved, opened.files, sink, {.workers = 2}, progress, kRunning);
+  CHECK(report.damage.empty());
+  CHECK(report.records_checked == 1);
+  CHECK(sink.each_byte_once());
+  const Item& item = opened.catalog.items[0];
+  CHECK(io.times(opened.catalog.file_path(item.file), item.offset, item.length) == std::pair(1u, 1u));
+}

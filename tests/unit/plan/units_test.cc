@@ -75,7 +75,7 @@ std::vector<std::string> described(const Planned& p) {
       }
       case Group::Kind::kBatch: line = "batch t" + std::to_string(g.first) + "+" + std::to_string(g.count); break;
       case Group::Kind::kStream: line = "stream t" + std::to_string(g.first); break;
-      case Group::Kind::kCollect: line = "collect t" + std::to_string(g.first); break;
+      case Group::Kind::kScatter: line = "scatter " + std::to_string(g.first); break;
       case Group::Kind::kCopy: line = "copy " + std::to_string(g.first); break;
       case Group::Kind::kCheck: line = "check " + std::to_string(g.first); break;
     }
