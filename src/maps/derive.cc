@@ -1,9 +1,8 @@
 #include "maps/derive.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/checked.h"
 #include "catalog/overlaps.h"
@@ -62,6 +61,7 @@ class Deriver {
     c.provenance.attributes.clear();  // what they say of keys says nothing of these
     c.provenance.extra_attributes.clear();
     out_.resolved.strides.push_back(0);
+    first_.resize(from.items.size(), kNone);
   }
 
   Derived run(std::span<const IndexMap> maps) {
@@ -231,8 +231,14 @@ class Deriver {
     }
     r.views.of.push_back(view);
     r.items.push_back(info);
-    const std::tuple record(source.file, source.offset, info.record);
-    r.views.record.push_back(zeros ? item : records_.try_emplace(record, item).first->second);
+    r.views.record.push_back(zeros ? item : first_of_record(chunk.item, item));
+  }
+
+  // The first chunk in the record of an item; `item`, if there was none. Tensors of a torch.save file may share a record.
+  ItemId first_of_record(ItemId of_source, ItemId item) {
+    if (from_.kind == CheckpointKind::kTorch) return shared_.try_emplace(resolved_.items[of_source].record, item).first->second;
+    if (first_[of_source] == kNone) first_[of_source] = item;
+    return first_[of_source];
   }
 
   // Whether the chunk is a box of its record with strides of its own, as any chunk is that torch saved. Then they are added.
@@ -257,7 +263,8 @@ class Deriver {
   Derived out_;
   std::vector<Chunk> chunks_;
   std::unordered_map<TensorId, std::vector<int64_t>> largest_;  // by source
-  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, ItemId> records_;
+  std::vector<ItemId> first_;                                   // by item of the source
+  std::unordered_map<uint64_t, ItemId> shared_;                 // by place of the record
 };
 
 }  // namespace
