@@ -12,7 +12,7 @@ MapRequest MapFlags::request() const {
 }
 
 void add_map_config(Command& c, MapFlags& f, const std::string& group) {
-  c.option("--config", f.config, "FILE", "The model's config.json, for the sizes and conditions of the map").reads().in(group);
+  c.option("--config", f.config, "FILE", "The model's config.json, which the sizes and conditions of a map are from").reads().in(group);
   c.option("--set", f.sets, "NAME=VALUE", "A size, an axis or a choice of the map, or a key of config.json; repeatable").in(group);
 }
 
@@ -22,6 +22,7 @@ void add_map(Command& c, MapFlags& f) {
       .reads()
       .in(maps);
   add_map_config(c, f, maps);
+  c.find("--config")->help += "; else that of --assets, or beside CKPT";
   const Choices<maps::Unmapped> fates{{"error", maps::Unmapped::kError}, {"keep", maps::Unmapped::kKeep}, {"drop", maps::Unmapped::kDrop}};
   c.choice("--unmapped", f.unmapped, fates, "WHAT", "What becomes of keys that the map does not take: error (default), keep or drop")
       .needs("--map")

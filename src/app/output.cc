@@ -1,6 +1,8 @@
 #include "app/output.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "base/limits.h"
 #include "catalog/data_files.h"
@@ -31,8 +33,19 @@ void check_same_kind(const OutputRequest& request, CheckpointKind kind) {
   throw Error(std::move(p));
 }
 
-// Adds the assets (plan/assets.h) among the files of the folder `dir` to the plan of a folder. Throws no_such_path, no_assets, over_limit.
-void copy_assets(const std::string& dir, World& world, Plan& plan) {
+// The floating dtype of most elements; nothing if there are none.
+std::optional<DType> main_dtype(const Catalog& catalog, const Selection& selection) {
+  std::map<DType, uint64_t> elements;
+  for (const Entry& e : selection.entries)
+    if (!e.is_blob() && facts_of(e.dtype).kind == DTypeKind::kFloat)
+      elements[e.dtype] += static_cast<uint64_t>(volume(catalog.dims(catalog.tensors[e.tensor()])));
+  const auto most = std::ranges::max_element(elements, {}, [](const auto& e) { return e.second; });
+  return most == elements.end() ? std::nullopt : std::optional(most->first);
+}
+
+// Adds the assets (plan/assets.h) among the files of the folder `dir` to the plan of a folder; config.json says `dtype`. Throws no_such_path,
+// no_assets, over_limit.
+void copy_assets(const std::string& dir, World& world, std::optional<DType> dtype, Plan& plan) {
   const std::optional<FileFacts> facts = world.io.facts(dir);
   if (!facts) fail(ProblemId::no_such_path, {.path = dir});
   if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = dir}, "a file", "a folder");
@@ -41,6 +54,7 @@ void copy_assets(const std::string& dir, World& world, Plan& plan) {
     if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
     const std::vector<std::byte> bytes = read_file_beneath(world.io, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
     assets.push_back({e.name, std::string(as_text(bytes))});
+    if (e.name == "config.json" && dtype) assets.back().bytes = with_dtype(assets.back().bytes, facts_of(*dtype).name);
     world.events.detail("copies " + escaped(e.name));
   }
   if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
@@ -81,7 +95,7 @@ Plan OutputLayout::model_file(const Catalog& catalog, const Resolved& resolved, 
   if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(catalog, resolved, selection, layout);
   layout.max_shard_bytes = request_.max_shard_bytes;
   Plan plan = plan_safetensors(catalog, resolved, selection, layout);
-  if (!request_.assets.empty()) copy_assets(request_.assets, world_, plan);
+  if (!request_.assets.empty()) copy_assets(request_.assets, world_, main_dtype(catalog, selection), plan);
   return plan;
 }
 

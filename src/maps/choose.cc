@@ -13,6 +13,7 @@ constexpr size_t kMostProblems = 1000;  // that are listed by themselves
 // What a part of the map finds in the checkpoint.
 struct Attempt {
   std::vector<Match> matches;
+  std::vector<uint32_t> partial;  // sources of matches that lack others
   std::vector<std::pair<Spot, std::string>> missing;
   uint64_t found = 0, lacking = 0;  // sources; of the missing ones, only the first are listed
 
@@ -21,6 +22,7 @@ struct Attempt {
   }
   void add(Attempt more) {
     std::ranges::move(more.matches, std::back_inserter(matches));
+    partial.insert(partial.end(), more.partial.begin(), more.partial.end());
     for (auto& m : more.missing)
       if (missing.size() < kMostProblems) missing.push_back(std::move(m));
     found += more.found;
@@ -56,7 +58,8 @@ class Choice {
     for (const Match& m : all.matches)
       for (const auto& tensor : m.sources)
         for (const uint32_t s : tensor) out_.is_taken[s] = true;
-    for (const uint32_t s : problem_keys_) out_.is_taken[s] = true;
+    for (const auto* keys : {&problem_keys_, &all.partial})  // another problem names what is wrong with them
+      for (const uint32_t s : *keys) out_.is_taken[s] = true;
     for (auto& [spot, name] : all.missing) {
       Problem p = problem_at(map_, spot, ProblemId::map_tensor_missing);
       p.place.tensor = std::move(name);
@@ -146,7 +149,8 @@ class Choice {
     problem_keys_.push_back(source);
     const Taker& t = *beyond;
     std::string ranges;
-    for (const Word w : t.indexes) ranges += (ranges.empty() ? "below " : ", below ") + sizes_.describe(w, sizes_.global(), keys_);
+    for (const Word w : t.indexes)
+      if (sizes_.global()[w]) ranges += (ranges.empty() ? "below " : ", below ") + sizes_.describe(w, sizes_.global(), keys_);
     Problem p =
         problem_at(map_, t.name->spot, ProblemId::map_size_differs, "a number beyond the range of " + to_text(map_, *t.name), ranges);
     p.place.tensor = keys_[source];
@@ -295,6 +299,8 @@ class Choice {
       return;
     }
     if (here.lacking == 0) here.matches.push_back(std::move(match));
+    else
+      for (const auto& tensor : match.sources) here.partial.insert(here.partial.end(), tensor.begin(), tensor.end());
     all.add(std::move(here));
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "format/dtype.h"
 
 namespace dcp {
 namespace {
@@ -27,7 +28,38 @@ constexpr const char* kAssets[] = {"config.json",
 constexpr const char* kWeights[] = {"*.safetensors", "*.index.json", "*.bin", "*.pt",      "*.pth",   "*.ckpt",
                                     "*.gguf",        "*.onnx",       "*.h5",  "*.msgpack", "*.distcp"};
 
+bool is_floating(std::string_view name) {
+  if (name.starts_with("torch.")) name.remove_prefix(6);
+  const auto dtype = dtype_named(name);
+  return dtype && facts_of(*dtype).kind == DTypeKind::kFloat;
+}
+
 }  // namespace
+
+std::string with_dtype(std::string_view json, std::string_view dtype) {
+  std::string out;
+  std::string_view key;  // that a value follows
+  size_t copied = 0;
+  for (size_t at = 0; at < json.size();) {
+    if (json[at] != '"') {
+      if (json[at] == ',' || json[at] == '{' || json[at] == '[') key = {};
+      ++at;
+      continue;
+    }
+    size_t end = at + 1;
+    while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+    if (end >= json.size()) break;
+    const std::string_view text = json.substr(at + 1, end - at - 1);
+    if ((key == "dtype" || key == "torch_dtype") && is_floating(text)) {
+      out.append(json.substr(copied, at + 1 - copied)).append(dtype);
+      copied = end;
+    }
+    const size_t next = std::min(json.find_first_not_of(" \t\r\n", end + 1), json.size());
+    key = next < json.size() && json[next] == ':' ? text : std::string_view{};
+    at = end + 1;
+  }
+  return out.append(json.substr(copied));
+}
 
 bool is_asset(std::string_view name) {
   const std::string text(name);

@@ -14,6 +14,9 @@ namespace dcp {
 // processor_config.json, LICENSE*, NOTICE*. Not README.md, which describes another file's weights, and no code.
 bool is_asset(std::string_view name);
 
+// A config.json in which "dtype" and "torch_dtype" name another floating dtype; all else is as it was. What is no JSON is left as it is.
+std::string with_dtype(std::string_view json, std::string_view dtype);
+
 struct Asset {
   std::string name;
   std::string bytes;

@@ -90,6 +90,8 @@ class Runner:
             else:
                 option, value = positionals[0], word
                 positionals = positionals[0 if option["repeatable"] else 1 :]
+            if option.get("value") == "MAP" and "/" not in value and not value.endswith(".map"):
+                continue  # a built-in one
             if option.get("path") == "read":
                 read.append(value)
             elif option.get("path") == "write" and not nothing_written and option.get("names") != ["--in"]:

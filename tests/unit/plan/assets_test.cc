@@ -45,3 +45,11 @@ TEST_CASE("assets come before the index, which stays the last file") {
     CHECK(l.file_offset + l.bytes.size() <= plan.files[l.file].bytes);
   }
 }
+
+TEST_CASE("a configuration says the dtype that is written") {
+  CHECK(with_dtype(R"({"a": "dtype", "torch_dtype": "float32", "b": {"dtype" : "torch.bfloat16"}, "c": [1]})", "float16") ==
+        R"({"a": "dtype", "torch_dtype": "float16", "b": {"dtype" : "float16"}, "c": [1]})");
+  for (const char* same : {"{}", "", "{", R"({"dtype": null, "torch_dtype": "auto"})", R"({"x_dtype": "float32", "\"dtype": "float32"})",
+                           R"({"dtype": ["float32"]})", R"({"dtype": "float32)", R"({"dtype": "int8"})"})
+    CHECK(with_dtype(same, "bfloat16") == same);
+}
