@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "app/memory.h"
 #include "base/limits.h"
 #include "catalog/data_files.h"
 #include "plan/assets.h"
@@ -73,10 +74,11 @@ OutputForm form_of(const OutputRequest& request) {
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
 }
 
-OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t memory_bytes) : request_(request), world_(world) {
+OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
+    : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
   if (request.kind != OutputRequest::Kind::kDcp) return;
-  layout_ = requested_layout(request.layout, world.io, memory_bytes);
-  layout_.options.units.verify = request.check_crcs;
+  layout_ = requested_layout(request.layout, world.io, memory_left(max_memory));
+  layout_.options.units = units_;
   layout_.options.torch = request.torch;
 }
 
@@ -89,7 +91,7 @@ Plan OutputLayout::plan(const Catalog& catalog, const Resolved& resolved, const 
 
 Plan OutputLayout::model_file(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
   LayoutOptions layout;
-  layout.units.verify = request_.check_crcs;
+  layout.units = units_;
   layout.weights_only_safe = request_.weights_only_safe;
   layout.mcore_shapes = request_.mcore_shapes;
   if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(catalog, resolved, selection, layout);
@@ -103,13 +105,15 @@ Plan OutputLayout::same_folder(const Catalog& catalog, const Resolved& resolved,
   if (catalog.kind == CheckpointKind::kHf) {
     if (request_.torch.asked)
       fail(ProblemId::usage, {.path = request_.path}, "--for-torch with an output that is no DCP folder", "a folder name");
-    LayoutOptions layout{.limits = {}, .units = {}, .shards_of_source = true};
-    layout.units.verify = request_.check_crcs;
+    LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};
     return plan_safetensors(catalog, resolved, selection, layout);
   }
-  DcpLayoutOptions layout{
-      .limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
-  layout.units.verify = request_.check_crcs;
+  DcpLayoutOptions layout{.limits = {},
+                          .units = units_,
+                          .world_size = std::max<uint32_t>(ranks_shown(catalog), 1),
+                          .mesh = {},
+                          .rules = {},
+                          .source_boxes = true};
   layout.torch = request_.torch;
   return plan_dcp(catalog, resolved, selection, layout);
 }

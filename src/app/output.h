@@ -44,8 +44,8 @@ OutputForm form_of(const OutputRequest& request);
 // Lays the output out. Keeps what the plan refers to beside it: must outlive the plan.
 class OutputLayout {
  public:
-  // Reads what a layout names, before the source is opened. `memory_bytes`: that it may take. Throws usage.
-  OutputLayout(const OutputRequest& request, World& world, uint64_t memory_bytes);
+  // Reads what a layout names, before the source is opened. `max_memory`: that the whole run may take. Throws usage.
+  OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
   // Throws usage where the source is of another kind, and what the layouts throw.
   Plan plan(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
 
@@ -54,6 +54,7 @@ class OutputLayout {
   Plan same_folder(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
   const OutputRequest& request_;
   World& world_;
+  const UnitOptions units_;
   RequestedLayout layout_;
 };
 

@@ -141,7 +141,7 @@ namespace {
 
 // A tensor t0 of these dims, its rows dealt to two files, and a map of it.
 struct HalfDealt {
-  HalfDealt(const Ints& dims, const std::vector<IndexMap>& maps) {
+  HalfDealt(const Ints& dims, const std::vector<IndexMap>& maps, const UnitOptions& units = {}) {
     MadeTensor t{.key = "t0", .dtype = DType::bfloat16, .dims = dims, .chunks = {}};
     for (unsigned half = 0; half < 2; ++half) {
       MadeChunk c{.offsets = Ints(dims.size(), 0), .sizes = dims, .file = half};
@@ -153,7 +153,7 @@ struct HalfDealt {
     made.put(io, "ckpt");
     opened.emplace(io);
     derived = derive(opened->catalog, opened->resolved, maps);
-    plan = plan_safetensors(derived.catalog, derived.resolved, select_keys(derived.catalog, {}), {});
+    plan = plan_safetensors(derived.catalog, derived.resolved, select_keys(derived.catalog, {}), {.limits = {}, .units = units});
   }
   bool sums_on_the_way() const { return plan.records.empty() && std::ranges::find(plan.checks, CrcCheck::kUnchecked) == plan.checks.end(); }
   MadeCheckpoint made;
@@ -185,6 +185,11 @@ TEST_CASE("a transposed plane is one unit") {
   const HalfDealt made({1500, 2000}, {one_block({2000, 1500}, {{1500, 1, 1, 0, 1}, {2000, 0, 1, 1, 1}}, {0, 0})});
   CHECK(made.plan.units == 1);
   CHECK(made.sums_on_the_way());
+  // Under a cap of 64 MiB it is cut, and still read in runs that are worth it.
+  const UnitOptions capped{.plane_bytes = plane_bytes(64 << 20)};
+  const HalfDealt small({1500, 2000}, {one_block({2000, 1500}, {{1500, 1, 1, 0, 1}, {2000, 0, 1, 1, 1}}, {0, 0})}, capped);
+  CHECK(small.plan.units > 1);
+  CHECK(small.plan.worker_bytes <= 6 << 20);
 }
 
 TEST_CASE("one record is read once for the tensors that it becomes") {
