@@ -218,7 +218,7 @@ TEST_CASE("what lies under the output's name is refused before anything is creat
     }
     return {};
   };
-  CHECK(hint(false, Replace::kNo).empty());  // the command line knows of --force
+  CHECK(hint(false, Replace::kNo).empty());                // the command line knows of --force
   CHECK(hint(true, Replace::kNo) == "give another name");  // --force would not help
   CHECK(hint(false, Replace::kYes).empty());
 }
