@@ -45,6 +45,7 @@ struct Option {
   std::optional<Access> access;
   std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, which stands in the file that is given
   bool required = false, repeatable = false;
+  bool each = false;  // an argument of which there may be several, for each of which the command runs (each.h)
   Asked asks = Asked::kRun;
   std::vector<std::string> needed, excluded;  // other options
   std::string expected;                       // what `take` does not refuse: "a number from 1 to 9"
@@ -58,6 +59,7 @@ struct Option {
   Option& offers(Offer what) { return offer = what, *this; }
   Option& one_of(std::vector<std::string> words) { return choices = std::move(words), *this; }
   Option& some_of(std::vector<std::string> words) { return list = true, one_of(std::move(words)); }
+  Option& for_each() { return each = repeatable = true, *this; }
   Option& is_required(bool is = true) { return required = is, *this; }
   Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
   Option& excludes(std::string other) { return excluded.push_back(std::move(other)), *this; }

@@ -1,7 +1,15 @@
-// dcpctl completions: what a shell loads to complete commands, options, their values and paths.
+// dcpctl completions: what a shell loads to complete commands, options, their values and paths; and the names that such a script asks for.
 #include "completions.h"
 
+#include <algorithm>
+
+#include "app/memory.h"
+#include "app/source.h"
+#include "catalog/run.h"
 #include "commands.h"
+#include "dtype_flags.h"
+#include "sandbox.h"
+#include "source.h"
 
 namespace dcp::cmd {
 namespace {
@@ -10,25 +18,77 @@ constexpr const char* kText = R"(Prints a completion script, as it is installed 
 
   dcpctl completions bash > ~/.local/share/bash-completion/completions/dcpctl
   dcpctl completions zsh > ~/.zsh/completions/_dcpctl      # a folder of $fpath
-  dcpctl completions fish > ~/.config/fish/completions/dcpctl.fish)";
+  dcpctl completions fish > ~/.config/fish/completions/dcpctl.fish
+
+The scripts ask for names: keys of a checkpoint, steps of a run, one a line. Names that a shell would not take as they are stay out.
+
+  dcpctl completions keys step-1000 --prefix model.
+  dcpctl completions steps run)";
+
+struct Options {
+  std::string what, path, step, prefix;
+};
+
+// A key may hold anything, and what is printed here becomes a part of somebody's command line.
+bool is_plain(std::string_view name) {
+  return std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_.-/+").find(c) != std::string_view::npos;
+  });
+}
+
+int print_keys(const Options& o, Context& context) {
+  constexpr size_t kMost = 2000;  // more than anybody reads, and than a shell lists in time
+  context.common.quiet = true;
+  const uint64_t cap = take_memory_cap(default_reading_cap(), context);
+  const Catalog catalog = open_source({.path = o.path, .step = o.step, .command = context.command}, context, memory_left(cap));
+  std::string text;
+  size_t shown = 0;
+  for (const int64_t id : catalog.order) {
+    const std::string_view key = source_key(catalog, Entry{.id = id, .key = {}});
+    if (!key.starts_with(o.prefix) || !is_plain(key)) continue;
+    text.append(key).append("\n");
+    if (++shown == kMost) break;
+  }
+  context.out(text);
+  return 0;
+}
+
+int print_steps(const Options& o, Context& context) {
+  std::string text = "latest\n";
+  for (const Step& s : steps_of(context.io, o.path, "")) text += std::to_string(s.number) + "\n";
+  context.out(text);
+  return 0;
+}
+
+int run(const Options& o, Context& context) {
+  const bool is_script = o.what != "keys" && o.what != "steps";
+  if (is_script != o.path.empty())
+    fail(ProblemId::usage, {}, is_script ? "a path with '" + o.what + "'" : "'" + o.what + "' without a path", is_script ? "none" : "CKPT");
+  if (o.what == "keys") return print_keys(o, context);
+  if (o.what == "steps") return print_steps(o, context);
+  const Commands all = build_all(context);
+  context.out(o.what == "bash" ? bash_completion(all) : o.what == "zsh" ? zsh_completion(all) : fish_completion(all));
+  return 0;
+}
 
 }  // namespace
 
-std::string shell_quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
+std::string offered_dtypes() { return joined(dtype_names(), " "); }
 
 void add_completions(Command& c, Context& context) {
-  auto shell = std::make_shared<std::string>();
+  auto options = std::make_shared<Options>();
   c.details = kText;
-  c.argument("SHELL", *shell, "One of bash, zsh and fish").one_of({"bash", "zsh", "fish"}).is_required();
-  c.run = [shell, &context] {
-    const Commands all = build_all(context);
-    context.out(*shell == "bash" ? bash_completion(all) : *shell == "zsh" ? zsh_completion(all) : fish_completion(all));
-    return 0;
-  };
+  c.argument("WHAT", options->what, "The script of bash, zsh or fish; keys of a checkpoint; steps of a run")
+      .one_of({"bash", "zsh", "fish", "keys", "steps"})
+      .is_required();
+  c.argument("CKPT", options->path, "With keys: a checkpoint, or a run with --step; with steps: a run").reads();
+  c.option("--prefix", options->prefix, "TEXT", "With keys: those that begin with TEXT");
+  c.option("--step", options->step, "N|latest", "With keys: CKPT is a run folder, take this step")
+      .opens(Access::kSteps)
+      .offers(Offer::kSteps);
+  add_sandbox(c, context);
+  c.run = [options, &context] { return run(*options, context); };
 }
 
 }  // namespace dcp::cmd

@@ -1,4 +1,4 @@
-// Completion scripts, one function a shell. Each is static text: completing starts no dcpctl.
+// Completion scripts, one function a shell. Each is static text; only names in a checkpoint or a run are asked of dcpctl.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "command.h"
+#include "words.h"
 
 namespace dcp::cmd {
 
@@ -15,7 +16,7 @@ std::string bash_completion(const Commands& all);
 std::string zsh_completion(const Commands& all);
 std::string fish_completion(const Commands& all);
 
-// 'text', as bash and zsh read it.
-std::string shell_quoted(std::string_view text);
+// What --dtype takes, with spaces between.
+std::string offered_dtypes();
 
 }  // namespace dcp::cmd

@@ -8,14 +8,21 @@ constexpr const char* kBashHead = R"(# bash completion for dcpctl. Generated fro
 )";
 
 constexpr const char* kBashTail = R"BASH(
+# Names that only dcpctl knows. The path is as it was typed: quotes and a tilde are what the shell would have taken out.
+_dcpctl_names() {
+  local what=$1 ckpt=${2//[\"\'\\]/}
+  [[ $ckpt ]] && dcpctl completions "$what" "${ckpt/#\~\//$HOME/}" "${@:3}" 2>/dev/null
+}
+
 _dcpctl() {
-  local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind=''
+  local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind='' ckpt='' step=''
   local -a words=()
-  # Bash hands over --option=value as three words; here they are two, as in --option value.
+  # Bash hands over --option=value as three words; here they are two, as in --option value. Any other word with a '=' is one.
   for ((i = 1; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
-    if [[ $word == '=' ]]; then words+=('') glued=1
-    elif [[ $glued ]]; then words[-1]=$word glued=''
+    if [[ $word == '=' && ${words[-1]-} == --* ]]; then words+=('') glued=1
+    elif [[ $word == '=' && ${#words[@]} -gt 0 ]]; then words[-1]+='=' glued=1
+    elif [[ $glued ]]; then words[-1]+=$word glued=''
     else words+=("$word")
     fi
   done
@@ -24,12 +31,15 @@ _dcpctl() {
 
   _dcpctl_options ''
   for word in "${words[@]}"; do
-    if [[ $before ]]; then before=''
+    if [[ $before ]]; then
+      [[ $before != --step ]] || step=$word
+      before=''
     elif [[ " $(_dcpctl_commands "$path") " == *" $word "* ]]; then
       path=${path:+$path }$word
       _dcpctl_options "$path"
     elif [[ " $valued " == *" $word "* ]]; then before=$word
-    elif [[ $word != -* ]]; then ((++arguments))
+    elif [[ $word != -* ]]; then
+      ((arguments++)) || ckpt=$word
     fi
   done
 
@@ -44,6 +54,15 @@ _dcpctl() {
     file) compopt -o default ;;
     folder) compopt -o dirnames ;;
     command) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_commands "${words[*]:1}")" -- "$cur") ;;
+    keys) mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"}) ;;
+    steps) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_names steps "$ckpt")" -- "$cur") ;;
+    dtype-rule)
+      if [[ $cur == *=* ]]; then mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_dtypes) keep" -- "${cur##*=}")
+      else
+        compopt -o nospace
+        mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"})
+        COMPREPLY=("${COMPREPLY[@]/%/=}")
+      fi ;;
     *) mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur") ;;
   esac
 }
@@ -74,8 +93,13 @@ std::string value_case(const std::string& pattern, const Option& o) {
     case Offer::kFiles: return "    " + pattern + ") kind=file ;;\n";
     case Offer::kFolders: return "    " + pattern + ") kind=folder ;;\n";
     case Offer::kCommands: return "    " + pattern + ") kind=command ;;\n";
-    default: return "";
+    case Offer::kKeys: return "    " + pattern + ") kind=keys ;;\n";
+    case Offer::kSteps: return "    " + pattern + ") kind=steps ;;\n";
+    case Offer::kDtypes: return "    " + pattern + ") list=$(_dcpctl_dtypes) ;;\n";
+    case Offer::kDtypeRules: return "    " + pattern + ") kind=dtype-rule ;;\n";
+    case Offer::kNothing: break;
   }
+  return "";
 }
 
 // Options by name; positional arguments by number, a repeatable one with whatever number follows.
@@ -108,7 +132,7 @@ std::string bash_completion(const Commands& all) {
          "# Sets `options`, and `valued`: those of them that take a value.\n_dcpctl_options() {\n  case $1 in\n" + options +
          "  esac\n}\n\n" +
          "# Sets `kind` or `list` for the value of an option, or for an argument by its number.\n_dcpctl_value() {\n  case $1 in\n" +
-         values + "  esac\n}\n" + kBashTail;
+         values + "  esac\n}\n\n_dcpctl_dtypes() {\n  echo " + shell_quoted(offered_dtypes()) + "\n}\n" + kBashTail;
 }
 
 }  // namespace dcp::cmd

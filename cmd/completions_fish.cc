@@ -26,6 +26,32 @@ function __dcpctl_at
     test (__dcpctl_command) = "$argv"
 end
 
+# Names that only dcpctl knows: of the first word that is a path, and of a run with its --step.
+function __dcpctl_names
+    set -l words (commandline -opc)
+    set -l step (string match -rg -- '--step[= ](\S+)' "$words")
+    for word in $words[3..]
+        set -l path (string replace -r '^~/' "$HOME/" -- $word)
+        if test -e "$path"
+            set -l more
+            test "$argv[1]" = keys; and test -n "$step"; and set more --step $step
+            dcpctl completions $argv[1] $more -- "$path" 2>/dev/null
+            return
+        end
+    end
+    test "$argv[1]" = steps; and echo latest
+end
+
+function __dcpctl_dtype_rules
+    set -l glob (string match -rg -- '^(.*=)' (commandline -ct))
+    if test -n "$glob"
+        string replace -r '^' -- "$glob" (__dcpctl_dtypes)
+        echo "$glob"keep
+    else
+        string replace -r '$' = -- (__dcpctl_names keys)
+    end
+end
+
 complete -c dcpctl -f
 complete -c dcpctl -a '(__dcpctl_commands (__dcpctl_command))'
 )";
@@ -46,6 +72,10 @@ std::string value_flags(const Option& o) {
   switch (o.offer) {
     case Offer::kFiles: return " -r -F";
     case Offer::kFolders: return " -x -a '(__fish_complete_directories)'";
+    case Offer::kKeys: return " -x -a '(__dcpctl_names keys)'";
+    case Offer::kSteps: return " -x -a '(__dcpctl_names steps)'";
+    case Offer::kDtypes: return " -x -a " + fish_quoted(offered_dtypes());
+    case Offer::kDtypeRules: return " -x -a '(__dcpctl_dtype_rules)'";
     default: return " -x";
   }
 }
@@ -56,13 +86,12 @@ std::string option_line(const std::string& start, const Option& o) {
   return start + names + value_flags(o) + " -d " + fish_quoted(o.help) + "\n";
 }
 
-// Fish knows no numbers of arguments: each position offers what any of them takes.
-std::string positional_line(const std::string& start, const Option& p) {
-  if (!p.choices.empty()) return start + " -a " + fish_quoted(joined(p.choices, " ")) + "\n";
+std::string argument_offer(const Option& p) {
+  if (!p.choices.empty()) return " -a " + fish_quoted(joined(p.choices, " ")) + "\n";
   switch (p.offer) {
-    case Offer::kFiles: return start + " -F\n";
-    case Offer::kFolders: return start + " -a '(__fish_complete_directories)'\n";
-    case Offer::kCommands: return start + " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
+    case Offer::kFiles: return " -F\n";
+    case Offer::kFolders: return " -a '(__fish_complete_directories)'\n";
+    case Offer::kCommands: return " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
     default: return "";
   }
 }
@@ -78,14 +107,20 @@ std::string fish_completion(const Commands& all) {
     for (const CommandName* sub : commands_under(*c))
       text += "            printf '%s\\t%s\\n' " + sub->name() + " " + fish_quoted(sub->about) + "\n";
   }
-  text += std::string("    end\nend\n") + kFunctions;
+  text += "    end\nend\n\nfunction __dcpctl_dtypes\n    string split ' ' " + fish_quoted(offered_dtypes()) + "\nend\n" + kFunctions;
   for (const auto& c : all) {
-    const std::string start = "complete -c dcpctl -n " + fish_quoted("__dcpctl_at " + (c->path.size() == 1 ? "''" : short_path(*c)));
+    const std::string at = "__dcpctl_at " + (c->path.size() == 1 ? "''" : short_path(*c));
+    const std::string start = "complete -c dcpctl -n " + fish_quoted(at);
     text += "\n";
     for (const Option& o : c->options) text += option_line(start, o);
+    // Fish knows no numbers of arguments: from the word on that may be this one it is offered.
     std::string last;
-    for (const Option& p : c->arguments)
-      if (const std::string line = positional_line(start, p); line != std::exchange(last, line)) text += line;
+    for (size_t i = 0; i < c->arguments.size(); ++i) {
+      const std::string offer = argument_offer(c->arguments[i]);
+      if (offer.empty() || offer == std::exchange(last, offer)) continue;
+      const std::string later = at + "; and test (count (commandline -opc)) -ge " + std::to_string(c->path.size() + i);
+      text += (i == 0 ? start : "complete -c dcpctl -n " + fish_quoted(later)) + offer;
+    }
   }
   return text;
 }

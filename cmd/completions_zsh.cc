@@ -43,8 +43,13 @@ std::string action(const Option& o) {
     case Offer::kFiles: return message + "_files";
     case Offer::kFolders: return message + "_files -/";
     case Offer::kCommands: return message + " _dcpctl_commands ${words[2,CURRENT-1]}";
-    default: return message + " ";
+    case Offer::kKeys: return message + "_dcpctl_keys";
+    case Offer::kSteps: return message + "_dcpctl_steps";
+    case Offer::kDtypes: return message + "(" + offered_dtypes() + ")";
+    case Offer::kDtypeRules: return message + "_dcpctl_dtype_rules";
+    case Offer::kNothing: return message + " ";
   }
+  return "";
 }
 
 // "-j+": the value in the same word or in the next; "--threads=": after an equals sign or in the next.
@@ -60,6 +65,29 @@ std::string positional_spec(const Option& p) {
   const std::string does = action(p);
   return shell_quoted(p.repeatable ? "*" + does : p.required ? does : ":" + does);
 }
+
+// Names that only dcpctl knows. _arguments leaves in $line what was given as arguments: the first is CKPT.
+constexpr const char* kNames = R"ZSH(
+_dcpctl_names() {
+  local ckpt=${(Q)line[1]}
+  [[ -n $ckpt ]] || return
+  dcpctl completions $1 ${ckpt/#\~\//$HOME/} $2 $3 2>/dev/null
+}
+_dcpctl_keys() {
+  local -a names step
+  [[ -z $opt_args[--step] ]] || step=(--step $opt_args[--step])
+  names=(${(f)"$(_dcpctl_names keys $step)"})
+  compadd "$@" -a names
+}
+_dcpctl_steps() {
+  compadd "$@" - ${(f)"$(_dcpctl_names steps)"}
+}
+_dcpctl_dtype_rules() {
+  if compset -P '*='; then compadd "$@" - $(_dcpctl_dtypes) keep
+  else _dcpctl_keys -S = "$@"
+  fi
+}
+)ZSH";
 
 std::string children_function(const Commands& all) {
   std::string text = "\n# The commands under a command.\n_dcpctl_commands() {\n  local -a commands\n  case \"$*\" in\n";
@@ -77,6 +105,7 @@ std::string command_function(const Command& command) {
   std::string text = "\n" + function_name(command) + "() {\n";
   const std::vector<const CommandName*> commands = commands_under(command);
   if (!commands.empty()) text += "  local curcontext=\"$curcontext\" state line\n  typeset -A opt_args\n";
+  else text += "  local line\n  typeset -A opt_args\n";
   text += "  _arguments -s -S -C";
   for (const Option& o : command.options) text += " \\\n    " + option_spec(o);
   for (const Option& p : command.arguments) text += " \\\n    " + positional_spec(p);
@@ -91,7 +120,7 @@ std::string command_function(const Command& command) {
 }  // namespace
 
 std::string zsh_completion(const Commands& all) {
-  std::string text = kZshHead + children_function(all);
+  std::string text = kZshHead + children_function(all) + kNames + "_dcpctl_dtypes() {\n  print -l " + offered_dtypes() + "\n}\n";
   for (const auto& c : all) text += command_function(*c);
   return text + kZshTail;
 }

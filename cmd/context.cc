@@ -19,10 +19,9 @@
 #include "command.h"
 #include "problem_words.h"
 #include "progress.h"
+#include "words.h"
 
 namespace dcp::cmd {
-namespace {
-
 void write_fd(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
@@ -35,8 +34,6 @@ void write_fd(int fd, std::string_view text) {
     text.remove_prefix(static_cast<size_t>(n));
   }
 }
-
-}  // namespace
 
 void Context::out(std::string_view text) const {
   if (speaks) write_fd(STDOUT_FILENO, text);
@@ -68,7 +65,7 @@ bool Context::colored(int fd) const {
 
 size_t Context::columns(int fd) const {
   winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::max<size_t>(size.ws_col, 40) : 80;
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::unique_ptr<Display> Context::show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) {
@@ -130,8 +127,16 @@ void finding_json(JsonWriter& json, const Problem& p) {
   json.end_object();
 }
 
+// Hints show command lines with CKPT in them: here it is known which.
+static std::string hint_text(const Context& context, std::string hint) {
+  const size_t at = hint.find(" CKPT ");
+  if (at != std::string::npos && !context.source.empty()) hint.replace(at + 1, 4, shell_word(context.source));
+  return hint;
+}
+
 int report_error(const Context& context, const Problem& raw) {
-  const Problem p = worded(raw);
+  Problem p = worded(raw);
+  p.hint = hint_text(context, std::move(p.hint));
   std::string text = styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)).append(" ").append(to_line(p)).append("\n");
   text += quoted(p);
   if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");

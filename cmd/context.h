@@ -33,8 +33,11 @@ struct CommonOptions {
 struct Context final : Events, World {
   Context(Io& the_io, StopFlag& the_stop) : World(the_io, the_stop, *this) {}
   CommonOptions common;
+  std::string source;              // CKPT as it was typed
   std::string command;             // "consolidate"
   std::vector<std::string> notes;  // what note() was given, for the report
+  int report_fd = -1;              // where the report goes instead of the file of --report
+  bool several = false;            // one of several checkpoints that the command line names
 
   void out(std::string_view text) const;          // stdout, the answer; throws io_write when it cannot be written
   void note(std::string_view text) override;      // stderr, one line, unless --quiet
@@ -47,6 +50,9 @@ struct Context final : Events, World {
   bool colored(int fd) const;    // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
   size_t columns(int fd) const;  // of the terminal; elsewhere 80
 };
+
+// All of it; throws io_write where standard output cannot be written.
+void write_fd(int fd, std::string_view text);
 
 // Text between the sequences of a style, or as it is.
 enum class Style : uint8_t { kBold, kRed, kYellow };

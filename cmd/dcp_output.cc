@@ -31,6 +31,17 @@ void describe_rank_bound(Context& context, const RankBound& group, uint32_t worl
       "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
 }
 
+// Once for each glob.
+void describe_replicated(Context& context, const std::vector<KeyNote>& notes) {
+  for (size_t i = 0; i < notes.size();) {
+    std::vector<std::string> keys;
+    const std::string& glob = notes[i].text;
+    for (; i < notes.size() && notes[i].text == glob; ++i) keys.push_back(notes[i].key);
+    context.note("replicated where --placements '" + escaped(glob) +
+                 "' splits a dim that they have not: " + counted(keys.size(), "tensor") + ", " + list_of(keys, 3));
+  }
+}
+
 }  // namespace
 
 TorchTarget DcpFlags::target() const {
@@ -65,6 +76,7 @@ void describe_dcp(Context& context, const DcpNotes& notes) {
     context.note("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
   for (const KeyNote& n : notes.kept_as_is) context.note("warning: '" + escaped(n.key) + "': " + escaped(n.text));
   for (const std::string& glob : notes.idle_placements) context.note("no tensor for --placements '" + escaped(glob) + "'");
+  describe_replicated(context, notes.replicated);
   if (!notes.default_layout.empty())
     context.note("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");
   constexpr size_t kMostLines = 20;
@@ -87,6 +99,7 @@ void dcp_json(JsonWriter& out, const DcpNotes& notes) {
   out.key("idle_placements").begin_array();
   for (const std::string& glob : notes.idle_placements) out.value(glob);
   out.end_array();
+  notes_json(out, "replicated", notes.replicated);
   out.key("rank_bound").begin_array();
   for (const RankBound& group : notes.rank_bound) {
     out.begin_object().member("stem", group.stem).member("exclude", group.exclude);

@@ -11,18 +11,35 @@ constexpr std::pair<std::string_view, DType> kShortNames[] = {{"fp32", DType::fl
                                                               {"f8e4m3", DType::float8_e4m3fn},
                                                               {"f8e5m2", DType::float8_e5m2}};
 
+// As it is typed elsewhere: torch.bfloat16, BF16.
+std::string plain_name(std::string text) {
+  if (text.starts_with("torch.")) text.erase(0, 6);
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
 }  // namespace
 
-DType parse_dtype(const std::string& text) {
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < static_cast<size_t>(DType::kCount); ++i)
+    if (is_cast_target(static_cast<DType>(i))) names.emplace_back(facts_of(static_cast<DType>(i)).name);
+  for (const auto& [name, ignored] : kShortNames) names.emplace_back(name);
+  return names;
+}
+
+DType parse_dtype(const std::string& typed) {
+  const std::string text = plain_name(typed);
   for (const auto& [name, dtype] : kShortNames)
     if (text == name) return dtype;
   const std::optional<DType> dtype = dtype_named(text);
   if (dtype && is_cast_target(*dtype)) return *dtype;
+  const std::vector<std::string> names = dtype_names();
   std::string known;
-  for (size_t i = 0; i < static_cast<size_t>(DType::kCount); ++i)
-    if (is_cast_target(static_cast<DType>(i))) known += std::string(facts_of(static_cast<DType>(i)).name) + ", ";
-  for (const auto& [name, ignored] : kShortNames) known += std::string(name) + (name == "f8e5m2" ? "" : name == "f8e4m3" ? " or " : ", ");
-  fail(ProblemId::usage, {}, "dtype '" + text + "'", known);
+  for (size_t i = 0; i < names.size(); ++i) known += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  Problem p = make_problem(ProblemId::usage, {}, "dtype '" + typed + "'", known);
+  if (text == "fp8" || text == "float8") p.hint = "float8_e4m3fn for weights, float8_e5m2 for a wider range";
+  throw Error(std::move(p));
 }
 
 namespace {

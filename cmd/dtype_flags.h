@@ -29,6 +29,8 @@ void add_casts(Command& command, DtypeFlags& flags);
 std::string cast_text(const CastSummary& casts);
 
 // A dtype that tensors may be cast to, by torch's name or a short one (bf16). Throws usage, which lists them.
+// All that parse_dtype knows, the long names first.
+std::vector<std::string> dtype_names();
 DType parse_dtype(const std::string& text);
 
 }  // namespace dcp::cmd

@@ -19,7 +19,8 @@ constexpr const char* kText = R"(Prints what --help prints. With --json: all com
   dcpctl help bench io
   dcpctl help --json | jq -r '.command.commands[].name')";
 
-constexpr size_t kColumn = 30;  // where help texts begin
+// Where help texts begin.
+size_t column_of(size_t width) { return std::min<size_t>(30, width / 3); }
 
 // `text` in lines of at most `width`, all but the first indented.
 std::string wrapped(const std::string& text, size_t indent, size_t width) {
@@ -42,9 +43,10 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
 }
 
 std::string entry(std::string head, const std::string& text, size_t width) {
+  const size_t column = column_of(width);
   head.insert(0, "  ");
-  head += head.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ') : std::string(kColumn - head.size(), ' ');
-  return head + wrapped(text, kColumn, width);
+  head += head.size() + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - head.size(), ' ');
+  return head + wrapped(text, column, width);
 }
 
 // A table's terms end at two spaces; its texts are wrapped where they begin. A file that is shown stays as it is.
@@ -106,6 +108,10 @@ void options_json(JsonWriter& json, const char* key, const std::deque<Option>& o
       for (const std::string& c : o.choices) json.value(c);
       json.end_array();
     }
+    constexpr std::string_view kOffers[] = {"", "files", "folders", "commands", "keys", "steps", "dtypes", "dtype-rules"};
+    if (o.offer != Offer::kNothing) json.member("offers", kOffers[static_cast<size_t>(o.offer)]);
+    if (!o.needed.empty()) text_json(json, "needs", o.needed);
+    if (!o.excluded.empty()) text_json(json, "excludes", o.excluded);
     json.member("help", o.help).member("required", o.required).member("repeatable", o.repeatable).end_object();
   }
   json.end_array();
@@ -139,7 +145,10 @@ std::string option_head(const Option& option) {
   return option.value.empty() ? names : names.empty() ? option.value : names + " " + option.value;
 }
 
-std::string help_text(const Command& command, size_t width) {
+constexpr size_t kNarrowest = 40;  // below that lines may be longer
+
+std::string help_text(const Command& command, size_t columns) {
+  const size_t width = std::max(columns, kNarrowest);
   std::string text = head_text(command, width);
   for (const std::string& group : groups_of(command)) {
     text += "\n" + group + ":\n";
@@ -158,7 +167,8 @@ std::string help_text(const Command& command, size_t width) {
   return text;
 }
 
-std::string short_help_text(const Command& command, size_t width) {
+std::string short_help_text(const Command& command, size_t columns) {
+  const size_t width = std::max(columns, kNarrowest);
   constexpr size_t kShortColumn = 20;
   constexpr char kGlue = '\x1f';  // a name and its value stay on one line
   std::string text = head_text(command, width) + "\n";

@@ -12,6 +12,7 @@
 #include "key_flags.h"
 #include "map_flags.h"
 #include "problem_words.h"
+#include "ranks_flags.h"
 #include "source.h"
 #include "text_file.h"
 
@@ -131,7 +132,12 @@ void add_inspect(Command& c, Context& context) {
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);
   add_common(c, context, true);
-  c.run = [options, &context] { return run(*options, context); };
+  c.arguments.front().for_each();
+  c.run = [options, &context] {
+    if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
+    if (context.several && options->view != InspectView::kTree && !context.common.json) context.out(escaped(options->source.path) + ":\n");
+    return run(*options, context);
+  };
 }
 
 }  // namespace dcp::cmd

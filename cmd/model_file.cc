@@ -19,7 +19,8 @@ std::optional<OutputRequest> model_file(const std::string& out, const ModelFileF
   using Kind = OutputRequest::Kind;
   OutputRequest request{
       .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
-  const std::string ending = std::filesystem::path(out).extension();
+  std::string ending = std::filesystem::path(out).extension();
+  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // model.PT
   if (!flags.max_shard_size.empty()) {
     if (ending == ".pt" || ending == ".pth" || ending == ".safetensors")
       fail(ProblemId::usage, {.path = out}, "a file name together with --max-shard-size", "a folder name");

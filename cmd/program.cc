@@ -11,6 +11,7 @@
 #include <new>
 
 #include "commands.h"
+#include "each.h"
 #include "help.h"
 #include "sandbox.h"
 #include "text_file.h"
@@ -73,9 +74,14 @@ int say_out_of_memory() {
 }
 
 int run_command(Command& command, Context& context) {
-  context.command = short_path(command);
-  enter_sandbox_of(command, context);
-  return command.run();
+  try {
+    for (const Option& a : command.arguments)
+      if (a.value == "CKPT" && !a.given.empty()) context.source = a.given.front();
+    enter_sandbox_of(command, context);
+    return command.run();
+  } catch (const std::exception& error) {
+    return report_error(context, error);
+  }
 }
 
 int run_words(Io& io, const std::vector<std::string>& words) {
@@ -93,7 +99,10 @@ int run_words(Io& io, const std::vector<std::string>& words) {
     const size_t width = context.columns(STDOUT_FILENO);
     if (line.asked == Asked::kHelp) return context.out(help_text(*line.command, width)), 0;
     if (line.asked == Asked::kShortHelp) return context.out(short_help_text(*line.command, width)), 0;
-    return run_command(*line.command, context);
+    context.command = short_path(*line.command);
+    const auto run = [&] { return run_command(*line.command, context); };
+    Option* const argument = several(*line.command);
+    return argument == nullptr ? run() : run_each(*line.command, *argument, context, run);
   } catch (const std::exception& error) {
     return report_error(context, error);
   }

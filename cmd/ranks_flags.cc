@@ -15,9 +15,14 @@ std::optional<std::string> variable(const char* name) {
 
 }  // namespace
 
+std::optional<Launch> launch_here() { return find_launch(variable); }
+
 RankOptions RanksFlags::options() const {
   if (alone) return {};
-  RankOptions options{.launch = find_launch(variable)};
+  RankOptions options{.launch = launch_here()};
+  if (!options.launch && asked)
+    fail(ProblemId::usage, {}, transport != "auto" ? "--transport without several ranks" : "--gather without several ranks",
+         "torchrun --no-python, mpirun or srun before dcpctl, which start them");
   if (!options.launch) return {};
   if (transport == "nccl" && gather == "none")
     fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
@@ -37,12 +42,16 @@ RankOptions RanksFlags::options() const {
 
 void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
   const std::string group = "Several ranks";
+  const auto take = [&f](std::string& target) {
+    return [&f, &target](const std::string& text) { return f.asked = true, target = text, true; };
+  };
   if (gathers == Gathers::kYes)
-    c.option("--gather", f.gather, "WHERE",
+    c.option("--gather", take(f.gather), "WHERE",
              "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
         .one_of({"rank0", "none"})
         .in(group);
-  c.option("--transport", f.transport, "NAME", "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
+  c.option("--transport", take(f.transport), "NAME",
+           "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
       .one_of({"auto", "file", "gloo", "nccl"})
       .in(group);
   c.number("--timeout", f.timeout_s, 1.0, 86400.0, "SECONDS", "Seconds without a sign of life after which a rank is given up (default 60)")

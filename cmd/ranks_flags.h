@@ -13,10 +13,14 @@ struct RanksFlags {
   std::string gather = "rank0";
   double timeout_s = 60;
   bool alone = false;
+  bool asked = false;  // --gather or --transport was given
 
   // As the launcher's variables and the flags say. Throws usage, launch_unclear.
   RankOptions options() const;
 };
+// What a launcher's variables say; nullopt: there is none. Throws launch_unclear.
+std::optional<Launch> launch_here();
+
 enum class Gathers : uint8_t { kNo, kYes };  // kYes: the command writes, so it takes --gather
 void add_ranks(Command& command, RanksFlags& flags, Gathers gathers);
 

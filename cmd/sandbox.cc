@@ -6,6 +6,7 @@
 #include "app/ranked_run.h"
 #include "base/sandbox.h"
 #include "base/working_names.h"
+#include "ranks_flags.h"
 
 namespace dcp::cmd {
 namespace {
@@ -45,7 +46,7 @@ Sandbox needs_of(const Command& command, Io& io) {
     is_run |= *option.access == Access::kSteps;
     needs.read_everything |= *option.access == Access::kEverywhere;
     for (const std::string& value : option.given) {
-      if (*option.access == Access::kWrite) add_output_paths(value, needs.write);
+      if (*option.access == Access::kWrite && value != "-") add_output_paths(value, needs.write);
       if (*option.access != Access::kRead) continue;
       read.push_back(value);
       if (option.leads_to) read.push_back(option.leads_to(io, value));
@@ -60,20 +61,16 @@ Sandbox needs_of(const Command& command, Io& io) {
   return needs;
 }
 
+}  // namespace
+
 // Under a launcher the modules open libraries and sockets of their own.
 bool is_one_of_several() {
   try {
-    return find_launch([](const char* name) {
-             const char* value = std::getenv(name);
-             return value ? std::optional<std::string>(value) : std::nullopt;
-           })
-        .has_value();
+    return launch_here().has_value();
   } catch (const Error&) {  // launchers that contradict each other: whoever works with ranks says so
     return true;
   }
 }
-
-}  // namespace
 
 void add_sandbox(Command& c, Context& context) {
   const Choices<When> whens{{"auto", When::kAuto}, {"on", When::kAlways}, {"off", When::kNever}};

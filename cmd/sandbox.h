@@ -12,4 +12,7 @@ void add_sandbox(Command& command, Context& context);
 // before it has threads. Throws sandbox_lacking, sandbox_failed.
 void enter_sandbox_of(Command& command, Context& context);
 
+// Whether a launcher has started this process as one of several ranks.
+bool is_one_of_several();
+
 }  // namespace dcp::cmd

@@ -40,7 +40,7 @@ std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::
 }
 
 std::optional<Problem> report_fault(const Context& context, const std::string& source, const std::string& output) {
-  if (context.common.report.empty()) return std::nullopt;
+  if (context.common.report.empty() || context.report_fd >= 0) return std::nullopt;
   try {
     return text_file_fault(context.io, {"--report", context.common.report, R"({"schema":"dcpctl.)"}, source, output);
   } catch (const Error& e) {
@@ -49,7 +49,8 @@ std::optional<Problem> report_fault(const Context& context, const std::string& s
 }
 
 void save_report(Context& context, const std::string& document) {
-  if (!context.common.report.empty()) save_small_file(context, context.common.report, document, {.sync = false});
+  if (context.report_fd >= 0) write_fd(context.report_fd, document);
+  else if (!context.common.report.empty()) save_small_file(context, context.common.report, document, {.sync = false});
 }
 
 // What --report says of a command that failed before it had anything else to say.

@@ -3,33 +3,37 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/closest.h"
+#include "command_text.h"
 #include "words.h"
 
 namespace dcp::cmd {
 namespace {
 
-// Edits between two words: insert, delete, replace, swap neighbours.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    before.swap(last);
-    last.swap(row);
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-  }
-  return row[b.size()];
-}
+// What other tools call these.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge", "consolidate"},
+                                                                         {"export", "consolidate"},
+                                                                         {"dcp_to_torch", "consolidate"},
+                                                                         {"dcp_to_torch_save", "consolidate"},
+                                                                         {"info", "inspect"},
+                                                                         {"show", "inspect"},
+                                                                         {"ls", "inspect"},
+                                                                         {"list", "inspect"},
+                                                                         {"check", "verify"},
+                                                                         {"validate", "verify"},
+                                                                         {"fsck", "verify"},
+                                                                         {"torch_to_dcp", "convert"},
+                                                                         {"torch_save_to_dcp", "convert"},
+                                                                         {"shard", "reshard"},
+                                                                         {"split", "reshard"},
+                                                                         {"quantize", "cast"},
+                                                                         {"benchmark", "bench"}};
 
 // The name that `word` is a typo or the beginning of; empty if none is near.
 std::string closest(const std::string& word, const std::vector<std::string>& names) {
-  std::string best;
-  size_t least = std::max<size_t>(1, word.size() / 3) + 1;
-  for (const std::string& n : names)
-    if (const size_t d = edit_distance(word, n); d < least) least = d, best = n;
+  Closest near(word);
+  for (const std::string& n : names) near.offer(n);
+  std::string best = near.found();
   if (best.empty() && word.size() > 1 && word != "--")
     for (const std::string& n : names)
       if (n.starts_with(word) && (best.empty() || n.size() < best.size())) best = n;
@@ -53,7 +57,10 @@ Problem unknown_command(const Command& parent, const std::string& word) {
   std::vector<std::string> names;
   for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
   if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no commands of its own, such as '" + word + "'");
-  return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), closest(word, names));
+  std::string meant = closest(word, names);
+  for (const auto& [other, ours] : kOtherNames)
+    if (other == word && std::ranges::find(names, ours) != names.end()) meant = ours;
+  return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), meant);
 }
 
 class Reader {
@@ -95,7 +102,14 @@ class Reader {
     if (Option* o = command().find(name)) return o;
     std::vector<std::string> names;
     for (const Option& known : command().options) names.insert(names.end(), known.names.begin(), known.names.end());
-    blame("unknown option '" + name + "'", name.starts_with("--") ? closest(name, names) : "");
+    if (problem_) return nullptr;
+    const std::string meant = name.starts_with("--") ? closest(name, names) : "";
+    blame("unknown option '" + name + "'", meant);
+    const bool is_output = name == "-o" || name == "--output" || name == "--out";
+    if (is_output && std::ranges::find(command().arguments, "OUT", &Option::value) != command().arguments.end())
+      problem_->hint = "OUT is an argument: " + usage_line(command());
+    else if (is_group() && meant.empty())
+      problem_->hint = "options of a command stand after it; see '" + joined(command().path, " ") + " --help'";
     return nullptr;
   }
 

@@ -98,7 +98,7 @@ void add_flags(Command& c, Context& context, Options& o) {
   add_fail_on(c, o.fail_on, what);
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");
-  c.option("--manifest", o.manifest, "FILE", "Write digests of all tensors, objects and files to FILE")
+  c.option("--manifest", o.manifest, "FILE", "Write digests of all tensors, objects and files to FILE; - is stdout")
       .writes()
       .excludes("--quick")
       .excludes("--sample")
@@ -116,6 +116,7 @@ void add_flags(Command& c, Context& context, Options& o) {
   add_map(c, o.map);
   add_ranks(c, o.ranks, Gathers::kNo);
   add_common(c, context, true);
+  c.arguments.front().for_each();
 }
 
 }  // namespace
@@ -125,6 +126,8 @@ void add_verify(Command& c, Context& context) {
   c.details = kText;
   add_flags(c, context, *options);
   c.run = [options, &c, &context] {
+    if (options->manifest == "-" && context.common.json)
+      fail(ProblemId::usage, {}, "--manifest - with --json", "one of them: both are for stdout");
     VerifyReport report;
     report.source = options->source.path;
     report.manifest = options->manifest;

@@ -52,12 +52,12 @@ std::string VerifyReport::summary() const {
   if (!against.empty())
     text += "  " + counted(result.compared_keys, "key") + " and " + counted(result.compared_files, "file") + " compared with " +
             escaped(against) + "\n";
-  if (result.wrote_manifest) text += "  manifest: " + escaped(manifest) + "\n";
+  if (result.wrote_manifest && manifest != "-") text += "  manifest: " + escaped(manifest) + "\n";
   return text;
 }
 
 void VerifyReport::print(const Context& context) const {
-  const bool color = context.colored(STDOUT_FILENO);
+  const bool color = context.colored(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO);
   constexpr std::string_view kNames[] = {"note:", "warning:", "damage:", "error:"};
   std::string text;
   std::set<std::string_view> hints;  // each is said once
@@ -67,8 +67,10 @@ void VerifyReport::print(const Context& context) const {
     text += styled(kNames[static_cast<size_t>(p.severity)], style, color) + " " + to_line(p) + "\n";
     if (!p.hint.empty() && hints.insert(p.hint).second) text += "  " + escaped(p.hint) + "\n";
   }
-  context.out(text);
-  if (!context.common.quiet) context.out(summary());
+  if (!context.common.quiet) text += summary();
+  if (!context.speaks) return;
+  write_fd(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO, text);  // stdout is the manifest's then
+  write_fd(STDOUT_FILENO, result.manifest);
 }
 
 void VerifyReport::json(JsonWriter& out) const {

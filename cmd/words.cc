@@ -17,6 +17,23 @@ std::vector<std::string> split_list(const std::string& list) {
   return parts;
 }
 
+std::string shell_quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string shell_word(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<signed char>(c) < 0 ||
+                       std::string_view("_./-+=@%:,").find(c) != std::string_view::npos;
+    if (c == '\n') return shell_quoted(text);
+    out.append(plain ? "" : "\\").append(1, c);
+  }
+  return out.empty() ? "''" : out;
+}
+
 unsigned parse_count(const std::string& text, const char* option, unsigned least, unsigned most) {
   unsigned n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);

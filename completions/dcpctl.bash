@@ -57,8 +57,8 @@ _dcpctl_options() {
       options='--json -h --help'
       valued='' ;;
     'completions')
-      options='-h --help'
-      valued='' ;;
+      options='--prefix --step --sandbox -h --help'
+      valued='--prefix --step --sandbox' ;;
   esac
 }
 
@@ -69,22 +69,32 @@ _dcpctl_value() {
     ' --report') kind=file ;;
     ' --progress') list='auto bar plain json none' ;;
     ' --sandbox') list='auto on off' ;;
+    'inspect --step') kind=steps ;;
     'inspect --sandbox') list='auto on off' ;;
     'inspect --html') kind=file ;;
+    'inspect --include') kind=keys ;;
+    'inspect --exclude') kind=keys ;;
+    'inspect --key') kind=keys ;;
     'inspect --map') kind=file ;;
     'inspect --config') kind=file ;;
     'inspect --unmapped') list='error keep drop' ;;
     'inspect --map-from') list='left right' ;;
     'inspect --fail-on') list='unsafe damage warnings' ;;
+    'inspect --dtype') list=$(_dcpctl_dtypes) ;;
     'inspect --dtype-scope') list='model all' ;;
+    'inspect --dtype-rule') kind=dtype-rule ;;
     'inspect --color') list='auto always never' ;;
     'inspect --report') kind=file ;;
     'inspect --progress') list='auto bar plain json none' ;;
-    'inspect 0') kind=file ;;
+    'inspect '[0-9]*) kind=file ;;
+    'verify --step') kind=steps ;;
     'verify --sandbox') list='auto on off' ;;
     'verify --fail-on') list='unsafe damage warnings' ;;
     'verify --manifest') kind=file ;;
     'verify --against') kind=file ;;
+    'verify --include') kind=keys ;;
+    'verify --exclude') kind=keys ;;
+    'verify --key') kind=keys ;;
     'verify --rename-map') kind=file ;;
     'verify --map') kind=file ;;
     'verify --config') kind=file ;;
@@ -94,15 +104,21 @@ _dcpctl_value() {
     'verify --color') list='auto always never' ;;
     'verify --report') kind=file ;;
     'verify --progress') list='auto bar plain json none' ;;
-    'verify 0') kind=file ;;
+    'verify '[0-9]*) kind=file ;;
+    'consolidate --step') kind=steps ;;
     'consolidate --sandbox') list='auto on off' ;;
+    'consolidate --include') kind=keys ;;
+    'consolidate --exclude') kind=keys ;;
+    'consolidate --key') kind=keys ;;
     'consolidate --rename-map') kind=file ;;
     'consolidate --map') kind=file ;;
     'consolidate --config') kind=file ;;
     'consolidate --unmapped') list='error keep drop' ;;
     'consolidate --map-from') list='left right' ;;
     'consolidate --expect') kind=file ;;
+    'consolidate --dtype') list=$(_dcpctl_dtypes) ;;
     'consolidate --dtype-scope') list='model all' ;;
+    'consolidate --dtype-rule') kind=dtype-rule ;;
     'consolidate --fp8-overflow') list='saturate nan' ;;
     'consolidate --assets') kind=folder ;;
     'consolidate --gather') list='rank0 none' ;;
@@ -112,14 +128,20 @@ _dcpctl_value() {
     'consolidate --progress') list='auto bar plain json none' ;;
     'consolidate 0') kind=file ;;
     'consolidate 1') kind=file ;;
+    'reshard --step') kind=steps ;;
     'reshard --sandbox') list='auto on off' ;;
+    'reshard --include') kind=keys ;;
+    'reshard --exclude') kind=keys ;;
+    'reshard --key') kind=keys ;;
     'reshard --rename-map') kind=file ;;
     'reshard --map') kind=file ;;
     'reshard --config') kind=file ;;
     'reshard --unmapped') list='error keep drop' ;;
     'reshard --map-from') list='left right' ;;
     'reshard --expect') kind=file ;;
+    'reshard --dtype') list=$(_dcpctl_dtypes) ;;
     'reshard --dtype-scope') list='model all' ;;
+    'reshard --dtype-rule') kind=dtype-rule ;;
     'reshard --fp8-overflow') list='saturate nan' ;;
     'reshard --like') kind=file ;;
     'reshard --layout') kind=file ;;
@@ -130,14 +152,20 @@ _dcpctl_value() {
     'reshard --progress') list='auto bar plain json none' ;;
     'reshard 0') kind=file ;;
     'reshard 1') kind=file ;;
+    'cast --step') kind=steps ;;
     'cast --sandbox') list='auto on off' ;;
+    'cast --include') kind=keys ;;
+    'cast --exclude') kind=keys ;;
+    'cast --key') kind=keys ;;
     'cast --rename-map') kind=file ;;
     'cast --map') kind=file ;;
     'cast --config') kind=file ;;
     'cast --unmapped') list='error keep drop' ;;
     'cast --map-from') list='left right' ;;
     'cast --expect') kind=file ;;
+    'cast --dtype') list=$(_dcpctl_dtypes) ;;
     'cast --dtype-scope') list='model all' ;;
+    'cast --dtype-rule') kind=dtype-rule ;;
     'cast --fp8-overflow') list='saturate nan' ;;
     'cast --gather') list='rank0 none' ;;
     'cast --transport') list='auto file gloo nccl' ;;
@@ -146,14 +174,20 @@ _dcpctl_value() {
     'cast --progress') list='auto bar plain json none' ;;
     'cast 0') kind=file ;;
     'cast 1') kind=file ;;
+    'convert --step') kind=steps ;;
     'convert --sandbox') list='auto on off' ;;
+    'convert --include') kind=keys ;;
+    'convert --exclude') kind=keys ;;
+    'convert --key') kind=keys ;;
     'convert --rename-map') kind=file ;;
     'convert --map') kind=file ;;
     'convert --config') kind=file ;;
     'convert --unmapped') list='error keep drop' ;;
     'convert --map-from') list='left right' ;;
     'convert --expect') kind=file ;;
+    'convert --dtype') list=$(_dcpctl_dtypes) ;;
     'convert --dtype-scope') list='model all' ;;
+    'convert --dtype-rule') kind=dtype-rule ;;
     'convert --fp8-overflow') list='saturate nan' ;;
     'convert --assets') kind=folder ;;
     'convert --gather') list='rank0 none' ;;
@@ -166,38 +200,56 @@ _dcpctl_value() {
     'maps --config') kind=file ;;
     'maps --color') list='auto always never' ;;
     'maps 0') kind=file ;;
+    'ranks --step') kind=steps ;;
     'ranks --sandbox') list='auto on off' ;;
     'ranks --transport') list='auto file gloo nccl' ;;
     'ranks --color') list='auto always never' ;;
     'ranks 0') kind=file ;;
     'bench io --in') kind=folder ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
+    'bench io --dtype') list=$(_dcpctl_dtypes) ;;
     'bench io --color') list='auto always never' ;;
     'bench io --report') kind=file ;;
     'bench io --progress') list='auto bar plain json none' ;;
     'bench io 0') kind=file ;;
     'bench staging --model') list='tiny gpt2 llama-1b llama-8b llama-70b qwen-7b' ;;
     'bench staging --like') kind=file ;;
+    'bench staging --dtype') list=$(_dcpctl_dtypes) ;;
     'bench staging --device') list='auto cuda cpu' ;;
     'bench staging --save') kind=folder ;;
+    'bench staging --export-dtype') list=$(_dcpctl_dtypes) ;;
     'bench staging --html') kind=file ;;
     'bench staging --color') list='auto always never' ;;
     'bench staging --report') kind=file ;;
     'bench staging --progress') list='auto bar plain json none' ;;
     'help '[0-9]*) kind=command ;;
     'man '[0-9]*) kind=command ;;
-    'completions 0') list='bash zsh fish' ;;
+    'completions --step') kind=steps ;;
+    'completions --sandbox') list='auto on off' ;;
+    'completions 0') list='bash zsh fish keys steps' ;;
+    'completions 1') kind=file ;;
   esac
 }
 
+_dcpctl_dtypes() {
+  echo 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2'
+}
+
+# Names that only dcpctl knows. The path is as it was typed: quotes and a tilde are what the shell would have taken out.
+_dcpctl_names() {
+  local what=$1 ckpt=${2//[\"\'\\]/}
+  [[ $ckpt ]] && dcpctl completions "$what" "${ckpt/#\~\//$HOME/}" "${@:3}" 2>/dev/null
+}
+
 _dcpctl() {
-  local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind=''
+  local cur word i glued='' path='' before='' arguments=0 options='' valued='' list='' kind='' ckpt='' step=''
   local -a words=()
-  # Bash hands over --option=value as three words; here they are two, as in --option value.
+  # Bash hands over --option=value as three words; here they are two, as in --option value. Any other word with a '=' is one.
   for ((i = 1; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
-    if [[ $word == '=' ]]; then words+=('') glued=1
-    elif [[ $glued ]]; then words[-1]=$word glued=''
+    if [[ $word == '=' && ${words[-1]-} == --* ]]; then words+=('') glued=1
+    elif [[ $word == '=' && ${#words[@]} -gt 0 ]]; then words[-1]+='=' glued=1
+    elif [[ $glued ]]; then words[-1]+=$word glued=''
     else words+=("$word")
     fi
   done
@@ -206,12 +258,15 @@ _dcpctl() {
 
   _dcpctl_options ''
   for word in "${words[@]}"; do
-    if [[ $before ]]; then before=''
+    if [[ $before ]]; then
+      [[ $before != --step ]] || step=$word
+      before=''
     elif [[ " $(_dcpctl_commands "$path") " == *" $word "* ]]; then
       path=${path:+$path }$word
       _dcpctl_options "$path"
     elif [[ " $valued " == *" $word "* ]]; then before=$word
-    elif [[ $word != -* ]]; then ((++arguments))
+    elif [[ $word != -* ]]; then
+      ((arguments++)) || ckpt=$word
     fi
   done
 
@@ -226,6 +281,15 @@ _dcpctl() {
     file) compopt -o default ;;
     folder) compopt -o dirnames ;;
     command) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_commands "${words[*]:1}")" -- "$cur") ;;
+    keys) mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"}) ;;
+    steps) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_names steps "$ckpt")" -- "$cur") ;;
+    dtype-rule)
+      if [[ $cur == *=* ]]; then mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_dtypes) keep" -- "${cur##*=}")
+      else
+        compopt -o nospace
+        mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"})
+        COMPREPLY=("${COMPREPLY[@]/%/=}")
+      fi ;;
     *) mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur") ;;
   esac
 }

@@ -14,13 +14,17 @@ function __dcpctl_commands
             printf '%s\t%s\n' ranks 'What each rank of a launcher sees'
             printf '%s\t%s\n' bench 'Measurements'
             printf '%s\t%s\n' help 'Help on a command, or the whole command line as JSON'
-            printf '%s\t%s\n' man 'The manual page of a command, in roff'
+            printf '%s\t%s\n' man 'The manual page of a command'
             printf '%s\t%s\n' version 'Version, commit and modules of this program'
-            printf '%s\t%s\n' completions 'The completion script of a shell'
+            printf '%s\t%s\n' completions 'The completion script of a shell, and the names that it asks for'
         case 'bench'
             printf '%s\t%s\n' io 'Consolidate, reshard and verify on a synthetic checkpoint, beside plain copies of it'
             printf '%s\t%s\n' staging 'What copying a checkpoint from a GPU to the host costs, and which way is best'
     end
+end
+
+function __dcpctl_dtypes
+    string split ' ' 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2'
 end
 
 # The command that is being given, such as "bench io".
@@ -40,6 +44,32 @@ function __dcpctl_at
     test (__dcpctl_command) = "$argv"
 end
 
+# Names that only dcpctl knows: of the first word that is a path, and of a run with its --step.
+function __dcpctl_names
+    set -l words (commandline -opc)
+    set -l step (string match -rg -- '--step[= ](\S+)' "$words")
+    for word in $words[3..]
+        set -l path (string replace -r '^~/' "$HOME/" -- $word)
+        if test -e "$path"
+            set -l more
+            test "$argv[1]" = keys; and test -n "$step"; and set more --step $step
+            dcpctl completions $argv[1] $more -- "$path" 2>/dev/null
+            return
+        end
+    end
+    test "$argv[1]" = steps; and echo latest
+end
+
+function __dcpctl_dtype_rules
+    set -l glob (string match -rg -- '^(.*=)' (commandline -ct))
+    if test -n "$glob"
+        string replace -r '^' -- "$glob" (__dcpctl_dtypes)
+        echo "$glob"keep
+    else
+        string replace -r '$' = -- (__dcpctl_names keys)
+    end
+end
+
 complete -c dcpctl -f
 complete -c dcpctl -a '(__dcpctl_commands (__dcpctl_command))'
 
@@ -54,7 +84,7 @@ complete -c dcpctl -n '__dcpctl_at \'\'' -l sandbox -x -a 'auto on off' -d 'Conf
 complete -c dcpctl -n '__dcpctl_at \'\'' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at \'\'' -l help -d 'Print this help'
 
-complete -c dcpctl -n '__dcpctl_at inspect' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at inspect' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at inspect' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at inspect' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at inspect' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -66,18 +96,18 @@ complete -c dcpctl -n '__dcpctl_at inspect' -l chunks -d 'Each chunk with its bo
 complete -c dcpctl -n '__dcpctl_at inspect' -l files -d 'Each data file: bytes, items, unreferenced bytes'
 complete -c dcpctl -n '__dcpctl_at inspect' -l html -r -F -d 'Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut'
 complete -c dcpctl -n '__dcpctl_at inspect' -l model-only -d 'Show the model only, not optimizer and other state'
-complete -c dcpctl -n '__dcpctl_at inspect' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at inspect' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at inspect' -l key -x -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at inspect' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at inspect' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at inspect' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at inspect' -l map -r -F -d 'Make the tensors of another form of the model: a map of \'dcpctl maps\', a file of one, or auto'
 complete -c dcpctl -n '__dcpctl_at inspect' -l config -r -F -d 'The model\'s config.json, which the sizes and conditions of a map are from; else that of --assets, or beside CKPT'
 complete -c dcpctl -n '__dcpctl_at inspect' -l set -x -d 'A size, an axis or a choice of the map, or a key of config.json; repeatable'
 complete -c dcpctl -n '__dcpctl_at inspect' -l unmapped -x -a 'error keep drop' -d 'What becomes of keys that the map does not take: error (default), keep or drop'
 complete -c dcpctl -n '__dcpctl_at inspect' -l map-from -x -a 'left right' -d 'Which side of the map CKPT has: left or right, where its names do not say it'
 complete -c dcpctl -n '__dcpctl_at inspect' -l fail-on -x -a 'unsafe damage warnings' -d 'Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, warnings'
-complete -c dcpctl -n '__dcpctl_at inspect' -l dtype -x -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
+complete -c dcpctl -n '__dcpctl_at inspect' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
 complete -c dcpctl -n '__dcpctl_at inspect' -l dtype-scope -x -a 'model all' -d 'What --dtype casts: model (default), or all, optimizer and other state included'
-complete -c dcpctl -n '__dcpctl_at inspect' -l dtype-rule -x -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
+complete -c dcpctl -n '__dcpctl_at inspect' -l dtype-rule -x -a '(__dcpctl_dtype_rules)' -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
 complete -c dcpctl -n '__dcpctl_at inspect' -l raw -d 'Cast float8 tensors that have a scale, too: their values as they are'
 complete -c dcpctl -n '__dcpctl_at inspect' -l json -d 'Print one JSON document on stdout'
 complete -c dcpctl -n '__dcpctl_at inspect' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
@@ -89,7 +119,7 @@ complete -c dcpctl -n '__dcpctl_at inspect' -s h -d 'Print the options by name, 
 complete -c dcpctl -n '__dcpctl_at inspect' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at inspect' -F
 
-complete -c dcpctl -n '__dcpctl_at verify' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at verify' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at verify' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at verify' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at verify' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -101,14 +131,14 @@ complete -c dcpctl -n '__dcpctl_at verify' -l strict -d 'Exit with 1 for warning
 complete -c dcpctl -n '__dcpctl_at verify' -l fail-on -x -a 'unsafe damage warnings' -d 'Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, warnings'
 complete -c dcpctl -n '__dcpctl_at verify' -s j -l threads -x -d 'Worker threads (default: cores, at least 4, at most 16)'
 complete -c dcpctl -n '__dcpctl_at verify' -l max-memory -x -d 'Hard cap on memory (default: half of the machine\'s, at most 16GiB)'
-complete -c dcpctl -n '__dcpctl_at verify' -l manifest -r -F -d 'Write digests of all tensors, objects and files to FILE'
+complete -c dcpctl -n '__dcpctl_at verify' -l manifest -r -F -d 'Write digests of all tensors, objects and files to FILE; - is stdout'
 complete -c dcpctl -n '__dcpctl_at verify' -l against -r -F -d 'Compare with the manifest in FILE'
 complete -c dcpctl -n '__dcpctl_at verify' -l subset -d 'With --against: what is not here is not missed'
 complete -c dcpctl -n '__dcpctl_at verify' -l no-files -d 'Leave whole files out, which take a second reading'
 complete -c dcpctl -n '__dcpctl_at verify' -l force -d 'Replace the file of --manifest'
-complete -c dcpctl -n '__dcpctl_at verify' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at verify' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at verify' -l key -x -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at verify' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at verify' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at verify' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at verify' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at verify' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at verify' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -135,15 +165,15 @@ complete -c dcpctl -n '__dcpctl_at verify' -s h -d 'Print the options by name, a
 complete -c dcpctl -n '__dcpctl_at verify' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at verify' -F
 
-complete -c dcpctl -n '__dcpctl_at consolidate' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l key -x -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -159,9 +189,9 @@ complete -c dcpctl -n '__dcpctl_at consolidate' -l unmapped -x -a 'error keep dr
 complete -c dcpctl -n '__dcpctl_at consolidate' -l map-from -x -a 'left right' -d 'Which side of the map CKPT has: left or right, where its names do not say it'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l expect -r -F -d 'Write only if keys and shapes are those of REF: a checkpoint, or a list as \'inspect --keys\' prints it'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l expect-dtypes -d 'With --expect: the dtypes too'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l dtype -x -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l dtype-scope -x -a 'model all' -d 'What --dtype casts: model (default), or all, optimizer and other state included'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l dtype-rule -x -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l dtype-rule -x -a '(__dcpctl_dtype_rules)' -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l raw -d 'Cast float8 tensors that have a scale, too: their values as they are'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l fp8-overflow -x -a 'saturate nan' -d 'What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l strict-cast -d 'Exit 1 and write nothing if a value is too large for its new dtype'
@@ -190,15 +220,15 @@ complete -c dcpctl -n '__dcpctl_at consolidate' -s h -d 'Print the options by na
 complete -c dcpctl -n '__dcpctl_at consolidate' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at consolidate' -F
 
-complete -c dcpctl -n '__dcpctl_at reshard' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at reshard' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at reshard' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at reshard' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at reshard' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at reshard' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at reshard' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at reshard' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at reshard' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at reshard' -l key -x -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at reshard' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at reshard' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at reshard' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at reshard' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at reshard' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at reshard' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -214,9 +244,9 @@ complete -c dcpctl -n '__dcpctl_at reshard' -l unmapped -x -a 'error keep drop' 
 complete -c dcpctl -n '__dcpctl_at reshard' -l map-from -x -a 'left right' -d 'Which side of the map CKPT has: left or right, where its names do not say it'
 complete -c dcpctl -n '__dcpctl_at reshard' -l expect -r -F -d 'Write only if keys and shapes are those of REF: a checkpoint, or a list as \'inspect --keys\' prints it'
 complete -c dcpctl -n '__dcpctl_at reshard' -l expect-dtypes -d 'With --expect: the dtypes too'
-complete -c dcpctl -n '__dcpctl_at reshard' -l dtype -x -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
+complete -c dcpctl -n '__dcpctl_at reshard' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
 complete -c dcpctl -n '__dcpctl_at reshard' -l dtype-scope -x -a 'model all' -d 'What --dtype casts: model (default), or all, optimizer and other state included'
-complete -c dcpctl -n '__dcpctl_at reshard' -l dtype-rule -x -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
+complete -c dcpctl -n '__dcpctl_at reshard' -l dtype-rule -x -a '(__dcpctl_dtype_rules)' -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
 complete -c dcpctl -n '__dcpctl_at reshard' -l raw -d 'Cast float8 tensors that have a scale, too: their values as they are'
 complete -c dcpctl -n '__dcpctl_at reshard' -l fp8-overflow -x -a 'saturate nan' -d 'What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)'
 complete -c dcpctl -n '__dcpctl_at reshard' -l strict-cast -d 'Exit 1 and write nothing if a value is too large for its new dtype'
@@ -248,15 +278,15 @@ complete -c dcpctl -n '__dcpctl_at reshard' -s h -d 'Print the options by name, 
 complete -c dcpctl -n '__dcpctl_at reshard' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at reshard' -F
 
-complete -c dcpctl -n '__dcpctl_at cast' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at cast' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at cast' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at cast' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at cast' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at cast' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at cast' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at cast' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at cast' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at cast' -l key -x -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at cast' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at cast' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at cast' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at cast' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at cast' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at cast' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -272,9 +302,9 @@ complete -c dcpctl -n '__dcpctl_at cast' -l unmapped -x -a 'error keep drop' -d 
 complete -c dcpctl -n '__dcpctl_at cast' -l map-from -x -a 'left right' -d 'Which side of the map CKPT has: left or right, where its names do not say it'
 complete -c dcpctl -n '__dcpctl_at cast' -l expect -r -F -d 'Write only if keys and shapes are those of REF: a checkpoint, or a list as \'inspect --keys\' prints it'
 complete -c dcpctl -n '__dcpctl_at cast' -l expect-dtypes -d 'With --expect: the dtypes too'
-complete -c dcpctl -n '__dcpctl_at cast' -l dtype -x -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
+complete -c dcpctl -n '__dcpctl_at cast' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
 complete -c dcpctl -n '__dcpctl_at cast' -l dtype-scope -x -a 'model all' -d 'What --dtype casts: model (default), or all, optimizer and other state included'
-complete -c dcpctl -n '__dcpctl_at cast' -l dtype-rule -x -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
+complete -c dcpctl -n '__dcpctl_at cast' -l dtype-rule -x -a '(__dcpctl_dtype_rules)' -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
 complete -c dcpctl -n '__dcpctl_at cast' -l raw -d 'Cast float8 tensors that have a scale, too: their values as they are'
 complete -c dcpctl -n '__dcpctl_at cast' -l fp8-overflow -x -a 'saturate nan' -d 'What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)'
 complete -c dcpctl -n '__dcpctl_at cast' -l strict-cast -d 'Exit 1 and write nothing if a value is too large for its new dtype'
@@ -301,15 +331,15 @@ complete -c dcpctl -n '__dcpctl_at cast' -s h -d 'Print the options by name, and
 complete -c dcpctl -n '__dcpctl_at cast' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at cast' -F
 
-complete -c dcpctl -n '__dcpctl_at convert' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at convert' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at convert' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at convert' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at convert' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at convert' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at convert' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at convert' -l include -x -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at convert' -l exclude -x -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at convert' -l key -x -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at convert' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at convert' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at convert' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at convert' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at convert' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at convert' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -325,9 +355,9 @@ complete -c dcpctl -n '__dcpctl_at convert' -l unmapped -x -a 'error keep drop' 
 complete -c dcpctl -n '__dcpctl_at convert' -l map-from -x -a 'left right' -d 'Which side of the map CKPT has: left or right, where its names do not say it'
 complete -c dcpctl -n '__dcpctl_at convert' -l expect -r -F -d 'Write only if keys and shapes are those of REF: a checkpoint, or a list as \'inspect --keys\' prints it'
 complete -c dcpctl -n '__dcpctl_at convert' -l expect-dtypes -d 'With --expect: the dtypes too'
-complete -c dcpctl -n '__dcpctl_at convert' -l dtype -x -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
+complete -c dcpctl -n '__dcpctl_at convert' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Cast the model\'s floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state stays'
 complete -c dcpctl -n '__dcpctl_at convert' -l dtype-scope -x -a 'model all' -d 'What --dtype casts: model (default), or all, optimizer and other state included'
-complete -c dcpctl -n '__dcpctl_at convert' -l dtype-rule -x -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
+complete -c dcpctl -n '__dcpctl_at convert' -l dtype-rule -x -a '(__dcpctl_dtype_rules)' -d 'Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, before --dtype'
 complete -c dcpctl -n '__dcpctl_at convert' -l raw -d 'Cast float8 tensors that have a scale, too: their values as they are'
 complete -c dcpctl -n '__dcpctl_at convert' -l fp8-overflow -x -a 'saturate nan' -d 'What float8_e4m3fn makes of numbers beyond 448: saturate (default, as torch 2.15) or nan (as torch 2.11)'
 complete -c dcpctl -n '__dcpctl_at convert' -l strict-cast -d 'Exit 1 and write nothing if a value is too large for its new dtype'
@@ -368,7 +398,7 @@ complete -c dcpctl -n '__dcpctl_at maps' -s h -d 'Print the options by name, and
 complete -c dcpctl -n '__dcpctl_at maps' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at maps' -F
 
-complete -c dcpctl -n '__dcpctl_at ranks' -l step -x -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at ranks' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at ranks' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at ranks' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at ranks' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -396,7 +426,7 @@ complete -c dcpctl -n '__dcpctl_at bench io' -l bytes -x -d 'Bytes of all tensor
 complete -c dcpctl -n '__dcpctl_at bench io' -l world-size -x -d 'Ranks (default 4)'
 complete -c dcpctl -n '__dcpctl_at bench io' -l layout -x -a 'shard0 shard1 whole' -d 'shard0 (default), shard1 or whole'
 complete -c dcpctl -n '__dcpctl_at bench io' -l tensors -x -d 'Tensors (default 32)'
-complete -c dcpctl -n '__dcpctl_at bench io' -l dtype -x -d 'Element type (default float32)'
+complete -c dcpctl -n '__dcpctl_at bench io' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Element type (default float32)'
 complete -c dcpctl -n '__dcpctl_at bench io' -l seed -x -d 'Seed of the values (default 1)'
 complete -c dcpctl -n '__dcpctl_at bench io' -s j -l threads -x -d 'Worker threads'
 complete -c dcpctl -n '__dcpctl_at bench io' -l force -d 'Replace OUT'
@@ -414,7 +444,7 @@ complete -c dcpctl -n '__dcpctl_at bench staging' -l sizes -x -d 'Buffers of siz
 complete -c dcpctl -n '__dcpctl_at bench staging' -l count -x -d 'That many buffers of each size (default 1)'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l model -x -a 'tiny gpt2 llama-1b llama-8b llama-70b qwen-7b' -d 'The tensors of a model'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l like -r -F -d 'Tensors of the sizes that a checkpoint has'
-complete -c dcpctl -n '__dcpctl_at bench staging' -l dtype -x -d 'With --model: element type of the weights (default bfloat16)'
+complete -c dcpctl -n '__dcpctl_at bench staging' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'With --model: element type of the weights (default bfloat16)'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l optimizer -d 'With --model: AdamW\'s state in float32 beside the weights'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l world-size -x -d 'With --model: only what one of N ranks has'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l rank -x -d 'Which rank\'s part: with --model 0 by default, with --like all ranks\''
@@ -433,7 +463,7 @@ complete -c dcpctl -n '__dcpctl_at bench staging' -l step-time -x -d 'Length of 
 complete -c dcpctl -n '__dcpctl_at bench staging' -l modes -x -d 'Only these of disabled,async,async_with_pinned_mem'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l keep-latest-k -x -d 'Keep the latest K checkpoints of each mode (default 2; 0: all)'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l last-model-only -d 'The last checkpoint holds the model alone'
-complete -c dcpctl -n '__dcpctl_at bench staging' -l export-dtype -x -d 'The last checkpoint\'s floats in this dtype'
+complete -c dcpctl -n '__dcpctl_at bench staging' -l export-dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'The last checkpoint\'s floats in this dtype'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l no-sync -d 'Do not wait for the disk before a checkpoint appears'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l html -r -F -d 'Write a page with the curves to FILE'
 complete -c dcpctl -n '__dcpctl_at bench staging' -l force -d 'Replace the file of --html'
@@ -459,6 +489,10 @@ complete -c dcpctl -n '__dcpctl_at version' -l json -d 'Print one JSON document 
 complete -c dcpctl -n '__dcpctl_at version' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at version' -l help -d 'Print this help'
 
+complete -c dcpctl -n '__dcpctl_at completions' -l prefix -x -d 'With keys: those that begin with TEXT'
+complete -c dcpctl -n '__dcpctl_at completions' -l step -x -a '(__dcpctl_names steps)' -d 'With keys: CKPT is a run folder, take this step'
+complete -c dcpctl -n '__dcpctl_at completions' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
 complete -c dcpctl -n '__dcpctl_at completions' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at completions' -l help -d 'Print this help'
-complete -c dcpctl -n '__dcpctl_at completions' -a 'bash zsh fish'
+complete -c dcpctl -n '__dcpctl_at completions' -a 'bash zsh fish keys steps'
+complete -c dcpctl -n '__dcpctl_at completions; and test (count (commandline -opc)) -ge 3' -F

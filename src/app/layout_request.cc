@@ -76,7 +76,8 @@ Mesh mesh_of(const LayoutRequest& request) {
 }
 
 PlacementRule parse_rule(const std::string& text, const Mesh& mesh) {
-  const size_t at = text.rfind('=');
+  size_t at = text.rfind('=');
+  while (at != std::string::npos && at >= 4 && text.compare(at - 4, 4, "(dim") == 0) at = text.rfind('=', at - 1);  // of Shard(dim=0)
   if (at == std::string::npos || at == 0)
     fail(ProblemId::usage, {}, "--placements '" + text + "'", "GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate'");
   return {text.substr(0, at), parse_placements(std::string_view(text).substr(at + 1), mesh)};

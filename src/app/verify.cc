@@ -112,7 +112,8 @@ void use_digests(const VerifyRequest& request, World& world, const Manifest& fou
   if (request.manifest.empty()) return;
   if (result.is_damaged()) return world.events.complain("no manifest is written of a checkpoint that is damaged");
   const std::string text = write_manifest(found, {.path = request.read.source.path});
-  save_small_file(world, request.manifest, text, {.replace = request.replace});
+  if (request.manifest == "-") result.manifest = text;
+  else save_small_file(world, request.manifest, text, {.replace = request.replace});
   result.wrote_manifest = true;
 }
 
@@ -127,7 +128,8 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   Preparation source(request.read, world);
   std::optional<Manifest> expected;
   if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.io);
-  if (world.leads() && !request.manifest.empty()) check_output_free(world.io, request.manifest, false, request.replace);
+  if (world.leads() && !request.manifest.empty() && request.manifest != "-")
+    check_output_free(world.io, request.manifest, false, request.replace);
 
   const Catalog& catalog = source.open();
   note_catalog(catalog, result);

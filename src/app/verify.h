@@ -18,7 +18,7 @@ struct VerifyRequest {
   ReadRequest read;
   bool data = true;             // false: metadata, item headers and small records only
   double sample_percent = 100;  // of the data
-  std::string manifest;         // where to write one; "": nowhere
+  std::string manifest;         // where to write one; "-": into the result; "": nowhere
   Replace replace = Replace::kNo;
   std::string against;  // a manifest to compare with; "": none
   Subset subset = Subset::kNo;
@@ -40,6 +40,7 @@ struct VerifyResult {
   uint64_t left_out_records = 0, left_out_bytes = 0, data_records = 0, data_bytes = 0;
   uint64_t compared_keys = 0, compared_files = 0;  // with a manifest
   bool wrote_manifest = false;
+  std::string manifest;  // where it was asked for here
   uint64_t planned_memory = 0;
   uint64_t nanoseconds = 0;
   std::vector<Problem> findings;  // the worst first, then by place: the same list whatever the order in which threads found them

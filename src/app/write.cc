@@ -21,11 +21,14 @@ void refuse_source(const std::string& path, const Catalog& catalog) {
     const auto source = std::filesystem::weakly_canonical(name, ignored);
     return std::mismatch(out.begin(), out.end(), source.begin(), source.end()).first == out.end();
   };
-  bool taken = !catalog.single_file && holds(catalog.folder);
-  // The files of such a folder are what makes it up: one more would be a part of it.
-  if (catalog.kind == CheckpointKind::kHf) taken = taken || out.parent_path() == std::filesystem::weakly_canonical(catalog.folder, ignored);
-  for (uint32_t f = 0; f < catalog.files.size() && !taken; ++f) taken = catalog.files[f].raw && holds(catalog.file_path(f));
-  if (taken) fail(ProblemId::output_in_source, {.path = path});
+  bool replaces = !catalog.single_file && holds(catalog.folder);
+  for (uint32_t f = 0; f < catalog.files.size() && !replaces; ++f) replaces = catalog.files[f].raw && holds(catalog.file_path(f));
+  const auto source = std::filesystem::weakly_canonical(catalog.folder, ignored);
+  const bool is_inside = !catalog.single_file && std::mismatch(source.begin(), source.end(), out.begin(), out.end()).first == source.end();
+  if (!replaces && !is_inside) return;
+  Problem p = make_problem(ProblemId::output_in_source, {.path = path});
+  if (!replaces) p.what = "the output would lie inside the source checkpoint";
+  throw Error(std::move(p));
 }
 
 // What is selected, checked to be whole.

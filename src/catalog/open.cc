@@ -154,7 +154,7 @@ bool has_distinct_steps(Io& io, const std::string& path) {
     std::ranges::stable_sort(checkpoints, {},
                              [&](const std::string& c) { return c.find("optim", path.size()) != c.npos; });  // the model's first
     p.got = "a folder of checkpoints";
-    p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step: " : "give one of them: ") + joined(checkpoints);
+    p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step latest: " : "give one of them: ") + joined(checkpoints);
   } else if (!foreign.what.empty()) {
     p.got = foreign.what;
     p.hint = foreign.hint;

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/closest.h"
 #include "catalog/rename.h"
 
 namespace dcp {
@@ -54,6 +55,40 @@ uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
   return 0;
 }
 
+// "model, optimizer": what there is in the place of the first component of `root` that is not there.
+std::string roots_there(const std::string& root, const Selection& s) {
+  size_t depth = 0;  // leading components of `root` that some path has
+  std::set<std::string> names;
+  for (const Entry& e : s.entries) {
+    const std::span<const PathPart> path = s.path(e);
+    size_t same = 0, at = 0;
+    for (; same + 1 < path.size(); ++same) {
+      const std::string step = joined(path.subspan(same, 1));
+      if (root.compare(at, step.size(), step) != 0 || (at + step.size() < root.size() && root[at + step.size()] != '.')) break;
+      at += step.size() + 1;
+      if (at > root.size()) break;
+    }
+    if (same < depth || path.size() < 2) continue;
+    if (same > depth) names.clear();
+    depth = same;
+    names.insert(joined(path.first(std::min(same + 1, path.size() - 1))));  // the last component is never a root
+  }
+  constexpr size_t kShown = 8;
+  std::string text;
+  size_t n = 0;
+  for (const std::string& name : names)
+    if (n++ < kShown) text += (text.empty() ? "one of " : ", ") + name;
+  return names.size() > kShown ? text + " and " + std::to_string(names.size() - kShown) + " more" : text;
+}
+
+[[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
+  Closest closest(key);
+  for (const int64_t id : catalog.order) closest.offer(source_key(catalog, Entry{.id = id, .key = {}}));
+  Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
+  if (!closest.found().empty()) p.hint = "did you mean '" + closest.found() + "'?";
+  throw Error(std::move(p));
+}
+
 void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   std::vector<Entry> kept;
   for (Entry e : s.entries) {
@@ -61,7 +96,7 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
     strip(s, e, n);
     if (n > 0) kept.push_back(e);
   }
-  if (kept.empty()) fail(ProblemId::root_missing, {.path = catalog.path}, root);
+  if (kept.empty()) fail(ProblemId::root_missing, {.path = catalog.path}, root, roots_there(root, s));
   s.root = root;
   s.dropped_outside_root = s.entries.size() - kept.size();
   s.entries = std::move(kept);
@@ -173,7 +208,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
     return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size();
   };
   for (const KeyRule& r : options.rules)
-    if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail(ProblemId::key_missing, {.path = catalog.path}, r.text);
+    if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail_key(catalog, r.text);
   std::vector<bool> used(options.rules.size());
   for (int64_t id : catalog.order) {
     Entry e{.id = id, .key = {}};
@@ -192,7 +227,11 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   // The root first: what --model-only strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
-  if (s.entries.empty() && !catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path});
+  if (s.entries.empty() && !catalog.order.empty())
+    fail(ProblemId::nothing_selected, {.path = catalog.path},
+         s.dropped_non_model == 0 ? ""
+         : options.root.empty()   ? "nothing that is model"
+                                  : "nothing under '" + options.root + "' that is model");
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(options, s);
   if (s.renamed > 0) refuse_collisions(catalog, s);

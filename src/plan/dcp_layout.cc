@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -58,6 +59,7 @@ class DcpLayout {
         items_(catalog, resolved, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
         file_bytes_(options.world_size, 0) {
     rule_used_.resize(options.rules.size());
+    rule_fits_.resize(options.rules.size());
     for (size_t r = 0; r < options.rules.size(); ++r) {
       if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_rules_.try_emplace(options.rules[r].glob, r);
       else glob_rules_.push_back(r);
@@ -82,6 +84,7 @@ class DcpLayout {
     }
     for (size_t r = 0; r < options_.rules.size(); ++r)
       if (!rule_used_[r]) plan_.dcp->idle_placements.push_back(options_.rules[r].glob);
+    check_misfits();
     metadata();
   }
 
@@ -173,9 +176,12 @@ class DcpLayout {
     if (index == options_.rules.size()) return false;
     const auto rule = options_.rules.begin() + static_cast<int64_t>(index);
     rule_used_[index] = true;
-    if (!place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_))
-      fail(ProblemId::placement_no_dim, {.path = catalog_.path, .tensor = std::string(entries_[e].key)},
-           "a tensor of " + std::to_string(t.rank) + " dims");
+    if (place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_)) {
+      rule_fits_[index] = true;
+    } else {
+      place_ranks(options_.mesh, fitting(rule->placements, t.rank), catalog_.dims(t), boxes_);
+      misfits_[index].push_back({std::string(entries_[e].key), rule->glob});
+    }
     deal(t);
     return true;
   }
@@ -230,6 +236,22 @@ class DcpLayout {
       boxes_.rank_of.push_back(rank && *rank < options_.world_size ? *rank : least_filled());
     }
     deal(t);
+  }
+
+  // A glob that places matrices meets vectors and scalars, too. One that fits nothing is a mistake.
+  void check_misfits() {
+    std::string keys;
+    uint64_t count = 0;
+    for (auto& [rule, notes] : misfits_) {
+      if (rule_fits_[rule]) {
+        std::ranges::move(notes, std::back_inserter(plan_.dcp->replicated));
+        continue;
+      }
+      for (const KeyNote& n : notes)
+        if (count++ < 8) keys += (keys.empty() ? "" : ", ") + shortened(n.key);
+    }
+    if (count > 8) keys += " and " + std::to_string(count - 8) + " more";
+    if (count > 0) fail(ProblemId::placement_no_dim, {.path = catalog_.path}, keys);
   }
 
   void by_default(const Tensor& t) {
@@ -324,7 +346,8 @@ class DcpLayout {
   std::unordered_map<ItemId, uint32_t> placed_;  // items that are copied, in keys_.slices
   std::unordered_map<std::string_view, TensorId> like_;
   bool source_is_sharded_ = false;
-  std::vector<bool> rule_used_;                               // by rule
+  std::vector<bool> rule_used_, rule_fits_;                   // by rule; fits: some tensor has all dims that it splits
+  std::map<size_t, std::vector<KeyNote>> misfits_;            // by rule: tensors that have not
   std::unordered_map<std::string_view, size_t> exact_rules_;  // a file may have one for each of 10^4 tensors
   std::vector<size_t> glob_rules_;
   RankBoxes boxes_;

@@ -28,7 +28,7 @@ struct TorchTarget {
 };
 
 // Which boxes each rank gets. The first of these that says something about a tensor holds:
-//   rules    the first whose glob matches
+//   rules    the first whose glob matches; a dim that the tensor does not have is not split
 //   like     the boxes that a tensor of this name has in another checkpoint, on the ranks whose files hold them there
 //   default  what the source has in several chunks is split on dim 0 over all ranks, as FSDP2 does; what it has whole beside such tensors
 //            stays whole; a source with no tensor in several chunks is split throughout. What has no dim, or no elements, stays whole.

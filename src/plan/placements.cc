@@ -93,12 +93,17 @@ std::optional<Number> number_of(std::string_view text) {
 }
 
 Placement parse_one(std::string_view text) {
-  if (text == "replicate") return {};
-  const size_t open = text.find('(');
-  const std::string_view name = text.substr(0, open);
-  if (open != std::string_view::npos && text.ends_with(')') && (name == "shard" || name == "strided"))
-    if (const auto dim = number_of<int64_t>(text.substr(open + 1, text.size() - open - 2)))
+  const size_t open = std::min(text.find('('), text.size());
+  std::string name(text.substr(0, open));
+  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  std::string_view inner = text.substr(open);
+  if (name == "replicate" && (inner.empty() || inner == "()")) return {};
+  if (inner.size() > 2 && inner.ends_with(')') && (name == "shard" || name == "strided")) {
+    inner = inner.substr(1, inner.size() - 2);
+    if (inner.starts_with("dim=")) inner.remove_prefix(4);
+    if (const auto dim = number_of<int64_t>(inner))
       return {.kind = name == "shard" ? Placement::Kind::kShard : Placement::Kind::kStrided, .dim = *dim};
+  }
   fail(ProblemId::usage, {}, "placement '" + std::string(text) + "'", "shard(DIM), strided(DIM) or replicate");
 }
 
@@ -176,6 +181,14 @@ std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh)
     if (named[dim]) fail(ProblemId::usage, {}, "two placements on mesh dim '" + mesh.names[dim] + "'", "one");
     named[dim] = true;
     placements[dim] = placement;
+  }
+  return placements;
+}
+
+std::vector<Placement> fitting(std::vector<Placement> placements, size_t rank) {
+  for (Placement& p : placements) {
+    const int64_t dim = p.dim < 0 ? p.dim + static_cast<int64_t>(rank) : p.dim;
+    if (dim < 0 || dim >= static_cast<int64_t>(rank)) p = {};
   }
   return placements;
 }

@@ -35,9 +35,12 @@ inline constexpr uint64_t kMostRanks = 65536;
 // "2x4" with the names "dp,tp", or with "". Throws usage.
 Mesh parse_mesh(std::string_view sizes, std::string_view names);
 
-// "shard(0)", "strided(-1)", "replicate", with commas between: one a mesh dim; or with names, "tp:shard(0)", where dims that are not named
+// "shard(0)", "strided(-1)", "replicate", or as torch spells them, "Shard(dim=0)", "Replicate()", with commas between: one a mesh dim; or with names, "tp:shard(0)", where dims that are not named
 // replicate. Throws usage.
 std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh);
+
+// What is left of `placements` for a tensor of `rank` dims: those of dims that it does not have replicate.
+std::vector<Placement> fitting(std::vector<Placement> placements, size_t rank);
 
 // Boxes by rank, one after the other: rank offsets, then rank sizes, for each. A rank may have several where strided() leaves it rows that
 // are not neighbours, so `rank_of` names each box's.

@@ -169,11 +169,12 @@ struct DcpNotes {
   std::vector<KeyNote> default_layout;       // tensors that the checkpoint to be like has not: they get the default layout
   std::vector<KeyNote> kept_as_is;           // tensors that are not plain: their chunks are copied, whatever layout was asked for
   std::vector<std::string> idle_placements;  // globs that no tensor took
+  std::vector<KeyNote> replicated;           // tensors without a dim that the glob in `text` splits: there they are replicated
   std::vector<RankBound> rank_bound;
   bool operator==(const DcpNotes&) const = default;
 };
 DCP_MEMBERS(DcpNotes, world_size, for_torch, raised_by, containers, attributes_left_out, default_layout, kept_as_is, idle_placements,
-            rank_bound);
+            replicated, rank_bound);
 
 // Where an item lies in the output.
 struct Slice {

@@ -54,11 +54,11 @@ def no_output(c):
     """
 
 
-@wrong("usage", "inspect ckpt ckpt")
+@wrong("usage", "consolidate ckpt out.pt more")
 def an_argument_too_many(c):
     """
-    dcpctl: one argument too many: 'ckpt'
-    hint: see 'dcpctl inspect --help'
+    dcpctl: one argument too many: 'more'
+    hint: see 'dcpctl consolidate --help'
     """
 
 
@@ -279,8 +279,7 @@ def a_layout_file_of_no_ranks(c):
 @wrong("placement_no_dim", RESHARD + "--world-size 2 --placements *=shard(7)")
 def a_placement_on_a_dim_that_is_not_there(c):
     """
-    dcpctl: ckpt: tensor 'model.w': the placement splits a dim that the tensor does not have (got a tensor of 2 dims)
-    hint: give this key a --placements of its own before it: the first match wins
+    dcpctl: ckpt: the placement splits a dim that none of its tensors has (got model.w, model.b)
     """
 
 
@@ -302,15 +301,15 @@ def a_release_for_a_model_file(c):
 def a_key_that_is_not_there(c):
     """
     dcpctl: ckpt: no such key (got model.q)
-    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    hint: did you mean 'model.w'?
     """
 
 
 @wrong("root_missing", "consolidate ckpt out.pt --root modell")
 def a_root_that_is_not_there(c):
     """
-    dcpctl: ckpt: no key lies under this root (got modell)
-    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    dcpctl: ckpt: no key lies under this root (got modell, expected one of model)
+    hint: see the keys with 'dcpctl inspect ckpt --keys'
     """
 
 
@@ -318,5 +317,5 @@ def a_root_that_is_not_there(c):
 def nothing_is_left(c):
     """
     dcpctl: ckpt: no key is left after selection
-    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    hint: see the keys with 'dcpctl inspect ckpt --keys'
     """

@@ -204,7 +204,7 @@ def a_dtype_that_safetensors_lacks(c):
 def objects_only_for_safetensors(c):
     """
     dcpctl: ckpt: no key is left after selection (got no tensor)
-    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    hint: see the keys with 'dcpctl inspect ckpt --keys'
     """
 
 
@@ -269,7 +269,7 @@ def the_model_is_what_is_expected(c):
 def a_list_with_nonsense(c):
     """
     dcpctl: list.txt: a line of the list does not describe a tensor (got line 2: model.b: [2], expected key dtype [2, 3])
-    hint: write one as 'dcpctl inspect CKPT --keys' does
+    hint: write one as 'dcpctl inspect ckpt --keys' does
     """
     listed(c, "model.w float32 [4, 3]", "model.b: [2]")
 

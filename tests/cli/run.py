@@ -88,8 +88,8 @@ def with_pretty_json(text):
     return "\n".join(lines)
 
 
-def at_terminal(command, columns, cwd, environment):
-    """(exit code, what the terminal got)"""
+def typed(command, columns, cwd, environment):
+    """(exit code, what a terminal of that many columns gets)"""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(command, cwd=cwd, env={**environment, "TERM": "xterm"}, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
@@ -104,9 +104,12 @@ def at_terminal(command, columns, cwd, environment):
             break
         got += piece
     os.close(ours)
-    text = got.decode("utf-8", "backslashreplace").replace("\r\n", "\n").replace("\x1b[K", "")
-    text = re.sub(r"[^\n]*\r(?!\n)", "", text)
-    return process.wait(timeout=60), text.replace("\x1b", "\\e")
+    return process.wait(timeout=60), got.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+
+
+def seen(text):
+    """What is left on the terminal, the escape character as \\e."""
+    return re.sub(r"[^\n]*\r(?!\n)", "", text.replace("\x1b[K", "")).replace("\x1b", "\\e")
 
 
 def filtered(text, scratch):
@@ -135,9 +138,9 @@ def play(case, dcpctl):
         for line in case.read_text().splitlines():
             if line[:1] not in ("|", "!", "?"):
                 played.append(line)
-            if typed := re.match(r"@(\d+) (.*)", line):
-                code, text = at_terminal(["bash", "-c", PRELUDE + typed[2]], int(typed[1]), scratch, environment)
-                played += [*marked("|", filtered(text, scratch)), f"? {code}"]
+            if step := re.match(r"@(\d+) (.*)", line):
+                code, text = typed(["bash", "-c", PRELUDE + step[2]], int(step[1]), scratch, environment)
+                played += [*marked("|", filtered(seen(text), scratch)), f"? {code}"]
             if line.startswith("$ "):
                 command = ["bash", "-c", PRELUDE + line[2:]]
                 result = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)

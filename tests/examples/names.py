@@ -10,6 +10,7 @@ DATA = Path(__file__).resolve().parent.parent / "data"
 MADE = {
     "step-1000": f"cp -r {DATA}/fsdp2_ws4/ckpt step-1000",
     "step-10": "dcpctl reshard step-1000 step-10 -q --world-size 2",
+    "run": "mkdir run && cp -r step-1000 run/",
     "all.pt": "dcpctl consolidate step-1000 all.pt -q",
     "model.pt": "dcpctl consolidate step-1000 model.pt -q --model-only",
     "model.safetensors": "dcpctl consolidate step-1000 model.safetensors -q --model-only",

@@ -17,7 +17,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FILES = {"model.pt", "step-1000"}  # in the folder where the shells run
+FILES = {"model.pt", "run", "step-1000"}  # in the folder where the shells run
+CHECKPOINT = HERE.parent / "data" / "nocrc" / "ckpt"  # what step-1000 is, and each step of run
 
 
 def questions(dcpctl):
@@ -36,6 +37,24 @@ def questions(dcpctl):
     yield "dcpctl help ", {c["name"] for c in document["command"]["commands"]}
     yield "dcpctl man bench ", {"io", "staging"}
     yield "dcpctl man inspect ", set()
+    yield from questions_about_names(dcpctl)
+
+
+def questions_about_names(dcpctl):
+    """What only the checkpoint on the line knows."""
+    shown = json.loads(subprocess.run([dcpctl, "inspect", CHECKPOINT, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    keys = {entry["key"] for entry in shown["tensors"] + shown["blobs"]}
+    assert "w" in keys
+    yield "dcpctl inspect step-1000 --key ", keys
+    yield "dcpctl consolidate -j 4 step-1000 model.pt --include w", {k for k in keys if k.startswith("w")}
+    yield "dcpctl inspect run --step 20 --exclude ", keys
+    yield "dcpctl inspect nowhere --key ", set()
+    yield "dcpctl inspect --key ", set()
+    yield "dcpctl verify run --step ", {"latest", "5", "20"}
+    yield "dcpctl cast step-1000 out --dtype bf", {"bfloat16", "bf16"}
+    yield "dcpctl cast step-1000 out --dtype-rule ", keys
+    yield "dcpctl cast step-1000 out --dtype-rule w=fp", {"fp32", "fp16"}
+    yield "dcpctl cast step-1000 out --dtype-rule w=k", {"keep"}
 
 
 def questions_about(command, typed):
@@ -71,7 +90,7 @@ while IFS= read -r line; do
 done
 """
     run = subprocess.run(["bash", "--norc", "-c", program, "bash", script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
-    return [set(filter(None, answer.split("\x1f"))) for answer in run.stdout.splitlines()]
+    return [{word.removesuffix("=") for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
 
 
 def fish(script, lines):
@@ -82,8 +101,8 @@ while read -l line
 end
 """
     run = subprocess.run(["fish", "--no-config", "-c", program, script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
-    # "--color=always" answers "--color=", and a folder ends in a slash.
-    return [{re.sub(r"^--[a-z0-9-]+=|/$", "", word) for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
+    # "--color=always" answers "--color=", a rule's dtype "w=fp32", and a folder ends in a slash.
+    return [{re.sub(r"^[^=]+=(?=.)|[/=]$", "", word) for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
 
 
 def zsh(script, lines):
@@ -127,10 +146,12 @@ def main(shell, script, dcpctl):
         print(f"skipped: {shell} is not installed")
         return 77
     script, asked = str(Path(script).resolve()), list(questions(str(Path(dcpctl).resolve())))
+    os.environ["PATH"] = f"{Path(dcpctl).resolve().parent}:{os.environ['PATH']}"  # the scripts ask the program
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         Path("model.pt").touch()
-        Path("step-1000").mkdir()
+        for name in ("step-1000", "run/step-5", "run/step-20"):
+            shutil.copytree(CHECKPOINT, name)
         got = {"bash": bash, "zsh": zsh, "fish": fish}[shell](script, [line for line, _ in asked])
         os.chdir("/")
     if len(got) != len(asked):

@@ -47,6 +47,8 @@ def check_command(command, path, wrong):
                 wrong.append(f"{label}: {name} is not -x or --words-like-this")
             seen.add(name)
         check_value(option, label, wrong)
+    for option in command["options"]:
+        wrong += [f"{where}: {option['names']} needs or excludes {other}, which is not there" for other in option.get("needs", []) + option.get("excludes", []) if other not in seen]
     children = [c["name"] for c in command["commands"]]
     if len(set(children)) != len(children):
         wrong.append(f"{where}: a command is there twice: {children}")

@@ -89,9 +89,27 @@ TEST_CASE("rules by final names, the first match wins; one copy of what is repli
   CHECK(laid.boxes(1) == "0: 0,0+200,1 | 1: 200,0+200,1");
   CHECK(laid.boxes(2) == "2: 0,0+200,1 | 3: 200,0+200,1");
   CHECK(laid.plan.dcp->idle_placements == std::vector<std::string>{"nothing"});
+  CHECK(laid.plan.dcp->replicated.empty());
   const Mesh two = parse_mesh("2", "");
   const auto wrong = [&] { Laid({whole("bias", {4})}, placed(two, {{"*", parse_placements("shard(1)", two)}})); };
   CHECK(error_id(wrong) == "placement_no_dim");
+}
+
+TEST_CASE("a glob that places matrices replicates what has no such dim, and says so; one that fits nothing is refused") {
+  const Mesh mesh = parse_mesh("2x2", "");
+  const Laid laid({whole("w", {4, 4}), whole("bias", {4}), whole("step", {})},
+                  placed(mesh, {{"*", parse_placements("shard(0),shard(1)", mesh)}}));
+  CHECK(laid.boxes(0) == "0: 0,0+2,2 | 1: 0,2+2,2 | 2: 2,0+2,2 | 3: 2,2+2,2");
+  CHECK(laid.plan.regions[laid.plan.tensors[1].first_region].rank == 1);
+  CHECK(laid.plan.tensors[1].region_count == 2);  // split over the first mesh dim, one copy along the second
+  CHECK(laid.plan.tensors[2].region_count == 1);
+  REQUIRE(laid.plan.dcp->replicated.size() == 2);
+  CHECK(laid.plan.dcp->replicated[0].key == "bias");
+  CHECK(laid.plan.dcp->replicated[1].text == "*");
+  const auto exact = [&] {
+    Laid({whole("w", {4, 4}), whole("bias", {4})}, placed(mesh, {{"bias", parse_placements("shard(1),replicate", mesh)}}));
+  };
+  CHECK(error_id(exact) == "placement_no_dim");
 }
 
 TEST_CASE("boxes and ranks of another checkpoint") {

@@ -45,8 +45,12 @@ TEST_CASE("placements are parsed") {
         std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
   CHECK(parse_placements("tp:shard(1), pp:strided(0)", three) ==
         std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kReplicate, 0}, {Kind::kShard, 1}});
-  for (const char* wrong : {"", "shard", "shard()", "shard(x)", "shard(0", "Shard(0)", "shard(0),", "partial", "replicate(0)", "shard(0x)",
-                            "shard(0),shard(0)", "tp:shard(0)"}) {
+  CHECK(parse_placements("Shard(0), Shard(dim=-1), Replicate()", three) ==
+        std::vector<Placement>{{Kind::kShard, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
+  CHECK(fitting(parse_placements("shard(1),shard(-1),shard(-2)", three), 1) ==
+        std::vector<Placement>{{Kind::kReplicate, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
+  for (const char* wrong : {"", "shard", "shard()", "shard(x)", "shard(0", "shard(dim=)", "shard(0),", "partial", "replicate(0)",
+                            "shard(0x)", "shard(0),shard(0)", "tp:shard(0)"}) {
     CAPTURE(wrong);
     CHECK(error_id([&] { parse_placements(wrong, one); }) == "usage");
   }
