@@ -134,7 +134,7 @@ class Resolver {
   void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
     const Tensor& target = targets_of(line)[t];
     if (!target.has_axes && !m.sources[0].empty())
-      return add(m, line, target, identity(written_name(m, line, target.names[0], {}, {}, values), m.sources[0][0]));
+      return add(m, line, target, identity(written_name(m, line, target.names[0], {}, {}, values), m.sources[0][0]), {}, {});
     const std::vector<Word> inner = inner_of(line, target);
     std::vector<uint64_t> ranges;
     for (const Word w : inner) ranges.push_back(sizes_.need(w, values, target.spot));
@@ -155,7 +155,7 @@ class Resolver {
         if (!first && !tensor.empty()) first = tensor[0];
       if (std::ranges::find(made.shape, 0) != made.shape.end()) made.blocks.clear();
       made.dtype = dtype_of(made, line, first);
-      add(m, line, target, std::move(made));
+      add(m, line, target, std::move(made), inner, at);
     });
   }
 
@@ -182,6 +182,8 @@ class Resolver {
 
   std::string written_name(const Match& m, const Line& line, const Name& name, const std::vector<Word>& inner,
                            const std::vector<uint64_t>& at, const Values& values) const {
+    for (const NamePart& p : name.parts)
+      for (const Word w : p.after) sizes_.need(w, values, name.spot);
     return written(map_, name, chosen_.variables, values, [&](Word w) { return number_of(m, line, inner, at, w); });
   }
 
@@ -281,14 +283,15 @@ class Resolver {
     return made;
   }
 
-  void add(const Match& m, const Line& line, const Tensor& target, IndexMap made) {
+  void add(const Match& m, const Line& line, const Tensor& target, IndexMap made, const std::vector<Word>& inner,
+           const std::vector<uint64_t>& at) {
     if (target.same_as.empty()) {
       if (out_.targets.size() == limits_.map_targets)
         fail_at(map_, line.spot, ProblemId::map_too_many, "more than " + std::to_string(limits_.map_targets) + " tensors", "fewer");
       out_.targets.push_back(std::move(made));
       return;
     }
-    std::string name = written_name(m, line, target.same_as[0], {}, {}, sizes_.global());
+    std::string name = written_name(m, line, target.same_as[0], inner, at, sizes_.global());
     Problem p = difference(line, made.key, name);
     ties_of_targets_.emplace_back(Tie{std::move(made), {}, std::move(p)}, std::move(name));
   }
@@ -410,7 +413,8 @@ void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, C
   for (const Block& b : map.blocks)
     for (const Branch& branch : b.branches) add(branch.conditions);
   for (const Setting& s : settings) {
-    const bool is_word = map.word_ids.contains(s.name), is_path = std::ranges::find(paths, s.name) != paths.end();
+    const bool is_word = map.word_ids.contains(s.name) && !(s.name[0] >= '0' && s.name[0] <= '9'),
+               is_path = std::ranges::find(paths, s.name) != paths.end();
     const bool is_name = std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == s.name; }) ||
                          std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == s.name; });
     if (is_word || is_name) continue;

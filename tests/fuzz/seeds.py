@@ -97,6 +97,8 @@ def small_formats():
                    '{"groups": 3, "head": 1}', "qkv 2 12 5"],
         "experts": ["size u = g\neither\n{l}.up [e (g + u) d] = m.{l}.{e}.gate [g d], m.{l}.{e}.up [u d]\nor dense\n{l}.w | {l}.v = m.{l}.w\nend",
                     "", "m.0.0.gate 2 3\nm.0.0.up 2 3\nm.0.1.gate 2 3\nm.0.1.up 2 3\nm.1.w 4"],
+        "copies": ["size l = layers\na [e f] = b.{e} [f]\nc [e f] = d.{e} [f] same as b.{e}\noptional\nm.{x} [(f 2)] = n.{x+l} [(2 f)]\nend",
+                   '{"layers": 1}', "a 2 3\nc 2 3\nm.0 4"],
         "names": ["family a b\nnote c\nname $p = x.y | x\nsize l = layers | 1 + 1\na.{l} = $p.{l} unless c.d | true\nb.{m} = $p.{m+l} optional\nnone = $p.n same as $p.0\n"
                   "choice by\neither one when t\nc [(v + pad) 1] = $p.c [v]\nor two\nd = $p.c\nend\n{*} = $p.{*}",
                   '{"layers": null, "t": [1], "c": {"d": false}}', "x.0 2\nx.1 2\nx.2 2\nx.n 2\nx.c 3\nx.rest 1"],

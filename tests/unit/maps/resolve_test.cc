@@ -115,6 +115,8 @@ TEST_CASE("indexes are whole, and count on") {
   CHECK(id(many, made({{"a.0.w", {1}}})) == "map_too_many");
   const Trial unknown{.map = "size l = layers\nlayers.{l}.w = m.{l}.w\nmtp.{x}.w = m.{x+l}.w optional"};
   CHECK(id(unknown, made({{"m.0.w", {1}}})) == "map_size_unknown");
+  const Trial alone{.map = "size l = layers\nlayers.{l}.w = m.{l}.w optional\nmtp.{x}.w = m.{x+l}.w optional"};
+  CHECK(id(alone, made({{"mtp.0.w", {1}}})) == "map_size_unknown");
 }
 
 TEST_CASE("more tensors than there is room for are refused") {
@@ -208,6 +210,14 @@ TEST_CASE("what is tied is left out, made of the other, or compared") {
   CHECK(trial.resolve(published).problems[0].id == ProblemId::map_tensor_missing);
   CHECK(trial.resolve(published).problems[0].hint == "if it is e: --set tie=true");
 
+  // Each of several is a copy of its own.
+  const Trial numbered{.map = "a [e f] = b.{e} [f]\nc [e f] = d.{e} [f] same as b.{e}"};
+  r = numbered.resolve(made({{"a", {2, 3}}, {"c", {2, 3}}}));
+  REQUIRE(r.ties.size() == 2);
+  CHECK(r.ties[1].tensor.key == "d.1");
+  CHECK(r.ties[1].same_as.key == "b.1");
+  CHECK(numbered.resolve(made({{"b.0", {3}}, {"b.1", {3}}, {"d.0", {3}}, {"d.1", {3}}})).ties.size() == 2);
+
   const Trial compared{.map = "emb = e\nnone = h.{x} same as e"};
   r = compared.resolve(made({{"e", {2}}, {"h.0", {2}}, {"h.1", {2}}}));
   CHECK(r.ties.size() == 2);
@@ -278,6 +288,7 @@ TEST_CASE("sizes and shapes that do not fit are said with where each is from") {
   CHECK(id({.map = "size x = x\na [x] = b [x]", .config = R"({"x": 3})"}, made({{"a", {2}}})) == "map_size_differs");
   CHECK(id({.map = "size u = g\na [(g + u)] = b [g], c [u]"}, made({{"a", {3}}})) == "map_size_remainder");
   CHECK(id({.map = map, .sets = {"h=two"}}, made({{"wq", {8, 3}}})) == "map_setting");
+  CHECK(id({.map = map, .sets = {"2=3"}}, made({{"wq", {8, 3}}})) == "map_setting");
 }
 
 TEST_CASE("a configuration that lies is refused") {
