@@ -8,6 +8,7 @@
 #include "app/synthetic.h"
 #include "app/write.h"
 #include "commands.h"
+#include "exec/output_free.h"
 #include "sandbox.h"
 #include "staging/chart.h"
 #include "text_file.h"

@@ -30,11 +30,7 @@ void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe) {
     json.begin_object();
     if (!u.key.empty()) json.member(u.object ? "object" : "tensor", u.key);
     json.member("path", u.path).key("globals").begin_array();
-    for (size_t at = 0; at <= u.globals.size();) {
-      const size_t end = std::min(u.globals.find(", ", at), u.globals.size());
-      json.value(std::string_view(u.globals).substr(at, end - at));
-      at = end + 2;
-    }
+    for (const std::string& global : u.globals) json.value(global);
     json.end_array().end_object();
   }
   json.end_array();

@@ -16,10 +16,11 @@ std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings) {
     return std::tuple(std::string_view(p.place.path), p.place.offset.value_or(0), std::string_view(p.place.tensor));
   });
   std::vector<UnsafePickle> all;
-  std::map<std::string, std::pair<size_t, uint64_t>> groups;  // by globals: where the first is in `findings`, and how many there are
+  // By globals: where the first is in `findings`, and how many there are.
+  std::map<std::vector<std::string>, std::pair<size_t, uint64_t>> groups;
   for (Problem& p : unsafe) {
-    all.push_back({.key = p.place.tensor, .object = p.place.object, .path = p.place.path, .globals = p.got});
-    const auto [group, is_first] = groups.try_emplace(p.got, findings.size(), 0);
+    all.push_back({.key = p.place.tensor, .object = p.place.object, .path = p.place.path, .globals = p.names});
+    const auto [group, is_first] = groups.try_emplace(p.names, findings.size(), 0);
     ++group->second.second;
     if (is_first) findings.push_back(std::move(p));
   }

@@ -13,7 +13,7 @@ struct UnsafePickle {
   std::string key;
   bool object = false;
   std::string path;
-  std::string globals;  // in one line
+  std::vector<std::string> globals;
 };
 // The pickle_unsafe findings. Those that tell of the same globals become one, in the order of their places.
 std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);

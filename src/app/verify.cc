@@ -13,7 +13,7 @@
 #include "catalog/oddities.h"
 #include "catalog/open.h"
 #include "catalog/unsafe.h"
-#include "exec/file_set.h"
+#include "exec/output_free.h"
 
 namespace dcp {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "base/working_names.h"
 #include "catalog/open.h"
-#include "exec/file_set.h"
+#include "exec/output_free.h"
 
 namespace dcp {
 namespace {

@@ -120,6 +120,7 @@ void FindingList::add(Problem p) {
   }
   ++seen.kept;
   seen.bytes += p.place.tensor.size() + p.got.size() + p.expected.size();
+  for (const std::string& name : p.names) seen.bytes += name.size();
   seen.last = list_.size();
   list_.push_back(std::move(p));
 }

@@ -62,6 +62,8 @@ struct Problem {
   std::string expected{};  // may be empty
   std::string hint{};      // defaults to hint_of(id)
   std::string quote{};     // the line of a text that `place` points into
+  // Of what is wrong, all names; `got` has the first.
+  std::vector<std::string> names{};
 };
 
 // One line: `PATH[:LINE[:COLUMN]][ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a

@@ -14,6 +14,11 @@ std::string folder_around(const std::string& path) {
   return slash == std::string::npos ? "." : without_trailing_slashes(path.substr(0, slash + 1));
 }
 
+SplitPath split_path(const std::string& path) {
+  const size_t name = path.rfind('/') + 1;  // npos + 1 is 0
+  return {path.substr(0, name), path.substr(name)};
+}
+
 std::string beside(const std::string& path, std::string_view ending) {
   constexpr size_t kMostName = 255;       // NAME_MAX of Linux
   const size_t at = path.rfind('/') + 1;  // npos + 1 is 0

@@ -16,6 +16,12 @@ std::string without_trailing_slashes(std::string path);
 // links and `..` are followed by whoever opens it.
 std::string folder_around(const std::string& path);
 
+struct SplitPath {
+  std::string prefix;  // up to and with the last '/', or ""
+  std::string name;
+};
+SplitPath split_path(const std::string& path);
+
 // The name beside `path` (without '/' at its end). Of a NAME that leaves no room for the ending: its beginning and its CRC.
 std::string beside(const std::string& path, std::string_view ending);
 

@@ -1,404 +1,49 @@
 #include "catalog/resolve.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <mutex>
 #include <numeric>
-#include <set>
 #include <tuple>
 
-#include "base/checked.h"
-#include "base/sums.h"
-#include "catalog/cover.h"
-#include "catalog/item_source.h"
+#include "catalog/item_resolver.h"
 #include "catalog/open_torch.h"
-#include "catalog/unsafe.h"
-#include "format/item_archive.h"
-#include "pickle/tokens.h"
-#include "pickle/weights_only.h"
 
 namespace dcp {
 namespace {
 
-// One item to look into. tensor is kNone for a byte item and for another rank's copy.
-struct Wanted {
-  ItemId item = 0;
-  TensorId tensor = kNone;
-  uint32_t chunk = 0;  // within the tensor
-  BlobId blob = kNone;
-  uint32_t duplicate = kNone;
-};
-
-// A record that is no storage and not larger than this is read where it is met.
-constexpr uint64_t kSmallRecord = 64 * kKiB;
-
-constexpr uint64_t kNoCap = ~uint64_t{0};
-
 // Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly.
 constexpr size_t kBatch = 256;
 
-class Resolver {
- public:
-  Resolver(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, Resolved& out)
-      : files_(files), catalog_(catalog), options_(options), out_(out), findings_(out.findings) {}
-
-  void run(std::vector<Wanted> wanted, const StopFlag& stop) {
-    wanted = by_place(wanted);
-    const uint64_t batches = (wanted.size() + kBatch - 1) / kBatch;
-    parallel_for(options_.workers, batches, stop, [&](unsigned, uint64_t n) {
-      const size_t first = n * kBatch;
-      batch(std::span(wanted).subspan(first, std::min(kBatch, wanted.size() - first)));
-    });
-    findings_.end();
-    out_.bytes_read = bytes_read_;
-    out_.records_checked = checked_;
-    out_.records_without_crc = without_crc_;
+// File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort
+// once the files are told apart; comparing millions of items costs more than looking at each.
+std::vector<Wanted> by_place(const Catalog& catalog, std::span<const Wanted> wanted) {
+  std::vector<uint32_t> next(catalog.files.size() + 1);
+  for (const Wanted& w : wanted) ++next[item_of(catalog, w).file + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<Wanted> sorted(wanted.size());
+  for (const Wanted& w : wanted) sorted[next[item_of(catalog, w).file]++] = w;
+  const auto place = [&](const Wanted& w) { return std::pair(item_of(catalog, w).offset, w.item); };
+  for (auto first = sorted.begin(); const uint32_t end : next) {
+    const auto last = sorted.begin() + end;
+    if (!std::ranges::is_sorted(first, last, {}, place)) std::ranges::sort(first, last, {}, place);
+    first = last;
   }
+  return sorted;
+}
 
- private:
-  // File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort
-  // once the files are told apart; comparing millions of items costs more than looking at each.
-  std::vector<Wanted> by_place(std::span<const Wanted> wanted) const {
-    std::vector<uint32_t> next(catalog_.files.size() + 1);
-    for (const Wanted& w : wanted) ++next[slice(w).file + 1];
-    std::partial_sum(next.begin(), next.end(), next.begin());
-    std::vector<Wanted> sorted(wanted.size());
-    for (const Wanted& w : wanted) sorted[next[slice(w).file]++] = w;
-    const auto place = [&](const Wanted& w) { return std::pair(slice(w).offset, w.item); };
-    for (auto first = sorted.begin(); const uint32_t end : next) {
-      const auto last = sorted.begin() + end;
-      if (!std::ranges::is_sorted(first, last, {}, place)) std::ranges::sort(first, last, {}, place);
-      first = last;
+void batch(ItemResolver& items, const Catalog& catalog, std::span<const Wanted> wanted) {
+  for (size_t i = 0; i < wanted.size();) {
+    const uint32_t file = item_of(catalog, wanted[i]).file;
+    size_t end = i;
+    uint64_t run_end = 0;
+    while (end < wanted.size() && item_of(catalog, wanted[end]).file == file) {
+      run_end = std::max(run_end, item_of(catalog, wanted[end]).offset + item_of(catalog, wanted[end]).length);
+      ++end;
     }
-    return sorted;
+    items.in_file(file, wanted.subspan(i, end - i), run_end);
+    i = end;
   }
-
-  void batch(std::span<const Wanted> wanted) {
-    for (size_t i = 0; i < wanted.size();) {
-      const uint32_t file = slice(wanted[i]).file;
-      size_t end = i;
-      uint64_t run_end = 0;
-      while (end < wanted.size() && slice(wanted[end]).file == file) {
-        run_end = std::max(run_end, slice(wanted[end]).offset + slice(wanted[end]).length);
-        ++end;
-      }
-      in_file(file, wanted.subspan(i, end - i), run_end);
-      i = end;
-    }
-  }
-
-  void in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end) {
-    collect([&] {
-      SliceSource source(files_.io(), files_.open(file), *catalog_.files[file].bytes);
-      for (const Wanted& w : wanted) {
-        if (options_.faults == Faults::kThrow) one(source, w, run_end);
-        else collect([&] { examine(source, w, run_end); });
-      }
-      bytes_read_ += source.bytes_read();
-    });
-  }
-
-  // An error becomes a finding where faults are collected.
-  template <class Body>
-  void collect(const Body& body) {
-    try {
-      body();
-    } catch (const Error& e) {
-      if (options_.faults == Faults::kThrow || !can_be_collected(e.problem().id)) throw;
-      found(e.problem(), e.problem().id == ProblemId::pickle_unseen ? Severity::kWarning : Severity::kDamage);
-    }
-  }
-  void found(Problem p, Severity severity = Severity::kDamage) {
-    p.severity = severity;
-    const std::lock_guard lock(mutex_);
-    findings_.add(std::move(p));
-  }
-
-  const Item& slice(const Wanted& w) const {
-    return w.duplicate == kNone ? catalog_.items[w.item] : catalog_.duplicates[w.duplicate].other;
-  }
-
-  std::string_view key(const Wanted& w) const {
-    if (w.duplicate != kNone) return catalog_.strings[catalog_.duplicates[w.duplicate].key];
-    return w.tensor != kNone ? catalog_.key(catalog_.tensors[w.tensor]) : catalog_.key(catalog_.blobs[w.blob]);
-  }
-
-  void one(SliceSource& source, const Wanted& w, uint64_t run_end) {
-    const Item& item = catalog_.items[w.item];
-    const Place place = catalog_.place_of(w.item, key(w));
-    if (is_raw(w, item)) return raw(w, item, place);
-    if (item.transforms != 0) return transformed(w, place);
-    source.go_to(item.offset, item.length, run_end);
-    if (w.tensor == kNone) return blob(source, w, place, {}, item.offset);
-    if (!tensor(source, w, place, item.offset)) blob(source, w, place, {}, item.offset);
-  }
-
-  // Byte items before the safetensors part of a data file are archives.
-  bool is_raw(const Wanted& w, const Item& item) const {
-    return catalog_.files[item.file].raw && (catalog_.torch || w.item < catalog_.chunk_total);
-  }
-
-  // The chunk's payload is all there is: build has checked that it is as long as the chunk.
-  void raw(const Wanted& w, const Item& item, const Place& place) {
-    if (catalog_.torch) return from_torch_file(w, place);
-    const DType dtype = catalog_.tensors[w.tensor].dtype;
-    out_.items[w.item] = {.record = item.offset, .record_bytes = item.length, .dtype = dtype, .resolved = true};
-  }
-
-  void from_torch_file(const Wanted& w, const Place& place) {
-    if (w.tensor != kNone) {
-      out_.items[w.item] = catalog_.torch->infos[w.item];
-      if (!out_.items[w.item].opaque) return;
-    }
-    // A list that many keys hold is in the pickle of each. Without sharing all together are little more than the file's own.
-    const uint64_t most = options_.limits.path_bytes + 16 * catalog_.torch->archive.pickle.size();
-    if (torch_bytes_ > most)
-      fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(most));
-    BlobItem b = blob_of(*catalog_.torch, w.item, place, options_.limits);
-    hold(b.pickle.size(), place);
-    torch_bytes_ += b.pickle.size();
-    blob_at(w.item).item = std::move(b);
-    out_.items[w.item].resolved = true;
-  }
-
-  // A byte item is decoded whole. Of a tensor item only the ends are kept, unless it turns out opaque.
-  void transformed(const Wanted& w, const Place& place) {
-    if (w.tensor != kNone) {
-      EndsSource ends = decoded_ends(w, place);
-      if (tensor(ends, w, place, 0)) return;
-    }
-    std::vector<std::byte> decoded = decoded_whole(w, place);
-    MemorySource source(decoded);  // its bytes stay where they are when the vector is moved
-    blob(source, w, place, std::move(decoded), 0);
-  }
-
-  EndsSource decoded_ends(const Wanted& w, const Place& place) {
-    const uint64_t elements =
-        w.tensor == kNone ? options_.limits.blob_bytes : volume(catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes);
-    EndsSource ends(place);
-    const uint64_t cap = add_or_fail(mul_or_fail(elements, 16, place), options_.limits.item_pickle_bytes, place);
-    decode_item(files_, catalog_, slice(w), place, cap, [&](Bytes b) { ends.append(b); });
-    bytes_read_ += slice(w).length;
-    return ends;
-  }
-
-  std::vector<std::byte> decoded_whole(const Wanted& w, const Place& place) {
-    std::vector<std::byte> decoded;
-    uint64_t bytes = 0;
-    const uint64_t most = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * slice(w).length);
-    decode_item(files_, catalog_, slice(w), place, kNoCap, [&](Bytes b) {
-      bytes += b.size();
-      if (options_.blobs == BlobUse::kNames && bytes > most_to_look_at())  // and no more of it is decoded
-        throw Error(unseen_pickle(place, "an object that decodes to " + std::to_string(bytes) + " bytes or more", most_to_look_at()));
-      const bool fits = held_ + 4 * bytes <= options_.memory_bytes;
-      if (bytes > most && !fits) hold(2 * bytes, place);
-      if (bytes > most) fail_decoded(slice(w).length, most, place);
-      if (fits) decoded.insert(decoded.end(), b.begin(), b.end());
-      else decoded = {};  // the rest is counted: the message says how much it needs
-    });
-    if (options_.blobs != BlobUse::kNames) hold(2 * bytes, place);  // a vector that grows is there twice
-    bytes_read_ += slice(w).length;
-    return decoded;
-  }
-
-  // --- collecting: one item, whatever is wrong with another
-  void examine(SliceSource& source, const Wanted& w, uint64_t run_end) {
-    const Item& item = slice(w);
-    const Place place{.path = catalog_.file_path(item.file),
-                      .tensor = std::string(key(w)),
-                      .object = w.item >= catalog_.chunk_total,
-                      .offset = item.offset,
-                      .length = item.length};
-    if (is_raw(w, item)) return examine_raw(w, item, place);
-    if (item.transforms == 0) {
-      source.go_to(item.offset, item.length, run_end);
-      archive(source, w, place, item.offset);
-    } else if (w.blob == kNone) {
-      EndsSource ends = decoded_ends(w, place);
-      archive(ends, w, place, 0);
-      if (w.duplicate == kNone && out_.items[w.item].opaque && options_.blobs != BlobUse::kNames)
-        blob_at(w.item).decoded = decoded_whole(w, place);
-    } else {
-      std::vector<std::byte> decoded = decoded_whole(w, place);
-      MemorySource memory(decoded);
-      archive(memory, w, place, 0);
-      if (options_.blobs != BlobUse::kNames) blob_at(w.item).decoded = std::move(decoded);
-    }
-  }
-  // Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
-  void examine_raw(const Wanted& w, const Item& item, const Place& place) {
-    raw(w, item, place);
-    const auto list = [&](uint64_t payload, uint64_t bytes, uint64_t packed, uint32_t crc, bool has_crc) {
-      const std::lock_guard lock(mutex_);
-      if (listed_.insert({item.file, payload}).second)
-        out_.records.push_back(
-            {.offset = payload, .bytes = bytes, .packed = packed, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
-    };
-    const ItemInfo& info = out_.items[w.item];
-    if (w.tensor != kNone && !info.opaque)
-      return list(info.record, info.record_bytes, item.transforms == Item::kDeflated ? item.length : 0, info.crc, info.has_crc);
-    for (const BlobItem::Storage& s : blob_at(w.item).item.storages) list(s.payload, s.bytes, s.packed, s.crc, s.has_crc);
-  }
-
-  void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
-    if (options_.blobs == BlobUse::kNames && w.tensor == kNone) return look_into(source, place);
-    const ZipDirectory directory = read_zip_directory(source, place, options_.limits);
-    if (directory.end < source.size()) {
-      const std::string bytes = std::to_string(source.size() - directory.end);
-      found(make_problem(ProblemId::item_trailing, place, bytes + " bytes after its end record"), Severity::kWarning);
-    }
-    bool plain = false;
-    try {
-      if (w.tensor != kNone) plain = tensor(source, w, place, base);
-      else look_into(source, place);
-      if (!plain && w.duplicate == kNone) out_.items[w.item].resolved = true;
-    } catch (const Error& e) {
-      if (!can_be_collected(e.problem().id)) throw;
-      // A pickle with a wrong CRC is met again below.
-      if (e.problem().id != ProblemId::crc_mismatch) found(e.problem());
-    }
-    for (const ZipRecord& r : directory.records) collect([&] { record(source, directory, r, w, place, base, plain); });
-  }
-
-  // What loading an object would import.
-  void look_into(ItemSource& source, const Place& place) {
-    const ZipDirectory directory = open_item_archive(source, place, options_.limits).directory;
-    const uint64_t bytes = readable_record(directory, "data.pkl", place).size;
-    if (bytes > most_to_look_at())
-      return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", most_to_look_at()), Severity::kWarning);
-    const ItemPickle pickle = read_item_pickle(source, directory, most_to_look_at(), options_.limits, place);
-    unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
-  }
-  void unsafe(const Place& place, const std::vector<std::string>& globals) {
-    if (!globals.empty()) found(unsafe_pickle(place, globals), Severity::kWarning);
-  }
-
-  // `plain`: the pickle has been read; one that has not is listed, so that the digest of an object can hold it.
-  void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base,
-              bool plain) {
-    if (r.name.ends_with('/')) return;
-    if (r.method != ZipRecord::kStored && !r.deflated()) return;  // nobody reads it; where it is needed that is refused
-    const uint64_t payload = payload_of(source, directory, r, place);
-    const bool is_data = r.name.starts_with("data/");
-    const bool is_listed = is_data || (r.name == "data.pkl" && !plain) || r.size > kSmallRecord;
-    check_packed_once(w, r.deflated(), place);
-    if (is_listed) {
-      const std::lock_guard lock(mutex_);
-      out_.records.push_back({.offset = base + payload,
-                              .bytes = r.size,
-                              .packed = r.deflated() ? r.packed : 0,
-                              .item = w.item,
-                              .duplicate = w.duplicate,
-                              .crc = r.crc,
-                              .has_crc = has_crc(r),
-                              .is_data = is_data});
-      return;
-    }
-    const bool checked = check_record_crc(source, r, payload, place);
-    if (r.size > 0) (checked ? checked_ : without_crc_) += 1;
-  }
-
-  // Positions in a decoded stream are no place to decode from.
-  void check_packed_once(const Wanted& w, bool deflated, const Place& place) const {
-    if (deflated && slice(w).transforms != 0) fail(ProblemId::item_packed_twice, place);
-  }
-
-  // A stream of kilobytes may decode to a gigabyte.
-  [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t most, const Place& place) {
-    Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
-                             "at most " + std::to_string(most));
-    p.hint = "give a larger --max-pickle if you trust where the file comes from";
-    throw Error(std::move(p));
-  }
-
-  // Objects stay in memory until they are written, and for a while what is written of them does, too.
-  void hold(uint64_t bytes, const Place& place) {
-    const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
-    if (needed <= options_.memory_bytes) return;
-    const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
-    Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB",
-                             std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
-    p.hint = "give --max-memory " + std::to_string((other + needed) / kMiB + 16) + "MiB, or leave the key out with --exclude";
-    throw Error(std::move(p));
-  }
-
-  // Who only looks for names keeps nothing, and goes on with the next. A vector that grows is there twice, and so is what is read of it.
-  uint64_t most_to_look_at() const {
-    return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
-  }
-
-  BlobItem with_pickle(ItemSource& source, const Place& place) {
-    const ItemArchive archive = open_blob_archive(source, place, options_.limits);
-    if (const ZipRecord* pickle = archive.directory.find("data.pkl"); pickle != nullptr && pickle->size <= options_.limits.blob_bytes)
-      hold(pickle->size, place);
-    return read_blob_item(source, archive, options_.limits.blob_bytes, options_.limits, place);
-  }
-
-  // False: an opaque item.
-  bool tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
-    const TensorItem t = read_tensor_item(source, place, options_.limits);
-    ItemInfo& info = out_.items[w.item];
-    if (t.form == ItemForm::kOpaque) {
-      if (options_.faults == Faults::kCollect) unsafe(place, t.refused);
-      info.resolved = info.opaque = true;
-      return false;
-    }
-    const Dims sizes = catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes;
-    if (!std::ranges::equal(sizes, t.sizes)) {
-      const std::vector<int64_t> zero(t.sizes.size(), 0), origin(sizes.size(), 0);
-      fail(ProblemId::chunk_shape_differs, place, slice_text(zero, t.sizes), slice_text(origin, sizes));
-    }
-    check_packed_once(w, t.packed != 0, place);
-    if (t.packed != 0) {
-      const std::lock_guard lock(mutex_);
-      out_.deflated.emplace(w.item, Item::deflated(base + t.payload, t.packed, slice(w).file));
-    }
-    info.resolved = true;
-    info.record = base + t.payload;
-    info.record_bytes = t.record_bytes;
-    info.crc = t.crc;
-    info.has_crc = t.has_crc;
-    info.dtype = t.dtype;
-    info.swap = t.big_endian && swap_unit(t.dtype) > 1;
-    info.conj = t.conj;
-    info.neg = t.neg;
-    if (!is_dense(t)) {
-      const std::lock_guard lock(mutex_);
-      info.strides_at = out_.strides.size();
-      out_.strides.push_back(narrow<int64_t>(t.storage_offset));
-      out_.strides.insert(out_.strides.end(), t.strides.begin(), t.strides.end());
-    }
-    return true;
-  }
-
-  void blob(ItemSource& source, const Wanted& w, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
-    BlobItem b = options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : with_pickle(source, place);
-    for (BlobItem::Storage& s : b.storages) {
-      check_packed_once(w, s.packed != 0, place);
-      s.payload += base;
-    }
-    blob_at(w.item) = {.item = std::move(b), .decoded = std::move(decoded)};
-    out_.items[w.item].resolved = true;
-  }
-
-  // The map is looked into under the lock only. What it gives stays where it is and belongs to the worker that has the item.
-  ResolvedBlob& blob_at(ItemId item) {
-    const std::lock_guard lock(mutex_);
-    return out_.blobs[item];
-  }
-
-  DataFiles& files_;
-  const Catalog& catalog_;
-  const ResolveOptions& options_;
-  Resolved& out_;
-  FindingList findings_;
-  std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
-  std::mutex mutex_;                                // strides, blobs, findings, records
-  std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};
-  std::atomic<uint64_t> held_{0};         // bytes of byte items
-  std::atomic<uint64_t> torch_bytes_{0};  // of them, from a torch.save file
-};
+}
 
 bool is_inside(const Catalog& catalog, const Item& i) {
   if (i.file == kNone || !catalog.files[i.file].bytes) return false;
@@ -432,11 +77,11 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
   Resolved out;
   // Made-up metadata may name one item for 10^4 keys. What holds for a torch.save file's values is StateDict's to say: all are one item
   // there.
-  std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> by_place;
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> first_at;
   for (BlobId b : blobs) {
     const ItemId item = catalog.item_of(b);
     const Item& i = catalog.items[item];
-    const auto [same, fresh] = by_place.try_emplace({i.file, i.offset, i.length, i.transforms}, item);
+    const auto [same, fresh] = first_at.try_emplace({i.file, i.offset, i.length, i.transforms}, item);
     if (!fresh && i.file != kNone && !catalog.torch) out.shared.emplace(item, same->second);
     else want({.item = item, .blob = b}, i);
   }
@@ -445,7 +90,13 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
   out.items.resize(catalog.items.size());
   if (catalog.torch) out.strides = catalog.torch->strides;
   else out.strides.push_back(0);
-  Resolver(files, catalog, options, out).run(std::move(wanted), stop);
+  wanted = by_place(catalog, wanted);
+  ItemResolver items(files, catalog, options, out);
+  parallel_for(options.workers, (wanted.size() + kBatch - 1) / kBatch, stop, [&](unsigned, uint64_t n) {
+    const size_t first = n * kBatch;
+    batch(items, catalog, std::span(wanted).subspan(first, std::min(kBatch, wanted.size() - first)));
+  });
+  items.end();
   for (const auto& [item, first] : out.shared) out.items[item] = out.items[first];
   return out;
 }

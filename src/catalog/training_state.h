@@ -51,7 +51,4 @@ struct TrainingState {
 
 TrainingState find_training_state(const Catalog& catalog);
 
-// Whether a component says by its name alone that what lies below it is not model.
-bool names_training_state(std::string_view component);
-
 }  // namespace dcp

@@ -55,16 +55,18 @@ void find_in_torch_file(const Catalog& catalog, std::vector<Problem>& found) {
   // What no value holds in the end was run all the same.
   std::vector<std::string> rest;
   std::ranges::set_difference(everywhere, told, std::back_inserter(rest));
-  if (!rest.empty()) found.push_back(unsafe_pickle(whole, rest));
+  if (!rest.empty()) found.push_back(unsafe_pickle(whole, std::move(rest)));
 }
 
 }  // namespace
 
-Problem unsafe_pickle(Place place, const std::vector<std::string>& globals) {
+Problem unsafe_pickle(Place place, std::vector<std::string> globals) {
   std::string names;
   for (size_t i = 0; i < globals.size() && i < kMostNamed; ++i) names += (i > 0 ? ", " : "") + globals[i];
   if (globals.size() > kMostNamed) names += " and " + std::to_string(globals.size() - kMostNamed) + " more";
-  return warning(ProblemId::pickle_unsafe, std::move(place), std::move(names));
+  Problem p = warning(ProblemId::pickle_unsafe, std::move(place), std::move(names));
+  p.names = std::move(globals);
+  return p;
 }
 
 Problem unseen_pickle(Place place, std::string got, uint64_t most) {
@@ -85,7 +87,7 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
     if (!weights_only_allows(g) && !is_of_a_plan(g)) of_metadata.push_back(g);
   const std::string file =
       catalog.kind == CheckpointKind::kDcp && !catalog.path.ends_with(".metadata") ? catalog.path + "/.metadata" : catalog.path;
-  if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, of_metadata));
+  if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, std::move(of_metadata)));
   if (catalog.torch) find_in_torch_file(catalog, found);
   return found;
 }

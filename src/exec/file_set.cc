@@ -6,75 +6,9 @@
 #include "base/recent_files.h"
 #include "base/working_names.h"
 #include "exec/claim.h"
+#include "exec/output_free.h"
 
 namespace dcp {
-namespace {
-
-struct SplitPath {
-  std::string prefix;  // up to and with the last '/', or ""
-  std::string name;
-};
-
-SplitPath split(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return {"", path};
-  return {path.substr(0, slash + 1), path.substr(slash + 1)};
-}
-
-// Names that are ours inside a folder that is filled in place.
-bool is_ours(const DirEntry& entry) {
-  return entry.kind == FileKind::kRegular && (entry.name == kLock || (entry.name.starts_with('.') && entry.name.ends_with(kPartial)));
-}
-
-[[noreturn]] void fail_exists(const std::string& out, std::string got, bool force_helps) {
-  Problem problem = make_problem(ProblemId::output_exists, Place{.path = out}, std::move(got));
-  if (!force_helps) problem.hint = "give another name";
-  throw Error(std::move(problem));
-}
-
-bool is_empty_folder(Io& io, const std::string& path) {
-  const std::vector<DirEntry> entries = io.list(path);
-  return std::all_of(entries.begin(), entries.end(), is_ours);
-}
-
-// With --force a folder goes with all that is in it: only what an output consists of may be there.
-void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {
-  for (const DirEntry& e : entries)
-    if (e.kind == FileKind::kDirectory || !may_be_in_output(e.name))
-      fail_exists(out, "a folder that holds '" + e.name + "', which is no part of a checkpoint", false);
-}
-
-void check_parent(Io& io, const std::string& out) {
-  const std::string parent = folder_around(out);
-  if (parent == "." || parent == "/") return;
-  const std::optional<FileFacts> facts = io.facts(parent);
-  if (facts && facts->kind == FileKind::kDirectory) return;
-  fail(ProblemId::io_create, Place{.path = out}, (facts ? "no folder but a file at '" : "no folder '") + parent + "'");
-}
-
-}  // namespace
-
-void check_output_free(Io& io, const std::string& out_as_given, bool folder, Replace replace) {
-  const std::string out = without_trailing_slashes(out_as_given);
-  if (!folder && out != out_as_given) fail(ProblemId::usage, Place{.path = out_as_given}, "a folder's name", "the name of a file");
-  check_parent(io, out);
-  const std::optional<FileFacts> facts = io.facts(out);
-  if (!facts) return;
-  const std::string name = split(out).name;
-  // A working folder cannot be renamed, so it can be filled but not replaced.
-  const bool movable = !name.empty() && name != "." && name != "..";
-  if (facts->kind == FileKind::kOther) fail_exists(out, "neither a file nor a folder", false);
-  if (facts->kind == FileKind::kDirectory) {
-    if (!folder) fail_exists(out, "a folder", false);
-    if (is_empty_folder(io, out)) return;
-    if (replace == Replace::kNo || !movable) fail_exists(out, "a folder that is not empty", movable);
-    if (facts->link) fail_exists(out, "a link to a folder", false);
-    check_replaceable(out, io.list(out));
-  } else {
-    if (folder) fail_exists(out, "a file", false);
-    if (replace == Replace::kNo) fail_exists(out, "a file", true);
-  }
-}
 
 struct FileSet::State {
   enum class Form : uint8_t { kFile, kFolder, kInPlace };
@@ -103,7 +37,7 @@ struct FileSet::State {
       : io(the_io),
         out(without_trailing_slashes(std::move(path))),
         options(the_options),
-        name(split(out).name),
+        name(split_path(out).name),
         partial(beside(name, kPartial)),
         old(beside(name, kOld)),
         opened(the_options.open_files) {}
@@ -116,7 +50,7 @@ struct FileSet::State {
   void make_partial_folder();
   void create(const FileSpec& spec, std::vector<std::string>& notes);
   Handle folder() const { return inside ? inside.get() : around.get(); }
-  std::string path_of(const std::string& beside_out) const { return split(out).prefix + beside_out; }
+  std::string path_of(const std::string& beside_out) const { return split_path(out).prefix + beside_out; }
   std::string path_of(const File& f) const {
     return form == Form::kFile ? path_of(f.name) : (form == Form::kInPlace ? out : path_of(partial)) + "/" + f.name;
   }
@@ -169,7 +103,7 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   const std::string interrupted = "left by an interrupted run";
   if (form == Form::kInPlace) {
     for (const DirEntry& entry : io.list(inside.get())) {
-      if (!is_ours(entry) || entry.name == kLock) continue;
+      if (!is_working_file(entry) || entry.name == kLock) continue;
       if (const auto facts = io.facts(inside.get(), entry.name))
         remove(out + "/" + entry.name, entry.name, *facts, Links::kNone, interrupted);
     }
@@ -385,7 +319,7 @@ std::vector<std::string> FileSet::shared() const {
     told.push_back(std::to_string(facts.id.inode));
   };
   const bool in_place = s.form == State::Form::kInPlace, made = s.form == State::Form::kFolder;
-  add(in_place ? s.out : split(s.out).prefix, s.io.facts(in_place ? s.inside.get() : s.around.get()));
+  add(in_place ? s.out : split_path(s.out).prefix, s.io.facts(in_place ? s.inside.get() : s.around.get()));
   add(made ? s.partial : "", made ? s.io.facts(s.inside.get()) : FileFacts{});
   for (const State::File& f : s.files) add(f.name, *f.made);
   return told;

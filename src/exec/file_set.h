@@ -66,7 +66,4 @@ class FileSet : public Sink {
   std::unique_ptr<State> state_;
 };
 
-// What FileSet's constructor checks first, for --dry-run and for failing before any work: output_exists.
-void check_output_free(Io& io, const std::string& out, bool folder, Replace replace);
-
 }  // namespace dcp

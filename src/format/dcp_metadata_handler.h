@@ -1,5 +1,5 @@
 // The handler that turns the opcodes of a `.metadata` pickle into MetadataContent (dcp_metadata.h). Internal to its .cc files: dcp_metadata
-// (calls, tensors), dcp_metadata_storage, dcp_metadata_root, dcp_metadata_attributes.
+// (tensors, messages), dcp_metadata_globals (names, calls), dcp_metadata_storage, dcp_metadata_root, dcp_metadata_attributes.
 //
 // Each object becomes a kTyped value as soon as it is built: numbers go to `content.ints`, chunks, tensors and index keys to their arrays
 // in the content itself, so that the machine's arena holds only dicts and lists that are still open.
@@ -35,7 +35,7 @@ class MetadataHandler {
   void finish(const PickleMachine& m, const Value& root);
 
  private:
-  // Classes and functions that mean something here; what each is called, release by release, is a table in the .cc.
+  // Classes and functions that mean something here; what each is called, release by release, is a table in dcp_metadata_globals.cc.
   enum Class : uint16_t {
     kUnknown,
     kMetadata,

@@ -2,7 +2,7 @@
 
 namespace dcp {
 
-DCP_MEMBERS(Problem, id, severity, place, what, got, expected, hint, quote);
+DCP_MEMBERS(Problem, id, severity, place, what, got, expected, hint, quote, names);
 
 namespace {
 

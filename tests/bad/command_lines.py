@@ -1,5 +1,5 @@
 """Wrong command lines."""
-from recipes import case
+from recipes import Item, Tensor, case, tensor_item
 
 
 def wrong(problem, *commands):
@@ -81,6 +81,22 @@ def a_file_where_a_folder_is_written(c):
     """
     dcpctl: out.pt: the command line is wrong (got a file name together with --max-shard-size, expected a folder name)
     """
+
+
+@wrong("usage", "consolidate ckpt out.pt --exclude ''", "inspect ckpt --exclude ''")
+def a_value_that_is_empty(c):
+    """
+    dcpctl: the command line is wrong (got --exclude '', expected a value)
+    hint: leave --exclude out, or give it a value; a variable in a script may be empty
+    """
+
+
+@wrong("several_models", "consolidate ckpt out.pt --model-only", "cast ckpt out.pt --dtype bf16 --model-only")
+def models_of_which_none_is_chosen(c):
+    """
+    """
+    c.tensors["ema.w"], c.paths["ema.w"] = Tensor((2,), [((0,), (2,))]), ("ema", "w")
+    c.items.append(Item("ema.w", (0,), "__0_0.distcp", tensor_item([7, 8], (2,))))
 
 
 @wrong("usage", "consolidate ckpt out.pt --max-memory 12XB")

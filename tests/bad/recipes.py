@@ -12,7 +12,7 @@ from pathlib import Path
 # ---- what a case is
 
 
-def case(problem, *commands, exit=3, says="stderr", creates=(), user="any", stdout=None, limits=None):
+def case(problem, *commands, exit=3, says="stderr", creates=(), user="any", stdout=None, limits=None, json=None):
     """A function that breaks a small checkpoint and whose docstring is exactly what dcpctl then says.
 
     problem   the id in problems.def, None if all is well
@@ -22,12 +22,13 @@ def case(problem, *commands, exit=3, says="stderr", creates=(), user="any", stdo
     user      "nobody": without root's rights
     stdout    a file to write to
     limits    resource limits, such as {"FSIZE": 1000}
+    json      members of what --json prints of findings
     """
 
     def mark(function):
         lines = commands or function.__globals__["COMMANDS"]
         function.case = dict(
-            problem=problem, commands=[shlex.split(c) for c in lines], exit=exit, says=says, creates=set(creates), user=user, stdout=stdout, limits=limits or {}
+            problem=problem, commands=[shlex.split(c) for c in lines], exit=exit, says=says, creates=set(creates), user=user, stdout=stdout, limits=limits or {}, json=json or {}
         )
         return function
 

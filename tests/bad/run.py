@@ -124,7 +124,11 @@ def said(case, ran):
 def ids_in_json(case, ran):
     """The ids and the exit code that --json gives."""
     if case["says"] == "findings":
-        return {f["id"] for f in json.loads(ran.stdout)["findings"]}, case["exit"]
+        printed = json.loads(ran.stdout)
+        for name, expected in case["json"].items():
+            if printed[name] != expected:
+                raise ValueError(f"{name}: {printed[name]}, expected {expected}")
+        return {f["id"] for f in printed["findings"]}, case["exit"]
     error = json.loads(ran.stderr.splitlines()[-1])["error"]
     return {error["id"]}, error["code"]
 

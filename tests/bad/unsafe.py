@@ -83,6 +83,19 @@ def an_object_that_is_a_call(c):
     c.item("step").data = archive(dump(call("posix.system", "true"), 2))
 
 
+MANY = [*(f"mine.f{n}" for n in range(18)), "mine.a, b"]
+
+
+@case(
+    "pickle_unsafe", "verify ckpt", "inspect ckpt", says="findings", exit=0,
+    json={"unsafe": [{"object": "step", "path": "ckpt/__0_0.distcp", "globals": MANY}]},
+)
+def an_object_that_is_more_calls_than_one_line_holds(c):
+    """
+    """
+    c.item("step").data = archive(dump([call(name, "x") for name in MANY], 2))
+
+
 @case("pickle_unsafe", "verify ckpt", "inspect ckpt", says="findings", exit=0)
 def an_object_that_is_a_call_and_nobody_asked(c):
     """

@@ -10,6 +10,7 @@
 
 #include "base/error_line.h"
 #include "base/fake_io.h"
+#include "exec/output_free.h"
 #include "written.h"
 
 using namespace dcp;

@@ -67,7 +67,7 @@ TEST_CASE("a plain zip without descriptors, padding and zip64 records is read") 
 
 TEST_CASE("bytes after the end record are reported, not refused") {
   const std::string bytes = real_item("float32");
-  for (const size_t junk : {1, 76, 98, 5000, 65536}) CHECK(directory_of(bytes + std::string(junk, 'x')).end == bytes.size());
+  for (const size_t junk : {1u, 76u, 98u, 5000u, 65536u}) CHECK(directory_of(bytes + std::string(junk, 'x')).end == bytes.size());
   CHECK(zip_error(bytes + std::string(65537, 'x')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
 }
 

@@ -59,8 +59,8 @@ std::string noise(size_t bytes) {
 TEST_CASE("frames are decoded to the end of the slice, in pieces of any size") {
   const std::string text = noise(300000);
   const std::string bytes = frame(text) + frame("") + frame("more");
-  for (const size_t in_step : {1, 777, 1 << 20}) {
-    for (const size_t out_step : {64, 65536, 1 << 20}) CHECK(decoded(bytes, text.size() + 4, in_step, out_step) == text + "more");
+  for (const size_t in_step : {1u, 777u, 1u << 20}) {
+    for (const size_t out_step : {64u, 65536u, 1u << 20}) CHECK(decoded(bytes, text.size() + 4, in_step, out_step) == text + "more");
   }
 }
 

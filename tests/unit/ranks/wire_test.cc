@@ -19,6 +19,7 @@ TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
       ProblemId::short_file, {.path = "p", .member = "m", .tensor = "t", .object = true, .offset = 5, .length = {}, .line = 2, .column = 3},
       "got", "expected");
   problem.quote = "a text";
+  problem.names = {"one", ""};
   out.problem(problem);
   const std::vector<std::byte> bytes = out.take();
   WireReader in(bytes);
@@ -29,6 +30,7 @@ TEST_CASE("Numbers, arrays, texts and problems come back as they were") {
   CHECK(to_line(back) == to_line(problem));
   CHECK(back.hint == problem.hint);
   CHECK(back.quote == problem.quote);
+  CHECK(back.names == problem.names);
   CHECK(back.place.offset == 5u);
   CHECK_FALSE(back.place.length);
   CHECK(test::error_id([&] { in.number<char>(); }) == "internal");

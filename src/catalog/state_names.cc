@@ -1,0 +1,69 @@
+#include "catalog/state_names.h"
+
+#include <algorithm>
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kStateNames[] = {"optim", "optimizer", "optimizers", "optimizer_state", "optimizer_states", "opt_state",
+                                            "opt_states", "lr_scheduler", "lr_schedulers", "train_state", "dataloader", "dataloaders",
+                                            "rng_state", "rng_states", "random_states", "ema_optimizer", "global_step",
+                                            "rerun_state_machine_state", "hparams",
+                                            // What the tutorials of torch and Lightning's .ckpt files call the same.
+                                            "optimizer_state_dict", "optim_state_dict", "scheduler_state_dict", "lr_scheduler_state_dict",
+                                            "scaler_state_dict", "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
+// Modules and parameters have these names as well.
+constexpr std::string_view kDoubtfulNames[] = {"scheduler", "schedulers", "scaler", "rng",      "epoch",
+                                               "step",      "iteration",  "loops",  "callbacks"};
+constexpr std::string_view kOptimizerWords[] = {"opt", "optim", "optimizer", "optimizers", "adam", "adamw", "sgd", "muon"};
+// Below these nothing is judged by its name.
+constexpr std::string_view kModelNames[] = {"model", "model_state_dict", "model_state", "model_parts", "module", "net", "network"};
+constexpr std::string_view kStateDict = "state_dict";
+
+// A component may be shared by many keys and be long: only so much of its end is looked at.
+constexpr size_t kLookedAt = 256;
+std::string_view end_of(std::string_view name) { return name.substr(name.size() - std::min(name.size(), kLookedAt)); }
+
+template <class List>
+bool is_one_of(const List& list, std::string_view name) {
+  return std::ranges::find(list, name) != std::ranges::end(list);
+}
+
+}  // namespace
+
+std::string_view without_number(std::string_view name) {
+  if (name.size() > kLookedAt) return name;
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits == name.size() || digits == 0) return name;
+  name = name.substr(0, digits);
+  return name.size() > 1 && name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
+}
+
+bool names_training_state(std::string_view component) { return is_one_of(kStateNames, without_number(component)); }
+
+bool may_name_training_state(std::string_view name) {
+  name = without_number(end_of(name));
+  if (is_one_of(kDoubtfulNames, name) || name.ends_with("_rng_state") || name.ends_with("_rng_states")) return true;
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('_', at), name.size());
+    std::string_view word = name.substr(at, end - at);
+    if (word.size() > 1 && word.back() >= 'A' && word.back() <= 'Z') word.remove_suffix(1);
+    if (is_one_of(kOptimizerWords, word)) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+bool is_model_name(std::string_view name) { return is_one_of(kModelNames, without_number(name)); }
+bool is_root_name(std::string_view name) { return is_model_name(name) || name == kStateDict; }
+bool is_state_dict(std::string_view name) { return name == kStateDict; }
+
+bool has_dots(std::string_view name) { return end_of(name).find('.') != std::string_view::npos; }
+
+bool is_parameter_name(std::string_view name) {
+  name = end_of(name);
+  const std::string_view word = name.substr(name.rfind('.') + 1);
+  return word.ends_with("weight") || word.ends_with("bias") || word == "running_mean" || word == "running_var";
+}
+
+}  // namespace dcp

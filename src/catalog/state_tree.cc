@@ -1,0 +1,167 @@
+#include "catalog/state_tree.h"
+
+#include <algorithm>
+
+#include "catalog/state_names.h"
+
+namespace dcp {
+namespace {
+
+bool is_float(const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind == DTypeKind::kFloat; }
+
+}  // namespace
+
+StateTree::StateTree(const Catalog& catalog)
+    : c_(catalog), signs_(catalog.order.size()), dir_of_(catalog.order.size(), 0), optimizer_(find_optimizer_keys(catalog)) {
+  make_dirs();
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (optimizer_[k].sign != OptimizerSign::kAbsent)
+      signs_[k] = optimizer_[k].sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
+  judge_names();
+  count();
+  link_children();
+}
+
+std::string_view StateTree::leaf(size_t k) const {
+  const PathRange p = path(k);
+  if (p.count == 0) return key(k);
+  const PathElement e = c_.path_elements[p.first + p.count - 1];
+  return e.is_position() ? std::string_view() : c_.strings[e.name_id()];
+}
+
+StringId StateTree::leaf_id(size_t k) const {
+  const PathRange p = path(k);
+  if (p.count == 0) return tensor(k) ? tensor(k)->key : blob(k).key;
+  const PathElement e = c_.path_elements[p.first + p.count - 1];
+  return e.is_position() ? kNone : e.name_id();
+}
+
+uint32_t StateTree::child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered) {
+  const auto [it, fresh] = numbers_.try_emplace({parent, code}, static_cast<uint32_t>(dirs_.size()));
+  if (!fresh) return it->second;
+  const Dir above = dirs_[parent];
+  Dir& d = dirs_.emplace_back(Dir{.parent = parent, .depth = above.depth + 1, .name = name, .is_numbered = is_numbered});
+  d.in_model = above.in_model || is_model_name(name);
+  d.in_state_dict = above.in_state_dict || is_state_dict(name);
+  d.is_state = above.is_state || (!d.in_model && names_training_state(name));
+  d.doubtful = above.doubtful;
+  if (d.doubtful == kNone && !d.in_model && !d.in_state_dict && may_name_training_state(name)) d.doubtful = it->second;
+  return it->second;
+}
+
+void StateTree::make_dirs() {
+  dirs_.emplace_back();
+  std::unordered_map<std::string_view, uint64_t> words;
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    const PathRange p = path(k);
+    uint32_t at = 0;
+    for (uint32_t i = p.first; i + 1 < p.first + p.count; ++i) {
+      const PathElement e = c_.path_elements[i];
+      at = e.is_position() ? child(at, e.list_position() << 1 | 1, {}, true)
+                           : child(at, uint64_t{e.name_id()} << 1, c_.strings[e.name_id()], e.is_integer());
+    }
+    // Without planner data there is one level, the words before the first dots; it is for names, and nothing is a root.
+    if (!c_.has_planner_data)
+      if (const size_t dot = key(k).find('.'); dot != std::string_view::npos) {
+        const std::string_view word = key(k).substr(0, dot);
+        at = child(0, words.try_emplace(word, words.size()).first->second << 1, word, false);
+      }
+    dir_of_[k] = at;
+  }
+  numbers_ = {};
+}
+
+bool StateTree::leaf_names_state(size_t k) const { return !dirs_[dir_of_[k]].in_model && names_training_state(leaf(k)); }
+
+// A counter has one element; a parameter called `step` may have more, and stands among others.
+bool StateTree::leaf_may_name_state(size_t k, bool among_parameters) const {
+  const Dir& d = dirs_[dir_of_[k]];
+  if (d.in_model || d.in_state_dict || !may_name_training_state(leaf(k))) return false;
+  return !tensor(k) || !is_float(*tensor(k)) || (tensor(k)->rank == 0 && !among_parameters);
+}
+
+void StateTree::judge_names() {
+  // Of each dir: whether it has parameters of a module itself; whether it or one below has; whether something in or below it is state.
+  std::vector<bool> parameters(dirs_.size()), modules, has_state(dirs_.size());
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    const uint32_t at = dir_of_[k];
+    const Dir& d = dirs_[at];
+    if (!signs_[k] && (d.is_state || leaf_names_state(k))) signs_[k] = StateSign::kName;
+    if (!signs_[k] && tensor(k) && is_parameter_name(leaf(k))) parameters[at] = true;
+    if (signs_[k]) has_state[at] = true;
+    const bool object_of_trainer = !tensor(k) && (d.doubtful != kNone || leaf_may_name_state(k, false));
+    const bool below_root = c_.has_planner_data && tensor(k) && (d.in_model || d.in_state_dict);
+    is_trainers_ = is_trainers_ || signs_[k] || object_of_trainer || below_root;
+  }
+  if (!is_trainers_) return;
+  modules = parameters;
+  for (size_t d = dirs_.size(); d-- > 1;) {
+    if (modules[d]) modules[dirs_[d].parent] = true;
+    if (has_state[d]) has_state[dirs_[d].parent] = true;
+  }
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    if (signs_[k]) continue;
+    const uint32_t at = dir_of_[k], doubtful = dirs_[at].doubtful;
+    const bool may_count = !tensor(k) || !parameters[at] || has_state[at];  // else it is a dict of a module
+    if (doubtful != kNone ? !modules[doubtful] : may_count && leaf_may_name_state(k, parameters[at])) signs_[k] = StateSign::kName;
+  }
+}
+
+void StateTree::count() {
+  for (size_t k = 0; k < signs_.size(); ++k) count(k, dirs_[dir_of_[k]]);
+  for (size_t i = dirs_.size(); i-- > 1;) {
+    const Dir& d = dirs_[i];
+    Dir& up = dirs_[d.parent];
+    up.keys += d.keys;
+    up.tensors += d.tensors;
+    up.state_keys += d.state_keys;
+    up.state_tensors += d.state_tensors;
+    up.module_like += d.module_like;
+    up.wide += d.wide;
+    up.holds_named = up.holds_named || d.holds_named || (is_root_name(d.name) && d.open_tensors() > 0);
+  }
+}
+
+void StateTree::count(size_t k, Dir& d) {
+  const Tensor* t = tensor(k);
+  const std::string_view name = leaf(k);
+  ++d.keys;
+  d.tensors += t != nullptr;
+  if (signs_[k]) {
+    ++d.state_keys;
+    ++d.state_leaves;
+    d.state_tensors += t != nullptr;
+    return;
+  }
+  const bool dotted = has_dots(name);
+  d.objects += !t && !dotted && !name.ends_with(kExtraState);
+  if (!t) return;
+  const bool module_like = dotted || is_parameter_name(name);
+  const bool wide = t->rank >= 2 && is_float(*t);
+  d.module_like += module_like;
+  d.wide += wide;
+  d.parameters += module_like || wide;
+  d.fqns += dotted && (wide || is_parameter_name(name));
+  d.floats += is_float(*t);
+}
+
+void StateTree::link_children() {
+  first_child_.assign(dirs_.size() + 1, 0);
+  for (size_t i = 1; i < dirs_.size(); ++i) ++first_child_[dirs_[i].parent + 1];
+  for (size_t i = 1; i < first_child_.size(); ++i) first_child_[i] += first_child_[i - 1];
+  children_.resize(dirs_.size() - 1);
+  std::vector<uint32_t> next(first_child_.begin(), first_child_.end() - 1);
+  for (uint32_t i = 1; i < dirs_.size(); ++i) children_[next[dirs_[i].parent]++] = i;
+}
+
+std::span<const uint32_t> StateTree::children(uint32_t d) const {
+  return std::span(children_).subspan(first_child_[d], first_child_[d + 1] - first_child_[d]);
+}
+
+bool StateTree::is_trainers(uint32_t at) const {
+  const Dir& d = dirs_[at];
+  return d.state_leaves > 0 || (d.objects > 0 && !d.in_model) ||
+         std::ranges::any_of(children(at), [&](uint32_t c) { return dirs_[c].all_state(); });
+}
+
+}  // namespace dcp

@@ -1,0 +1,99 @@
+// The tree of components that a checkpoint's keys make. The keys that are state of training by their structure or by a name have a sign, and
+// each dict or list knows what the keys in and below it look like: what training_state finds the model by.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "catalog/optimizer_state.h"
+#include "catalog/training_state.h"
+
+namespace dcp {
+
+class StateTree {
+ public:
+  // A dict or list of the state dict.
+  struct Dir {
+    uint32_t parent = 0;
+    uint32_t depth = 0;
+    std::string_view name;       // empty for a position
+    bool is_numbered = false;    // a position of a list, or an integer
+    bool in_model = false;       // it or one above is called like a model
+    bool in_state_dict = false;  // ... or state_dict
+    bool is_state = false;       // by its name or that of one above
+    uint32_t doubtful = kNone;   // the highest one that has a name of state which modules have, too
+    // Of all below:
+    uint64_t keys = 0, tensors = 0, state_keys = 0, state_tensors = 0;
+    uint64_t module_like = 0;  // tensors, not state, named as a module names its parameters,
+    uint64_t wide = 0;         // or floating with two dims and more
+    bool holds_named = false;  // something called like a model, with tensors
+    // Of its own leaves:
+    uint64_t state_leaves = 0;
+    uint64_t objects = 0;     // not state, and no module's _extra_state
+    uint64_t parameters = 0;  // tensors, not state, named as a module's, or of two dims and more;
+    uint64_t fqns = 0;        // the same with dots in their names;
+    uint64_t floats = 0;      // floating ones
+
+    uint64_t open_tensors() const { return tensors - state_tensors; }
+    bool all_state() const { return keys > 0 && (tensors > 0 ? state_tensors == tensors : state_keys == keys); }
+  };
+
+  explicit StateTree(const Catalog& catalog);
+
+  // Keys have numbers: their positions in Catalog::order.
+  size_t keys() const { return signs_.size(); }
+  const Tensor* tensor(size_t k) const { return c_.order[k] < 0 ? nullptr : &c_.tensors[static_cast<size_t>(c_.order[k])]; }
+  const Blob& blob(size_t k) const { return c_.blobs[static_cast<size_t>(~c_.order[k])]; }
+  std::string_view key(size_t k) const { return tensor(k) ? c_.key(*tensor(k)) : c_.key(blob(k)); }
+  PathRange path(size_t k) const { return tensor(k) ? tensor(k)->path : blob(k).path; }
+  std::string_view leaf(size_t k) const;  // the last component; the key where there is no planner data
+  StringId leaf_id(size_t k) const;       // the same as a number; kNone for a position
+  const std::vector<std::optional<StateSign>>& signs() const { return signs_; }  // by key
+  uint32_t dir_of(size_t k) const { return dir_of_[k]; }
+  const OptimizerKey& optimizer(size_t k) const { return optimizer_[k]; }
+
+  const Dir& dir(uint32_t d) const { return dirs_[d]; }
+  uint32_t dirs() const { return static_cast<uint32_t>(dirs_.size()); }
+  std::span<const uint32_t> children(uint32_t d) const;
+  // Whether what stands in it shows that it is a dict of a trainer, and no part of a module.
+  bool is_trainers(uint32_t d) const;
+  bool is_trainers() const { return is_trainers_; }  // something shows that a trainer saved the checkpoint
+
+ private:
+  struct Step {
+    uint32_t parent;
+    uint64_t code;
+    bool operator==(const Step&) const = default;
+  };
+  struct StepHash {
+    size_t operator()(const Step& s) const {
+      uint64_t h = (s.code ^ (uint64_t{s.parent} << 32)) * 0x9E3779B97F4A7C15u;
+      h = (h ^ (h >> 31)) * 0xBF58476D1CE4E5B9u;
+      return h ^ (h >> 29);
+    }
+  };
+
+  uint32_t child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered);
+  void make_dirs();
+  bool leaf_names_state(size_t k) const;
+  bool leaf_may_name_state(size_t k, bool among_parameters) const;
+  void judge_names();
+  void count();
+  void count(size_t k, Dir& d);
+  void link_children();
+
+  const Catalog& c_;
+  std::vector<std::optional<StateSign>> signs_;  // by key, as the next two
+  std::vector<uint32_t> dir_of_;
+  std::vector<OptimizerKey> optimizer_;
+  std::vector<Dir> dirs_;  // parents before children; the first is the root
+  std::unordered_map<Step, uint32_t, StepHash> numbers_;
+  std::vector<uint32_t> first_child_, children_;
+  bool is_trainers_ = false;
+};
+
+}  // namespace dcp

@@ -1,0 +1,64 @@
+#include "exec/output_free.h"
+
+#include <algorithm>
+
+#include "base/working_names.h"
+#include "exec/claim.h"
+
+namespace dcp {
+namespace {
+
+[[noreturn]] void fail_exists(const std::string& out, std::string got, bool force_helps) {
+  Problem problem = make_problem(ProblemId::output_exists, Place{.path = out}, std::move(got));
+  if (!force_helps) problem.hint = "give another name";
+  throw Error(std::move(problem));
+}
+
+void check_parent(Io& io, const std::string& out) {
+  const std::string parent = folder_around(out);
+  if (parent == "." || parent == "/") return;
+  const std::optional<FileFacts> facts = io.facts(parent);
+  if (facts && facts->kind == FileKind::kDirectory) return;
+  fail(ProblemId::io_create, Place{.path = out}, (facts ? "no folder but a file at '" : "no folder '") + parent + "'");
+}
+
+}  // namespace
+
+bool is_working_file(const DirEntry& entry) {
+  return entry.kind == FileKind::kRegular && (entry.name == kLock || (entry.name.starts_with('.') && entry.name.ends_with(kPartial)));
+}
+
+bool is_empty_folder(Io& io, const std::string& path) {
+  const std::vector<DirEntry> entries = io.list(path);
+  return std::all_of(entries.begin(), entries.end(), is_working_file);
+}
+
+void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {
+  for (const DirEntry& e : entries)
+    if (e.kind == FileKind::kDirectory || !may_be_in_output(e.name))
+      fail_exists(out, "a folder that holds '" + e.name + "', which is no part of a checkpoint", false);
+}
+
+void check_output_free(Io& io, const std::string& out_as_given, bool folder, Replace replace) {
+  const std::string out = without_trailing_slashes(out_as_given);
+  if (!folder && out != out_as_given) fail(ProblemId::usage, Place{.path = out_as_given}, "a folder's name", "the name of a file");
+  check_parent(io, out);
+  const std::optional<FileFacts> facts = io.facts(out);
+  if (!facts) return;
+  const std::string name = split_path(out).name;
+  // A working folder cannot be renamed, so it can be filled but not replaced.
+  const bool movable = !name.empty() && name != "." && name != "..";
+  if (facts->kind == FileKind::kOther) fail_exists(out, "neither a file nor a folder", false);
+  if (facts->kind == FileKind::kDirectory) {
+    if (!folder) fail_exists(out, "a folder", false);
+    if (is_empty_folder(io, out)) return;
+    if (replace == Replace::kNo || !movable) fail_exists(out, "a folder that is not empty", movable);
+    if (facts->link) fail_exists(out, "a link to a folder", false);
+    check_replaceable(out, io.list(out));
+  } else {
+    if (folder) fail_exists(out, "a file", false);
+    if (replace == Replace::kNo) fail_exists(out, "a file", true);
+  }
+}
+
+}  // namespace dcp

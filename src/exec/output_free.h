@@ -1,0 +1,23 @@
+// What an output may be put in the place of: nothing, a folder with nothing in it, or with --force an output of the same kind.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/io.h"
+
+namespace dcp {
+
+// Throws output_exists, or io_create where there is no folder around it. What FileSet's constructor checks first; for --dry-run, and for
+// failing before any work.
+void check_output_free(Io& io, const std::string& out, bool folder, Replace replace);
+
+// Of the two halves of that for a folder. A folder that is to be replaced goes with all that is in it: output_exists if that is more than an
+// output consists of.
+bool is_empty_folder(Io& io, const std::string& path);
+void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries);
+
+// A file of ours inside a folder that is filled in place.
+bool is_working_file(const DirEntry& entry);
+
+}  // namespace dcp
