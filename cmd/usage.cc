@@ -167,10 +167,17 @@ class Reader {
     }
   }
 
+  static Problem lacks_value(const Option& o) {
+    Problem p = make_problem(ProblemId::usage, {}, o.name() + " ''", "a value");
+    p.hint = o.name().starts_with('-') ? "leave " + o.name() + " out, or give it a value; a variable in a script may be empty"
+                                       : "a variable in a script may be empty";
+    return p;
+  }
+
   void give(Option& o, const std::string& name, const std::string& text) {
     if (o.asks != Asked::kRun) return line_.asked = o.asks, void();
     if (is_group()) return before_.emplace_back(name, text), void();
-    if (text.empty() && !o.value.empty() && !problem_) problem_ = make_problem(ProblemId::usage, {}, o.name() + " ''", "a value");
+    if (text.empty() && !o.value.empty() && !problem_) problem_ = lacks_value(o);
     if (problem_) return;
     for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
       if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())

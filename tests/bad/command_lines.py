@@ -94,6 +94,8 @@ def a_value_that_is_empty(c):
 @wrong("several_models", "consolidate ckpt out.pt --model-only", "cast ckpt out.pt --dtype bf16 --model-only")
 def models_of_which_none_is_chosen(c):
     """
+    dcpctl: ckpt: there are several models (got --root ema, --root model)
+    hint: choose one, or --keep-root for all of them in their nesting
     """
     c.tensors["ema.w"], c.paths["ema.w"] = Tensor((2,), [((0,), (2,))]), ("ema", "w")
     c.items.append(Item("ema.w", (0,), "__0_0.distcp", tensor_item([7, 8], (2,))))

@@ -207,12 +207,12 @@ def tensor_item(values, shape, **lies):
 
 def zstd(*blocks, window=0):
     """One frame: blocks are bytes, stored as they are, or (byte, times), which is a bomb of four bytes each 128 KiB."""
-    out = b"\x28\xb5\x2f\xfd\0" + bytes([(window or 21 - 10) << 3])
+    out = [b"\x28\xb5\x2f\xfd\0", bytes([(window or 21 - 10) << 3])]
     for n, block in enumerate(blocks):
         raw = isinstance(block, bytes)
         size, kind = (len(block), 0) if raw else (block[1], 1)
-        out += struct.pack("<I", size << 3 | kind << 1 | (n + 1 == len(blocks)))[:3] + (block if raw else block[0])
-    return out
+        out += [struct.pack("<I", size << 3 | kind << 1 | (n + 1 == len(blocks)))[:3], block if raw else block[0]]
+    return b"".join(out)
 
 
 def data_pkl(c, value):

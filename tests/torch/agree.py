@@ -10,6 +10,7 @@ import os
 import pickle
 import shutil
 import sys
+import zipfile
 
 from case import Case, check, compare, dcp, describe, finish, loaded, same, torch
 
@@ -54,6 +55,15 @@ def put_item(folder, key, item):
     (folder / ".metadata").write_bytes(pickle.dumps(metadata))
 
 
+def item_of(opcodes):
+    """An item with this pickle."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in {"data.pkl": opcodes, "byteorder": b"little", "version": b"3\n"}.items():
+            archive.writestr("archive/" + name, data)
+    return buffer.getvalue()
+
+
 def refuses(item):
     try:
         torch.load(io.BytesIO(item), weights_only=True)
@@ -94,6 +104,19 @@ def unsafe(case):
     for command in ["inspect", "verify"]:
         for path in ["safe", "safe.pt"]:
             same(answer(case, command, case.out / path, 0, "--fail-on", "unsafe,damage,warnings")["unsafe"], [], f"{command}: {path}")
+
+    # Opcodes that torch refuses and Python runs: what they would run is not read, and that is said.
+    for name, opcodes in {"INST": b"(ios\nsystem\n.", "OBJ": b"(cos\nsystem\no.", "PERSID": b"Pid\n.", "LONG": b"L%d\n." % (1 << 100)}.items():
+        check(refuses(item_of(opcodes)), f"torch takes {name}")
+        put_item(case.out / "safe", "number", item_of(opcodes))
+        said = [(f["object"], f["id"]) for f in answer(case, "inspect", case.out / "safe", 0)["findings"]]
+        same(said, [("number", "pickle_refused_opcode")], f"inspect: {name}")
+        for command in ["inspect", "verify"]:
+            answer(case, command, case.out / "safe", 1, "--fail-on", "unsafe")
+    # As protocol 2 writes it, an integer may have any number of bits.
+    put_item(case.out / "safe", "number", saved(-1 << 100))
+    for command in ["inspect", "verify"]:
+        same(answer(case, command, case.out / "safe", 0, "--fail-on", "unsafe,damage,warnings")["findings"], [], f"{command}: a large integer")
 
     # The metadata is a pickle, too.
     metadata = metadata_of(case.out / "safe")
