@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """hf_ranks.py DCPCTL: shards that torch's HuggingFaceStorageWriter leaves when several ranks save, and what dcpctl makes of them.
 
-torch's own consolidation of such shards loses tensors without dims and misplaces some that several chunks of one rank hold.
+torch's own consolidation of such shards loses tensors without dims, misplaces some that several chunks of one rank hold, and stops at integers.
+Of what it can consolidate it makes the same files.
 """
+import json
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file
+from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -44,8 +47,32 @@ def save(rank, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
     mesh = init_device_mesh("cpu", (2, 2))
     state = {key: tensor if placements is None else distribute_tensor(tensor, mesh, placements) for key, (tensor, placements) in whole_state().items()}
-    dcp.save(state, storage_writer=HuggingFaceStorageWriter(path=f"{folder}/hf", save_distributed=True))
+    floats = {key: tensor for key, tensor in state.items() if tensor.is_floating_point() and tensor.dim() > 0}
+    for name, part in {"hf": state, "floats": floats}.items():
+        dcp.save(part, storage_writer=HuggingFaceStorageWriter(path=f"{folder}/{name}", save_distributed=True))
     dist.destroy_process_group()
+
+
+def content(path):
+    if path.suffix == ".json":
+        return json.loads(path.read_text())
+    return {key: describe.describe_tensor(tensor) for key, tensor in load_file(path).items()}
+
+
+def beside_torch(dcpctl, folder):
+    """What differs from torch's consolidation into several files."""
+    subprocess.run([dcpctl, "consolidate", f"{folder}/floats", f"{folder}/ours", "--max-shard-size", "400", "--no-sync", "-q"], check=True, stdout=subprocess.DEVNULL)
+    weight_map = json.loads(Path(folder, "ours", "model.safetensors.index.json").read_text())["weight_map"]
+    Path(folder, "torch").mkdir()
+    consolidate_safetensors_files(f"{folder}/floats", f"{folder}/torch", {key: int(name.split("-")[1]) for key, name in weight_map.items()})
+    failures = []
+    for file in ["model.safetensors.index.json", *sorted(set(weight_map.values()))]:
+        theirs, ours = (content(Path(folder, name, file)) for name in ["torch", "ours"])
+        if theirs != ours:
+            failures.append(f"{file}: {ours}, torch's own: {theirs}")
+    if len(weight_map) != 6 or len(set(weight_map.values())) != 3:
+        failures.append(f"not what torch was to consolidate: {weight_map}")
+    return failures
 
 
 def main():
@@ -62,6 +89,7 @@ def main():
                 got, wanted = describe.describe_tensor(loaded[key]), describe.describe_tensor(tensor)
                 if got != wanted:
                     failures.append(f"{out}: {key}: {got}, expected {wanted}")
+        failures += beside_torch(dcpctl, folder)
         # A shard that is not there is missed, whichever it is.
         for shard in sorted(Path(folder, "hf").glob("*.safetensors")):
             away = shard.rename(Path(folder, "away"))

@@ -2,12 +2,14 @@
 plans, the global plan, each rank's data, the metadata, as torch's _save_state_dict runs them.
 """
 import collections
+import importlib.util
 import random
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint._extension import ZStandard
+from torch.distributed.checkpoint.filesystem import SerializationFormat
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
@@ -19,6 +21,7 @@ FLOATS = """float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4
 OTHERS = """float8_e8m0fnu float4_e2m1fn_x2 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex128 complex64 complex32
             bcomplex32""".split()  # fmt: skip
 DTYPES = [getattr(torch, name) for name in FLOATS + OTHERS if hasattr(torch, name)]
+HAS_ZSTANDARD = importlib.util.find_spec("zstandard") is not None
 WIDE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}  # that every operation on layouts takes
 
 
@@ -284,9 +287,13 @@ def random_writer(rng, folder):
         "sync_files": rng.random() < 0.1,
         "thread_count": rng.choice([1, 1, 2, 4]),
         "per_thread_copy_ahead": rng.choice([1, 10_000_000]),
-        "_extensions": [ZStandard()] if rng.random() < 0.12 else None,
+        "_extensions": [ZStandard()] if rng.random() < 0.12 and HAS_ZSTANDARD else None,
     }
     return lambda: dcp.FileSystemWriter(folder, **options)
+
+
+def safetensors_writer(folder):
+    return lambda: dcp.FileSystemWriter(folder, serialization_format=SerializationFormat.SAFETENSORS)
 
 
 def random_planner(rng, flatten):

@@ -357,14 +357,15 @@ class Refused(Exception):
 
 def first_checkpoint(trial):
     rng = trial.rng
-    kind = rng.choice(["dcp"] * 6 + ["pt"] * 2 + ["hf", "hf", "safetensors"])
+    kind = rng.choice(["dcp"] * 6 + ["pt"] * 2 + ["hf", "hf", "safetensors"] + ["dcp of safetensors"] * 2)
     world = rng.choice([1, 1, 2, 3, 4, 6, 8])
     if kind == "pt":
         world = 1
     # Unless it flattens, torch pickles what is nested, and with it whatever a rank holds.
     flatten = kind != "dcp" or world > 1 or rng.random() < 0.6
     by_name = kind in ("hf", "safetensors")
-    state = saves.random_state(rng, world, objects=not by_name, lazy=not by_name)  # torch's Hugging Face writer forgets that a view is conj
+    # torch's writers of safetensors forget that a view is conj.
+    state = saves.random_state(rng, world, objects=not by_name, lazy=kind in ("dcp", "pt"))
     whole = saves.whole(state)
     if kind == "dcp" and not flatten:
         whole = _flatten_sharded_tensors(whole)  # what torch takes for the top level
@@ -392,6 +393,21 @@ def first_checkpoint(trial):
             raise Refused(str(e))
         made = Checkpoint("dcp", folder, flat)
         made.paths_known = flatten
+        return made
+    if kind == "dcp of safetensors":  # torch cannot load them itself
+        if not all(has_safetensors_form(key, value) for key, (_, value) in flat.items() if isinstance(value, torch.Tensor)):
+            raise Refused("a dtype that safetensors lacks")
+        try:
+            saves.save(state, world, saves.safetensors_writer(folder), saves.random_planner(rng, True))
+        except (RuntimeError, ValueError, dcp.api.CheckpointException) as e:  # of tensors that share memory or are not contiguous
+            raise Refused(str(e))
+        metadata = dcp.FileSystemReader(folder).read_metadata()
+        places = collections.Counter((index.fqn, info.relative_path) for index, info in metadata.storage_data.items())
+        if max(places.values()) > 1:
+            raise Refused("of the chunks of a tensor in one file torch keeps the last")
+        made = Checkpoint("dcp", folder, flat)
+        made.paths_known = True
+        counts["saved as safetensors by a FileSystemWriter"] += 1
         return made
     # Tensors by name, which is what safetensors knows.
     flat = {key: ((key,), value) for key, (_, value) in flat.items()}
