@@ -16,9 +16,7 @@ function(dcpctl_unit room)
   target_compile_definitions(unit_${room} PRIVATE DCPCTL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   # Most of the time goes into templates of Catch2 and the standard library, which files that are compiled together share. A name in an unnamed
   # namespace must therefore be the only one of its kind among neighbours.
-  set_target_properties(unit_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
-  # clang counts an alias as shadowed where neighbours both declare it, to the same type.
-  target_compile_options(unit_${room} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-shadow>)
+  set_target_properties(unit_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   target_link_libraries(unit_${room} PRIVATE dcp_${room} ${UNIT_DEPS} Catch2::Catch2WithMain)
   set(label unit)
   if(UNIT_THREADS)

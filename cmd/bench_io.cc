@@ -8,7 +8,6 @@
 #include "app/synthetic.h"
 #include "app/write.h"
 #include "commands.h"
-#include "exec/output_free.h"
 #include "sandbox.h"
 #include "staging/chart.h"
 #include "text_file.h"

@@ -6,7 +6,6 @@
 #include "app/small_file.h"
 #include "commands.h"
 #include "dtype_flags.h"
-#include "exec/output_free.h"
 #include "html.h"
 #include "module_folders.h"
 #include "progress.h"

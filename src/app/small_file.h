@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "app/world.h"
-#include "exec/sink.h"
+#include "exec/output_free.h"
 
 namespace dcp {
 

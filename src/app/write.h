@@ -10,8 +10,8 @@
 #include "app/expect.h"
 #include "app/output.h"
 #include "app/prepare.h"
-#include "base/io.h"
 #include "catalog/select.h"
+#include "exec/output_free.h"
 
 namespace dcp {
 

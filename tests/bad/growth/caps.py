@@ -18,7 +18,7 @@ from growth import Ran  # noqa: E402
 from recipes import Item, Op, archive, dump, small, storage, zstd  # noqa: E402
 
 MIB = 1 << 20
-LARGE = 200 * MIB
+LARGE = 100 * MIB
 BLOCK = 128 << 10
 
 

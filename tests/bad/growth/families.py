@@ -129,12 +129,12 @@ def calls(c, n):
 # ---- names
 
 
-@dcp()
+@dcp(first=48 * KIB)
 def a_path_of_many_steps(c, n):
     c.paths = {"model.w": joined(pickle.MARK, put("a", 1), get(1) * (n // 2), pickle.TUPLE)}
 
 
-@dcp()
+@dcp(first=48 * KIB)
 def paths_of_a_thousand_steps(c, n):
     count = n // 2 // 1000
     keys = [f"k{i}" for i in range(count)]

@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
+#include "base/seeds.h"
 #include "catalog/build.h"
 #include "catalog/item_source.h"
 #include "catalog/made_blobs.h"
@@ -48,7 +49,7 @@ uint64_t reads(const FakeIo& io) { return io.calls(dcp::test::Op::kRead); }
 }  // namespace
 
 TEST_CASE("facts of items are what was stored, whatever the order of the items and the number of workers") {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(200); ++seed) {
     CAPTURE(seed);
     Checkpoint c(random_checkpoint(seed));
     const Resolved r = c.resolve({.workers = 1 + static_cast<unsigned>(seed % 4)});

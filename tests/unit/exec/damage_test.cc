@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
+#include "base/seeds.h"
 #include "exec/random_run.h"
 
 using namespace dcp;
@@ -29,7 +30,7 @@ std::string path_of(const MadeChunk& c) { return "ckpt/" + MadeCheckpoint::file_
 
 TEST_CASE("a flipped bit of a record with a CRC is found, named, and the only finding") {
   uint64_t flips = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(150); ++seed) {
     RandomRun run(seed, false, {.zstd = false});
     Rng rng(seed);
     for (const MadeTensor& t : run.made.tensors) {
@@ -55,7 +56,7 @@ TEST_CASE("a flipped bit of a record with a CRC is found, named, and the only fi
       }
     }
   }
-  CHECK(flips > 500);
+  CHECK(flips > seeds(500));
 }
 
 TEST_CASE("all damaged records are reported, in the metadata's order") {
@@ -85,7 +86,7 @@ TEST_CASE("all damaged records are reported, in the metadata's order") {
 
 TEST_CASE("bytes between the records are not looked at") {
   uint64_t flips = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(60); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed, false, {.zstd = false});
     for (const MadeTensor& t : run.made.tensors) {
@@ -96,12 +97,12 @@ TEST_CASE("bytes between the records are not looked at") {
       }
     }
   }
-  CHECK(flips > 200);
+  CHECK(flips > seeds(200));
 }
 
 TEST_CASE("a flipped bit of a zstd stream does not pass for good bytes") {
   uint64_t flips = 0, found = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(150); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     Rng rng(seed);
@@ -130,7 +131,7 @@ TEST_CASE("a flipped bit of a zstd stream does not pass for good bytes") {
       }
     }
   }
-  CHECK(flips > 100);
+  CHECK(flips > seeds(100));
   CHECK(found > flips / 4);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error_line.h"
+#include "base/seeds.h"
 #include "catalog/item_source.h"
 #include "exec/random_run.h"
 #include "format/safetensors.h"
@@ -28,7 +29,7 @@ void check_archive(const std::string& bytes, uint64_t records) {
 }  // namespace
 
 TEST_CASE("a torch file holds what the model says, each byte written once") {
-  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(1500); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     MemorySink sink(run.plan);
@@ -48,7 +49,7 @@ TEST_CASE("a torch file holds what the model says, each byte written once") {
 }
 
 TEST_CASE("no worker holds more than the plan says") {
-  for (uint64_t seed = 1; seed <= 800; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(800); ++seed) {
     CAPTURE(seed);
     const bool safetensors = seed % 2 == 0;
     RandomRun run(seed, safetensors, {.safetensors_only = safetensors});
@@ -92,7 +93,7 @@ TEST_CASE("no worker holds more than the plan says") {
 }
 
 TEST_CASE("safetensors files hold what the model says, under the tensors' names") {
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(500); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed, true, {.safetensors_only = true});
     MemorySink sink(run.plan);
@@ -115,7 +116,7 @@ TEST_CASE("safetensors files hold what the model says, under the tensors' names"
 
 TEST_CASE("casts: what is written is what a loader would cast, and what is lost is counted") {
   uint64_t casts = 0, converted_first = 0;
-  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(1500); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed, false, {}, true);
     MemorySink sink(run.plan);
@@ -141,13 +142,13 @@ TEST_CASE("casts: what is written is what a loader would cast, and what is lost 
       REQUIRE(lost[t.key].zeroed == losses.zeroed);
     }
   }
-  CHECK(casts > 200);
-  CHECK(converted_first > 50);
+  CHECK(casts > seeds(200));
+  CHECK(converted_first > seeds(50));
 }
 
 TEST_CASE("a record whose CRC is summed by the units is read exactly once") {
   uint64_t records = 0;
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(500); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     MemorySink sink(run.plan);
@@ -163,11 +164,11 @@ TEST_CASE("a record whose CRC is summed by the units is read exactly once") {
       ++records;
     }
   }
-  CHECK(records > 1000);
+  CHECK(records > seeds(1000));
 }
 
 TEST_CASE("one, two and five workers write the same bytes") {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(100); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     MemorySink one(run.plan), two(run.plan), five(run.plan);
@@ -182,7 +183,7 @@ TEST_CASE("one, two and five workers write the same bytes") {
 }
 
 TEST_CASE("reads that come back short change nothing") {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(50); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     MemorySink whole(run.plan), pieces(run.plan);

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "base/error_line.h"
+#include "base/seeds.h"
 #include "exec/random_run.h"
 
 using namespace dcp;
@@ -27,7 +28,7 @@ uint64_t reads_of_a_run(RandomRun& run) {
 }  // namespace
 
 TEST_CASE("nothing is written after a read that fails") {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(kSeeds); ++seed) {
     RandomRun run(seed);
     const uint64_t reads = reads_of_a_run(run);
     for (uint64_t k = 0; k < reads; k += 1 + reads / 10) {
@@ -48,7 +49,7 @@ TEST_CASE("nothing is written after a read that fails") {
 }
 
 TEST_CASE("a read that fails under several workers ends the run") {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(kSeeds); ++seed) {
     RandomRun run(seed);
     const uint64_t reads = reads_of_a_run(run);
     if (reads == 0) continue;
@@ -61,7 +62,7 @@ TEST_CASE("a read that fails under several workers ends the run") {
 }
 
 TEST_CASE("a stop request lets the running unit finish and starts no other") {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(kSeeds); ++seed) {
     RandomRun run(seed);
     const uint64_t reads = reads_of_a_run(run);
     if (reads == 0) continue;

@@ -15,6 +15,7 @@
 
 using namespace dcp;
 using namespace dcp::test;
+using IoOp = dcp::test::Op;
 
 namespace {
 
@@ -72,17 +73,17 @@ const std::array<Case, 7> kCases = {{
     {"an empty folder filled, without links", {.folder = true}, kBeside, kNewFolder, true, false},
 }};
 
-ProblemId problem_of(Op op) {
+ProblemId problem_of(IoOp op) {
   switch (op) {
-    case Op::kWrite: return ProblemId::io_write;
-    case Op::kAllocate: return ProblemId::io_no_space;
-    case Op::kSync:
-    case Op::kSyncFolder: return ProblemId::io_sync;
-    case Op::kRename:
-    case Op::kLink: return ProblemId::io_rename;
-    case Op::kRemoveFile:
-    case Op::kRemoveFolder: return ProblemId::io_remove;
-    case Op::kList: return ProblemId::io_list;
+    case IoOp::kWrite: return ProblemId::io_write;
+    case IoOp::kAllocate: return ProblemId::io_no_space;
+    case IoOp::kSync:
+    case IoOp::kSyncFolder: return ProblemId::io_sync;
+    case IoOp::kRename:
+    case IoOp::kLink: return ProblemId::io_rename;
+    case IoOp::kRemoveFile:
+    case IoOp::kRemoveFolder: return ProblemId::io_remove;
+    case IoOp::kList: return ProblemId::io_list;
     default: return ProblemId::io_create;
   }
 }
@@ -106,8 +107,8 @@ TEST_CASE("each way of writing ends with the output and nothing else") {
 
 TEST_CASE("any single call may fail, and the output is the old one or the new one") {
   for (const Case& c : kCases) {
-    for (size_t o = 0; o < static_cast<size_t>(Op::kCount); ++o) {
-      const auto op = static_cast<Op>(o);
+    for (size_t o = 0; o < static_cast<size_t>(IoOp::kCount); ++o) {
+      const auto op = static_cast<IoOp>(o);
       for (uint64_t k = 0;; ++k) {
         INFO(c.name << ", operation " << o << ", call " << k);
         FakeIo io;
@@ -121,7 +122,7 @@ TEST_CASE("any single call may fail, and the output is the old one or the new on
         CHECK(io.open_handles() == 0);
         CHECK((seen == c.before || seen == c.after));
         if (id.empty()) CHECK(seen == c.after);
-        const bool after_commit = op == Op::kSyncFolder || op == Op::kRemoveFile || op == Op::kRemoveFolder || op == Op::kList;
+        const bool after_commit = op == IoOp::kSyncFolder || op == IoOp::kRemoveFile || op == IoOp::kRemoveFolder || op == IoOp::kList;
         if (!id.empty() && !after_commit) CHECK(left == c.before);
         // What is left after such a failure is removed by the next run.
         CHECK(error_id([&] { c.run(io, Replace::kYes); }).empty());
@@ -141,7 +142,7 @@ TEST_CASE("a crash at any call leaves the output whole or absent, and the next r
       FakeIo io;
       c.set_up(io);
       uint64_t calls = 0;
-      io.before = [&](Op, uint64_t) {
+      io.before = [&](IoOp, uint64_t) {
         if (calls++ >= n) throw Stopped();
       };
       try {
@@ -180,7 +181,7 @@ TEST_CASE("a power loss finds files synced before their names, and the last file
                                "link dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp", "remove_file dir/out/.b.distcp.dcpctl-partial",
                                "sync_folder dir/out", "link dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
                                "remove_file dir/out/..metadata.dcpctl-partial", "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
-  CHECK(in_place.calls(Op::kSync) == 3);
+  CHECK(in_place.calls(IoOp::kSync) == 3);
 }
 
 TEST_CASE("without sync nothing is synced") {
@@ -190,7 +191,7 @@ TEST_CASE("without sync nothing is synced") {
   c.set_up(io);
   c.run(io);
   CHECK(world_of(io) == c.after);
-  CHECK(io.calls(Op::kSync) + io.calls(Op::kSyncFolder) == 0);
+  CHECK(io.calls(IoOp::kSync) + io.calls(IoOp::kSyncFolder) == 0);
 }
 
 TEST_CASE("what lies under the output's name is refused before anything is created") {
@@ -209,7 +210,7 @@ TEST_CASE("what lies under the output's name is refused before anything is creat
   CHECK(error_line([&] { FileSet(io, "none/out", {}, {}); }) == "none/out: cannot be created (got no folder 'none')");
   CHECK(error_line([&] { FileSet(io, "dir/file/out", {}, {}); }) ==
         "dir/file/out: cannot be created (got no folder but a file at 'dir/file')");
-  CHECK(io.calls(Op::kCreate) == 0);
+  CHECK(io.calls(IoOp::kCreate) == 0);
 
   const auto hint = [&](bool folder, Replace replace) -> std::string {
     try {
@@ -229,8 +230,8 @@ TEST_CASE("an output that appears meanwhile is not replaced") {
     INFO(c.name);
     FakeIo io;
     c.set_up(io);
-    io.before = [&](Op op, uint64_t k) {
-      if (op == (c.options.folder || !c.can_link ? Op::kRename : Op::kLink) && k == 0) io.put("dir/out", "of another program");
+    io.before = [&](IoOp op, uint64_t k) {
+      if (op == (c.options.folder || !c.can_link ? IoOp::kRename : IoOp::kLink) && k == 0) io.put("dir/out", "of another program");
     };
     CHECK(error_line([&] { c.run(io); }) == "dir/out: the output exists");
     CHECK(world_of(io) == World{{"dir/other", "x"}, {"dir/out", "of another program"}});
@@ -263,12 +264,12 @@ TEST_CASE("a lock whose file has lost its name is no lock") {
   FakeIo io;
   io.put("dir/other", "x");
   bool hooked = false;
-  io.before = [&](Op op, uint64_t) {
-    if (op != Op::kLock || std::exchange(hooked, true)) return;
+  io.before = [&](IoOp op, uint64_t) {
+    if (op != IoOp::kLock || std::exchange(hooked, true)) return;
     io.take("dir/.out.dcpctl-lock");  // as the run before does when it ends
   };
   const FileSet set(io, "dir/out", {{"", 3}}, {});
-  CHECK(io.calls(Op::kLock) == 2);
+  CHECK(io.calls(IoOp::kLock) == 2);
   CHECK(error_id([&] { FileSet(io, "dir/out", {{"", 3}}, {}); }) == "output_busy");
 }
 
@@ -333,8 +334,8 @@ TEST_CASE("a leftover that becomes another folder while it is cleared: nothing i
   FakeIo io;
   io.put("dir/.out.dcpctl-partial/a.distcp", "half");
   io.put("dir/precious/a.distcp", "x");
-  io.before = [&](Op op, uint64_t k) {
-    if (op != Op::kRemoveFile || k != 0) return;
+  io.before = [&](IoOp op, uint64_t k) {
+    if (op != IoOp::kRemoveFile || k != 0) return;
     io.move("dir/.out.dcpctl-partial", "dir/aside");
     io.move("dir/precious", "dir/.out.dcpctl-partial");
   };
@@ -351,7 +352,7 @@ TEST_CASE("what another program puts in the place of what was written never beco
       FakeIo io;
       c.set_up(io);
       uint64_t calls = 0;
-      io.before = [&](Op, uint64_t) {
+      io.before = [&](IoOp, uint64_t) {
         if (calls++ != n) return;
         for (const std::string name :
              {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}) {
@@ -419,7 +420,7 @@ TEST_CASE("a folder moved aside by an interrupted run comes back") {
 TEST_CASE("what cannot be put in place puts the old folder back") {
   FakeIo io;
   kCases[3].set_up(io);
-  io.fail_at(Op::kRename, 1, ProblemId::io_rename);
+  io.fail_at(IoOp::kRename, 1, ProblemId::io_rename);
   CHECK(error_line([&] { kCases[3].run(io); }) == "dir/.out.dcpctl-partial: cannot be renamed (got scripted fault)");
   CHECK(world_of(io) == kCases[3].before);
 }
@@ -433,8 +434,8 @@ TEST_CASE("space is looked at first, and may run out all the same") {
   CHECK(world_of(io) == kBeside);
 
   io.capacity_bytes = 9;
-  io.before = [&](Op op, uint64_t k) {
-    if (op == Op::kAllocate && k == 2) io.capacity_bytes = 6;  // others write as well
+  io.before = [&](IoOp op, uint64_t k) {
+    if (op == IoOp::kAllocate && k == 2) io.capacity_bytes = 6;  // others write as well
   };
   CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
         "dir/.out.dcpctl-partial/.metadata: not enough space for the output (got No space left on device)");

@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
+#include "base/seeds.h"
 #include "catalog/made_blobs.h"
 #include "exec/random_run.h"
 #include "plan/dcp_layout.h"
@@ -72,7 +73,7 @@ std::vector<std::string> payloads(Opened& opened) {
 }  // namespace
 
 TEST_CASE("what is written is a checkpoint with the same tensors, each byte written once") {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(1000); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     Rng rng(seed + 7);
@@ -107,7 +108,7 @@ TEST_CASE("what is written is a checkpoint with the same tensors, each byte writ
 }
 
 TEST_CASE("there and back: the boxes of the source, and its bytes") {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(200); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
     const Plan there = plan_dcp(run.opened->catalog, run.opened->resolved, run.opened->selection,

@@ -1,6 +1,7 @@
 // Verification from end to end: random checkpoints are whole, every changed bit is found, digests mean the elements and nothing else.
 #include <catch2/catch_test_macros.hpp>
 
+#include "base/seeds.h"
 #include "base/sums.h"
 #include "catalog/made_blobs.h"
 #include "exec/random_run.h"
@@ -50,7 +51,7 @@ UnitOptions varied_units(Rng& rng) {
 }  // namespace
 
 TEST_CASE("random checkpoints have no damage, and their digests are those of their elements") {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(400); ++seed) {
     CAPTURE(seed);
     MadeCheckpoint made = sound_checkpoint(seed);
     Rng rng(seed);
@@ -77,7 +78,7 @@ TEST_CASE("random checkpoints have no damage, and their digests are those of the
 
 TEST_CASE("every flipped bit of a storage with a CRC is one finding, with and without digests, in any order of work") {
   uint64_t flips = 0;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds(100); ++seed) {
     MadeCheckpoint made = sound_checkpoint(seed, {.zstd = false});
     Rng rng(seed);
     FakeIo io;
@@ -105,7 +106,7 @@ TEST_CASE("every flipped bit of a storage with a CRC is one finding, with and wi
       }
     }
   }
-  CHECK(flips > 300);
+  CHECK(flips > seeds(300));
 }
 
 TEST_CASE("one bad item does not hide another, nor the digests of the others") {

@@ -9,18 +9,18 @@ using namespace dcp::test;
 
 namespace {
 
-BlobItem read(const std::string& bytes) {
+BlobItem blob_of(const std::string& bytes) {
   MemoryItem item(bytes);
   return read_blob_item(item, item_place(), Limits{});
 }
-std::string error(const std::string& bytes) {
-  return error_of([&] { read(bytes); });
+std::string blob_error(const std::string& bytes) {
+  return error_of([&] { blob_of(bytes); });
 }
 
 }  // namespace
 
 TEST_CASE("a byte item's pickle is handed over as it is") {
-  const BlobItem number = read(real_item("number"));
+  const BlobItem number = blob_of(real_item("number"));
   CHECK(as_text(number.pickle) == std::string("\x80\x02K\x07.", 5));
   CHECK(number.pickle_place.offset == 64);
   CHECK(number.storages.empty());
@@ -28,17 +28,17 @@ TEST_CASE("a byte item's pickle is handed over as it is") {
 }
 
 TEST_CASE("storages that a byte item names") {
-  const BlobItem dict = read(real_item("dict"));
+  const BlobItem dict = blob_of(real_item("dict"));
   REQUIRE(dict.storages.size() == 1);
   CHECK(dict.storages[0].key == "0");
   CHECK(dict.storages[0].bytes == 8);
   CHECK(dict.storages[0].has_crc);
   CHECK(dict.storages[0].payload % 64 == 0);
-  const BlobItem opaque = read(real_item("quantized"));
+  const BlobItem opaque = blob_of(real_item("quantized"));
   CHECK(opaque.storages.size() == 1);
   const std::string many =
       PlainZip().add("r/data.pkl", "N.").add("r/data/", "").add("r/data/b", "1").add("r/data/a", "22").add("r/version", "3").finish();
-  const BlobItem blob = read(many);
+  const BlobItem blob = blob_of(many);
   REQUIRE(blob.storages.size() == 2);
   CHECK(blob.storages[0].key == "b");
   CHECK(blob.storages[1].key == "a");
@@ -48,14 +48,14 @@ TEST_CASE("storages that a byte item names") {
 }
 
 TEST_CASE("byte items that cannot be read") {
-  CHECK(error("whatever a planner wrote") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
-  CHECK(error("") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
-  CHECK(error(PlainZip().add("r/a.npy", "x").finish()) == "item_no_record: x.distcp > version: the item lacks a record");
-  CHECK(error(PlainZip().add("r/data.pkl", "N.").add("r/data/0", "x", 0, 12).add("r/version", "3").finish()) ==
+  CHECK(blob_error("whatever a planner wrote") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
+  CHECK(blob_error("") == "blob_not_archive: x.distcp: the byte item is not a torch.save archive");
+  CHECK(blob_error(PlainZip().add("r/a.npy", "x").finish()) == "item_no_record: x.distcp > version: the item lacks a record");
+  CHECK(blob_error(PlainZip().add("r/data.pkl", "N.").add("r/data/0", "x", 0, 12).add("r/version", "3").finish()) ==
         "item_compressed: x.distcp > data/0 @ 0x2a: a record of the item is compressed in a way that torch does not read (got method 12)");
   std::string damaged = real_item("number");
   patch(damaged, position(damaged, "K\x07"), "K\x08");
-  CHECK(error(damaged) == "crc_mismatch: x.distcp > data.pkl @ 0x40: the CRC of a record does not match its bytes");
+  CHECK(blob_error(damaged) == "crc_mismatch: x.distcp > data.pkl @ 0x40: the CRC of a record does not match its bytes");
   const std::string bytes = real_item("number");
   MemoryItem item(bytes);
   CHECK(error_of([&] { read_blob_item(item, item_place(), Limits{.blob_bytes = 4}); }) ==
@@ -64,10 +64,10 @@ TEST_CASE("byte items that cannot be read") {
 
 TEST_CASE("every truncation and every flipped byte of a byte item ends in an item or an Error") {
   const std::string bytes = real_item("dict");
-  for (size_t n = 0; n < bytes.size(); ++n) CHECK(error(bytes.substr(0, n)) != "");
+  for (size_t n = 0; n < bytes.size(); ++n) CHECK(blob_error(bytes.substr(0, n)) != "");
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string copy = bytes;
     copy[i] = static_cast<char>(copy[i] ^ 0x41);
-    error(copy);
+    blob_error(copy);
   }
 }

@@ -47,7 +47,7 @@ Spliced splice(const std::string& pickle, uint64_t slots_before = 1) {
   return s;
 }
 
-std::string error_of(const std::string& pickle) {
+std::string splice_error(const std::string& pickle) {
   return error_line([&] { splice(pickle); });
 }
 
@@ -127,8 +127,8 @@ TEST_CASE("opcodes and globals that weights_only refuses are told") {
 TEST_CASE("ids that name no storage") {
   const std::string expected =
       ": a persistent id in the pickle names no storage (got another value, expected ('storage', class, key, location, count))";
-  CHECK(error_of(text("a") + kPersId + kStop) == "p @ 0x6" + expected);
-  CHECK(error_of(text("a") + text("b") + text("c") + op(Op::TUPLE3) + kPersId + kStop) == "p @ 0x13" + expected);
+  CHECK(splice_error(text("a") + kPersId + kStop) == "p @ 0x6" + expected);
+  CHECK(splice_error(text("a") + text("b") + text("c") + op(Op::TUPLE3) + kPersId + kStop) == "p @ 0x13" + expected);
   CHECK(error_id([] { splice(storage(num(0)) + kStop); }) == "pickle_storage_id");
   // An id that is data as well would change the data with it.
   const std::string id = kMark + text("storage") + kNone + text("0") + text("cpu") + num(6) + kTuple + put(0);

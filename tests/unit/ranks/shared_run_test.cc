@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error_line.h"
+#include "base/seeds.h"
 #include "catalog/made_blobs.h"
 #include "exec/memory_sink.h"
 #include "exec/random_run.h"
@@ -65,7 +66,7 @@ void write_shared(test::Opened& opened, const Plan& plan, uint32_t world, uint64
 }
 
 TEST_CASE("Ranks that write one output write each byte of it once") {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= test::seeds(60); ++seed) {
     const bool safetensors = seed % 2 == 0;
     test::RandomRun run(seed, safetensors, {.safetensors_only = safetensors});
     test::Opened& opened = *run.opened;
