@@ -5,10 +5,10 @@
 #include <barrier>
 #include <exception>
 
+#include "base/quantity.h"
 #include "base/serial_queue.h"
 #include "exec/synthetic.h"
 #include "staging/host_memory.h"
-#include "base/quantity.h"
 
 namespace dcp {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "staging/statistics.h"
 #include "base/quantity.h"
+#include "staging/statistics.h"
 #include "staging/train.h"
 
 namespace dcp {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "app/inspect.h"
-#include "exec/synthetic.h"
 #include "app/verify.h"
 #include "app/write.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
+#include "exec/synthetic.h"
 
 using namespace dcp;
 using namespace dcp::test;

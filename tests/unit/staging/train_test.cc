@@ -8,11 +8,11 @@
 #include <cstring>
 #include <set>
 
+#include "app/synthetic.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "catalog/open.h"
 #include "exec/dcp_folder.h"
-#include "app/synthetic.h"
 #include "kernels/kernels.h"
 #include "staging/cpu_device.h"
 
