@@ -23,6 +23,9 @@ constexpr const char* kText =
     R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
 sharded, which files hold it. Reads metadata and headers only, in milliseconds; no tensor data, and no data file needs to be there.
 
+Findings come first, then sums, then the keys on one screen: layers and what else differs in numbers only are one row, and what a trainer
+keeps beside the model is folded where it would not fit. --tree and --keys show all. A data file that is missing makes the exit code 1.
+
 Where the data files are there, the pickles of objects are looked into, too: one that would run what torch.load(weights_only=True) refuses
 is named with its key. With --fail-on unsafe every item's pickle is, and the exit code is 1 if one does, or cannot be looked into.
 
@@ -30,15 +33,16 @@ CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ck
 or with --step a run folder. What a file is, its content says.
 
   dcpctl inspect step-1000
+  dcpctl inspect step-1000 --tree --root model
   dcpctl inspect step-1000 --keys --include 'model.*'
   dcpctl inspect step-1000 --fail-on unsafe
   dcpctl inspect step-1000 --json | jq '.tensors[].key')";
 
 struct Options {
   SourceFlags source;
-  InspectView view = InspectView::kTree;
-  bool model_only = false;
-  SelectionFlags selection;
+  InspectView view = InspectView::kOutline;
+  std::optional<size_t> depth;
+  KeyFlags keys;
   MapFlags map;
   DtypeFlags dtypes;
   FailOn fail_on;
@@ -60,22 +64,31 @@ Answer mapped_answer(const Options& o, const InspectResult& found, Context& cont
   return a;
 }
 
+// The metadata alone may be asked about; a checkpoint has its files.
+bool lacks_files(const InspectResult& found) {
+  if (found.catalog.path.ends_with(".metadata")) return false;
+  return std::ranges::find(found.findings, ProblemId::file_missing, &Problem::id) != found.findings.end();
+}
+
 Answer answer(const Options& o, Context& context) {
   if (!o.html.empty())
     if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
+  SelectOptions select = o.keys.select_options(context);
+  select.keep_root = true;  // where the model lies is part of the answer
+  select.dtypes = o.dtypes.options();
   InspectResult found;
   inspect({.source = o.source.request(context),
            .max_memory = reading_cap(o.max_memory),
            .look_into_all = o.fail_on.unsafe(),
            .map = o.map.request(),
-           .select = {.rules = o.selection.rules(), .model_only = o.model_only, .keep_root = true, .dtypes = o.dtypes.options()}},
+           .select = select},
           context, found);
   if (found.map) return mapped_answer(o, found, context);
-  Answer a{.document = {}, .fails = fails(o.fail_on, found.findings)};
+  Answer a{.document = {}, .fails = fails(o.fail_on, found.findings) || lacks_files(found)};
   if (!found.selection.idle.empty()) context.note("no key for " + list_of(found.selection.idle));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   if (context.common.json) inspect_json(found, [&](std::string_view text) { context.out(text); });
-  else inspect_text(found, o.view, context);
+  else inspect_text(found, o.view, o.depth, context);
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; });
   return a;
 }
@@ -121,13 +134,15 @@ void add_inspect(Command& c, Context& context) {
   const auto add_view = [&](const char* name, InspectView view, const char* help) -> Option& {
     return c.option(name, [&o, view](const std::string&) { return o.view = view, true; }, "", help);
   };
+  add_view("--summary", InspectView::kSummary, "The summary alone");
+  c.number("--depth", o.depth, "N", "Show N components of keys, and sums of what is below them").excludes("--summary");
+  add_view("--tree", InspectView::kTree, "Every key, in the tree of their components").excludes("--summary").excludes("--depth");
   add_view("--keys", InspectView::kKeys, "Flat list of keys");
   add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
   add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
   c.option("--html", o.html, "FILE", "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")
       .writes();
-  c.flag("--model-only", o.model_only, "Show the model only, not optimizer and other state").in("Which keys");
-  add_selection(c, o.selection);
+  add_key_flags(c, o.keys);
   add_map(c, o.map);
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);
@@ -135,7 +150,7 @@ void add_inspect(Command& c, Context& context) {
   c.arguments.front().for_each();
   c.run = [options, &context] {
     if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
-    if (context.several && options->view != InspectView::kTree && !context.common.json) context.out(escaped(options->source.path) + ":\n");
+    if (context.several && options->view > InspectView::kTree && !context.common.json) context.out(escaped(options->source.path) + ":\n");
     return run(*options, context);
   };
 }

@@ -63,7 +63,7 @@ class Page {
   explicit Page(const InspectResult& found) : found_(found), c_(found.catalog), selection_(found.selection) {}
 
   std::string html() {
-    const std::string summary = summary_text(c_, selection_);
+    const std::string summary = (headline(found_) + summary_text(found_));
     body_ = "<pre>" + html_text_lines(summary) + "</pre>\n";
     findings();
     files();

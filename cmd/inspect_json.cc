@@ -39,7 +39,8 @@ void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
 
 void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& selection, const Entry& e) {
   const Tensor& t = catalog.tensors[e.tensor()];
-  json.begin_object().member("key", catalog.key(t));
+  json.begin_object().member("key", e.key);
+  if (e.key != catalog.key(t)) json.member("source_key", catalog.key(t));
   path_json(json, selection, e);
   json.member("dtype", catalog.strings[t.dtype_name]);
   dims_json(json, "shape", catalog.dims(t));
@@ -146,7 +147,9 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   json.end_array().key("blobs").begin_array();
   for (const Entry& e : entries) {
     if (!e.is_blob()) continue;
-    json.begin_object().member("key", source_key(catalog, e));
+    json.begin_object().member("key", e.key);
+    if (e.key != source_key(catalog, e)) json.member("source_key", source_key(catalog, e));
+    if (const auto value = found.values.find(e.id); value != found.values.end()) json.member("value", value->second);
     path_json(json, selection, e);
     if (!selection.state.is_model(e.id)) json.member("training_state", true);
     item_json(json, catalog, catalog.item_of(e.blob()));

@@ -14,6 +14,7 @@
 #include "catalog/open_torch.h"
 #include "catalog/sharding.h"
 #include "dtype_flags.h"
+#include "outline.h"
 #include "problem_words.h"
 
 namespace dcp::cmd {
@@ -91,14 +92,14 @@ void print_tree(const Catalog& catalog, const Selection& selection, const Contex
 
 void print_keys(const Catalog& catalog, const Selection& selection, const Context& context) {
   print_table(context, {false, false, false, true, false}, [&](const auto& add) {
-    for (const Entry& e : selection.entries) add(cells(catalog, e, part_text({.name = source_key(catalog, e)})));
+    for (const Entry& e : sorted_entries(selection)) add(cells(catalog, e, part_text({.name = e.key})));
   });
 }
 
 void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
   print_table(context, {false, false, false, true, true}, [&](const auto& add) {
-    for (const Entry& e : selection.entries) {
-      const std::string key = shortened(source_key(catalog, e));
+    for (const Entry& e : sorted_entries(selection)) {
+      const std::string key = shortened(e.key);
       const auto add_item = [&](ItemId id, std::string box) {
         const Item& item = catalog.items[id];
         if (item.file == kNone) add({key, std::move(box), "(no item)"});
@@ -111,6 +112,25 @@ void print_chunks(const Catalog& catalog, const Selection& selection, const Cont
       const Tensor& t = catalog.tensors[e.tensor()];
       for (uint32_t c = 0; c < t.chunk_count; ++c)
         add_item(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
+    }
+  });
+}
+
+void print_outline(const InspectResult& found, std::optional<size_t> depth, const Context& context) {
+  const Catalog& catalog = found.catalog;
+  const std::vector<OutlineRow> rows = outline_of(catalog, found.selection, {.depth = depth, .values = &found.values});
+  print_table(context, {false, false, false, true, true, false}, [&](const auto& add) {
+    for (const OutlineRow& row : rows) {
+      if (!row.example) {
+        std::string what = row.tensors > 0 ? counted(row.tensors, "tensor") : "";
+        if (row.objects > 0) what += (what.empty() ? "" : ", ") + counted(row.objects, "object");
+        add({row.label, std::move(what), "", "", row.bytes > 0 ? human_bytes(row.bytes) : "", ""});
+        continue;
+      }
+      Cells of = cells(catalog, *row.example, row.label);
+      of.insert(of.begin() + 3, row.keys() > 1 ? "x" + grouped(row.keys()) : "");
+      if (!of[4].empty()) of[4] = human_bytes(row.bytes);
+      add(std::move(of));
     }
   });
 }
@@ -177,15 +197,31 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   return parts.empty() ? text : text + "\n";
 }
 
-std::string summary_text(const Catalog& catalog, const Selection& selection) {
+std::string headline(const InspectResult& found) {
+  const Catalog& catalog = found.catalog;
   const Provenance& p = catalog.provenance;
-  const InspectSummary s = summary_of(catalog, selection);
-  std::string text = escaped(catalog.path) + ": " + kind_text(catalog.kind);
+  uint64_t missing = 0, damage = 0;
+  for (const Problem& f : found.findings) {
+    if (f.severity < Severity::kDamage) continue;
+    ++(f.id == ProblemId::file_missing ? missing : damage);
+  }
+  std::string text = escaped(catalog.path) + ": ";
+  if (missing > 0) text += "incomplete, " + counted(missing, "file") + " missing: ";
+  if (damage > 0) text += "damaged: ";
+  text += kind_text(catalog.kind);
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
   if (p.by_dcpctl) text += ", written by dcpctl";
   if (p.loads_in == "none") text += "; loads in no torch";
   else if (!p.loads_in.empty()) text += "; loads in torch " + p.loads_in;
-  text += "\n";
+  return text + "\n";
+}
+
+std::string summary_text(const InspectResult& found) {
+  const Catalog& catalog = found.catalog;
+  const Selection& selection = found.selection;
+  const Provenance& p = catalog.provenance;
+  const InspectSummary s = summary_of(catalog, selection);
+  std::string text;
   for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
   text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
@@ -212,10 +248,16 @@ std::string summary_text(const Catalog& catalog, const Selection& selection) {
   return text;
 }
 
+std::vector<Entry> sorted_entries(const Selection& selection) {
+  std::vector<Entry> sorted = selection.entries;
+  std::ranges::stable_sort(sorted, [](const Entry& a, const Entry& b) { return natural_less(a.key, b.key); });
+  return sorted;
+}
+
 std::vector<TreeRow> tree_of(const Selection& selection) {
   std::unordered_map<Step, size_t, StepHash> numbers;
   std::vector<std::pair<std::vector<size_t>, Entry>> sorted;
-  for (const Entry& e : selection.entries) {
+  for (const Entry& e : sorted_entries(selection)) {
     std::vector<size_t> trail{0};
     for (const PathPart& p : selection.path(e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
     sorted.emplace_back(std::move(trail), e);
@@ -282,29 +324,52 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
   return uses;
 }
 
-void inspect_text(const InspectResult& found, InspectView view, const Context& context) {
+namespace {
+
+// Of one kind the first, and how many more there are.
+void print_findings(const InspectResult& found, const Context& context) {
+  constexpr uint64_t kShown = 3;
+  std::map<std::pair<Severity, ProblemId>, uint64_t> counts, shown;
+  for (const Problem& p : found.findings) ++counts[{p.severity, p.id}];
+  const bool color = context.colored(STDOUT_FILENO);
+  std::vector<const Problem*> order;
+  for (const Problem& p : found.findings) order.push_back(&p);
+  std::ranges::stable_sort(order, std::greater<>(), [](const Problem* p) { return p->severity; });
+  std::string text;
+  for (const Problem* p : order) {
+    const std::pair kind(p->severity, p->id);
+    const uint64_t n = ++shown[kind], all = counts[kind];
+    if (n > kShown && all > kShown + 1) {
+      if (n == all) text += "  and " + grouped(all - kShown) + " more like these" + "\n";
+      continue;
+    }
+    const bool damage = p->severity >= Severity::kDamage;
+    const std::string_view word = damage ? "damage:" : p->severity == Severity::kNote ? "note:" : "warning:";
+    text += styled(word, damage ? Style::kRed : Style::kYellow, color) + " " + to_line(worded(*p)) + "\n";
+  }
+  context.out(text);
+}
+
+}  // namespace
+
+void inspect_text(const InspectResult& found, InspectView view, std::optional<size_t> depth, const Context& context) {
   const Catalog& catalog = found.catalog;
   const Selection& selection = found.selection;
-  switch (view) {
-    case InspectView::kKeys: return print_keys(catalog, selection, context);
-    case InspectView::kChunks: return print_chunks(catalog, selection, context);
-    case InspectView::kFiles: print_files(catalog, context); break;
-    case InspectView::kTree:
-      context.out(summary_text(catalog, selection) + "\n");
-      print_tree(catalog, selection, context);
-      break;
+  if (view == InspectView::kKeys || view == InspectView::kChunks) {  // for programs: nothing else
+    if (view == InspectView::kKeys) print_keys(catalog, selection, context);
+    else print_chunks(catalog, selection, context);
+    return;
   }
   const bool color = context.colored(STDOUT_FILENO);
-  for (const Problem& p : found.findings) {
-    const bool damage = p.severity == Severity::kDamage;
-    context.out(styled(damage                          ? "damage:"
-                       : p.severity == Severity::kNote ? "note:"
-                                                       : "warning:",
-                       damage ? Style::kRed : Style::kYellow, color)
-                    .append(" ")
-                    .append(to_line(worded(p)))
-                    .append("\n"));
-  }
+  const std::string first = headline(found);
+  if (view != InspectView::kFiles) context.out(styled(first.substr(0, first.size() - 1), Style::kBold, color) + "\n");
+  print_findings(found, context);
+  if (view == InspectView::kFiles) return print_files(catalog, context);
+  context.out(summary_text(found));
+  if (view == InspectView::kSummary) return;
+  context.out("\n");
+  if (view == InspectView::kTree) print_tree(catalog, selection, context);
+  else print_outline(found, depth, context);
 }
 
 }  // namespace dcp::cmd

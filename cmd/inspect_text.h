@@ -19,15 +19,17 @@ using Cells = std::vector<std::string>;
 void print_table(const Context& context, const std::vector<bool>& right,
                  const std::function<void(const std::function<void(Cells)>&)>& rows);
 
-enum class InspectView : uint8_t { kTree, kKeys, kChunks, kFiles };
+enum class InspectView : uint8_t { kOutline, kSummary, kTree, kKeys, kChunks, kFiles };
 
-void inspect_text(const InspectResult& found, InspectView view, const Context& context);
+// `depth`: of the outline; nullopt: what fits a screen.
+void inspect_text(const InspectResult& found, InspectView view, std::optional<size_t> depth, const Context& context);
 void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write);
 // A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
 std::string inspect_html(const InspectResult& found);
 
-// The summary in lines, each ended; the first says what the checkpoint is.
-std::string summary_text(const Catalog& catalog, const Selection& selection);
+// The first line of an answer, and the rest of its summary in lines, each ended.
+std::string headline(const InspectResult& found);
+std::string summary_text(const InspectResult& found);
 
 // Keys under the components of their paths, a heading for each new component above the leaf.
 struct TreeRow {
@@ -35,9 +37,11 @@ struct TreeRow {
   std::string label;           // escaped
   std::optional<Entry> entry;  // nullopt: a heading
 };
-// Writers list sharded tensors first and what is shared by all ranks last, so what belongs together is brought together: in order of first
-// appearance at each level.
+// In natural order: layers.2 before layers.10.
 std::vector<TreeRow> tree_of(const Selection& selection);
+
+// Entries in natural order of their names.
+std::vector<Entry> sorted_entries(const Selection& selection);
 
 std::string shape_text(Dims dims);         // "[4, 8]"
 std::string part_text(const PathPart& p);  // escaped

@@ -8,6 +8,7 @@
 #include "catalog/data_files.h"
 #include "catalog/oddities.h"
 #include "catalog/unsafe.h"
+#include "catalog/values.h"
 
 namespace dcp {
 
@@ -27,6 +28,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   DataFiles files(world.io, catalog, request.source.links(), open_file_shares().inputs);
   const Looking looking{.workers = wanted_workers(0, false), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
+  result.values = small_values(files, catalog, request.source.limits());
   result.unsafe = fold_unsafe(result.findings);
   result.selection = select_keys(catalog, request.select);
 }

@@ -1,6 +1,7 @@
 // What is in a checkpoint, from its metadata, headers and the sizes of its files; no tensor data.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct InspectResult {
   Catalog catalog;
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
-  Selection selection;           // of `catalog`
-  std::optional<MapAnswer> map;  // what it would make, and what is missing: its problems are not thrown
+  std::map<int64_t, std::string> values;  // see catalog/values.h
+  Selection selection;                    // of `catalog`
+  std::optional<MapAnswer> map;           // what it would make, and what is missing: its problems are not thrown
 };
 
 // Throws what opening throws; what can be read with faults has findings.

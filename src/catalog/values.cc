@@ -1,0 +1,114 @@
+#include "catalog/values.h"
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "catalog/item_source.h"
+#include "catalog/open_torch.h"
+#include "format/blob.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+namespace {
+
+constexpr size_t kMaxKeys = 256;
+constexpr uint64_t kMaxItem = 16 * 1024;
+constexpr ReprCaps kCaps{.depth = 2, .length = 60, .text = 40};
+
+template <class T>
+std::string number_text(Bytes bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  char text[40];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+// Little-endian, as items are; nullopt for dtypes that have no plain spelling.
+std::optional<std::string> element_text(DType dtype, Bytes bytes) {
+  if (bytes.size() < bytes_of(dtype)) return std::nullopt;
+  switch (dtype) {
+    case DType::bool_: return bytes[0] == std::byte{0} ? "False" : "True";
+    case DType::uint8: return std::to_string(std::to_integer<unsigned>(bytes[0]));
+    case DType::int8: return std::to_string(static_cast<int8_t>(bytes[0]));
+    case DType::int16: return number_text<int16_t>(bytes);
+    case DType::int32: return number_text<int32_t>(bytes);
+    case DType::int64: return number_text<int64_t>(bytes);
+    case DType::float32: return number_text<float>(bytes);
+    case DType::float64: return number_text<double>(bytes);
+    default: return std::nullopt;
+  }
+}
+
+class Reader {
+ public:
+  Reader(DataFiles& files, const Catalog& catalog, const Limits& limits) : files_(files), catalog_(catalog), limits_(limits) {}
+
+  std::optional<std::string> object(BlobId b) {
+    const ItemId id = catalog_.item_of(b);
+    const Place place = catalog_.place_of(id, catalog_.key(catalog_.blobs[b]));
+    if (catalog_.torch) return repr(blob_of(*catalog_.torch, id, place, limits_));
+    const std::vector<std::byte> bytes = read(id, place);
+    MemorySource source(bytes);
+    return repr(read_blob_item(source, place, limits_));
+  }
+
+  std::optional<std::string> scalar(const Tensor& t) {
+    const ItemId id = catalog_.item_of(t, 0);
+    const std::vector<std::byte> bytes = read(id, catalog_.place_of(id, catalog_.key(t)));
+    if (catalog_.files[catalog_.items[id].file].raw) return element_text(t.dtype, bytes);
+    MemorySource source(bytes);
+    const TensorItem item = read_tensor_item(source, catalog_.place_of(id, catalog_.key(t)), limits_);
+    if (item.form != ItemForm::kStrided || item.packed > 0 || item.big_endian || item.neg || !item.sizes.empty()) return std::nullopt;
+    const uint64_t at = item.payload + item.storage_offset * bytes_of(item.dtype);
+    if (at + bytes_of(item.dtype) > bytes.size()) return std::nullopt;
+    return element_text(item.dtype, Bytes(bytes).subspan(at));
+  }
+
+ private:
+  std::vector<std::byte> read(ItemId id, const Place& place) {
+    std::vector<std::byte> bytes;
+    decode_item(files_, catalog_, catalog_.items[id], place, kMaxItem,
+                [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+    return bytes;
+  }
+  std::optional<std::string> repr(const BlobItem& item) {
+    const PickleGraph graph(item.pickle, item.pickle_place, limits_);
+    return graph.repr(graph.root(), kCaps);
+  }
+  DataFiles& files_;
+  const Catalog& catalog_;
+  const Limits& limits_;
+};
+
+}  // namespace
+
+std::map<int64_t, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
+  std::map<int64_t, std::string> values;
+  Reader reader(files, catalog, limits);
+  size_t tried = 0;
+  const auto is_small = [&](ItemId id) {
+    const Item& item = catalog.items[id];
+    return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxItem && tried++ < kMaxKeys;
+  };
+  const auto add = [&](int64_t key, const auto& read) {
+    try {
+      if (std::optional<std::string> text = read()) values.emplace(key, std::move(*text));
+    } catch (const Error&) {
+    }
+  };
+  for (BlobId b = 0; b < catalog.blobs.size() && tried < kMaxKeys; ++b)
+    if (catalog.torch ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(~int64_t{b}, [&] { return reader.object(b); });
+  tried = 0;
+  for (TensorId t = 0; t < catalog.tensors.size() && tried < kMaxKeys; ++t) {
+    const Tensor& tensor = catalog.tensors[t];
+    if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !catalog.torch &&
+        is_small(catalog.item_of(tensor, 0)))
+      add(int64_t{t}, [&] { return reader.scalar(tensor); });
+  }
+  return values;
+}
+
+}  // namespace dcp
