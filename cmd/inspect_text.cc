@@ -34,6 +34,7 @@ void print_table(const Context& context, const std::vector<bool>& right,
   std::string text;
   rows([&](Cells cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
+      if (widths[i] == 0 && (right[i] || i + 1 < cells.size())) continue;  // nobody has anything there
       const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
       if (right[i]) text.append(pad, ' ');
       text += cells[i];

@@ -15,8 +15,8 @@ _dcpctl_options() {
       options='-V --version --json -q --quiet -v --color --report --progress --sandbox -h --help'
       valued='--color --report --progress --sandbox' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --keys --chunks --files --html --model-only --include --exclude --key --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --html --include --exclude --key --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --html --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --transport --timeout --color --report --progress' ;;
@@ -75,6 +75,7 @@ _dcpctl_value() {
     'inspect --include') kind=keys ;;
     'inspect --exclude') kind=keys ;;
     'inspect --key') kind=keys ;;
+    'inspect --rename-map') kind=file ;;
     'inspect --map') kind=file ;;
     'inspect --config') kind=file ;;
     'inspect --unmapped') list='error keep drop' ;;

@@ -76,6 +76,7 @@ class Reader {
   }
   std::optional<std::string> repr(const BlobItem& item) {
     const PickleGraph graph(item.pickle, item.pickle_place, limits_);
+    if (!graph.globals().empty()) return std::nullopt;  // what code would make of it is not a value
     return graph.repr(graph.root(), kCaps);
   }
   DataFiles& files_;
