@@ -16,9 +16,9 @@ def a_row_in_no_chunk(c):
 @case("tensor_hole", "inspect ckpt", exit=0, says="findings")
 def a_row_in_no_chunk_is_a_finding(c):
     """
-    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': storage_data names an item that belongs to no chunk
     damage: ckpt: tensor 'model.w': the chunks of the tensor leave a hole (got [2:3, 0:3] in no chunk)
     damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [3:4, 0:3])
+    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': storage_data names an item that belongs to no chunk
     """
     c.tensors["model.w"].chunks = [((0, 0), (2, 3)), ((3, 0), (1, 3))]
 

@@ -83,7 +83,7 @@ def a_name_with_terminal_codes(c):
     named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
 
 
-@case("file_missing", "inspect ckpt", exit=0, says="findings")
+@case("file_missing", "inspect ckpt", exit=1, says="findings")
 def a_name_with_terminal_codes_in_a_finding(c):
     r"""
     damage: ckpt/\x1b[2J\u{202e}__1_0.distcp\x0d\x0a: a data file of the checkpoint is missing
@@ -319,7 +319,7 @@ def a_missing_data_file(c):
     (c.folder / "__1_0.distcp").unlink()
 
 
-@case("file_missing", "inspect ckpt", exit=0, says="findings")
+@case("file_missing", "inspect ckpt", exit=1, says="findings")
 def a_missing_data_file_is_a_finding(c):
     """
     damage: ckpt/__1_0.distcp: a data file of the checkpoint is missing

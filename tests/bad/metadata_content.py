@@ -219,9 +219,9 @@ def a_chunk_whose_end_overflows(c):
 @case("chunk_outside", "inspect ckpt", exit=0, says="findings")
 def a_chunk_past_its_tensor_in_a_finding(c):
     """
-    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': storage_data names an item that belongs to no chunk
     damage: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 3 + 2, expected at most 4)
     damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [3:5, 0:3])
+    warning: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': storage_data names an item that belongs to no chunk
     """
     a_chunk_past_its_tensor(c)
 

@@ -141,7 +141,7 @@ def of_a_dtype_in_safetensors(c):
     (c.folder.parent / "m.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(8))
 
 
-@case("file_missing", "inspect ckpt", exit=0, says="findings")
+@case("file_missing", "inspect ckpt", exit=1, says="findings")
 def of_a_file_in_an_index(c):
     r"""
     damage: ckpt/\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J: a data file of the checkpoint is missing (got 2 tensors of the index)

@@ -108,7 +108,7 @@ def a_link_that_is_not_of_the_cache(c):
     (c.folder / "link.safetensors").symlink_to(A)
 
 
-@case("file_missing", "inspect ckpt", exit=0, says="findings")
+@case("file_missing", "inspect ckpt", exit=1, says="findings")
 def a_file_of_the_index_is_missing(c):
     """
     damage: ckpt/model-00002-of-00002.safetensors: a data file of the checkpoint is missing (got 2 tensors of the index)
@@ -345,8 +345,8 @@ def one_shard_in_two_files(c):
 @case("tensor_hole", "inspect ckpt", exit=0, says="findings")
 def the_first_shard_is_missing(c):
     """
-    warning: ckpt: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show (got no shard-00001 beside shard-00002)
     damage: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [0:2] in no chunk)
+    warning: ckpt: a numbered file is not there: nothing was to be written to it, or what only it held is missing, which --expect with another checkpoint of the model would show (got no shard-00001 beside shard-00002)
     """
     folder(c, {name(2): shard({"w": ((2,), (2,))})})
 
@@ -404,8 +404,8 @@ def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
 def a_chunk_that_torch_replaced(c):
     """
     damage: ckpt/__0_0.distcp: tensor 'model.w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:3])
-    warning: ckpt/__0_0.distcp: tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does
     damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [0:2, 0:3])
+    warning: ckpt/__0_0.distcp: tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does
     """
     replaced(c)
 

@@ -93,7 +93,7 @@ def tensor_of(elements, dcpctl, folder):
     quarter = elements // 4
     cuts = {"even": [quarter] * 4, "uneven": [elements // 2, elements // 3, elements // 6], "one": [quarter, 1, 2 * quarter, 1], "ranks": [elements // 256] * 256}
     checkpoint(folder / "ckpt", {}, cuts)
-    for drawn, key in zip(drawings(page_of(dcpctl, folder))[8:], cuts, strict=True):
+    for drawn, key in zip(drawings(page_of(dcpctl, folder))[8:], sorted(cuts), strict=True):  # in natural order
         begins = [0, *itertools.accumulate(cuts[key])]
         check_side(drawn, list(zip(begins, begins[1:])), begins[-1], f"{key} of {elements:,} elements")
 
