@@ -81,7 +81,7 @@ TEST_CASE("what is there in place of a checkpoint") {
   CHECK(folder_of({"__0_0.distcp"}) == is_not + ".distcp files but no .metadata" + expected + unfinished);
   CHECK(folder_of({"__0_0.distcp", ".metadata.tmp"}) == is_not + ".metadata.tmp but no .metadata" + expected + unfinished);
   CHECK(folder_of({"step-1/.metadata", "step-2/.metadata", "log"}) ==
-        is_not + "a folder of checkpoints" + expected + " | give one of them, or --step: run/step-1, run/step-2");
+        is_not + "a folder of checkpoints" + expected + " | give one of them, or --step latest: run/step-1, run/step-2");
   CHECK(folder_of({".snapshot_metadata", "0/x"}) ==
         is_not + "a torchsnapshot snapshot" + expected + " | read it with torchsnapshot and save it with torch.distributed.checkpoint");
   CHECK(folder_of({"zero_to_fp32.py", "latest"}) ==
