@@ -59,7 +59,7 @@ inline std::string made_deflated_archive(const std::vector<MadeRecord>& records)
     deflateEnd(&stream);
     const std::string name = "archive/" + r.name;
     std::string facts;  // what both headers say: version, flags, method, time, date, CRC, sizes, lengths of name and extra field
-    for (const uint64_t n : {20, 0, 8, 0, 0}) put(facts, n, 2);
+    for (const uint64_t n : {20u, 0u, 8u, 0u, 0u}) put(facts, n, 2);
     for (const uint64_t n : {uint64_t{crc32(as_bytes(r.bytes))}, uint64_t{packed.size()}, uint64_t{r.bytes.size()}}) put(facts, n, 4);
     for (const uint64_t n : {uint64_t{name.size()}, uint64_t{0}}) put(facts, n, 2);
     put(directory, 0x02014b50, 4);
