@@ -1,6 +1,6 @@
 #include "catalog/values.h"
 
-#include <bit>
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -42,17 +42,53 @@ std::optional<std::string> element_text(DType dtype, Bytes bytes) {
   }
 }
 
+// A scalar, or a short container of such. What code would make is not a value, and what holds much is not looked through.
+bool is_plain(const PickleMachine& machine, const Value& v, unsigned depth = 0) {
+  constexpr uint64_t kMaxValues = 64;
+  switch (v.kind) {
+    case Kind::kNil:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+    case Kind::kText:
+    case Kind::kBytes:
+    case Kind::kBig: return true;
+    case Kind::kTuple:
+      if (depth == kCaps.depth || v.n > kMaxValues) return false;
+      for (uint32_t i = 0; i < v.n; ++i)
+        if (!is_plain(machine, machine.element(v, i), depth + 1)) return false;
+      return true;
+    case Kind::kList:
+    case Kind::kDict:
+    case Kind::kSet: break;
+    default: return false;
+  }
+  PickleMachine::Items items = machine.items(v);
+  uint64_t n = 0;
+  for (Value of; items.next(of);)
+    if (depth == kCaps.depth || ++n > kMaxValues || !is_plain(machine, of, depth + 1)) return false;
+  return true;
+}
+
+std::optional<std::string> text_of(const PickleGraph& graph, const Value& v) {
+  return is_plain(graph.machine(), v) ? std::optional(graph.repr(v, kCaps)) : std::nullopt;
+}
+
 class Reader {
  public:
-  Reader(DataFiles& files, const Catalog& catalog, const Limits& limits) : files_(files), catalog_(catalog), limits_(limits) {}
+  Reader(DataFiles& files, const Catalog& catalog, const Limits& limits) : files_(files), catalog_(catalog), limits_(limits) {
+    limits_.item_pickle_bytes = std::min(limits_.item_pickle_bytes, kMaxItem);  // deflated ones too
+  }
 
   std::optional<std::string> object(BlobId b) {
     const ItemId id = catalog_.item_of(b);
     const Place place = catalog_.place_of(id, catalog_.key(catalog_.blobs[b]));
-    if (catalog_.torch) return repr(blob_of(*catalog_.torch, id, place, limits_));
+    if (catalog_.torch) return text_of(*catalog_.torch->graph, catalog_.torch->values[id]);
     const std::vector<std::byte> bytes = read(id, place);
     MemorySource source(bytes);
-    return repr(read_blob_item(source, place, limits_));
+    const BlobItem item = read_blob_item(source, place, limits_);
+    const PickleGraph graph(item.pickle, item.pickle_place, limits_);
+    return text_of(graph, graph.root());
   }
 
   std::optional<std::string> scalar(const Tensor& t) {
@@ -74,14 +110,9 @@ class Reader {
                 [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
     return bytes;
   }
-  std::optional<std::string> repr(const BlobItem& item) {
-    const PickleGraph graph(item.pickle, item.pickle_place, limits_);
-    if (!graph.globals().empty()) return std::nullopt;  // what code would make of it is not a value
-    return graph.repr(graph.root(), kCaps);
-  }
   DataFiles& files_;
   const Catalog& catalog_;
-  const Limits& limits_;
+  Limits limits_;
 };
 
 }  // namespace
