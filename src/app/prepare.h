@@ -29,7 +29,6 @@ class Preparation {
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
-  uint64_t cap() const { return cap_; }
   // The source's catalog.
   const Catalog& open();
   // The keys of the source that are asked for; those that a map reads, where one is asked for: then make() gives those that it makes.

@@ -283,23 +283,15 @@ class Cutter {
   // As steps_for(), but that what a unit ranges over holds whole inner axes of the views, so that their order is its own matter (a head, whose
   // rotary pairs become halves); and, where elements cross, all dims from the one on that is fastest in the source.
   std::vector<int64_t> derived_steps(const Tensor& t, Dims dims, const Shape& s) const {
-    std::vector<int64_t> inner(dims.size(), 1), steps(dims.size(), 1);
+    std::vector<int64_t> inner(dims.size(), 1), steps;
     std::vector<ViewAxis> axes;
     uint64_t first = 0;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       axes = axes_of(catalog_, resolved_, t, c, first);
       for (const ViewAxis& a : axes) inner[a.dim] = std::max(inner[a.dim], a.step);
     }
-    uint64_t row = s.element;
-    size_t dim = dims.size();
-    while (dim > 0 && row * static_cast<uint64_t>(dims[dim - 1]) <= options_.unit_bytes) {
-      --dim;
-      row *= static_cast<uint64_t>(dims[dim]);
-      steps[dim] = dims[dim];
-    }
-    if (dim == 0) return steps;
-    --dim;
-    steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims[dim]);
+    const size_t dim = band(dims, s, steps);
+    if (dim == dims.size()) return steps;
     if (const size_t cut = short_runs(dims, s, s.least_region, dim, steps[dim]); cut < dims.size())
       steps = block(dims, s, dim, cut, options_.unit_bytes);
     for (size_t d = 0; d < dims.size(); ++d) steps[d] = in_whole(dims, steps, d, inner[d], s.element);
@@ -356,10 +348,10 @@ class Cutter {
     batch_bytes_ = batch_written_ = 0;
   }
 
-  // A band: leading dims fixed, one dim ranged, the rest full. Where the runs that a band leaves on either side would be short (columns
-  // over many ranks, a column-major chunk), a block: two dims ranged.
-  std::vector<int64_t> steps_for(Dims dims, const Shape& s) const {
-    std::vector<int64_t> steps(dims.size(), 1);
+  // The steps of a unit that is a band: leading dims fixed, one dim ranged, the rest full. Returns the dim that is ranged; the number of dims
+  // where all are full.
+  size_t band(Dims dims, const Shape& s, std::vector<int64_t>& steps) const {
+    steps.assign(dims.size(), 1);
     uint64_t row = s.element;  // bytes of one index of `dim`, all later dims full
     size_t dim = dims.size();
     while (dim > 0 && row * static_cast<uint64_t>(dims[dim - 1]) <= options_.unit_bytes) {
@@ -367,10 +359,19 @@ class Cutter {
       row *= static_cast<uint64_t>(dims[dim]);
       steps[dim] = dims[dim];
     }
-    // Not the whole tensor, or it would be in a batch; dim == 0 only for one between half a unit and a unit.
-    if (dim == 0) return steps;
+    if (dim == 0) return dims.size();
     --dim;
     steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims[dim]);
+    return dim;
+  }
+
+  // A band. Where the runs that a band leaves on either side would be short (columns
+  // over many ranks, a column-major chunk), a block: two dims ranged.
+  std::vector<int64_t> steps_for(Dims dims, const Shape& s) const {
+    std::vector<int64_t> steps;
+    const size_t dim = band(dims, s, steps);
+    // Not the whole tensor, or it would be in a batch; but for one between half a unit and a unit.
+    if (dim == dims.size()) return steps;
     if (s.fastest >= 0) return block(dims, s, static_cast<size_t>(s.fastest), dims.size() - 1, 4 * options_.unit_bytes);
     const size_t cut = std::min(short_runs(dims, s, s.least_chunk, dim, steps[dim]), short_runs(dims, s, s.least_region, dim, steps[dim]));
     if (cut < dims.size()) return block(dims, s, dim, cut, options_.unit_bytes);
