@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "maps/line_reader.h"
+#include "maps/whole.h"
 
 namespace dcp::maps {
 namespace {
@@ -25,8 +26,7 @@ class Parser {
     if (!open_.empty())
       fail_at(map_, map_.blocks[open_.back()].spot, ProblemId::map_syntax, "the end of the map", "'end' of what begins here");
     if (!choice_.empty()) fail_at(map_, choice_spot_, ProblemId::map_syntax, "a choice of nothing", "'either' on the next line");
-    for (Size& size : map_.sizes) resolve(size.value, size.word);
-    order_sizes();
+    settle_sizes(map_);
     return std::move(map_);
   }
 
@@ -254,7 +254,7 @@ class Parser {
         in.fail_here("',', 'optional', 'when', 'unless', 'same as' or the end of the line");
       }
     }
-    check(line);
+    check_line(map_, line, !open_.empty());
     if (is_optional) open_block(spot, 2);
     for (size_t i = 0; i < open_.size(); ++i) line.within.push_back({open_[i], in_branch_[i]});
     nodes().push_back({false, static_cast<uint32_t>(map_.lines.size())});
@@ -410,121 +410,6 @@ class Parser {
       product.of.push_back(atom(in, depth));
     } while (in.next() != '+' && in.next() != ')' && !in.is_end());
     return product.of.size() == 1 ? std::move(product.of[0]) : product;
-  }
-
-  // What one line must be by itself.
-  void check(Line& line) {
-    const auto bad = [&](Spot spot, std::string got, std::string expected) {
-      fail_at(map_, spot, ProblemId::map_syntax, std::move(got), std::move(expected));
-    };
-    if (line.sides[0].empty() && line.sides[1].empty()) bad(line.spot, "none on both sides", "a tensor on one");
-    size_t rests = 0, names = 0, tensors = 0, with_axes = 0;
-    for (const auto& side : line.sides) {
-      for (const Tensor& t : side) {
-        ++tensors;
-        with_axes += t.has_axes;
-        for (const Name& n : t.names) {
-          ++names;
-          rests += check(n);
-        }
-        if (!t.same_as.empty() && check(t.same_as[0])) bad(t.same_as[0].spot, "{*}", "the name of one tensor");
-        if (!t.same_as.empty() && (t.names.size() > 1 || side.size() > 1))
-          bad(t.same_as[0].spot, "'same as' of several names", "a line with one tensor on this side, which has one name");
-      }
-    }
-    line.is_rest = rests > 0;
-    if (line.is_rest && (rests != names || tensors > 2 || names != tensors || with_axes > 0 || !open_.empty()))
-      bad(line.spot, "{*} in a line of several tensors, with axes or in a block", "one name with {*} on each side");
-    if (line.sides[0].empty() || line.sides[1].empty()) return;
-    if (with_axes != 0 && with_axes != tensors) bad(line.spot, "axes of some tensors", "axes of all tensors of a line, or of none");
-    if (with_axes == 0 && tensors != 2) bad(line.spot, "several tensors on a side", "the axes of all of them in brackets");
-    if (!line.sides[0][0].same_as.empty() && !line.sides[1][0].same_as.empty()) bad(line.spot, "'same as' on both sides", "it on one");
-  }
-
-  // Names say where their numbers begin and end. True: it ends in {*}.
-  bool check(const Name& name) const {
-    using Kind = NamePart::Kind;
-    const auto bad = [&](std::string got, std::string expected) {
-      fail_at(map_, name.spot, ProblemId::map_syntax, std::move(got) + " in " + to_text(map_, name), std::move(expected));
-    };
-    for (size_t i = 0; i < name.parts.size(); ++i) {
-      const NamePart& p = name.parts[i];
-      const NamePart* const before = i > 0 ? &name.parts[i - 1] : nullptr;
-      if (before != nullptr && p.kind != Kind::kText && before->kind != Kind::kText &&
-          (p.kind != Kind::kRest || before->kind != Kind::kVariable))
-        bad("two pieces that nothing parts", "a text between them");
-      if (p.kind == Kind::kRest) {
-        if (i + 1 != name.parts.size()) bad("{*}", "it at the end");
-        if (before != nullptr && (before->kind == Kind::kVariable || !before->text.ends_with('.')))
-          bad("{*} within a word", "'.{*}', or {*} alone");
-        if (std::ranges::any_of(name.parts, [](const NamePart& o) { return o.kind == Kind::kIndex; })) bad("{*} after an index", "a text");
-        return true;
-      }
-      if (p.kind == Kind::kText) continue;
-      // What touches an index must not be a digit: 1{x} would be 12 for x = 2, and 1{x} for any.
-      const NamePart* const after = i + 1 < name.parts.size() ? &name.parts[i + 1] : nullptr;
-      if ((before != nullptr && before->kind == Kind::kText && is_digit(before->text.back())) ||
-          (after != nullptr && after->kind == Kind::kText && is_digit(after->text.front())))
-        bad("a digit beside an index or a piece", "another sign between them");
-    }
-    return false;
-  }
-
-  // Words of expressions that are sizes, axes or indexes; others are keys of config.json. `size x = x` asks for the key x.
-  void resolve(Expression& e, Word own) {
-    for (Expression& part : e.of) resolve(part, own);
-    if (e.kind != Expression::Kind::kPath) return;
-    const auto it = map_.word_ids.find(e.path);
-    if (it == map_.word_ids.end() || it->second == own) return;
-    e.kind = Expression::Kind::kSize;
-    e.size = it->second;
-  }
-
-  // Sizes after those that they are made of, so that one pass evaluates all; those with an axis of a line in them are the line's.
-  void order_sizes() {
-    std::vector<Size> ordered;
-    std::vector<uint8_t> state(map_.words.size());  // 1: being visited, 2: done
-    std::map<Word, size_t> by_word;
-    for (size_t i = 0; i < map_.sizes.size(); ++i) by_word[map_.sizes[i].word] = i;
-    std::vector<std::pair<size_t, std::vector<Word>>> stack;  // a size, and what it still waits for
-    const auto visit = [&](size_t i) {
-      state[map_.sizes[i].word] = 1;
-      stack.emplace_back(i, needs(map_.sizes[i].value));
-    };
-    for (size_t i = 0; i < map_.sizes.size(); ++i) {
-      if (state[map_.sizes[i].word] == 2) continue;
-      visit(i);
-      while (!stack.empty()) {
-        auto& [at, waits] = stack.back();
-        Size& size = map_.sizes[at];
-        if (waits.empty()) {
-          for (const Word w : needs(size.value)) {
-            const auto of = std::ranges::find_if(ordered, [&](const Size& s) { return s.word == w; });
-            size.is_local = size.is_local || (of != ordered.end() ? of->is_local : !map_.is_index[w]);
-          }
-          if (size.is_local && map_.is_index[size.word])
-            fail_at(map_, size.spot, ProblemId::map_syntax, "an index counted by an axis of a line", "a size that holds for the whole map");
-          state[size.word] = 2;
-          ordered.push_back(size);
-          stack.pop_back();
-          continue;
-        }
-        const Word w = waits.back();
-        waits.pop_back();
-        if (state[w] == 1) fail_at(map_, size.spot, ProblemId::map_syntax, "a size that is made of itself", "another value");
-        if (const auto it = by_word.find(w); it != by_word.end() && state[w] == 0) visit(it->second);
-      }
-    }
-    map_.sizes = std::move(ordered);
-  }
-  static std::vector<Word> needs(const Expression& e) {
-    std::vector<Word> all;
-    if (e.kind == Expression::Kind::kSize) all.push_back(e.size);
-    for (const Expression& part : e.of) {
-      const std::vector<Word> more = needs(part);
-      all.insert(all.end(), more.begin(), more.end());
-    }
-    return all;
   }
 
   ModelMap map_;

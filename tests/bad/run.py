@@ -46,8 +46,6 @@ EXCEPTIONS = {
     "sandbox_lacking": "takes a kernel without Landlock",
     "output_swapped": "takes another program at the same time; tests/safety/swaps.py is one",
     "output_differs": "takes a disk that lies; a unit test has one",
-    "map_byte_item": "comes with the commands that take a map",
-    "map_not_joinable": "comes with the commands that take a map",
 }
 
 

@@ -27,7 +27,7 @@ MAY_INCLUDE["cmd"] = {*ORDER[: ORDER.index("plan")], "kernels", "maps", "staging
 # Kernels work on elements; the table of dtypes includes nothing itself.
 DTYPE_TABLE = {("kernels", "format/dtype.h")}
 
-MAX_LINES = 550
+MAX_LINES = 500
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 # Not snprintf and friends: they make text, they do not print it.
