@@ -218,7 +218,7 @@ void add_bench_io(Command& c, Context& context) {
   c.number("-j,--threads", o.threads, 1u, 1024u, "N", "Worker threads");
   c.flag("--force", o.force, "Replace OUT");
   add_common(c, context, true);
-  c.run = [options, &context] { return run_reported(context, options->out, [&] { return run(*options, context); }); };
+  c.run = [options, &context] { return run_reported(context, {.output = options->out}, [&] { return run(*options, context); }); };
 }
 
 }  // namespace dcp::cmd

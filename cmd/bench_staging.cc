@@ -270,7 +270,7 @@ void add_bench_staging(Command& c, Context& context) {
   c.details = kText;
   add_flags(c, *options);
   add_common(c, context, true);
-  c.run = [options, &context] { return run_reported(context, options->html, [&] { return run(*options, context); }); };
+  c.run = [options, &context] { return run_reported(context, {.output = options->html}, [&] { return run(*options, context); }); };
 }
 
 }  // namespace dcp::cmd

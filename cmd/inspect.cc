@@ -2,6 +2,7 @@
 #include "app/inspect.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "app/small_file.h"
 #include "commands.h"
@@ -11,7 +12,6 @@
 #include "inspect_text.h"
 #include "key_flags.h"
 #include "map_flags.h"
-#include "problem_words.h"
 #include "ranks_flags.h"
 #include "source.h"
 #include "text_file.h"
@@ -66,7 +66,7 @@ Answer mapped_answer(const Options& o, const InspectResult& found, Context& cont
 
 // The metadata alone may be asked about; a checkpoint has its files.
 bool lacks_files(const InspectResult& found) {
-  if (found.catalog.path.ends_with(".metadata")) return false;
+  if (std::filesystem::path(found.catalog.path).filename() == ".metadata") return false;
   return std::ranges::find(found.findings, ProblemId::file_missing, &Problem::id) != found.findings.end();
 }
 
@@ -93,34 +93,14 @@ Answer answer(const Options& o, Context& context) {
   return a;
 }
 
-std::string failure(const Options& o, const Problem& problem) {
-  std::string document;
-  JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object()
-      .member("schema", "dcpctl.inspect/1")
-      .member("exit", static_cast<int>(exit_of(problem.id)))
-      .member("path", o.source.path)
-      .key("error");
-  error_json(json, problem);
-  json.end_object();
-  json.finish();
-  return document;
-}
-
 int run(const Options& o, Context& context) {
-  if (const auto fault = report_fault(context, o.source.path, "")) return report_error(context, *fault);
-  int exit = 0;
-  std::string document;
-  try {
+  bool fails = false;
+  const int exit = run_reported(context, {.source = o.source.path}, [&] {
     Answer a = answer(o, context);
-    document = std::move(a.document);
-    if (a.fails) exit = static_cast<int>(Exit::kAnswerNo);
-  } catch (const std::exception& error) {
-    exit = report_error(context, error);
-    document = failure(o, worded(problem_of(error)));
-  }
-  save_report(context, document);
-  return exit;
+    fails = a.fails;
+    return std::move(a.document);
+  });
+  return fails && exit == 0 ? static_cast<int>(Exit::kAnswerNo) : exit;
 }
 
 }  // namespace

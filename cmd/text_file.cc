@@ -54,11 +54,13 @@ void save_report(Context& context, const std::string& document) {
 }
 
 // What --report says of a command that failed before it had anything else to say.
-static std::string failure_document(std::string command, const Problem& problem) {
+static std::string failure_document(std::string command, const std::string& source, const Problem& problem) {
   std::ranges::replace(command, ' ', '.');
   std::string document;
   JsonWriter json([&](std::string_view text) { document += text; });
-  json.begin_object().member("schema", "dcpctl." + command + "/1").member("exit", static_cast<int>(exit_of(problem.id))).key("error");
+  json.begin_object().member("schema", "dcpctl." + command + "/1").member("exit", static_cast<int>(exit_of(problem.id)));
+  if (!source.empty()) json.member("path", source);
+  json.key("error");
   error_json(json, problem);
   json.end_object();
   json.finish();
@@ -73,18 +75,18 @@ void save_usage_report(Context& context, const std::vector<std::string>& words, 
   }
   if (context.common.report.empty()) return;
   if (report_fault(context, "", "")) return;
-  save_report(context, failure_document(words.empty() ? "" : words.front(), problem));
+  save_report(context, failure_document(words.empty() ? "" : words.front(), "", problem));
 }
 
-int run_reported(Context& context, const std::string& output, const std::function<std::string()>& body) {
-  if (const auto fault = report_fault(context, "", output)) return report_error(context, *fault);
+int run_reported(Context& context, const ReportedPaths& paths, const std::function<std::string()>& body) {
+  if (const auto fault = report_fault(context, paths.source, paths.output)) return report_error(context, *fault);
   std::string document;
   int exit = 0;
   try {
     document = body();
   } catch (const std::exception& error) {
     exit = report_error(context, error);
-    document = failure_document(context.command, worded(problem_of(error)));
+    document = failure_document(context.command, paths.source, worded(problem_of(error)));
   }
   save_report(context, document);
   return exit;

@@ -23,8 +23,11 @@ std::optional<Problem> report_fault(const Context& context, const std::string& s
 // Writes the JSON document to the file of --report, if one is asked for.
 void save_report(Context& context, const std::string& document);
 
+struct ReportedPaths {
+  std::string source{}, output{};  // as on the command line; "": none
+};
 // Runs `body`, which prints its answer and returns the JSON document for --report, written in every outcome. Returns the exit code.
-int run_reported(Context& context, const std::string& output, const std::function<std::string()>& body);
+int run_reported(Context& context, const ReportedPaths& paths, const std::function<std::string()>& body);
 
 // After a command line that could not be understood, as far as --report can be made out in it.
 void save_usage_report(Context& context, const std::vector<std::string>& words, const Problem& problem);
