@@ -92,7 +92,8 @@ class ContentReader {
 };
 
 void prove(const Catalog& catalog, const Duplicate& d, const ContentOf& contents) {
-  if (same_content(contents(d, Copy::kUsed), contents(d, Copy::kOther))) return;
+  const ItemContent used = contents(d, Copy::kUsed);  // first, whatever the compiler
+  if (same_content(used, contents(d, Copy::kOther))) return;
   fail(ProblemId::duplicates_differ, place_of(catalog, d, d.other),
        "another value than in " + catalog.file_path(catalog.items[d.item].file));
 }

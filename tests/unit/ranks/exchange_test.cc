@@ -185,7 +185,7 @@ TEST_CASE("What another rank decodes is no more than belongs there") {
   test::FakeIo all;
   made.put(all, "ckpt");
   test::World world(2);
-  const auto said = test::as_ranks(world, 2, 60000, [&](Session& session, StopFlag& stop) {
+  const auto said = test::as_ranks(world, 2, 5000, [&](Session& session, StopFlag& stop) {
     test::Opened opened(all, "ckpt");
     const Plan plan = opened.torch();
     // Rank 1 alone has the file, whose item has become a bomb: 40 MiB of zeros, and a frame to skip for the rest of its bytes.
