@@ -7,7 +7,7 @@
 //   zip64_end := "PK\6\6" bytes_after:8 by:2 needs:2 disk:4 disk:4 entries:8 entries:8 directory_bytes:8 directory_at:8 ...
 //   directory := entry*
 //   entry     := "PK\1\2" by:2 needs:2 flags:2 method:2 time:4 crc:4 packed:4 size:4 name_bytes:2 extra_bytes:2 comment_bytes:2
-//                disk:2 attributes:6 header_at:4 name extra comment
+//                disk:2 internal:2 attributes:4 header_at:4 name extra comment
 //   extra     := (id:2 bytes:2 content)*       id 1: size:8? packed:8? header_at:8?, each only where the fixed field is all ones
 //   local     := "PK\3\4" needs:2 flags:2 method:2 time:4 crc:4 packed:4 size:4 name_bytes:2 extra_bytes:2 name extra payload
 //
@@ -35,6 +35,7 @@ constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kEntryB
 constexpr uint64_t kTailBytes = kEnd64Bytes + kLocatorBytes + kEndBytes;  // what torch puts after the directory
 constexpr uint64_t kSearchBytes = 64 * kKiB + kEndBytes;                  // a comment, or junk, of at most 64 KiB
 constexpr uint16_t kEncrypted = 0x2041, kPatched = 0x20;  // of flags: encrypted, strongly, its directory, too; a difference to another file
+constexpr uint32_t kFolder = 0x10;                        // of attributes, as DOS has them: torch takes no bytes out of what has it
 constexpr uint16_t kZip64 = 1;
 constexpr uint32_t kOnes = std::numeric_limits<uint32_t>::max();
 
@@ -175,7 +176,7 @@ bool is_utf8(std::string_view text) {
 
 struct Entry {
   uint64_t size = 0, packed = 0, header = 0;
-  uint32_t crc = 0;
+  uint32_t crc = 0, attributes = 0;
   uint16_t flags = 0, method = 0, disk = 0;
   std::string_view name;
   uint64_t bytes = 0;  // of the entry in the directory
@@ -215,6 +216,7 @@ Entry read_entry(Bytes directory, uint64_t at, const Where& here) {
   entry.packed = u32(b, 20);
   entry.size = u32(b, 24);
   entry.disk = u16(b, 34);
+  entry.attributes = u32(b, 38);
   entry.header = u32(b, 42);
   const uint64_t name = u16(b, 28), extra = u16(b, 30), comment = u16(b, 32);
   entry.bytes = kEntryBytes + name + extra + comment;
@@ -253,7 +255,7 @@ void add_record(ZipDirectory& directory, const Entry& entry, const Where& here) 
   if (record.method == ZipRecord::kDeflated && (entry.size / 1032 > entry.packed || (entry.packed == 0 && entry.size != 0))) {
     fail_in(record.name, here, ProblemId::zip_bad_directory, number(entry.size) + " bytes packed into " + number(entry.packed));
   }
-  if (record.name.ends_with('/') && record.size != 0)
+  if ((record.name.ends_with('/') || (entry.attributes & kFolder) != 0) && record.size != 0)
     fail_in(record.name, here, ProblemId::zip_bad_directory, "a folder of " + number(record.size) + " bytes");
   directory.records.push_back(std::move(record));
 }

@@ -127,7 +127,17 @@ TEST_CASE("names that torch takes for one another") {
     CHECK(zip_error(PlainZip().add(std::string("r/") + name, "1").finish()).starts_with("zip_name_case: x.distcp > "));
   CHECK(zip_error(PlainZip().add("r/data/KEY", "1").add("r/Notes", "2").finish()).empty());
   CHECK(zip_error(PlainZip().add(std::string("r/data/0\0x", 10), "1").finish()).ends_with("(got a name with a NUL byte)"));
+}
+
+TEST_CASE("what is marked as a folder holds nothing") {
   CHECK(zip_error(PlainZip().add("r/data/", "1").finish()).ends_with("(got a folder of 1 bytes)"));
+  const auto marked = [](std::string bytes, const char* attributes) {
+    patch(bytes, position(bytes, "PK\1\2") + 38, attributes);
+    return zip_error(bytes);
+  };
+  CHECK(marked(PlainZip().add("r/data/0", "1").finish(), "\x10").ends_with("(got a folder of 1 bytes)"));
+  CHECK(marked(PlainZip().add("r/data/0", "").finish(), "\x10").empty());
+  CHECK(marked(PlainZip().add("r/data/0", "1").finish(), "\x20").empty());
 }
 
 TEST_CASE("nothing lies between the directory and what ends it") {
