@@ -10,126 +10,142 @@
 namespace dcp {
 namespace {
 
-// What the ranks have between them for one job; with one process, nothing.
+// What the ranks have between them for one output; with one process, nothing.
 struct Shared {
   RankedRun& ranks;
   bool all_write;
   Blocks blocks;
   Exchange exchange;
-  Shared(const WriteJob& j, RankedRun& run)
+  Shared(RankedRun& run, const WriteRequest& request, const Plan& plan, const Source& source, unsigned workers)
       : ranks(run),
-        all_write(j.request.read.ranks.all_write),
-        blocks(j.plan(), run.session.world_size()),
-        exchange(run.session, run.crew.sight(), j.plan(), j.result.catalog(), j.result.source->resolved(), j.result.source->files(),
-                 all_write ? deal_by_blocks(j.plan(), j.result.catalog(), blocks, run.session.world_size())
-                           : deal_to_rank0(j.plan(), run.session.world_size()),
-                 all_write ? Writers::kAll : Writers::kRank0, j.workers) {}
+        all_write(request.read.ranks.all_write),
+        blocks(plan, run.session.world_size()),
+        exchange(run.session, run.crew.sight(),
+                 {.plan = plan,
+                  .source = source,
+                  .units = all_write ? deal_by_blocks(plan, source.catalog, blocks, run.session.world_size())
+                                     : deal_to_rank0(plan, run.session.world_size()),
+                  .writers = all_write ? Writers::kAll : Writers::kRank0,
+                  .workers = workers}) {}
 };
 
-// Does the units of this process, and, where others do units as well, reads for them at the same time.
-ExecuteReport run_units(const WriteJob& j, Shared* shared, Sink& sink, Progress& progress) {
-  const ExecuteOptions options{
-      .workers = j.workers, .fp8_overflow = j.request.fp8_overflow, .supply = shared ? &shared->exchange : nullptr};
-  const auto units = [&] {
-    return execute(j.plan(), j.result.catalog(), j.result.source->resolved(), j.result.source->files(), sink, options, progress,
-                   j.world.stop);
-  };
-  if (!shared || !shared->all_write) return units();
-  return execute_together(j.world, shared->exchange, j.workers, progress, units);
-}
-
-// Every CRC that differs is said; the first is thrown. The sink's destructor takes back what is half-written.
-void refuse_damage(const WriteJob& j) {
-  const std::vector<Problem>& damage = j.result.executed.damage;
-  if (damage.empty()) return;
-  for (size_t i = 1; i < damage.size(); ++i) j.world.events.complain(j.world.events.line_of(damage[i]));
-  throw Error(damage.front());
-}
-
-void refuse_overflows(const WriteJob& j) {
-  std::optional<Problem> first;
-  for (const TensorLosses& t : j.result.executed.losses) {
-    if (t.values.overflowed == 0) continue;
-    Problem p = make_problem(ProblemId::cast_overflow, {.path = j.request.read.source.path, .tensor = t.key},
-                             counted(t.values.overflowed, "value") + ", " + from_to(t));
-    if (first) j.world.events.complain(j.world.events.line_of(p));
-    else first = std::move(p);
+class Writing {
+ public:
+  Writing(const WriteRequest& request, World& world, WriteResult& result)
+      : request_(request), world_(world), result_(result), plan_(*result.plan), source_(result.source->source()) {
+    for (const OutputFile& f : plan_.files) specs_.push_back({f.name, f.bytes});
+    if (world.ranks) shared_.emplace(*world.ranks, request, plan_, source_, result.workers);
   }
-  if (first) throw Error(std::move(*first));
-}
 
-RankWork work_of(const WriteJob& j, const Shared& shared, const Progress& progress) {
-  return {.bytes_read = shared.exchange.bytes_read(progress),
-          .bytes_sent = shared.exchange.bytes_sent(),
-          .bytes_written = progress.bytes_written,
-          .nanoseconds = j.world.io.now_ns() - j.begin_ns,
-          .peak_bytes = peak_rss_bytes()};
-}
-
-// --gather rank0, another rank: reads what it sees, as rank 0's workers come to it.
-void serve(const WriteJob& j, Shared& shared) {
-  Progress progress;
-  shared.exchange.serve(j.workers, progress, j.world.stop);
-  shared.ranks.crew.gather_work(work_of(j, shared, progress), shared.ranks.session.host());
-}
-
-// --gather none, another rank: writes its blocks of the files that rank 0 has made.
-void write_part(const WriteJob& j, Shared& shared) {
-  std::vector<uint64_t> bytes;
-  for (const OutputFile& f : j.plan().files) bytes.push_back(f.bytes);
-  SharedFiles files(j.world.io, shared.ranks.crew.tell({}), bytes, j.request.sync);
-  ClippedSink sink(files, shared.blocks, shared.ranks.session.rank());
-  Progress progress;
-  j.result.executed = run_units(j, &shared, sink, progress);
-  refuse_damage(j);
-  sink.finish();
-  shared.ranks.crew.gather_work(work_of(j, shared, progress), shared.ranks.session.host());
-}
-
-// One process, or rank 0: makes the output, writes all of it or its part, and commits.
-void lead(const WriteJob& j, Shared* shared) {
-  std::vector<FileSpec> specs;
-  for (const OutputFile& f : j.plan().files) specs.push_back({f.name, f.bytes});
-  FileSet output(
-      j.world.io, j.request.output.path, specs,
-      {.folder = j.plan().folder, .replace = j.request.replace, .sync = j.request.sync, .open_files = j.result.source->open_outputs()});
-  for (const std::string& n : output.found()) j.world.events.note(n);
-  for (const std::string& n : output.notes()) j.world.events.detail(n);
-  if (shared && shared->all_write) shared->ranks.crew.tell(output.shared());
-  SummedFiles summed(output, specs);
-  Sink& whole = j.request.verify_after ? static_cast<Sink&>(summed) : output;
-  std::optional<ClippedSink> part;
-  if (shared && shared->all_write) part.emplace(whole, shared->blocks, 0);
-  Sink& sink = part ? static_cast<Sink&>(*part) : whole;
-  Progress progress;
-  {
-    const auto display = j.world.events.show(progress, progress.bytes_written, j.plan().bytes_to_write);
-    j.result.executed = run_units(j, shared, sink, progress);
+  void run() {
+    if (!shared_ || shared_->ranks.crew.leads()) return lead();
+    if (shared_->all_write) write_part();
+    else serve();
   }
-  j.result.executed.bytes_read += j.result.source->resolved().bytes_read;
-  refuse_damage(j);
-  if (j.request.strict_cast) refuse_overflows(j);
-  sink.finish();
-  if (j.request.verify_after) summed.read_back(j.workers, j.world.stop);
-  j.result.verified_after = j.request.verify_after;
-  if (shared) {
-    shared->ranks.work = shared->ranks.crew.gather_work(work_of(j, *shared, progress), shared->ranks.session.host());
-    shared->ranks.session.check();
+
+ private:
+  bool all_write() const { return shared_ && shared_->all_write; }
+
+  // Does the units of this process, and, where others do units as well, reads for them at the same time.
+  void run_units(Sink& sink, Progress& progress) {
+    const ExecuteOptions options{
+        .workers = result_.workers, .fp8_overflow = request_.fp8_overflow, .supply = shared_ ? &shared_->exchange : nullptr};
+    const auto units = [&] { return execute(plan_, source_, sink, options, progress, world_.stop); };
+    result_.executed = all_write() ? execute_together(world_, shared_->exchange, result_.workers, progress, units) : units();
+    refuse_damage();
   }
-  j.world.check_stop();  // the last moment at which nothing has appeared
-  sink.commit();
-  j.result.nanoseconds = j.world.io.now_ns() - j.begin_ns;
-}
+
+  // Every CRC that differs is said; the first is thrown. The sink's destructor takes back what is half-written.
+  void refuse_damage() {
+    const std::vector<Problem>& damage = result_.executed.damage;
+    if (damage.empty()) return;
+    for (size_t i = 1; i < damage.size(); ++i) world_.events.complain(world_.events.line_of(damage[i]));
+    throw Error(damage.front());
+  }
+
+  void refuse_overflows() {
+    std::optional<Problem> first;
+    for (const TensorLosses& t : result_.executed.losses) {
+      if (t.values.overflowed == 0) continue;
+      Problem p = make_problem(ProblemId::cast_overflow, {.path = request_.read.source.path, .tensor = t.key},
+                               counted(t.values.overflowed, "value") + ", " + from_to(t));
+      if (first) world_.events.complain(world_.events.line_of(p));
+      else first = std::move(p);
+    }
+    if (first) throw Error(std::move(*first));
+  }
+
+  std::vector<RankWork> gather_work(const Progress& progress) {
+    return shared_->ranks.crew.gather_work({.bytes_read = shared_->exchange.bytes_read(progress),
+                                            .bytes_sent = shared_->exchange.bytes_sent(),
+                                            .bytes_written = progress.bytes_written,
+                                            .nanoseconds = world_.io.now_ns() - result_.begin_ns,
+                                            .peak_bytes = peak_rss_bytes()},
+                                           shared_->ranks.session.host());
+  }
+
+  // Rank 0 writes, another rank: reads what it sees, as rank 0's workers come to it.
+  void serve() {
+    Progress progress;
+    shared_->exchange.serve(result_.workers, progress, world_.stop);
+    gather_work(progress);
+  }
+
+  // All write, another rank: writes its blocks of the files that rank 0 has made.
+  void write_part() {
+    std::vector<uint64_t> bytes;
+    for (const FileSpec& f : specs_) bytes.push_back(f.bytes);
+    SharedFiles files(world_.io, shared_->ranks.crew.tell({}), bytes, request_.sync);
+    ClippedSink sink(files, shared_->blocks, shared_->ranks.session.rank());
+    Progress progress;
+    run_units(sink, progress);
+    sink.finish();
+    gather_work(progress);
+  }
+
+  // One process, or rank 0: makes the output, writes all of it or its part, and commits.
+  void lead() {
+    FileSet output(
+        world_.io, request_.output.path, specs_,
+        {.folder = plan_.folder, .replace = request_.replace, .sync = request_.sync, .open_files = result_.source->open_outputs()});
+    for (const std::string& n : output.found()) world_.events.note(n);
+    for (const std::string& n : output.notes()) world_.events.detail(n);
+    if (all_write()) shared_->ranks.crew.tell(output.shared());
+    SummedFiles summed(output, specs_);
+    Sink& whole = request_.verify_after ? static_cast<Sink&>(summed) : output;
+    std::optional<ClippedSink> part;
+    if (all_write()) part.emplace(whole, shared_->blocks, 0);
+    Sink& sink = part ? static_cast<Sink&>(*part) : whole;
+    Progress progress;
+    {
+      const auto display = world_.events.show(progress, progress.bytes_written, plan_.bytes_to_write);
+      run_units(sink, progress);
+    }
+    result_.executed.bytes_read += source_.resolved.bytes_read;
+    if (request_.strict_cast) refuse_overflows();
+    sink.finish();
+    if (request_.verify_after) summed.read_back(result_.workers, world_.stop);
+    result_.verified_after = request_.verify_after;
+    if (shared_) {
+      shared_->ranks.work = gather_work(progress);
+      shared_->ranks.session.check();
+    }
+    world_.check_stop();  // the last moment at which nothing has appeared
+    sink.commit();
+    result_.nanoseconds = world_.io.now_ns() - result_.begin_ns;
+  }
+
+  const WriteRequest& request_;
+  World& world_;
+  WriteResult& result_;
+  const Plan& plan_;
+  const Source source_;
+  std::vector<FileSpec> specs_;
+  std::optional<Shared> shared_;
+};
 
 }  // namespace
 
-void carry_out(const WriteJob& j) {
-  RankedRun* const ranks = j.world.ranks.get();
-  if (!ranks) return lead(j, nullptr);
-  Shared shared(j, *ranks);
-  if (ranks->crew.leads()) return lead(j, &shared);
-  if (shared.all_write) write_part(j, shared);
-  else serve(j, shared);
-}
+void carry_out(const WriteRequest& request, World& world, WriteResult& result) { Writing(request, world, result).run(); }
 
 }  // namespace dcp

@@ -5,16 +5,7 @@
 
 namespace dcp {
 
-struct WriteJob {
-  const WriteRequest& request;
-  World& world;
-  WriteResult& result;  // with a plan
-  unsigned workers = 1;
-  uint64_t begin_ns = 0;
-  const Plan& plan() const { return *result.plan; }
-};
-
-// Fills what is measured into the result, and commits. Throws what write() throws of that.
-void carry_out(const WriteJob& job);
+// `result` has its plan, its workers and when it began. Fills in what is measured, and commits. Throws what write() throws of that.
+void carry_out(const WriteRequest& request, World& world, WriteResult& result);
 
 }  // namespace dcp

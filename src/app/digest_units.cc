@@ -2,18 +2,22 @@
 
 namespace dcp {
 
-ExecuteReport run_digest_units(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
-                               unsigned workers, Progress& progress, World& world) {
+ExecuteReport run_digest_units(const Plan& plan, const Source& source, DigestSink& sink, unsigned workers, Progress& progress,
+                               World& world) {
   ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
   RankedRun* const ranks = world.ranks.get();
-  if (!ranks) return execute(plan, catalog, resolved, files, sink, options, progress, world.stop);
+  if (!ranks) return execute(plan, source, sink, options, progress, world.stop);
   Session& session = ranks->session;
   ranks->crew.agree(plan);
-  Exchange exchange(session, ranks->crew.sight(), plan, catalog, resolved, files,
-                    deal_to_readers(plan, catalog, resolved, ranks->crew.sight(), session.world_size()), Writers::kAll, workers);
+  Exchange exchange(session, ranks->crew.sight(),
+                    {.plan = plan,
+                     .source = source,
+                     .units = deal_to_readers(plan, source, ranks->crew.sight(), session.world_size()),
+                     .writers = Writers::kAll,
+                     .workers = workers});
   options.supply = &exchange;
-  ExecuteReport executed = execute_together(world, exchange, workers, progress,
-                                            [&] { return execute(plan, catalog, resolved, files, sink, options, progress, world.stop); });
+  ExecuteReport executed =
+      execute_together(world, exchange, workers, progress, [&] { return execute(plan, source, sink, options, progress, world.stop); });
   ranks->crew.gather_digests(sink);
   executed.damage = ranks->crew.gather_problems(std::move(executed.damage));
   ranks->work = ranks->crew.gather_work(

@@ -10,7 +10,7 @@ namespace dcp {
 
 // What cannot be read is in the report. With several ranks each does the units whose bytes it sees; digests and findings come together at
 // rank 0.
-ExecuteReport run_digest_units(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, DigestSink& sink,
-                               unsigned workers, Progress& progress, World& world);
+ExecuteReport run_digest_units(const Plan& plan, const Source& source, DigestSink& sink, unsigned workers, Progress& progress,
+                               World& world);
 
 }  // namespace dcp

@@ -84,8 +84,7 @@ void check_holds(const MapAnswer& answer, World& world) {
   throw Error(all[0]);
 }
 
-void compare_ties(const MapAnswer& answer, const Catalog& source, const Resolved& resolved, DataFiles& files, unsigned workers,
-                  World& world) {
+void compare_ties(const MapAnswer& answer, const Source& source, unsigned workers, World& world) {
   const std::vector<maps::Tie>& ties = answer.made.ties;
   if (ties.empty()) return;
   std::vector<IndexMap> all;
@@ -93,12 +92,13 @@ void compare_ties(const MapAnswer& answer, const Catalog& source, const Resolved
   for (const maps::Tie& t : ties)
     for (const IndexMap* m : {&t.tensor, &t.same_as})
       if (keys.insert(m->key).second) all.push_back(*m);
-  const Derived derived = derive(source, resolved, all);
+  const Derived derived = derive(source, all);
   const Selection selection = select_keys(derived.catalog, {});
-  const VerifyPlan plan = plan_verify(derived.catalog, derived.resolved, {.digests = &selection, .units = {}});
+  const VerifyPlan plan = plan_verify({derived.catalog, derived.resolved}, {.digests = &selection, .units = {}});
   DigestSink sink(plan.plan);
   Progress progress;
-  const ExecuteReport executed = run_digest_units(plan.plan, derived.catalog, derived.resolved, files, sink, workers, progress, world);
+  const ExecuteReport executed =
+      run_digest_units(plan.plan, {derived.catalog, derived.resolved, source.files}, sink, workers, progress, world);
   if (!executed.damage.empty()) throw Error(executed.damage.front());
   if (!world.leads()) return;
   std::map<std::string_view, std::optional<uint64_t>> digests;

@@ -43,8 +43,7 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
 // Throws the first problem of the answer; complains of the others.
 void check_holds(const MapAnswer& answer, World& world);
 // Throws map_tied_differ, and what reading can throw.
-void compare_ties(const MapAnswer& answer, const Catalog& source, const Resolved& resolved, DataFiles& files, unsigned workers,
-                  World& world);
+void compare_ties(const MapAnswer& answer, const Source& source, unsigned workers, World& world);
 
 // A file's name has a '/' or ends in .map; other names are those of built-in maps.
 bool is_map_file(const std::string& name);

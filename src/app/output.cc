@@ -82,40 +82,40 @@ OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t 
   layout_.options.torch = request.torch;
 }
 
-Plan OutputLayout::plan(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-  if (request_.same_kind) check_same_kind(request_, catalog.kind);
-  if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(catalog, resolved, selection, layout_.options);
-  if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(catalog, resolved, selection);
-  return model_file(catalog, resolved, selection);
+Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection) {
+  if (request_.same_kind) check_same_kind(request_, source.catalog.kind);
+  if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(source, selection, layout_.options);
+  if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(source, selection);
+  return model_file(source, selection);
 }
 
-Plan OutputLayout::model_file(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+Plan OutputLayout::model_file(const SourceFacts& source, const Selection& selection) {
   LayoutOptions layout;
   layout.units = units_;
   layout.weights_only_safe = request_.weights_only_safe;
   layout.mcore_shapes = request_.mcore_shapes;
-  if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(catalog, resolved, selection, layout);
+  if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(source, selection, layout);
   layout.max_shard_bytes = request_.max_shard_bytes;
-  Plan plan = plan_safetensors(catalog, resolved, selection, layout);
-  if (!request_.assets.empty()) copy_assets(request_.assets, world_, main_dtype(catalog, selection), plan);
+  Plan plan = plan_safetensors(source, selection, layout);
+  if (!request_.assets.empty()) copy_assets(request_.assets, world_, main_dtype(source.catalog, selection), plan);
   return plan;
 }
 
-Plan OutputLayout::same_folder(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
-  if (catalog.kind == CheckpointKind::kHf) {
+Plan OutputLayout::same_folder(const SourceFacts& source, const Selection& selection) {
+  if (source.catalog.kind == CheckpointKind::kHf) {
     if (request_.torch.asked)
       fail(ProblemId::usage, {.path = request_.path}, "--for-torch with an output that is no DCP folder", "a folder name");
     LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};
-    return plan_safetensors(catalog, resolved, selection, layout);
+    return plan_safetensors(source, selection, layout);
   }
   DcpLayoutOptions layout{.limits = {},
                           .units = units_,
-                          .world_size = std::max<uint32_t>(ranks_shown(catalog), 1),
+                          .world_size = std::max<uint32_t>(ranks_shown(source.catalog), 1),
                           .mesh = {},
                           .rules = {},
                           .source_boxes = true};
   layout.torch = request_.torch;
-  return plan_dcp(catalog, resolved, selection, layout);
+  return plan_dcp(source, selection, layout);
 }
 
 }  // namespace dcp

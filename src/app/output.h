@@ -47,11 +47,11 @@ class OutputLayout {
   // Reads what a layout names, before the source is opened. `max_memory`: that the whole run may take. Throws usage.
   OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
   // Throws usage where the source is of another kind, and what the layouts throw.
-  Plan plan(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
+  Plan plan(const SourceFacts& source, const Selection& selection);
 
  private:
-  Plan model_file(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
-  Plan same_folder(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
+  Plan model_file(const SourceFacts& source, const Selection& selection);
+  Plan same_folder(const SourceFacts& source, const Selection& selection);
   const OutputRequest& request_;
   World& world_;
   const UnitOptions units_;

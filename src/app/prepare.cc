@@ -40,12 +40,12 @@ Selection Preparation::select(const SelectOptions& options, const MapRequest& ma
 
 Selection Preparation::make(const SelectOptions& options, Selection before) {
   if (!map_) return before;
-  derived_ = derive(source_, resolved_, map_->made.targets);
+  derived_ = derive({source_, resolved_}, map_->made.targets);
   return maps::select_mapped(derived_->catalog, options, std::move(before));
 }
 
 void Preparation::compare_ties(unsigned workers) {
-  if (map_) dcp::compare_ties(*map_, source_, resolved_, *files_, workers, world_);
+  if (map_) dcp::compare_ties(*map_, {source_, resolved_, *files_}, workers, world_);
 }
 
 void Preparation::resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use) {
@@ -60,10 +60,10 @@ void Preparation::resolve(std::span<const TensorId> tensors, std::span<const Blo
 
 std::vector<Problem> Preparation::compare_copies(Faults faults) {
   if (request_.source.prefer_rank) return {};
-  const ContentOf contents = contents_together(world_, *files_, source_, resolved_, request_.source.limits());
+  const ContentOf contents = contents_together(world_, {source_, resolved_, *files_}, request_.source.limits());
   if (!world_.leads()) return {};
-  if (faults == Faults::kCollect) return find_differing_duplicates(source_, resolved_, contents);
-  prove_duplicates(source_, resolved_, contents);
+  if (faults == Faults::kCollect) return find_differing_duplicates({source_, resolved_}, contents);
+  prove_duplicates({source_, resolved_}, contents);
   return {};
 }
 

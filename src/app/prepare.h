@@ -49,9 +49,9 @@ class Preparation {
 
   const std::optional<MapAnswer>& map() const { return map_; }
   const Catalog& catalog() const { return derived_ ? derived_->catalog : source_; }
-  const Resolved& resolved() const { return derived_ ? derived_->resolved : resolved_; }
+  // What the plan is about, with the files that it is read from.
+  Source source() { return {catalog(), derived_ ? derived_->resolved : resolved_, *files_}; }
   std::vector<Problem> take_findings() { return std::move(resolved_.findings); }
-  DataFiles& files() { return *files_; }
   size_t open_outputs() const { return open_outputs_; }  // files of the output, at most at once
 
  private:

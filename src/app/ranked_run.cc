@@ -87,8 +87,8 @@ Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog
   return resolve(files, catalog, tensors, blobs, options, world.stop);
 }
 
-ContentOf contents_together(World& world, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits) {
-  return world.ranks ? world.ranks->crew.gather_contents(files, catalog, resolved, limits) : contents_of(files, catalog, limits);
+ContentOf contents_together(World& world, const Source& source, const Limits& limits) {
+  return world.ranks ? world.ranks->crew.gather_contents(source, limits) : contents_of(source.files, source.catalog, limits);
 }
 
 ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,

@@ -43,7 +43,7 @@ class RankedRun {
 void join_ranks(const RankOptions& options, World& world);
 Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
                           std::span<const BlobId> blobs, const ResolveOptions& options);
-ContentOf contents_together(World& world, DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits);
+ContentOf contents_together(World& world, const Source& source, const Limits& limits);
 // Does the units of this rank and serves those of others at the same time.
 ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,
                                const std::function<ExecuteReport()>& units);

@@ -81,22 +81,22 @@ void note_catalog(const Catalog& catalog, VerifyResult& result) {
 }
 
 // What was read and found; one finding says how many records have no CRC.
-void note_work(const Catalog& catalog, const Resolved& resolved, const VerifyPlan& plan, ExecuteReport executed, VerifyResult& result) {
+void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport executed, VerifyResult& result) {
   for (Problem& p : executed.damage) {
     p.severity = Severity::kDamage;
     result.findings.push_back(std::move(p));
   }
-  result.records = resolved.records_checked + executed.records_checked;
-  result.records_without_crc = resolved.records_without_crc + executed.records_without_crc + plan.plan.unchecked_records;
-  result.bytes = resolved.bytes_read + executed.bytes_read;
+  result.records = source.resolved.records_checked + executed.records_checked;
+  result.records_without_crc = source.resolved.records_without_crc + executed.records_without_crc + plan.plan.unchecked_records;
+  result.bytes = source.resolved.bytes_read + executed.bytes_read;
   result.data_records = plan.data_records;
   result.data_bytes = plan.data_bytes;
   result.left_out_records = plan.left_out_records;
   result.left_out_bytes = plan.left_out_bytes;
   if (result.records_without_crc == 0) return;
-  Problem p = make_problem(ProblemId::crc_absent, {.path = catalog.path}, counted(result.records_without_crc, "record"));
+  Problem p = make_problem(ProblemId::crc_absent, {.path = source.catalog.path}, counted(result.records_without_crc, "record"));
   // torch writes archives with CRCs unless it is told not to; safetensors files have no place for one.
-  const bool never_has_one = catalog.kind != CheckpointKind::kTorch && std::ranges::all_of(catalog.files, &DataFile::raw);
+  const bool never_has_one = source.catalog.kind != CheckpointKind::kTorch && std::ranges::all_of(source.catalog.files, &DataFile::raw);
   p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
   result.findings.push_back(std::move(p));
 }
@@ -146,7 +146,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
     mapped(*source.map());
   }
 
-  VerifyPlan plan = plan_verify(source.catalog(), source.resolved(), what);
+  VerifyPlan plan = plan_verify(source.source(), what);
   add(result.findings, std::move(plan.findings));
   const unsigned workers = source.fit(plan.plan, kMiB, result.planned_memory);
   // The sum of a whole file cannot be joined, and files are dealt by units.
@@ -160,13 +160,13 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   {
     const auto display = world.events.show(progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
     source.compare_ties(workers);
-    executed = run_digest_units(plan.plan, source.catalog(), source.resolved(), source.files(), sink, workers, progress, world);
+    executed = run_digest_units(plan.plan, source.source(), sink, workers, progress, world);
     if (sum)
       collect(result.findings,
-              [&] { sums = sum_files(source.files(), catalog, request.read.source.links(), workers, progress, world.stop); });
+              [&] { sums = sum_files(source.source().files, catalog, request.read.source.links(), workers, progress, world.stop); });
   }
   if (!world.leads()) return;
-  note_work(source.catalog(), source.resolved(), plan, std::move(executed), result);
+  note_work(source.source(), plan, std::move(executed), result);
   if (request.digests())
     use_digests(request, world, manifest_of(source.catalog(), plan, sink, sums), std::move(expected), plan, source.catalog(), result);
   result.unsafe = fold_unsafe(result.findings);

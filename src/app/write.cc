@@ -81,7 +81,7 @@ void weigh_gap(World& world, WriteResult& result) {
 }  // namespace
 
 void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned) {
-  const uint64_t begin = world.io.now_ns();
+  result.begin_ns = world.io.now_ns();
   const OutputRequest& output = request.output;
   result.layout = std::make_unique<OutputLayout>(output, world, request.read.max_memory);
   result.source = std::make_unique<Preparation>(request.read, world);
@@ -101,16 +101,16 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   source.compare_copies(Faults::kThrow);
   result.selection = source.make(request.select, std::move(result.selection));
 
-  result.plan = result.layout->plan(source.catalog(), source.resolved(), result.selection);
+  result.plan = result.layout->plan(source.source(), result.selection);
   const Plan& plan = *result.plan;
   source.agree(plan);
   check_expected(request.expect, signatures_of(source.catalog(), result.selection, plan), world, result.expectation);
   weigh_gap(world, result);
-  const unsigned workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
+  result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
   planned();
   if (request.dry_run) return;
-  source.compare_ties(workers);
-  carry_out({.request = request, .world = world, .result = result, .workers = workers, .begin_ns = begin});
+  source.compare_ties(result.workers);
+  carry_out(request, world, result);
 }
 
 }  // namespace dcp

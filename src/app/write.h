@@ -38,7 +38,9 @@ struct WriteResult {
   std::optional<Plan> plan;
   std::vector<Problem> warnings;  // of the source, as far as they concern the output
   Expectation expectation;
+  unsigned workers = 1;
   uint64_t planned_memory = 0;  // bytes, peak
+  uint64_t begin_ns = 0;
   ExecuteReport executed;
   bool verified_after = false;
   uint64_t nanoseconds = 0;

@@ -114,17 +114,17 @@ ItemContent content_of(DataFiles& files, const Catalog& catalog, const Duplicate
   return ContentReader(files, catalog, item, limits).read(d.item < catalog.chunk_total, place);
 }
 
-void prove_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents) {
-  for (const Duplicate& d : catalog.duplicates)
-    if (resolved.items[d.item].resolved) prove(catalog, d, contents);
+void prove_duplicates(const SourceFacts& source, const ContentOf& contents) {
+  for (const Duplicate& d : source.catalog.duplicates)
+    if (source.resolved.items[d.item].resolved) prove(source.catalog, d, contents);
 }
 
-std::vector<Problem> find_differing_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents) {
+std::vector<Problem> find_differing_duplicates(const SourceFacts& source, const ContentOf& contents) {
   std::vector<Problem> found;
-  for (const Duplicate& d : catalog.duplicates) {
-    if (!resolved.items[d.item].resolved) continue;
+  for (const Duplicate& d : source.catalog.duplicates) {
+    if (!source.resolved.items[d.item].resolved) continue;
     try {
-      prove(catalog, d, contents);
+      prove(source.catalog, d, contents);
     } catch (const Error& e) {
       if (!can_be_collected(e.problem().id)) throw;
       found.push_back(e.problem());

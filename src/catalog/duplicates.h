@@ -37,8 +37,8 @@ inline ContentOf contents_of(DataFiles& files, const Catalog& catalog, const Lim
 
 // Every other copy of an item that is selected (resolved) says the same as the one that is used. Throws duplicates_differ naming both
 // files, and what contents throw.
-void prove_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents);
+void prove_duplicates(const SourceFacts& source, const ContentOf& contents);
 // The same as findings, all of them. Values that differ are no damage, as rank-local state may: a warning.
-std::vector<Problem> find_differing_duplicates(const Catalog& catalog, const Resolved& resolved, const ContentOf& contents);
+std::vector<Problem> find_differing_duplicates(const SourceFacts& source, const ContentOf& contents);
 
 }  // namespace dcp

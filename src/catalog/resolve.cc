@@ -101,20 +101,20 @@ Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const Tenso
   return out;
 }
 
-std::vector<ViewAxis> axes_of(const Catalog& catalog, const Resolved& resolved, const Tensor& t, uint32_t chunk, uint64_t& first) {
-  const ItemId item = catalog.item_of(t, chunk);
-  if (resolved.views.is_view(item)) {
-    const View& view = resolved.views.of[item];
-    const std::span<const ViewAxis> axes = resolved.views.axes_of(view);
+std::vector<ViewAxis> axes_of(const SourceFacts& source, const Tensor& t, uint32_t chunk, uint64_t& first) {
+  const ItemId item = source.catalog.item_of(t, chunk);
+  if (source.resolved.views.is_view(item)) {
+    const View& view = source.resolved.views.of[item];
+    const std::span<const ViewAxis> axes = source.resolved.views.axes_of(view);
     first = view.first;
     return {axes.begin(), axes.end()};
   }
-  const Dims sizes = catalog.box(t, chunk).sizes;
+  const Dims sizes = source.catalog.box(t, chunk).sizes;
   Numbers strides = row_major(sizes);
   first = 0;
-  if (const uint64_t at = resolved.items[item].strides_at; at != 0) {
-    first = static_cast<uint64_t>(resolved.strides[at]);
-    std::copy_n(resolved.strides.data() + at + 1, t.rank, strides.begin());
+  if (const uint64_t at = source.resolved.items[item].strides_at; at != 0) {
+    first = static_cast<uint64_t>(source.resolved.strides[at]);
+    std::copy_n(source.resolved.strides.data() + at + 1, t.rank, strides.begin());
   }
   std::vector<ViewAxis> axes;
   for (uint32_t d = 0; d < t.rank; ++d)

@@ -47,15 +47,30 @@ struct Resolved {
   uint64_t memory_bytes() const;
 };
 
+// What a checkpoint is, and what looking into its items has shown: what a plan is made from. Both must outlive it.
+struct SourceFacts {
+  const Catalog& catalog;
+  const Resolved& resolved;
+};
+
+// A source that is ready to be read.
+struct Source {
+  const Catalog& catalog;
+  const Resolved& resolved;
+  DataFiles& files;
+
+  operator SourceFacts() const { return {catalog, resolved}; }
+};
+
 // What a unit reads for an item: the item, or its storage alone where that is deflated.
-inline const Item& source_of(const Catalog& catalog, const Resolved& resolved, ItemId item) {
-  if (resolved.deflated.empty()) return catalog.items[item];
-  const auto found = resolved.deflated.find(item);
-  return found == resolved.deflated.end() ? catalog.items[item] : found->second;
+inline const Item& source_of(const SourceFacts& source, ItemId item) {
+  if (source.resolved.deflated.empty()) return source.catalog.items[item];
+  const auto found = source.resolved.deflated.find(item);
+  return found == source.resolved.deflated.end() ? source.catalog.items[item] : found->second;
 }
 
 // The axes along which a chunk lies in its record: those of its view, or its dims; and its first element there.
-std::vector<ViewAxis> axes_of(const Catalog& catalog, const Resolved& resolved, const Tensor& tensor, uint32_t chunk, uint64_t& first);
+std::vector<ViewAxis> axes_of(const SourceFacts& source, const Tensor& tensor, uint32_t chunk, uint64_t& first);
 
 // What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole; or nothing, with
 // Faults::kCollect, but to find what their pickles import.

@@ -76,20 +76,19 @@ uint64_t execute_bytes(const Plan& plan) {
   return RunSums::bytes(plan) + plan.tensors.size() * kOfTensor;
 }
 
-ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
-                      const ExecuteOptions& options, Progress& progress, const StopFlag& stop) {
-  RunSums sums(plan, catalog);
+ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, Progress& progress,
+                      const StopFlag& stop) {
+  RunSums sums(plan, source.catalog);
   RunLosses losses(plan);
-  const MaxExtents extents(plan, catalog);
-  AllUnits all(plan, files, catalog);
+  const MaxExtents extents(plan, source.catalog);
+  AllUnits all(plan, source.files, source.catalog);
   UnitSupply& supply = options.supply ? *options.supply : all;
   std::optional<SharedRun> shared;
   if (supply.is_shared()) {
     need_own_part(plan, sink);
-    shared.emplace(plan, catalog);
+    shared.emplace(plan, source.catalog);
   }
-  RunContext run{
-      plan, catalog, resolved, sink, sums, losses, shared ? &*shared : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, extents};
+  Run run{plan, source, sink, sums, losses, shared ? &*shared : nullptr, progress, {.fp8_overflow = options.fp8_overflow}, extents};
   for (const Literal& l : plan.literals) {
     sink.write(l.file, l.file_offset, as_bytes(l.bytes));
     progress.bytes_written.fetch_add(l.bytes.size(), std::memory_order_relaxed);
@@ -109,7 +108,7 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   });
 
   supply.join(sums, losses);
-  Compared compared = sums.compare(catalog, resolved, report.damage.empty() ? Faults::kThrow : Faults::kCollect);
+  Compared compared = sums.compare(source, report.damage.empty() ? Faults::kThrow : Faults::kCollect);
   report.records_checked = compared.checked;
   report.bytes_checked = compared.bytes;
   report.records_without_crc = compared.without_crc;
@@ -119,11 +118,11 @@ ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& 
   if (report.damage.empty()) {
     if (shared) write_item_frames(plan, sums, shared->framed, sink);
     for (uint32_t f = 0; f < plan.files.size(); ++f) {
-      if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(catalog, plan.files[f]), sink, progress);
-      if (plan.files[f].generated != Generated::kNo) write_generated(plan, catalog, f, sink, progress);
+      if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(source.catalog, plan.files[f]), sink, progress);
+      if (plan.files[f].generated != Generated::kNo) write_generated(plan, source.catalog, f, sink, progress);
     }
   }
-  report.losses = losses.list(catalog, options.fp8_overflow);
+  report.losses = losses.list(source.catalog, options.fp8_overflow);
   report.bytes_read = progress.bytes_read;
   report.bytes_written = progress.bytes_written;
   return report;

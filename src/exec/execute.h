@@ -44,7 +44,7 @@ struct ExecuteReport {
 uint64_t execute_bytes(const Plan& plan);
 
 // The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.
-ExecuteReport execute(const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files, Sink& sink,
-                      const ExecuteOptions& options, Progress& progress, const StopFlag& stop);
+ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, Progress& progress,
+                      const StopFlag& stop);
 
 }  // namespace dcp

@@ -98,8 +98,7 @@ namespace {
 // The reads of a unit's steps.
 struct Reads {
   const Plan& plan;
-  const Catalog& catalog;
-  const Resolved& resolved;
+  const SourceFacts& source;
   const MaxExtents& extents;
   const ReadVisitor& visit;
 
@@ -107,11 +106,11 @@ struct Reads {
   void end_batch() {}
   void empty_items(uint32_t) {}
   void box(uint32_t tensor, BoxView box) {
-    const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
-    const ChunkReads reads(plan, catalog, resolved, t);
-    each_chunk(plan, catalog, extents, tensor, box, [&](uint32_t chunk, BoxView part) {
+    const Tensor& t = source.catalog.tensors[plan.tensors[tensor].id];
+    const ChunkReads reads(plan, source, t);
+    each_chunk(plan, source.catalog, extents, tensor, box, [&](uint32_t chunk, BoxView part) {
       reads.each(chunk, part, [&](const ChunkSpans& spans) {
-        const uint32_t file = catalog.items[spans.item].file;
+        const uint32_t file = source.catalog.items[spans.item].file;
         spans.each([&](uint64_t element, const Numbers&) {
           visit.read(file, spans.info->record + element * bytes_of(spans.info->dtype), spans.bytes());
         });
@@ -119,27 +118,26 @@ struct Reads {
     });
   }
   void stream(uint32_t tensor, uint32_t chunk) {
-    visit.decode(source_of(catalog, resolved, catalog.item_of(catalog.tensors[plan.tensors[tensor].id], chunk)));
+    visit.decode(source_of(source, source.catalog.item_of(source.catalog.tensors[plan.tensors[tensor].id], chunk)));
   }
   void scatter_record(const Group& g) {
     const Scattered& s = plan.scattered[g.first];
-    const ItemId item = catalog.item_of(catalog.tensors[plan.tensors[s.tensor].id], s.chunk);
-    if (catalog.items[item].file != kNone) visit.decode(source_of(catalog, resolved, item));
+    const ItemId item = source.catalog.item_of(source.catalog.tensors[plan.tensors[s.tensor].id], s.chunk);
+    if (source.catalog.items[item].file != kNone) visit.decode(source_of(source, item));
   }
   void copy(uint32_t range, uint64_t at, uint64_t bytes) {
     const CopyRange& c = plan.copies[range];
-    if (!c.from_decoded) visit.read(catalog.items[c.item].file, c.source_offset + at, bytes);
+    if (!c.from_decoded) visit.read(source.catalog.items[c.item].file, c.source_offset + at, bytes);
   }
-  void copy_deflated(uint32_t range) { visit.decode(plan.copies[range].deflated(catalog)); }
+  void copy_deflated(uint32_t range) { visit.decode(plan.copies[range].deflated(source.catalog)); }
   void check(const Group&, uint32_t file, uint64_t at, uint64_t bytes) { visit.read(file, at, bytes); }
-  void check_decoded(const Group& g) { visit.decode(catalog.item_of(plan.records[g.first])); }
+  void check_decoded(const Group& g) { visit.decode(source.catalog.item_of(plan.records[g.first])); }
 };
 
 }  // namespace
 
-void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit,
-                 const ReadVisitor& visit) {
-  walk_unit(plan, catalog, unit, Reads{plan, catalog, resolved, extents, visit});
+void visit_reads(const Plan& plan, const SourceFacts& source, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit) {
+  walk_unit(plan, source.catalog, unit, Reads{plan, source, extents, visit});
 }
 
 }  // namespace dcp

@@ -69,8 +69,7 @@ struct ReadVisitor {
   std::function<void(uint32_t file, uint64_t offset, uint64_t bytes)> read;
   std::function<void(const Item& item)> decode;
 };
-void visit_reads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const MaxExtents& extents, uint64_t unit,
-                 const ReadVisitor& visit);
+void visit_reads(const Plan& plan, const SourceFacts& source, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit);
 
 // How a piece of a chunk is read: as spans, the inner axes at once, the others one index after the other. Its axes are the tensor's dims, or
 // those of the chunk's view.
@@ -94,8 +93,8 @@ struct ChunkSpans {
 // What a unit with this part of a chunk reads, piece by piece: one, or, where the part cuts axes of a view, a few.
 class ChunkReads {
  public:
-  ChunkReads(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Tensor& tensor)
-      : plan_(plan), catalog_(catalog), resolved_(resolved), tensor_(tensor) {}
+  ChunkReads(const Plan& plan, const SourceFacts& source, const Tensor& tensor)
+      : plan_(plan), catalog_(source.catalog), resolved_(source.resolved), tensor_(tensor) {}
   // fn(const ChunkSpans&)
   template <class Fn>
   void each(uint32_t chunk, BoxView part, const Fn& fn) const {

@@ -8,14 +8,14 @@ namespace dcp {
 
 void Worker::scatter_record(const Group& g) {
   const std::span<const Scattered> views = std::span(run_.plan.scattered).subspan(g.first, g.count);
-  const Tensor& t = run_.catalog.tensors[run_.plan.tensors[views[0].tensor].id];
-  const ItemId item = run_.catalog.item_of(t, views[0].chunk);
+  const Tensor& t = catalog_.tensors[run_.plan.tensors[views[0].tensor].id];
+  const ItemId item = catalog_.item_of(t, views[0].chunk);
   const auto box_bytes = static_cast<uint64_t>(run_.plan.numbers[g.steps_at + 1]);
-  if (run_.catalog.items[item].file == kNone) {
+  if (catalog_.items[item].file == kNone) {
     constexpr std::array<std::byte, 16> kZero{};
     return scatter_window(views[0], {.elements = kZero, .count = 1, .whole = true, .box_bytes = box_bytes});
   }
-  const ItemInfo& info = run_.resolved.items[item];
+  const ItemInfo& info = resolved_.items[item];
   const uint64_t stored = bytes_of(info.dtype);
   const MutableBytes window = source_.first(static_cast<uint64_t>(run_.plan.numbers[g.steps_at]));
   uint64_t held = 0, done = 0;  // bytes; elements before the window
@@ -45,10 +45,10 @@ void Worker::scatter_record(const Group& g) {
 // What of the chunk lies in the window: boxes of its axes. Along each dim the axis whose neighbours are neighbours in the tensor makes a box;
 // the others go one index after the other.
 void Worker::scatter_window(const Scattered& to, const Window& window) {
-  const Tensor& t = run_.catalog.tensors[run_.plan.tensors[to.tensor].id];
-  const BoxView box = run_.catalog.box(t, to.chunk);
+  const Tensor& t = catalog_.tensors[run_.plan.tensors[to.tensor].id];
+  const BoxView box = catalog_.box(t, to.chunk);
   uint64_t first = 0;
-  std::vector<ViewAxis> axes = axes_of(run_.catalog, run_.resolved, t, to.chunk, first);
+  std::vector<ViewAxis> axes = axes_of(run_.source, t, to.chunk, first);
   std::ranges::stable_sort(axes, std::ranges::greater(), &ViewAxis::stride);
   const auto scatter_cut = [&](const AxisBox& cut) {
     Numbers offsets{}, sizes{}, strides{}, outer{}, index{};
@@ -89,7 +89,7 @@ void Worker::scatter_window(const Scattered& to, const Window& window) {
 
 // In parts that memory was planned for.
 void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t most_bytes) {
-  const DType dtype = run_.catalog.tensors[run_.plan.tensors[tensor].id].dtype;
+  const DType dtype = catalog_.tensors[run_.plan.tensors[tensor].id].dtype;
   const size_t rank = strides.size();
   const auto element = bytes_of(dtype);
   const uint64_t bytes = volume({sizes.data(), rank}) * element;

@@ -47,15 +47,15 @@ void check_inflated(const Place& place, uint64_t bytes, uint64_t expected) {
 }  // namespace
 
 void Worker::decode_record(ItemId item, const std::function<void(Bytes)>& sink) {
-  const ItemInfo& info = run_.resolved.items[item];
-  const Item& source = source_of(run_.catalog, run_.resolved, item);
+  const ItemInfo& info = resolved_.items[item];
+  const Item& source = source_of(run_.source, item);
   const bool deflated = source.transforms == Item::kDeflated;
   // The record lies at [first, last) of the decoded stream; what is before and after it is the archive's frame. Positions in an item
   // without a transform, which may lie beside transformed ones, are resolved in its file; a deflated record is its own stream.
   const uint64_t first = info.record - (source.transforms == 0 || deflated ? source.offset : 0);
   const uint64_t last = add_or_fail(first, info.record_bytes, {});
   const uint64_t cap = deflated ? last : add_or_fail(last, 16 * kMiB, {});
-  Place place = run_.catalog.place_of(item, run_.catalog.key_of_item(item));
+  Place place = catalog_.place_of(item, catalog_.key_of_item(item));
   if (deflated) place.offset = source.offset, place.length = source.length;
   uint64_t position = 0, seen = 0;
   pieces_->decode(source, place, cap, [&](Bytes block) {
@@ -74,11 +74,11 @@ void Worker::decode_record(ItemId item, const std::function<void(Bytes)>& sink) 
 
 // `done` counts elements already placed.
 void Worker::stream(uint32_t tensor, uint32_t chunk) {
-  const Tensor& t = run_.catalog.tensors[run_.plan.tensors[tensor].id];
-  const BoxView box = run_.catalog.box(t, chunk);
+  const Tensor& t = catalog_.tensors[run_.plan.tensors[tensor].id];
+  const BoxView box = catalog_.box(t, chunk);
   const uint64_t total = volume(box.sizes);
-  const ItemId item = run_.catalog.item_of(t, chunk);
-  const ItemInfo& info = run_.resolved.items[item];
+  const ItemId item = catalog_.item_of(t, chunk);
+  const ItemInfo& info = resolved_.items[item];
   const uint64_t stored = bytes_of(info.dtype), element = bytes_of(t.dtype);
   const Bands bands(box, kPassBytes / element);
   Numbers offsets, sizes;
@@ -123,7 +123,7 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
     }
   });
   if (!whole) return flush();
-  const int64_t* strides = run_.resolved.strides.data() + info.strides_at;
+  const int64_t* strides = resolved_.strides.data() + info.strides_at;
   const MutableBytes dense = dense_.first(total * stored);  // scatter() uses the other buffers while this is delivered
   std::vector<int64_t> to(t.rank);
   int64_t stride = 1;
@@ -135,10 +135,10 @@ void Worker::stream(uint32_t tensor, uint32_t chunk) {
 
 void Worker::copy_deflated(uint32_t range) {
   const CopyRange& c = run_.plan.copies[range];
-  const Item item = c.deflated(run_.catalog);
-  const Place place{.path = run_.catalog.file_path(item.file),
-                    .tensor = std::string(run_.catalog.key_of_item(c.item)),
-                    .object = c.item >= run_.catalog.chunk_total,
+  const Item item = c.deflated(catalog_);
+  const Place place{.path = catalog_.file_path(item.file),
+                    .tensor = std::string(catalog_.key_of_item(c.item)),
+                    .object = c.item >= catalog_.chunk_total,
                     .offset = item.offset,
                     .length = item.length};
   uint64_t at = 0;
@@ -153,8 +153,8 @@ void Worker::copy_deflated(uint32_t range) {
 
 void Worker::check_decoded(const Group& g) {
   std::span<const ItemRecord> records = std::span(run_.plan.records).subspan(g.first, g.count);
-  const Item item = run_.catalog.item_of(records[0]);
-  const Place place = place_of(run_.catalog, records[0]);
+  const Item item = catalog_.item_of(records[0]);
+  const Place place = place_of(catalog_, records[0]);
   const uint64_t end = records.back().offset + records.back().bytes;
   const bool deflated = item.transforms == Item::kDeflated;
   uint64_t at = deflated ? item.offset : 0;

@@ -49,15 +49,15 @@ void RunSums::set(const std::vector<Part>& parts) {
     }
 }
 
-Compared RunSums::compare(const Catalog& catalog, const Resolved& resolved, Faults faults) const {
+Compared RunSums::compare(const SourceFacts& source, Faults faults) const {
   Compared out;
   for (const PlanTensor& p : plan_.tensors) {
-    const Tensor& t = catalog.tensors[p.id];
+    const Tensor& t = source.catalog.tensors[p.id];
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
-      const ItemId item = catalog.item_of(t, c);
+      const ItemId item = source.catalog.item_of(t, c);
       if (!wants_item(item) || plan_.sum_of(item) != item) continue;
-      const ItemInfo& info = resolved.items[item];
-      compare_record(catalog, items_[item],
+      const ItemInfo& info = source.resolved.items[item];
+      compare_record(source.catalog, items_[item],
                      {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true}, faults, out);
     }
   }
@@ -65,13 +65,13 @@ Compared RunSums::compare(const Catalog& catalog, const Resolved& resolved, Faul
     for (uint32_t n = c.first_check; n < c.first_check + c.check_count; ++n) {
       const CopyCheck& check = plan_.copy_checks[n];
       compare_record(
-          catalog, copy_checks_[n],
+          source.catalog, copy_checks_[n],
           {.offset = c.source_offset + check.at, .bytes = check.bytes, .item = c.item, .crc = check.crc, .has_crc = check.has_crc}, faults,
           out);
     }
   }
-  for (size_t i = 0; i < plan_.records.size(); ++i) compare_record(catalog, records_[i], plan_.records[i], faults, out);
-  if (faults == Faults::kThrow) need_items_complete(catalog);
+  for (size_t i = 0; i < plan_.records.size(); ++i) compare_record(source.catalog, records_[i], plan_.records[i], faults, out);
+  if (faults == Faults::kThrow) need_items_complete(source.catalog);
   return out;
 }
 

@@ -56,7 +56,7 @@ class RunSums {
 
   // kThrow: fails with `internal` if a sum is not complete: a planner that loses a byte must not pass for a good checkpoint. kCollect:
   // units have failed, so such a record is passed over.
-  Compared compare(const Catalog& catalog, const Resolved& resolved, Faults faults) const;
+  Compared compare(const SourceFacts& source, Faults faults) const;
   // By record of an output archive.
   std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;
 

@@ -31,25 +31,25 @@ void Worker::batch(const UnitBatch& batch) {
     sums_ = task.guest ? &run_.shared->guest_sums : &run_.sums;
     losses_ = task.guest ? &run_.shared->guest_losses : &run_.losses;
     gather_.on = false;  // a unit that failed may have left it on
-    walk_unit(run_.plan, run_.catalog, task.ordinal, *this);
+    walk_unit(run_.plan, catalog_, task.ordinal, *this);
   }
 }
 
 Worker::Assembly Worker::assembly(uint32_t tensor, BoxView box) {
   const TensorId id = run_.plan.tensors[tensor].id;
-  const DType dtype = run_.catalog.tensors[id].dtype;
+  const DType dtype = catalog_.tensors[id].dtype;
   Assembly a{.box = box, .dtype = dtype, .strides = row_major(box.sizes), .bytes = assembled_.first(volume(box.sizes) * bytes_of(dtype))};
-  if (run_.resolved.views.any() && run_.resolved.views.padded[id]) std::ranges::fill(a.bytes, std::byte{});
+  if (resolved_.views.any() && resolved_.views.padded[id]) std::ranges::fill(a.bytes, std::byte{});
   return a;
 }
 
 void Worker::box(uint32_t tensor, BoxView box) {
   const PlanTensor& p = run_.plan.tensors[tensor];
-  const Tensor& t = run_.catalog.tensors[p.id];
+  const Tensor& t = catalog_.tensors[p.id];
   Assembly a = assembly(tensor, box);
   a.wants_raw = p.region_count == 1 && sums_->wants_region(p.first_region) && run_.plan.regions[p.first_region].dtype == t.dtype;
-  const ChunkReads reads(run_.plan, run_.catalog, run_.resolved, t);
-  each_chunk(run_.plan, run_.catalog, run_.extents, tensor, box,
+  const ChunkReads reads(run_.plan, run_.source, t);
+  each_chunk(run_.plan, catalog_, run_.extents, tensor, box,
              [&](uint32_t chunk, BoxView part) { reads.each(chunk, part, [&](const ChunkSpans& spans) { place_piece(a, spans); }); });
   a.bytes = cast_elements(tensor, a.bytes, volume(box.sizes), t.dtype);
   scatter(tensor, a);
@@ -57,8 +57,8 @@ void Worker::box(uint32_t tensor, BoxView box) {
 
 void Worker::copy(uint32_t range, uint64_t at, uint64_t bytes) {
   const CopyRange& c = run_.plan.copies[range];
-  if (c.from_decoded) copy_part(range, at, Bytes(run_.resolved.blob(c.item).decoded).subspan(c.source_offset + at, bytes));
-  else copy_part(range, at, read(run_.catalog.items[c.item].file, c.source_offset + at, source_.first(bytes)));
+  if (c.from_decoded) copy_part(range, at, Bytes(resolved_.blob(c.item).decoded).subspan(c.source_offset + at, bytes));
+  else copy_part(range, at, read(catalog_.items[c.item].file, c.source_offset + at, source_.first(bytes)));
 }
 
 void Worker::copy_part(uint32_t range, uint64_t at, Bytes data) {

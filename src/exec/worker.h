@@ -26,10 +26,9 @@ struct SharedRun {
 };
 
 // Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
-struct RunContext {
+struct Run {
   const Plan& plan;
-  const Catalog& catalog;
-  const Resolved& resolved;
+  const SourceFacts source;
   Sink& sink;
   RunSums& sums;
   RunLosses& losses;
@@ -41,7 +40,7 @@ struct RunContext {
 
 class Worker {
  public:
-  explicit Worker(RunContext& run) : run_(run) {}
+  explicit Worker(Run& run) : run_(run), catalog_(run.source.catalog), resolved_(run.source.resolved) {}
   // All units of a batch, in order.
   void batch(const UnitBatch& batch);
 
@@ -144,7 +143,9 @@ class Worker {
   // From the metadata's dtype to the output's, with what gets lost added to the tensor's losses. Returns them, in `bytes` or in cast_.
   MutableBytes cast_elements(uint32_t tensor, MutableBytes bytes, uint64_t elements, DType from);
 
-  RunContext& run_;
+  Run& run_;
+  const Catalog& catalog_;
+  const Resolved& resolved_;
   PieceSource* pieces_ = nullptr;  // of the batch that is being done
   RunSums* sums_ = nullptr;        // that count the unit that is being done
   RunLosses* losses_ = nullptr;

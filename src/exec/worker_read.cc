@@ -47,7 +47,7 @@ void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t 
   const bool plain = info.dtype == a.dtype && !info.swap && !info.conj && !info.neg;
   const bool direct = plain && p.dense_to;
   const MutableBytes span =
-      read(run_.catalog.items[item].file, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
+      read(catalog_.items[item].file, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
   const bool summed = run_.plan.checks[item] == CrcCheck::kFromUnits;
   if (summed || (direct && a.wants_raw)) {
     const uint32_t raw = crc32_raw(span);

@@ -45,7 +45,8 @@ bool is_sound(const Side& side, std::span<const int64_t> at, Dims shape) {
 
 class Deriver {
  public:
-  Deriver(const Catalog& from, const Resolved& resolved) : from_(from), resolved_(resolved) {
+  explicit Deriver(const SourceFacts& source) : from_(source.catalog), resolved_(source.resolved) {
+    const Catalog& from = source.catalog;
     Catalog& c = out_.catalog;
     c.kind = from.kind;
     c.path = from.path;
@@ -219,7 +220,7 @@ class Deriver {
     c.numbers.insert(c.numbers.end(), chunk.offsets.begin(), chunk.offsets.end());
     c.numbers.insert(c.numbers.end(), chunk.sizes.begin(), chunk.sizes.end());
     const bool zeros = chunk.item == kNone;
-    const Item source = zeros ? Item() : source_of(from_, resolved_, chunk.item);
+    const Item source = zeros ? Item() : source_of({from_, resolved_}, chunk.item);
     c.items.push_back(zeros ? source : from_.items[chunk.item]);
     if (source.transforms == Item::kDeflated) r.deflated.emplace(item, source);
     ItemInfo info = zeros ? ItemInfo{.dtype = c.tensors.back().dtype, .resolved = true} : resolved_.items[chunk.item];
@@ -269,8 +270,6 @@ class Deriver {
 
 }  // namespace
 
-Derived derive(const Catalog& catalog, const Resolved& resolved, std::span<const IndexMap> maps) {
-  return Deriver(catalog, resolved).run(maps);
-}
+Derived derive(const SourceFacts& source, std::span<const IndexMap> maps) { return Deriver(source).run(maps); }
 
 }  // namespace dcp

@@ -18,6 +18,6 @@ struct Derived {
 
 // Tensors in the order of `maps`. The items of all sources that are named must be resolved. Throws map_quantized for a source that is not a
 // plain tensor, over_limit for blocks of more axes than a tensor can have dims, internal for maps that are not what index_map.h says.
-Derived derive(const Catalog& catalog, const Resolved& resolved, std::span<const IndexMap> maps);
+Derived derive(const SourceFacts& source, std::span<const IndexMap> maps);
 
 }  // namespace dcp

@@ -24,8 +24,8 @@ class DcpItems {
     uint64_t offset = 0;  // bytes
   };
 
-  DcpItems(const Catalog& catalog, const Resolved& resolved, const Selection& selection, Options options, Plan& plan)
-      : catalog_(catalog), resolved_(resolved), selection_(selection), options_(std::move(options)), plan_(plan) {}
+  DcpItems(const SourceFacts& source, const Selection& selection, Options options, Plan& plan)
+      : catalog_(source.catalog), resolved_(source.resolved), selection_(selection), options_(std::move(options)), plan_(plan) {}
 
   // Both return the bytes of the item. `key` is for messages.
   uint64_t copy(ItemId id, std::string_view key, At at);

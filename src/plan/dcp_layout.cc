@@ -45,18 +45,18 @@ TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const 
 
 class DcpLayout {
  public:
-  DcpLayout(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options, Plan& plan)
-      : catalog_(catalog),
-        resolved_(resolved),
+  DcpLayout(const SourceFacts& source, const Selection& selection, const DcpLayoutOptions& options, Plan& plan)
+      : catalog_(source.catalog),
+        resolved_(source.resolved),
         selection_(selection),
         options_(options),
         plan_(plan),
-        torch_(torch_for(catalog, selection, options.torch)),
-        flat_(torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(catalog, selection, options.limits)
+        torch_(torch_for(source.catalog, selection, options.torch)),
+        flat_(torch_.version < TorchTarget::kFlattensPlainDicts ? flat_terminal(source.catalog, selection, options.limits)
                                                                 : flat_leaves(selection)),
         entries_(flat_.entries),
-        keys_(plan.keys.emplace(name_keys(catalog, selection, flat_))),
-        items_(catalog, resolved, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
+        keys_(plan.keys.emplace(name_keys(source.catalog, selection, flat_))),
+        items_(source, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
         file_bytes_(options.world_size, 0) {
     rule_used_.resize(options.rules.size());
     rule_fits_.resize(options.rules.size());
@@ -64,7 +64,7 @@ class DcpLayout {
       if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_rules_.try_emplace(options.rules[r].glob, r);
       else glob_rules_.push_back(r);
     }
-    source_is_sharded_ = std::ranges::any_of(catalog.tensors, [&](const Tensor& t) { return is_sharded(t); });
+    source_is_sharded_ = std::ranges::any_of(source.catalog.tensors, [&](const Tensor& t) { return is_sharded(t); });
     if (options.like)
       for (TensorId t = 0; t < options.like->tensors.size(); ++t) like_.emplace(options.like->key(options.like->tensors[t]), t);
   }
@@ -371,11 +371,11 @@ uint32_t ranks_shown(const Catalog& catalog) {
   return ranks;
 }
 
-Plan plan_dcp(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options) {
-  refuse_opaque_casts(catalog, resolved, selection);
+Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLayoutOptions& options) {
+  refuse_opaque_casts(source, selection);
   Plan plan;
-  DcpLayout(catalog, resolved, selection, options, plan).run();
-  cut_into_units(plan, catalog, resolved, options.units);
+  DcpLayout(source, selection, options, plan).run();
+  cut_into_units(plan, source, options.units);
   return plan;
 }
 

@@ -44,7 +44,7 @@ struct DcpLayoutOptions {
 };
 
 // Throws placement_no_dim, like_not_whole, keys_collide, dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
-Plan plan_dcp(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const DcpLayoutOptions& options);
+Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLayoutOptions& options);
 
 // The rank in a data file's name, `__R_N.distcp`; nullopt: another name.
 std::optional<uint32_t> rank_of_file(std::string_view name);

@@ -17,19 +17,19 @@ uint64_t add_whole_box(Plan& plan, Dims dims) {
   return at;
 }
 
-bool is_opaque(const Catalog& catalog, const Resolved& resolved, TensorId id) {
-  const Tensor& t = catalog.tensors[id];
+bool is_opaque(const SourceFacts& source, TensorId id) {
+  const Tensor& t = source.catalog.tensors[id];
   for (uint32_t c = 0; c < t.chunk_count; ++c)
-    if (resolved.items[catalog.item_of(t, c)].opaque) return true;
+    if (source.resolved.items[source.catalog.item_of(t, c)].opaque) return true;
   return false;
 }
 
-void refuse_opaque_casts(const Catalog& catalog, const Resolved& resolved, const Selection& selection) {
+void refuse_opaque_casts(const SourceFacts& source, const Selection& selection) {
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;
-    const Tensor& t = catalog.tensors[e.tensor()];
-    if (e.dtype == t.dtype || !is_opaque(catalog, resolved, e.tensor())) continue;
-    fail(ProblemId::cast_opaque, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
+    const Tensor& t = source.catalog.tensors[e.tensor()];
+    if (e.dtype == t.dtype || !is_opaque(source, e.tensor())) continue;
+    fail(ProblemId::cast_opaque, {.path = source.catalog.path, .tensor = std::string(source.catalog.key(t))},
          std::string(facts_of(t.dtype).name) + " that is quantized or a subclass");
   }
 }

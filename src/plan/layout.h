@@ -21,11 +21,11 @@ struct LayoutOptions {
 
 // One torch.save archive: the nesting of the keys' paths, every tensor a storage of its own, byte items and opaque tensors spliced in
 // their places. Throws keys_collide, path_conflict, opaque_sharded, mcore_shape, cast_opaque, and what splicing throws.
-Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options);
+Plan plan_torch(const SourceFacts& source, const Selection& selection, const LayoutOptions& options);
 
 // Tensors only, as the reference library lays them out. Throws keys_collide, cast_opaque, and no_dtype_in_output naming every tensor whose
 // dtype the format lacks.
-Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options);
+Plan plan_safetensors(const SourceFacts& source, const Selection& selection, const LayoutOptions& options);
 
 // A record that lies in the last of plan.copies.
 void add_check(Plan& plan, const CopyCheck& check);
@@ -33,8 +33,8 @@ void add_check(Plan& plan, const CopyCheck& check);
 uint64_t add_whole_box(Plan& plan, Dims dims);
 
 // Whether some item of the tensor is more than its elements: quantized, or of a subclass.
-bool is_opaque(const Catalog& catalog, const Resolved& resolved, TensorId id);
+bool is_opaque(const SourceFacts& source, TensorId id);
 // Throws cast_opaque if such a tensor would be cast.
-void refuse_opaque_casts(const Catalog& catalog, const Resolved& resolved, const Selection& selection);
+void refuse_opaque_casts(const SourceFacts& source, const Selection& selection);
 
 }  // namespace dcp

@@ -17,7 +17,7 @@ struct Named {
   uint64_t bytes = 0;
 };
 
-std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, const Selection& selection, Plan& plan) {
+std::vector<Named> tensors_of(const SourceFacts& source, const Selection& selection, Plan& plan) {
   std::vector<Named> tensors;
   std::map<std::string_view, TensorId> names;
   std::string lacking;
@@ -27,23 +27,24 @@ std::vector<Named> tensors_of(const Catalog& catalog, const Resolved& resolved, 
       ++plan.left_out_blobs;
       continue;
     }
-    const Tensor& t = catalog.tensors[e.tensor()];
-    if (is_opaque(catalog, resolved, e.tensor()) || facts_of(e.dtype).safetensors.empty()) {
+    const Tensor& t = source.catalog.tensors[e.tensor()];
+    if (is_opaque(source, e.tensor()) || facts_of(e.dtype).safetensors.empty()) {
       // All of them are named: the person would otherwise meet them one by one.
       if (++lacking_count <= 20)
-        lacking += (lacking.empty() ? "" : ", ") + std::string(catalog.key(t)) + " (" + std::string(catalog.strings[t.dtype_name]) + ")";
+        lacking += (lacking.empty() ? "" : ", ") + std::string(source.catalog.key(t)) + " (" +
+                   std::string(source.catalog.strings[t.dtype_name]) + ")";
       continue;
     }
-    Named n{e.tensor(), std::string(e.key), e.dtype, catalog.elements(t) * bytes_of(e.dtype)};
+    Named n{e.tensor(), std::string(e.key), e.dtype, source.catalog.elements(t) * bytes_of(e.dtype)};
     const auto [it, fresh] = names.try_emplace(e.key, e.tensor());
     if (!fresh)
-      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
-           "'" + n.name + "', which is also the name of '" + std::string(catalog.key(catalog.tensors[it->second])) + "'");
+      fail(ProblemId::keys_collide, {.path = source.catalog.path, .tensor = std::string(source.catalog.key(t))},
+           "'" + n.name + "', which is also the name of '" + std::string(source.catalog.key(source.catalog.tensors[it->second])) + "'");
     tensors.push_back(std::move(n));
   }
   if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
-  if (lacking_count > 0) fail(ProblemId::no_dtype_in_output, {.path = catalog.path}, lacking);
-  if (tensors.empty() && !catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog.path}, "no tensor");
+  if (lacking_count > 0) fail(ProblemId::no_dtype_in_output, {.path = source.catalog.path}, lacking);
+  if (tensors.empty() && !source.catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = source.catalog.path}, "no tensor");
   return tensors;
 }
 
@@ -106,19 +107,19 @@ std::string shard_name(size_t number, size_t count) {
 
 }  // namespace
 
-Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
-  refuse_opaque_casts(catalog, resolved, selection);
+Plan plan_safetensors(const SourceFacts& source, const Selection& selection, const LayoutOptions& options) {
+  refuse_opaque_casts(source, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
   plan.folder = options.max_shard_bytes > 0 || options.shards_of_source;
-  std::vector<Named> tensors = tensors_of(catalog, resolved, selection, plan);
-  std::vector<std::vector<Named>> shards =
-      options.shards_of_source ? shards_of_source(catalog, std::move(tensors)) : into_shards(std::move(tensors), options.max_shard_bytes);
+  std::vector<Named> tensors = tensors_of(source, selection, plan);
+  std::vector<std::vector<Named>> shards = options.shards_of_source ? shards_of_source(source.catalog, std::move(tensors))
+                                                                    : into_shards(std::move(tensors), options.max_shard_bytes);
   std::vector<std::pair<std::string, std::string>> weight_map;
   for (size_t s = 0; s < shards.size(); ++s) {
     const std::string name = plan.folder ? shard_name(s + 1, shards.size()) : "";
     for (const Named& n : shards[s]) weight_map.emplace_back(n.name, name);
-    lay_out(catalog, std::move(shards[s]), name, plan);
+    lay_out(source.catalog, std::move(shards[s]), name, plan);
   }
   if (plan.folder) {  // the index comes last: its presence says that the folder is complete
     std::string index = write_hf_index(plan.tensor_bytes, weight_map);
@@ -127,7 +128,7 @@ Plan plan_safetensors(const Catalog& catalog, const Resolved& resolved, const Se
     plan.files.push_back({.name = "model.safetensors.index.json", .bytes = bytes, .archive = std::nullopt, .payloads = {}});
     plan.bytes_to_write += bytes;
   }
-  cut_into_units(plan, catalog, resolved, options.units);
+  cut_into_units(plan, source, options.units);
   return plan;
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 class TorchLayout {
  public:
-  TorchLayout(const Catalog& catalog, const Resolved& resolved, const LayoutOptions& options, Plan& plan)
-      : catalog_(catalog), resolved_(resolved), options_(options), plan_(plan), writer_(pickle_, PickleProtocol::k2) {
-    for (const auto& [item, first] : resolved.shared) shared_.insert(first);
+  TorchLayout(const SourceFacts& source, const LayoutOptions& options, Plan& plan)
+      : catalog_(source.catalog), resolved_(source.resolved), options_(options), plan_(plan), writer_(pickle_, PickleProtocol::k2) {
+    for (const auto& [item, first] : source.resolved.shared) shared_.insert(first);
   }
 
   void run(const Selection& selection) {
@@ -42,7 +42,7 @@ class TorchLayout {
     uint64_t bytes = 0;
   };
 
-  bool spliced(const Entry& e) const { return e.is_blob() || is_opaque(catalog_, resolved_, e.tensor()); }
+  bool spliced(const Entry& e) const { return e.is_blob() || is_opaque({catalog_, resolved_}, e.tensor()); }
   ItemId spliced_item(const Entry& e) const {
     if (e.is_blob()) return catalog_.item_of(e.blob());
     const Tensor& t = catalog_.tensors[e.tensor()];
@@ -222,12 +222,12 @@ class TorchLayout {
 
 }  // namespace
 
-Plan plan_torch(const Catalog& catalog, const Resolved& resolved, const Selection& selection, const LayoutOptions& options) {
-  refuse_opaque_casts(catalog, resolved, selection);
+Plan plan_torch(const SourceFacts& source, const Selection& selection, const LayoutOptions& options) {
+  refuse_opaque_casts(source, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
-  TorchLayout(catalog, resolved, options, plan).run(selection);
-  cut_into_units(plan, catalog, resolved, options.units);
+  TorchLayout(source, options, plan).run(selection);
+  cut_into_units(plan, source, options.units);
   return plan;
 }
 

@@ -31,8 +31,8 @@ struct Shape {
 
 class Cutter {
  public:
-  Cutter(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options)
-      : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options), views_(plan, catalog, resolved, options) {}
+  Cutter(Plan& plan, const SourceFacts& source, const UnitOptions& options)
+      : plan_(plan), catalog_(source.catalog), resolved_(source.resolved), options_(options), views_(plan, source, options) {}
 
   void run() {
     plan_.checks.assign(catalog_.items.size(), CrcCheck::kUnchecked);
@@ -174,7 +174,7 @@ class Cutter {
       plan_.numbers.insert(plan_.numbers.end(), {static_cast<int64_t>(window), static_cast<int64_t>(held_at_once())});
       const uint64_t to = bytes_of(tensor_of(all[first]).dtype), from = bytes_of(info.dtype);
       need({.source = window, .converted = info.dtype == tensor_of(all[first]).dtype ? 0 : window / from * to});
-      if (catalog_.items[item].file != kNone) plan_.bytes_to_read += source_of(catalog_, resolved_, item).length;
+      if (catalog_.items[item].file != kNone) plan_.bytes_to_read += source_of({catalog_, resolved_}, item).length;
     }
   }
   uint64_t held_at_once() const { return std::max<uint64_t>(options_.plane_bytes, 16); }  // an element at least
@@ -184,7 +184,7 @@ class Cutter {
   bool nests(const Scattered& s) const {
     uint64_t first = 0;
     bool once = false;
-    const std::vector<ViewAxis> axes = axes_of(catalog_, resolved_, tensor_of(s), s.chunk, first);
+    const std::vector<ViewAxis> axes = axes_of({catalog_, resolved_}, tensor_of(s), s.chunk, first);
     positions_of(first, axes, once);
     return once;
   }
@@ -211,7 +211,7 @@ class Cutter {
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (volume(catalog_.box(t, c).sizes) > 0 && source_of(catalog_, resolved_, catalog_.item_of(t, c)).transforms != 0)
+      if (volume(catalog_.box(t, c).sizes) > 0 && source_of({catalog_, resolved_}, catalog_.item_of(t, c)).transforms != 0)
         s.transformed = true;
     for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
       const DType dtype = plan_.regions[r].dtype;
@@ -236,7 +236,7 @@ class Cutter {
       if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
       if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
       if (catalog_.items[item].file == kNone) continue;
-      if (s.transformed && !is_derived()) plan_.bytes_to_read += source_of(catalog_, resolved_, item).length;
+      if (s.transformed && !is_derived()) plan_.bytes_to_read += source_of({catalog_, resolved_}, item).length;
       else if (!s.transformed) plan_.bytes_to_read += elements * bytes_of(info.dtype);
       if (!is_derived()) check(item, info, elements, s.transformed);
     }
@@ -287,7 +287,7 @@ class Cutter {
     std::vector<ViewAxis> axes;
     uint64_t first = 0;
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
-      axes = axes_of(catalog_, resolved_, t, c, first);
+      axes = axes_of({catalog_, resolved_}, t, c, first);
       for (const ViewAxis& a : axes) inner[a.dim] = std::max(inner[a.dim], a.step);
     }
     const size_t dim = band(dims, s, steps);
@@ -297,7 +297,7 @@ class Cutter {
     for (size_t d = 0; d < dims.size(); ++d) steps[d] = in_whole(dims, steps, d, inner[d], s.element);
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       if (views_.is_readable(t, c, steps)) continue;
-      axes = axes_of(catalog_, resolved_, t, c, first);
+      axes = axes_of({catalog_, resolved_}, t, c, first);
       const size_t fastest = std::ranges::min_element(axes, {}, &ViewAxis::stride)->dim;
       uint64_t plane = s.element;
       for (size_t d = fastest; d < dims.size(); ++d) plane *= static_cast<uint64_t>(dims[d]);
@@ -424,8 +424,6 @@ class Cutter {
 
 }  // namespace
 
-void cut_into_units(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options) {
-  Cutter(plan, catalog, resolved, options).run();
-}
+void cut_into_units(Plan& plan, const SourceFacts& source, const UnitOptions& options) { Cutter(plan, source, options).run(); }
 
 }  // namespace dcp

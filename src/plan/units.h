@@ -21,6 +21,6 @@ constexpr uint64_t plane_bytes(uint64_t max_memory) { return std::clamp<uint64_t
 
 // Fills groups, checks, units, bytes_to_read, worker_bytes from files, tensors, regions, copies and records; adds the records whose CRC
 // the tensors' own units do not see.
-void cut_into_units(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options);
+void cut_into_units(Plan& plan, const SourceFacts& source, const UnitOptions& options);
 
 }  // namespace dcp

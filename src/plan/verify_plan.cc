@@ -25,8 +25,8 @@ uint64_t lot_of(const Catalog& catalog, const ItemRecord& r) {
 
 class Planner {
  public:
-  Planner(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options)
-      : catalog_(catalog), resolved_(resolved), options_(options), records_(resolved.records) {
+  Planner(const SourceFacts& source, const VerifyOptions& options)
+      : catalog_(source.catalog), resolved_(source.resolved), options_(options), records_(source.resolved.records) {
     // kNone + 1 is 0: the item that is used comes before other ranks' copies.
     std::ranges::sort(records_, {}, [](const ItemRecord& r) { return std::tuple(r.item, r.duplicate + 1, r.offset); });
     taken_.resize(records_.size(), false);
@@ -37,7 +37,7 @@ class Planner {
     if (options_.digests != nullptr)
       for (const Entry& e : options_.digests->entries) digest(e);
     rest();
-    cut_into_units(out_.plan, catalog_, resolved_, options_.units);
+    cut_into_units(out_.plan, {catalog_, resolved_}, options_.units);
     return std::move(out_);
   }
 
@@ -181,8 +181,6 @@ class Planner {
 
 }  // namespace
 
-VerifyPlan plan_verify(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options) {
-  return Planner(catalog, resolved, options).run();
-}
+VerifyPlan plan_verify(const SourceFacts& source, const VerifyOptions& options) { return Planner(source, options).run(); }
 
 }  // namespace dcp

@@ -32,6 +32,6 @@ struct VerifyPlan {
 
 // `resolved` has its faults collected. A tensor's file holds its elements as a region does: row-major, little-endian, of the metadata's
 // dtype. The file of a byte item, or of a tensor that is not plain, holds the pickle and then the storages, in the order of the archive.
-VerifyPlan plan_verify(const Catalog& catalog, const Resolved& resolved, const VerifyOptions& options);
+VerifyPlan plan_verify(const SourceFacts& source, const VerifyOptions& options);
 
 }  // namespace dcp

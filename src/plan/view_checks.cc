@@ -10,7 +10,7 @@ namespace dcp {
 bool ViewChecks::is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const {
   if (catalog_.items[catalog_.item_of(t, chunk)].file == kNone) return true;  // zeros
   uint64_t first = 0, run = 1, all = 1;
-  std::vector<ViewAxis> axes = axes_of(catalog_, resolved_, t, chunk, first);
+  std::vector<ViewAxis> axes = axes_of({catalog_, resolved_}, t, chunk, first);
   std::ranges::stable_sort(axes, {}, &ViewAxis::stride);
   bool dense = true;
   for (const ViewAxis& a : axes) {
@@ -56,7 +56,7 @@ bool ViewChecks::sum_on_the_way(std::span<const Seen> views, const ItemInfo& inf
     if (s.how != How::kReadable || resolved_.items[item].dtype != info.dtype) continue;
     uint64_t first = 0;
     bool once = false;
-    const std::vector<ViewAxis> axes = axes_of(catalog_, resolved_, catalog_.tensors[s.tensor], s.chunk, first);
+    const std::vector<ViewAxis> axes = axes_of({catalog_, resolved_}, catalog_.tensors[s.tensor], s.chunk, first);
     Positions p = positions_of(first, axes, once);
     if (!once) continue;
     positions.push_back(std::move(p));

@@ -11,8 +11,8 @@ namespace dcp {
 
 class ViewChecks {
  public:
-  ViewChecks(Plan& plan, const Catalog& catalog, const Resolved& resolved, const UnitOptions& options)
-      : plan_(plan), catalog_(catalog), resolved_(resolved), options_(options) {}
+  ViewChecks(Plan& plan, const SourceFacts& source, const UnitOptions& options)
+      : plan_(plan), catalog_(source.catalog), resolved_(source.resolved), options_(options) {}
 
   // Whether a unit of these steps reads its part of the chunk in long runs without gaps, or at once.
   bool is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const;

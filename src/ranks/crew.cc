@@ -81,24 +81,24 @@ void merge_contents(Contents& into, Bytes bytes) {
 
 }  // namespace
 
-ContentOf Crew::gather_contents(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits) {
+ContentOf Crew::gather_contents(const Source& source, const Limits& limits) {
   const auto contents = std::make_shared<Contents>();
-  for (uint64_t i = 0; i < catalog.duplicates.size(); ++i) {
-    const Duplicate& d = catalog.duplicates[i];
-    if (!resolved.items[d.item].resolved) continue;
+  for (uint64_t i = 0; i < source.catalog.duplicates.size(); ++i) {
+    const Duplicate& d = source.catalog.duplicates[i];
+    if (!source.resolved.items[d.item].resolved) continue;
     for (const Copy copy : {Copy::kUsed, Copy::kOther}) {
-      const uint32_t file = copy == Copy::kUsed ? catalog.items[d.item].file : d.other.file;
+      const uint32_t file = copy == Copy::kUsed ? source.catalog.items[d.item].file : d.other.file;
       if (sight_.reader(file, 0) != session_.rank()) continue;
       Read& read = (*contents)[{i, copy}];
       try {
-        read.content = content_of(files, catalog, d, copy, limits);
+        read.content = content_of(source.files, source.catalog, d, copy, limits);
       } catch (const Error& e) {
         read.fault = e.problem();
       }
     }
   }
   tree_.gather([&](Bytes bytes) { merge_contents(*contents, bytes); }, [&] { return contents_to_wire(*contents); });
-  return [contents, &catalog](const Duplicate& d, Copy copy) {
+  return [contents, &catalog = source.catalog](const Duplicate& d, Copy copy) {
     const Read& read = contents->at({static_cast<uint64_t>(&d - catalog.duplicates.data()), copy});
     if (read.fault) throw Error(*read.fault);
     return read.content;

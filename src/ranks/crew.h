@@ -40,7 +40,7 @@ class Crew {
   // What opening the checkpoint `path` needs at rank 0 beside what lies there: see metadata_io.h. nullptr: nothing.
   std::unique_ptr<Io> metadata_of_all(Io& io, const std::string& path);
   // At rank 0 what all ranks read of the copies of items that are resolved, for it to compare; at others nothing.
-  ContentOf gather_contents(DataFiles& files, const Catalog& catalog, const Resolved& resolved, const Limits& limits);
+  ContentOf gather_contents(const Source& source, const Limits& limits);
   // Rank 0's texts, to all.
   std::vector<std::string> tell(const std::vector<std::string>& texts);
   // Throws ranks_differ unless all ranks have made the same plan.

@@ -56,14 +56,14 @@ class Exchange::Lent {
 class MessagePieces : public PieceSource {
  public:
   MessagePieces(Exchange& exchange, uint64_t batch, std::span<const UnitTask> units)
-      : x_(exchange), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_) {
+      : x_(exchange), tag_(tag_of(batch)), files_(exchange.source_.files, exchange.source_.catalog) {
     std::map<uint32_t, uint64_t> bytes;  // by reader
     const ReadVisitor visit{.read =
                                 [&](uint32_t file, uint64_t, uint64_t n) {
                                   if (const uint32_t r = reader(file); r != x_.session_.rank()) bytes[r] += n;
                                 },
                             .decode = [](const Item&) {}};
-    for (const UnitTask& u : units) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.extents_, u.ordinal, visit);
+    for (const UnitTask& u : units) visit_reads(x_.plan_, x_.source_, x_.extents_, u.ordinal, visit);
     for (const auto& [r, n] : bytes) {
       From& from = from_.try_emplace(r, x_, n).first->second;
       from.message = x_.session_.link().receive(r, tag_, from.buffer.bytes().first(n));
@@ -120,7 +120,7 @@ class MessagePieces : public PieceSource {
 class Exchange::Sender {
  public:
   Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress)
-      : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.files_, exchange.catalog_), progress_(progress) {
+      : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.source_.files, exchange.source_.catalog), progress_(progress) {
     const auto mine = [&](uint32_t file) { return x_.sight_.reader(file, to_) == x_.session_.rank(); };
     const ReadVisitor visit{.read =
                                 [&](uint32_t file, uint64_t offset, uint64_t bytes) {
@@ -130,7 +130,7 @@ class Exchange::Sender {
                                 [&](const Item& item) {
                                   if (mine(item.file)) items_.push_back(item);
                                 }};
-    for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.catalog_, x_.resolved_, x_.extents_, u.ordinal, visit);
+    for (const UnitTask& u : x_.units_of(to, batch)) visit_reads(x_.plan_, x_.source_, x_.extents_, u.ordinal, visit);
   }
 
   void send() {
@@ -164,7 +164,7 @@ class Exchange::Sender {
       held = 0;
     };
     // The receiver knows how much may come, and ends the run if it is more (MessagePieces::decode).
-    files_.decode(item, {.path = x_.catalog_.file_path(item.file)}, kLast, [&](Bytes block) {
+    files_.decode(item, {.path = x_.source_.catalog.file_path(item.file)}, kLast, [&](Bytes block) {
       while (!block.empty()) {
         const uint64_t n = std::min<uint64_t>(block.size(), kStreamBytes - held);
         std::copy_n(block.begin(), n, whole.begin() + static_cast<int64_t>(sizeof(uint64_t) + held));
@@ -183,19 +183,16 @@ class Exchange::Sender {
   std::vector<Item> items_;
 };
 
-Exchange::Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved,
-                   DataFiles& files, Dealing dealing, Writers writers, unsigned workers)
+Exchange::Exchange(Session& session, const Sight& sight, SharedWork work)
     : session_(session),
       sight_(sight),
-      plan_(plan),
-      catalog_(catalog),
-      resolved_(resolved),
-      files_(files),
-      dealing_(std::move(dealing)),
-      writers_(writers),
-      extents_(plan, catalog),
-      units_(units_of_batch(plan)),
-      ahead_(session.link().in_order() ? 0 : workers) {}
+      plan_(work.plan),
+      source_(work.source),
+      dealing_(std::move(work.units)),
+      writers_(work.writers),
+      extents_(plan_, source_.catalog),
+      units_(units_of_batch(plan_)),
+      ahead_(session.link().in_order() ? 0 : work.workers) {}
 
 Exchange::~Exchange() = default;
 
@@ -276,13 +273,13 @@ void Exchange::give_back(std::vector<std::byte> buffer) {
   free_.push_back(std::move(buffer));
 }
 
-Dealing deal_to_readers(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Sight& sight, uint32_t world_size) {
+Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const Sight& sight, uint32_t world_size) {
   Dealing dealing(world_size);
-  const MaxExtents extents(plan, catalog);
+  const MaxExtents extents(plan, source.catalog);
   for (uint64_t u = 0; u < plan.units; ++u) {
     uint32_t file = kNone;
     const auto note = [&](uint32_t f) { file = std::min(file, f); };
-    visit_reads(plan, catalog, resolved, extents, u,
+    visit_reads(plan, source, extents, u,
                 {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
     const auto turn = static_cast<uint32_t>(u % world_size);
     dealing[file == kNone ? turn : sight.reader(file, turn)].push_back({.ordinal = u});

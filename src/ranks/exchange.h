@@ -25,15 +25,21 @@ namespace dcp {
 // The units of each rank, in order.
 using Dealing = std::vector<std::vector<UnitTask>>;
 // Every unit to a rank that sees a file which it reads.
-Dealing deal_to_readers(const Plan& plan, const Catalog& catalog, const Resolved& resolved, const Sight& sight, uint32_t world_size);
+Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const Sight& sight, uint32_t world_size);
 class MessagePieces;
 enum class Writers : uint8_t { kRank0, kAll };
 
+struct SharedWork {
+  const Plan& plan;
+  Source source;
+  Dealing units;
+  Writers writers = Writers::kRank0;
+  unsigned workers = 1;  // take batches here at once
+};
+
 class Exchange : public UnitSupply {
  public:
-  // `workers` take batches here at once.
-  Exchange(Session& session, const Sight& sight, const Plan& plan, const Catalog& catalog, const Resolved& resolved, DataFiles& files,
-           Dealing dealing, Writers writers, unsigned workers);
+  Exchange(Session& session, const Sight& sight, SharedWork work);
   ~Exchange() override;
 
   // --- the units of this rank
@@ -64,9 +70,7 @@ class Exchange : public UnitSupply {
   Session& session_;
   const Sight& sight_;
   const Plan& plan_;
-  const Catalog& catalog_;
-  const Resolved& resolved_;
-  DataFiles& files_;
+  const Source source_;
   const Dealing dealing_;
   const Writers writers_;
   const MaxExtents extents_;

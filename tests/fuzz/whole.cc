@@ -53,10 +53,10 @@ void plan_and_run(Io& io, const std::string& path, unsigned workers) {
   DataFiles files(io, catalog, FollowLinks::kCacheOnly);
   const Resolved resolved =
       resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
-  const Plan plan = plan_torch(catalog, resolved, selection, {.limits = kLimits, .units = kUnits});
+  const Plan plan = plan_torch({catalog, resolved}, selection, {.limits = kLimits, .units = kUnits});
   BoundsSink sink(plan);
   Progress progress;
-  execute(plan, catalog, resolved, files, sink, {.workers = workers}, progress, stop);
+  execute(plan, {catalog, resolved, files}, sink, {.workers = workers}, progress, stop);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct TwoRanks {
     DataFiles files(io, c, FollowLinks::kCacheOnly);
     return error_line([&] {
       const Resolved resolved = resolve(files, c, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
-      prove_duplicates(c, resolved, contents_of(files, c, {}));
+      prove_duplicates({c, resolved}, contents_of(files, c, {}));
     });
   }
   MadeChunk& b(unsigned r) { return rank[r].tensors[1].chunks[0]; }
@@ -124,14 +124,14 @@ TEST_CASE("only what is selected must be proven; a copy past the end of its file
   const Catalog c = two.open();
   DataFiles files(two.io, c, FollowLinks::kCacheOnly);
   const Resolved resolved = resolve(files, c, std::vector<TensorId>{0}, {}, {}, StopFlag{0});
-  CHECK_NOTHROW(prove_duplicates(c, resolved, contents_of(files, c, {})));
+  CHECK_NOTHROW(prove_duplicates({c, resolved}, contents_of(files, c, {})));
 
   TwoRanks cut;
   Catalog shorter = cut.open();
   DataFiles cut_files(cut.io, shorter, FollowLinks::kCacheOnly);
   const Resolved all = resolve(cut_files, shorter, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
   shorter.files[shorter.duplicates[0].other.file].bytes = 10;
-  CHECK(error_id([&] { prove_duplicates(shorter, all, contents_of(cut_files, shorter, {})); }) == "item_past_end");
+  CHECK(error_id([&] { prove_duplicates({shorter, all}, contents_of(cut_files, shorter, {})); }) == "item_past_end");
 }
 
 TEST_CASE("ranks that describe a key differently") {

@@ -25,7 +25,7 @@ struct DerivedRun {
   explicit DerivedRun(uint64_t seed, const RandomOptions& o = {}) : random(random_map(seed, o)), io(fake) {
     random.made.put(fake, "ckpt");
     opened.emplace(io);
-    derived = derive(opened->catalog, opened->resolved, random.maps);
+    derived = derive({opened->catalog, opened->resolved}, random.maps);
     Rng rng(seed + 2);
     SelectOptions select{.dtypes = {.dtype = std::nullopt, .rules = {}, .raw = true}};
     for (const IndexMap& m : random.maps) {
@@ -36,7 +36,7 @@ struct DerivedRun {
   }
   ExecuteReport execute(const Plan& plan, Sink& sink, unsigned workers) {
     Progress progress;
-    return dcp::execute(plan, derived.catalog, derived.resolved, opened->files, sink, {.workers = workers}, progress, kRunning);
+    return dcp::execute(plan, {derived.catalog, derived.resolved, opened->files}, sink, {.workers = workers}, progress, kRunning);
   }
   // What belongs into a region.
   std::string expected(const Plan& plan, const Region& r) const {
@@ -108,7 +108,7 @@ void check_damage(DerivedRun& run, const Plan& plan, Rng& rng) {
   MemorySink sink(plan);
   DataFiles files(run.fake, c, FollowLinks::kCacheOnly);
   Progress progress;
-  const ExecuteReport report = dcp::execute(plan, c, run.derived.resolved, files, sink, {.workers = 2}, progress, kRunning);
+  const ExecuteReport report = dcp::execute(plan, {c, run.derived.resolved, files}, sink, {.workers = 2}, progress, kRunning);
   REQUIRE(report.damage.size() == 1);
   REQUIRE(report.damage[0].place.offset == info.record);
   run.fake.put(path, whole);
@@ -129,9 +129,9 @@ TEST_CASE("a derived checkpoint is written as the model says, by every layout") 
     layout.units = random_units(rng);
     const Catalog& c = run.derived.catalog;
     const auto workers = static_cast<unsigned>(1 + rng() % 3);
-    const Plan plan = seed % 3 == 0   ? plan_torch(c, run.derived.resolved, run.selection, layout)
-                      : seed % 3 == 1 ? plan_safetensors(c, run.derived.resolved, run.selection, layout)
-                                      : plan_dcp(c, run.derived.resolved, run.selection, random_folder(rng));
+    const Plan plan = seed % 3 == 0   ? plan_torch({c, run.derived.resolved}, run.selection, layout)
+                      : seed % 3 == 1 ? plan_safetensors({c, run.derived.resolved}, run.selection, layout)
+                                      : plan_dcp({c, run.derived.resolved}, run.selection, random_folder(rng));
     check_written(run, plan, workers);
     check_reads(run, plan);
     check_damage(run, plan, rng);
@@ -153,8 +153,8 @@ struct HalfDealt {
     made.tensors = {t};
     made.put(io, "ckpt");
     opened.emplace(io);
-    derived = derive(opened->catalog, opened->resolved, maps);
-    plan = plan_safetensors(derived.catalog, derived.resolved, select_keys(derived.catalog, {}), {.limits = {}, .units = units});
+    derived = derive({opened->catalog, opened->resolved}, maps);
+    plan = plan_safetensors({derived.catalog, derived.resolved}, select_keys(derived.catalog, {}), {.limits = {}, .units = units});
   }
   bool sums_on_the_way() const { return plan.records.empty() && std::ranges::find(plan.checks, CrcCheck::kUnchecked) == plan.checks.end(); }
   MadeCheckpoint made;
@@ -220,15 +220,15 @@ TEST_CASE("a compressed item is decoded once for all tensors that it becomes") {
     maps.push_back(one_block({90, 70}, {{70, 1, 1, 1, 1}, {90, 0, 1, 2, 1}}, {e, 0, 0}));
     maps.back().key += std::to_string(e);
   }
-  const Derived derived = derive(opened.catalog, opened.resolved, maps);
-  const Plan plan = plan_safetensors(derived.catalog, derived.resolved, select_keys(derived.catalog, {}), {});
+  const Derived derived = derive({opened.catalog, opened.resolved}, maps);
+  const Plan plan = plan_safetensors({derived.catalog, derived.resolved}, select_keys(derived.catalog, {}), {});
   REQUIRE(plan.groups.size() == 1);
   CHECK(plan.groups[0].kind == Group::Kind::kScatter);
   CHECK(plan.groups[0].count == 6);
   MemorySink sink(plan);
   Progress progress;
   io.reset();
-  const ExecuteReport report = execute(plan, derived.catalog, derived.resolved, opened.files, sink, {.workers = 2}, progress, kRunning);
+  const ExecuteReport report = execute(plan, {derived.catalog, derived.resolved, opened.files}, sink, {.workers = 2}, progress, kRunning);
   CHECK(report.damage.empty());
   CHECK(report.records_checked == 1);
   CHECK(sink.each_byte_once());

@@ -16,7 +16,7 @@ const StopFlag kGoOn{0};
 
 ExecuteReport run_plan(const Plan& plan, Opened& from, Sink& sink, unsigned workers) {
   Progress progress;
-  return execute(plan, from.catalog, from.resolved, from.files, sink, {.workers = workers}, progress, kGoOn);
+  return execute(plan, {from.catalog, from.resolved, from.files}, sink, {.workers = workers}, progress, kGoOn);
 }
 
 void put(FakeIo& io, const std::string& folder, const Plan& plan, const MemorySink& sink) {
@@ -79,7 +79,7 @@ TEST_CASE("what is written is a checkpoint with the same tensors, each byte writ
     Rng rng(seed + 7);
     DcpLayoutOptions options = random_layout(rng);
     drop_impossible(options, run.made);
-    const Plan plan = plan_dcp(run.opened->catalog, run.opened->resolved, run.opened->selection, options);
+    const Plan plan = plan_dcp({run.opened->catalog, run.opened->resolved}, run.opened->selection, options);
     MemorySink sink(plan);
     run.io.reset();
     const ExecuteReport report = run_plan(plan, *run.opened, sink, static_cast<unsigned>(1 + rng() % 3));
@@ -111,7 +111,7 @@ TEST_CASE("there and back: the boxes of the source, and its bytes") {
   for (uint64_t seed = 1; seed <= seeds(200); ++seed) {
     CAPTURE(seed);
     RandomRun run(seed);
-    const Plan there = plan_dcp(run.opened->catalog, run.opened->resolved, run.opened->selection,
+    const Plan there = plan_dcp({run.opened->catalog, run.opened->resolved}, run.opened->selection,
                                 {.limits = {}, .units = {.unit_bytes = 100}, .world_size = 8, .mesh = {}, .rules = {}});
     MemorySink first(there);
     run_plan(there, *run.opened, first, 2);
@@ -120,7 +120,7 @@ TEST_CASE("there and back: the boxes of the source, and its bytes") {
     DcpLayoutOptions like{
         .limits = {}, .units = {.unit_bytes = 40}, .world_size = std::max(1u, ranks_shown(run.opened->catalog)), .mesh = {}, .rules = {}};
     like.like = &run.opened->catalog;
-    const Plan back = plan_dcp(eight.catalog, eight.resolved, eight.selection, like);
+    const Plan back = plan_dcp({eight.catalog, eight.resolved}, eight.selection, like);
     CHECK(back.dcp->default_layout.empty());
     MemorySink second(back);
     run_plan(back, eight, second, 2);
@@ -143,7 +143,7 @@ TEST_CASE("byte items and tensors that are not plain are copied byte by byte, an
     FakeIo io;
     made.put(io, "ckpt");
     const auto plan_of = [](Opened& o) {
-      return plan_dcp(o.catalog, o.resolved, o.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}});
+      return plan_dcp({o.catalog, o.resolved}, o.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}});
     };
     Opened opened(io, "ckpt", {}, 1, BlobUse::kWhole);
     const Plan plan = plan_of(opened);
@@ -174,7 +174,7 @@ TEST_CASE("byte items and tensors that are not plain are copied byte by byte, an
         DataFiles files(io, opened.catalog, FollowLinks::kCacheOnly);
         MemorySink unused(plan);
         Progress progress;
-        const ExecuteReport damaged = execute(plan, opened.catalog, opened.resolved, files, unused, {.workers = 1}, progress, kGoOn);
+        const ExecuteReport damaged = execute(plan, {opened.catalog, opened.resolved, files}, unused, {.workers = 1}, progress, kGoOn);
         REQUIRE(damaged.damage.size() == 1);
         CHECK(damaged.damage[0].place.offset == copy.source_offset + plan.copy_checks[n].at);
       }
@@ -200,7 +200,7 @@ TEST_CASE("dicts of plain values become one object for torch before 2.4, storage
     Opened opened(io, "ckpt");
     DcpLayoutOptions options{.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}};
     options.torch = {.version = 203, .asked = true};
-    const Plan plan = plan_dcp(opened.catalog, opened.resolved, opened.selection, options);
+    const Plan plan = plan_dcp({opened.catalog, opened.resolved}, opened.selection, options);
     CHECK(plan.dcp->containers == 1);
     MemorySink sink(plan);
     REQUIRE(run_plan(plan, opened, sink, 2).damage.empty());
@@ -229,7 +229,7 @@ TEST_CASE("bytes that are no archive are copied as they are; they have no CRC") 
   CHECK(error_id([&] { Opened o(io); }) == "blob_not_archive");
   Opened opened(io, "ckpt", {}, 1, BlobUse::kWhole);
   const Plan plan =
-      plan_dcp(opened.catalog, opened.resolved, opened.selection, {.limits = {}, .units = {}, .world_size = 1, .mesh = {}, .rules = {}});
+      plan_dcp({opened.catalog, opened.resolved}, opened.selection, {.limits = {}, .units = {}, .world_size = 1, .mesh = {}, .rules = {}});
   MemorySink sink(plan);
   CHECK(run_plan(plan, opened, sink, 1).records_checked == 0);
   CHECK(sink.files[0] == file);

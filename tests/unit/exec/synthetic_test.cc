@@ -32,7 +32,7 @@ struct Synthetic {
     MemorySink sink(plan);
     Progress progress;
     const StopFlag stop{0};
-    const ExecuteReport done = execute(plan, opened->catalog, opened->resolved, opened->files, sink, {.workers = 1}, progress, stop);
+    const ExecuteReport done = execute(plan, {opened->catalog, opened->resolved, opened->files}, sink, {.workers = 1}, progress, stop);
     CHECK(done.damage.empty());
     CHECK(done.records_checked == report.items);
     CHECK(plan.tensor_bytes == report.tensor_bytes);

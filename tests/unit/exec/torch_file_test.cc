@@ -19,7 +19,7 @@ TEST_CASE("a record that tensors share is checked once") {
   put(io, m.done(), {{"data/0", kEight}});
   Catalog c = open_checkpoint(io, "m.pt", {});
   const Resolved r = resolved(io, c);
-  const Plan plan = plan_torch(c, r, select_keys(c, {}), {});
+  const Plan plan = plan_torch({c, r}, select_keys(c, {}), {});
   uint64_t checks = 0;
   for (const Group& g : plan.groups) checks += g.kind == Group::Kind::kCheck;
   CHECK(checks == 1);
@@ -30,5 +30,5 @@ TEST_CASE("a record that tensors share is checked once") {
   MemorySink sink(plan);
   Progress progress;
   const StopFlag stop{0};
-  CHECK(execute(plan, c, r, files, sink, {.workers = 1}, progress, stop).damage.size() == 1);
+  CHECK(execute(plan, {c, r, files}, sink, {.workers = 1}, progress, stop).damage.size() == 1);
 }

@@ -41,15 +41,15 @@ struct Verified {
     const ResolveOptions options{.workers = setup.workers, .faults = Faults::kCollect, .limits = setup.limits};
     resolved = resolve(files, catalog, tensors, blobs, options, stop);
     add(std::move(resolved.findings));
-    add(find_differing_duplicates(catalog, resolved, contents_of(files, catalog, options.limits)));
+    add(find_differing_duplicates({catalog, resolved}, contents_of(files, catalog, options.limits)));
     VerifyOptions what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
     Selection selection;
     if (setup.digests) what.digests = &(selection = select_keys(catalog, {}));
-    plan = plan_verify(catalog, resolved, what);
+    plan = plan_verify({catalog, resolved}, what);
     add(std::move(plan.findings));
     DigestSink sink(plan.plan);
     Progress progress;
-    executed = execute(plan.plan, catalog, resolved, files, sink, {.workers = setup.workers, .faults = Faults::kCollect}, progress, stop);
+    executed = execute(plan.plan, {catalog, resolved, files}, sink, {.workers = setup.workers, .faults = Faults::kCollect}, progress, stop);
     for (Problem& p : executed.damage) p.severity = Severity::kDamage;
     add(std::move(executed.damage));
     for (uint32_t f = 0; f < plan.digests.size(); ++f)

@@ -30,7 +30,7 @@ struct Laid {
     made.tensors = std::move(tensors);
     made.put(io, path);
     opened.emplace(io, path);
-    plan = plan_dcp(opened->catalog, opened->resolved, opened->selection, options);
+    plan = plan_dcp({opened->catalog, opened->resolved}, opened->selection, options);
   }
   // "0: 0,0+3,2 | 1: ..." of a tensor's regions: rank, offsets, sizes.
   std::string boxes(uint32_t tensor = 0) const {
@@ -146,6 +146,6 @@ TEST_CASE("two keys that become one") {
   made.put(io, "ckpt");
   CHECK(error_id([&] {
           const Opened opened(io, "ckpt", {.rename_map = {{"c", "a.b"}}});
-          plan_dcp(opened.catalog, opened.resolved, opened.selection, on(2));
+          plan_dcp({opened.catalog, opened.resolved}, opened.selection, on(2));
         }) == "keys_collide");
 }

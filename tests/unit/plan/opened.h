@@ -33,8 +33,8 @@ struct Opened {
     resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .blobs = use, .limits = {}}, stop);
   }
 
-  Plan torch(const LayoutOptions& options = {}) const { return plan_torch(catalog, resolved, selection, options); }
-  Plan safetensors(const LayoutOptions& options = {}) const { return plan_safetensors(catalog, resolved, selection, options); }
+  Plan torch(const LayoutOptions& options = {}) const { return plan_torch({catalog, resolved}, selection, options); }
+  Plan safetensors(const LayoutOptions& options = {}) const { return plan_safetensors({catalog, resolved}, selection, options); }
 
   Catalog catalog;
   DataFiles files;

@@ -51,7 +51,7 @@ struct Folder {
   }
   Plan plan(uint32_t world_size) {
     Opened opened(io);
-    return plan_dcp(opened.catalog, opened.resolved, opened.selection,
+    return plan_dcp({opened.catalog, opened.resolved}, opened.selection,
                     {.limits = {}, .units = {}, .world_size = world_size, .mesh = {}, .rules = {}});
   }
   MadeCheckpoint made;

@@ -67,22 +67,26 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     for (const Entry& e : selection.entries) e.is_blob() ? blobs.push_back(e.blob()) : tensors.push_back(e.tensor());
     DataFiles files(own, catalog, FollowLinks::kCacheOnly);
     const Resolved resolved = crew.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
-    const Prepared prepared = prepare(catalog, resolved);
-    const Catalog& from = prepared.derived ? prepared.derived->catalog : catalog;
-    const Resolved& facts = prepared.derived ? prepared.derived->resolved : resolved;
+    const Prepared prepared = prepare({catalog, resolved});
+    const Source source =
+        prepared.derived ? Source{prepared.derived->catalog, prepared.derived->resolved, files} : Source{catalog, resolved, files};
     const Plan& plan = prepared.plan;
     crew.agree(plan);
     const Blocks blocks(plan, ranks);
     SharedMemory whole(together);
     ClippedSink part(whole, blocks, session.rank());
     const bool all_write = writers == Writers::kAll;
-    Exchange exchange(session, crew.sight(), plan, from, facts, files,
-                      all_write ? deal_by_blocks(plan, from, blocks, ranks) : deal_to_rank0(plan, ranks), writers, 3);
+    Exchange exchange(session, crew.sight(),
+                      {.plan = plan,
+                       .source = source,
+                       .units = all_write ? deal_by_blocks(plan, source.catalog, blocks, ranks) : deal_to_rank0(plan, ranks),
+                       .writers = writers,
+                       .workers = 3});
     Progress moved;
     SerialQueue serving;
     serving.run([&] { exchange.serve(2, moved, stop); });
     if (all_write || crew.leads())
-      execute(plan, from, facts, files, all_write ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
+      execute(plan, source, all_write ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
     serving.wait();
   });
   CHECK(said == std::vector<std::string>(ranks, "no error"));
@@ -101,11 +105,11 @@ TEST_CASE("Ranks of several workers write what one process writes") {
     std::vector<std::string> alone = room_for(plan);
     SharedMemory sink(alone);
     Progress progress;
-    execute(plan, opened.catalog, opened.resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
+    execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 1}, progress, StopFlag{0});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
-      CHECK(written_together(all, opened.catalog, 3, writers, room_for(plan), [&](const Catalog& catalog, const Resolved& resolved) {
-              return Prepared{{}, plan_torch(catalog, resolved, select_keys(catalog, {}), {})};
+      CHECK(written_together(all, opened.catalog, 3, writers, room_for(plan), [&](const SourceFacts& source) {
+              return Prepared{{}, plan_torch(source, select_keys(source.catalog, {}), {})};
             }) == alone);
     }
   }
@@ -117,23 +121,23 @@ TEST_CASE("Ranks write what one process makes by a map") {
     test::FakeIo all;
     random.made.put(all, "ckpt");
     test::Opened opened(all, "ckpt");
-    const auto prepare = [&](const Catalog& catalog, const Resolved& resolved) {
+    const auto prepare = [&](const SourceFacts& source) {
       test::Rng rng(seed);
-      Derived d = derive(catalog, resolved, random.maps);
+      Derived d = derive(source, random.maps);
       const Selection selection = select_keys(d.catalog, {});
       const UnitOptions units = test::random_units(rng);
       Plan plan =
           seed % 2 == 0
-              ? plan_torch(d.catalog, d.resolved, selection, {.limits = {}, .units = units})
-              : plan_dcp(d.catalog, d.resolved, selection,
+              ? plan_torch({d.catalog, d.resolved}, selection, {.limits = {}, .units = units})
+              : plan_dcp({d.catalog, d.resolved}, selection,
                          {.limits = {}, .units = units, .world_size = 1 + static_cast<uint32_t>(seed % 4), .mesh = {}, .rules = {}});
       return Prepared{std::move(d), std::move(plan)};
     };
-    const auto [derived, plan] = prepare(opened.catalog, opened.resolved);
+    const auto [derived, plan] = prepare({opened.catalog, opened.resolved});
     std::vector<std::string> alone = room_for(plan);
     SharedMemory sink(alone);
     Progress progress;
-    execute(plan, derived->catalog, derived->resolved, opened.files, sink, {.workers = 1}, progress, StopFlag{0});
+    execute(plan, {derived->catalog, derived->resolved, opened.files}, sink, {.workers = 1}, progress, StopFlag{0});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
       CHECK(written_together(all, opened.catalog, 1 + static_cast<uint32_t>(seed % 4), writers, room_for(plan), prepare) == alone);
@@ -161,7 +165,7 @@ TEST_CASE("A buffer outlives its batch while a message may still arrive in it") 
     Tree tree(session);
     const Sight sight = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
     if (session.rank() == 0) {
-      Exchange exchange(session, sight, plan, opened.catalog, opened.resolved, opened.files, deal_to_rank0(plan, 3), Writers::kRank0, 1);
+      Exchange exchange(session, sight, {plan, {opened.catalog, opened.resolved, opened.files}, deal_to_rank0(plan, 3)});
       {
         const std::lock_guard lock(world.mutex);
         world.refuses = 2;
@@ -203,13 +207,14 @@ TEST_CASE("What another rank decodes is no more than belongs there") {
     Tree tree(session);
     const Sight sight = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
     DataFiles files(own, opened.catalog, FollowLinks::kCacheOnly);
-    Exchange exchange(session, sight, plan, opened.catalog, opened.resolved, files, deal_to_rank0(plan, 2), Writers::kRank0, 1);
+    Exchange exchange(session, sight, {plan, {opened.catalog, opened.resolved, files}, deal_to_rank0(plan, 2)});
     Progress moved;
     SerialQueue serving;
     serving.run([&] { exchange.serve(1, moved, stop); });
     std::vector<std::string> written = room_for(plan);
     SharedMemory sink(written);
-    if (session.rank() == 0) execute(plan, opened.catalog, opened.resolved, files, sink, {.workers = 1, .supply = &exchange}, moved, stop);
+    if (session.rank() == 0)
+      execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1, .supply = &exchange}, moved, stop);
     serving.wait();
   });
   CHECK(said[0].find("the zstd stream holds more bytes than belong there") != std::string::npos);
