@@ -44,8 +44,8 @@ int print_keys(const Options& o, Context& context) {
   const Catalog catalog = open_source({.path = o.path, .step = o.step, .command = context.command}, context, memory_left(cap));
   std::string text;
   size_t shown = 0;
-  for (const int64_t id : catalog.order) {
-    const std::string_view key = source_key(catalog, Entry{.id = id, .key = {}});
+  for (const KeyRef ref : catalog.order) {
+    const std::string_view key = catalog.key(ref);
     if (!key.starts_with(o.prefix) || !is_plain(key)) continue;
     text.append(key).append("\n");
     if (++shown == kMost) break;

@@ -48,7 +48,7 @@ void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& sele
   json.member("bytes", catalog.tensor_bytes(t));
   if (t.dtype_known && e.dtype != t.dtype) json.member("cast_to", facts_of(e.dtype).name);
   if (t.requires_grad) json.member("requires_grad", true);
-  if (!selection.state.is_model(e.id)) json.member("training_state", true);
+  if (!selection.state.is_model(e.ref)) json.member("training_state", true);
   json.member("sharding", sharding_words(catalog, t));
   json.key("chunks").begin_array();
   for (uint32_t c = 0; c < t.chunk_count; ++c) {
@@ -137,7 +137,7 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   const Catalog& catalog = found.catalog;
   const Selection& selection = found.selection;
   std::vector<Entry> entries = selection.entries;
-  std::ranges::sort(entries, {}, [&](const Entry& e) { return source_key(catalog, e); });
+  std::ranges::sort(entries, {}, [&](const Entry& e) { return catalog.key(e.ref); });
   JsonWriter json(write);
   json.begin_object();
   head_json(json, catalog, selection);
@@ -148,10 +148,10 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   for (const Entry& e : entries) {
     if (!e.is_blob()) continue;
     json.begin_object().member("key", e.key);
-    if (e.key != source_key(catalog, e)) json.member("source_key", source_key(catalog, e));
-    if (const auto value = found.values.find(e.id); value != found.values.end()) json.member("value", value->second);
+    if (e.key != catalog.key(e.ref)) json.member("source_key", catalog.key(e.ref));
+    if (const auto value = found.values.find(e.ref); value != found.values.end()) json.member("value", value->second);
     path_json(json, selection, e);
-    if (!selection.state.is_model(e.id)) json.member("training_state", true);
+    if (!selection.state.is_model(e.ref)) json.member("training_state", true);
     item_json(json, catalog, catalog.item_of(e.blob()));
     json.end_object();
   }

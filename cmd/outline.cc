@@ -39,7 +39,7 @@ Words words_of(const Selection& selection, const Entry& e) {
 // What keys must share to be one row, beside the words that are no numbers.
 using Kind = std::tuple<bool, std::string, std::string, std::string, std::string>;  // state, dtype, becomes, shape, sharding
 Kind kind_of(const Catalog& catalog, const Selection& selection, const Entry& e) {
-  const bool state = !selection.state.is_model(e.id);
+  const bool state = !selection.state.is_model(e.ref);
   if (e.is_blob()) return {state, "object", "", "", ""};
   const Tensor& t = catalog.tensors[e.tensor()];
   const std::string becomes = t.dtype_known && e.dtype != t.dtype ? std::string(facts_of(e.dtype).name) : "";
@@ -160,7 +160,7 @@ std::vector<Row> cut(std::vector<Row> rows, size_t depth, bool state) {
     row.is_folded = true;
   }
   return joined_by(std::move(rows),
-                   [](const Row& row) { return std::pair(shape_of(row, false), row.is_folded ? int64_t{0} : row.sum.example->id); });
+                   [](const Row& row) { return std::pair(shape_of(row, false), row.is_folded ? int64_t{0} : row.sum.example->ref); });
 }
 
 size_t deepest(const std::vector<Row>& rows) {
@@ -211,7 +211,7 @@ std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& sele
     const auto [place, is_new] = places.try_emplace({std::move(pattern), kind_of(catalog, selection, e)}, rows.size());
     if (is_new) {
       Row& row = rows.emplace_back();
-      row.state = !selection.state.is_model(e.id);
+      row.state = !selection.state.is_model(e.ref);
       row.variants.resize(words.size());
       row.sum.example = e;
     }
@@ -228,7 +228,7 @@ std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& sele
   for (Row& row : rows) {
     row.sum.label = label_of(row);
     if (options.values != nullptr && row.sum.keys() == 1 && !row.is_folded)
-      if (const auto value = options.values->find(row.sum.example->id); value != options.values->end())
+      if (const auto value = options.values->find(row.sum.example->ref); value != options.values->end())
         row.sum.label += " = " + escaped(value->second);
     row.sum.is_state = row.state;
     if (row.is_folded) row.sum.example.reset();

@@ -5,24 +5,20 @@
 namespace dcp::cmd {
 namespace {
 
-std::string_view key_of(const Catalog& catalog, int64_t id) {
-  return id < 0 ? catalog.key(catalog.blobs[static_cast<size_t>(~id)]) : catalog.key(catalog.tensors[static_cast<size_t>(id)]);
-}
-
 // All of them: who trusts the document does not have to guess what the output lacks.
 void dropped_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
   std::vector<bool> kept_tensors(catalog.tensors.size()), kept_blobs(catalog.blobs.size());
   for (const Entry& e : selection.entries) (e.is_blob() ? kept_blobs[e.blob()] : kept_tensors[e.tensor()]) = true;
   out.key("dropped_keys").begin_array();
-  for (const int64_t id : catalog.order)
-    if (id < 0 ? !kept_blobs[static_cast<size_t>(~id)] : !kept_tensors[static_cast<size_t>(id)]) out.value(key_of(catalog, id));
+  for (const KeyRef ref : catalog.order)
+    if (ref.is_blob() ? !kept_blobs[ref.blob()] : !kept_tensors[ref.tensor()]) out.value(catalog.key(ref));
   out.end_array();
 }
 
 void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
   out.key("renamed_keys").begin_array();
   for (const Entry& e : selection.entries) {
-    const std::string_view from = source_key(catalog, e);
+    const std::string_view from = catalog.key(e.ref);
     if (from != e.key) out.begin_object().member("from", from).member("to", e.key).end_object();
   }
   out.end_array();

@@ -24,7 +24,7 @@ struct InspectResult {
   Catalog catalog;
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
-  std::map<int64_t, std::string> values;  // see catalog/values.h
+  std::map<KeyRef, std::string> values;  // see catalog/values.h
   Selection selection;                    // of `catalog`
   std::optional<MapAnswer> map;           // what it would make, and what is missing: its problems are not thrown
 };

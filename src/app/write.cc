@@ -51,12 +51,12 @@ void check_text(const Catalog& catalog, const Selection& selection, const Entry&
 Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
   Parts parts;
   std::set<std::string_view> kept;
-  for (const Entry& e : selection.entries) kept.insert(source_key(catalog, e));
+  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
   check_opened(catalog, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       if (!form.blobs) continue;
-      check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "");
+      check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
       check_text(catalog, selection, e);
       parts.blobs.push_back(e.blob());
       continue;

@@ -40,7 +40,7 @@ std::optional<StringId> Strings::find(std::string_view text) const {
 
 uint64_t Catalog::memory_bytes() const {
   return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
-         tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(int64_t) +
+         tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(KeyRef) +
          items.capacity() * sizeof(Item) + files.capacity() * sizeof(DataFile) + (torch ? torch->memory_bytes() : 0);
 }
 

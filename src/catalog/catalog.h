@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/key_ref.h"
 #include "base/problem.h"
 #include "catalog/box.h"
 #include "format/dcp_metadata.h"
@@ -178,7 +179,7 @@ struct Catalog {
   std::vector<PathElement> path_elements;
   std::vector<Tensor> tensors;  // in the metadata's order
   std::vector<Blob> blobs;      // in the metadata's order
-  std::vector<int64_t> order;   // all keys in the metadata's order: tensor t as t, blob b as ~b
+  std::vector<KeyRef> order;    // all keys in the metadata's order
   std::vector<Item> items;      // chunks, then blobs
   uint32_t chunk_total = 0;
   std::vector<DataFile> files;                       // sorted by name
@@ -206,6 +207,7 @@ struct Catalog {
   }
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
+  std::string_view key(KeyRef ref) const { return ref.is_blob() ? key(blobs[ref.blob()]) : key(tensors[ref.tensor()]); }
   std::string_view key_of_item(ItemId item) const;
   std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
   std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }

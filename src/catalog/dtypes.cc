@@ -65,7 +65,7 @@ class Chooser {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return t.dtype;
     }
-    if (options_.scope == DtypeScope::kModel && !state_.is_model(e.id)) {
+    if (options_.scope == DtypeScope::kModel && !state_.is_model(e.ref)) {
       ++summary_.kept_non_model;
       return t.dtype;
     }

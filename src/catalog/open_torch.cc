@@ -106,7 +106,7 @@ class TorchReader {
 
  private:
   void blob(MetadataContent& out, const StateDict::Leaf& leaf) {
-    out.order.push_back(~static_cast<int64_t>(out.blobs.size()));
+    out.order.push_back(KeyRef::blob_at(out.blobs.size()));
     out.blobs.push_back(leaf.key);
     out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.packed_pickle});
     blobs_.push_back(leaf.empty_mapping ? kEmptyDict : leaf.value);
@@ -202,7 +202,7 @@ class TorchReader {
     out.ints.insert(out.ints.end(), rank, 0);
     const uint64_t sizes = out.ints.size();
     out.ints.insert(out.ints.end(), t.sizes.begin(), t.sizes.end());
-    out.order.push_back(static_cast<int64_t>(out.tensors.size()));
+    out.order.push_back(KeyRef::tensor_at(out.tensors.size()));
     out.tensors.push_back({.key = leaf.key,
                            .dtype = t.dtype,
                            .dtype_name = facts_of(t.dtype).name,

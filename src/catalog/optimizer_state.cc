@@ -89,20 +89,17 @@ class Finder {
   explicit Finder(const Catalog& c) : c_(c) {}
 
   std::vector<OptimizerKey> find() {
-    for (const int64_t id : c_.order) look(id);
+    for (const KeyRef ref : c_.order) look(ref);
     judge_siblings();
     std::vector<OptimizerKey> keys(c_.order.size());
     const PrefixSet groups(std::move(groups_)), slots(std::move(slots_));
     if (groups.empty() && slots.empty()) return keys;
-    for (size_t k = 0; k < keys.size(); ++k) keys[k] = judged(key_of(c_.order[k]), groups, slots);
+    for (size_t k = 0; k < keys.size(); ++k) keys[k] = judged(c_.key(c_.order[k]), groups, slots);
     return keys;
   }
 
  private:
-  std::string_view key_of(int64_t id) const {
-    return id < 0 ? c_.key(c_.blobs[static_cast<size_t>(~id)]) : c_.key(c_.tensors[static_cast<size_t>(id)]);
-  }
-  bool is_scalar(int64_t id) const { return id < 0 || c_.elements(c_.tensors[static_cast<size_t>(id)]) == 1; }
+  bool is_scalar(KeyRef ref) const { return ref.is_blob() || c_.elements(c_.tensors[ref.tensor()]) == 1; }
 
   // Siblings that would say together what one alone does not.
   struct Sibling {
@@ -113,15 +110,15 @@ class Finder {
   };
 
   // Notes what the key shows.
-  void look(int64_t id) {
-    const std::string_view key = key_of(id);
+  void look(KeyRef ref) {
+    const std::string_view key = c_.key(ref);
     Word state, next;          // the deepest `state` so far, and the word below it
     uint32_t below_state = 0;  // words below it so far
     bool has_state = false, in_model = false, state_in_model = false;
     for_words(key, [&](const Word& w) {
       if (w.text == "param_groups") {
         const size_t last = key.rfind('.');
-        if (id >= 0 && !is_one_of(kHyperparameters, key.substr(last + 1))) return false;
+        if (!ref.is_blob() && !is_one_of(kHyperparameters, key.substr(last + 1))) return false;
         groups_.insert(groups_.end(), {w.through, joined_hash(w.before, "state")});
         return false;
       }
@@ -134,7 +131,7 @@ class Finder {
         return false;
       }
       if (w.is_last) {
-        look_at_leaf(id, w, has_state && below_state == 1 && is_integer(next.text), has_state && below_state > 0, state.through);
+        look_at_leaf(ref, w, has_state && below_state == 1 && is_integer(next.text), has_state && below_state > 0, state.through);
         return false;
       }
       if (w.text == "state") {
@@ -150,8 +147,8 @@ class Finder {
     });
   }
 
-  void look_at_leaf(int64_t id, const Word& w, bool at_position, bool in_state, uint64_t state) {
-    if (w.text == "step" && is_scalar(id)) {
+  void look_at_leaf(KeyRef ref, const Word& w, bool at_position, bool in_state, uint64_t state) {
+    if (w.text == "step" && is_scalar(ref)) {
       siblings_.push_back({w.before, w.through, kStepBit});
       if (at_position) steps_.push_back({w.before, state});
     } else if (in_state && is_one_of(kWeakSlots, w.text)) {

@@ -16,9 +16,9 @@ class Merger {
   void add(const MetadataContent& rank) {
     base_ = out_.ints.size();
     out_.ints.insert(out_.ints.end(), rank.ints.begin(), rank.ints.end());
-    for (int64_t id : rank.order) {
-      if (id < 0) blob(rank.blobs[static_cast<size_t>(~id)]);
-      else tensor(rank, rank.tensors[static_cast<size_t>(id)]);
+    for (const KeyRef ref : rank.order) {
+      if (ref.is_blob()) blob(rank.blobs[ref.blob()]);
+      else tensor(rank, rank.tensors[ref.tensor()]);
     }
     storage(rank);
     paths(rank);
@@ -40,8 +40,8 @@ class Merger {
   }
 
   void blob(std::string_view key) {
-    const auto [it, fresh] = ids_.try_emplace(key, ~static_cast<int64_t>(out_.blobs.size()));
-    if (it->second >= 0) disagree(key, "a tensor on one rank, an object on another");
+    const auto [it, fresh] = refs_.try_emplace(key, KeyRef::blob_at(out_.blobs.size()));
+    if (!it->second.is_blob()) disagree(key, "a tensor on one rank, an object on another");
     if (!fresh) return;
     out_.blobs.push_back(key);
     out_.order.push_back(it->second);
@@ -50,9 +50,9 @@ class Merger {
   Dims numbers(uint64_t at, uint32_t rank) const { return {out_.ints.data() + at, rank}; }
 
   void tensor(const MetadataContent& rank, const MetadataContent::Tensor& t) {
-    const auto [it, fresh] = ids_.try_emplace(t.key, static_cast<int64_t>(out_.tensors.size()));
-    if (it->second < 0) disagree(t.key, "a tensor on one rank, an object on another");
-    const auto index = static_cast<size_t>(it->second);
+    const auto [it, fresh] = refs_.try_emplace(t.key, KeyRef::tensor_at(out_.tensors.size()));
+    if (it->second.is_blob()) disagree(t.key, "a tensor on one rank, an object on another");
+    const uint32_t index = it->second.tensor();
     if (fresh) {
       out_.tensors.push_back(t);
       out_.tensors.back().dims_at += base_;
@@ -142,7 +142,7 @@ class Merger {
   const std::string& path_;
   MetadataContent out_;
   uint64_t base_ = 0;  // of the current rank's ints
-  std::unordered_map<std::string_view, int64_t> ids_;
+  std::unordered_map<std::string_view, KeyRef> refs_;
   std::unordered_map<std::string_view, bool> pathed_;
   struct Attribute {
     size_t index = 0;  // in out_.attributes

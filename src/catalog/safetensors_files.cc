@@ -113,7 +113,7 @@ void ShardMerger::add(std::string_view key, const std::vector<Part>& parts) {
   const auto rank = static_cast<uint32_t>(parts[0].entry->shape.size());
   std::vector<int64_t> size(rank, 0);
   const DTypeFacts& dtype = facts_of(parts[0].entry->dtype);
-  out_.order.push_back(static_cast<int64_t>(out_.tensors.size()));
+  out_.order.push_back(KeyRef::tensor_at(out_.tensors.size()));
   MetadataContent::Tensor tensor{.key = key, .dtype = parts[0].entry->dtype, .dtype_name = dtype.name, .rank = rank};
   tensor.first_chunk = out_.chunks.size();
   std::set<std::vector<int64_t>> empty_ones;

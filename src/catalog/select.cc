@@ -29,7 +29,7 @@ bool kept_by(const std::vector<KeyRule>& rules, const std::string& key, std::vec
 }
 
 void add_source_path(const Catalog& c, Entry& e, Selection& s) {
-  e.key = source_key(c, e);
+  e.key = c.key(e.ref);
   e.first = static_cast<uint32_t>(s.parts.size());
   const std::vector<PathPart> path = source_path(c, e);
   e.count = static_cast<uint32_t>(path.size());
@@ -83,7 +83,7 @@ std::string roots_there(const std::string& root, const Selection& s) {
 
 [[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
   Closest closest(key);
-  for (const int64_t id : catalog.order) closest.offer(source_key(catalog, Entry{.id = id, .key = {}}));
+  for (const KeyRef ref : catalog.order) closest.offer(catalog.key(ref));
   Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
   if (!closest.found().empty()) p.hint = "did you mean '" + closest.found() + "'?";
   throw Error(std::move(p));
@@ -120,7 +120,7 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   std::set<int32_t> groups, models;  // places
   const size_t before = s.entries.size();
   std::erase_if(s.entries, [&](const Entry& e) {
-    const int32_t place = s.state.place_of(e.id);
+    const int32_t place = s.state.place_of(e.ref);
     (place < 0 ? models : groups).insert(place);
     return place >= 0;
   });
@@ -162,26 +162,22 @@ void refuse_collisions(const Catalog& catalog, const Selection& s) {
   for (const Entry& e : s.entries) {
     const auto [it, fresh] = names.try_emplace(e.key, &e);
     if (fresh) continue;
-    fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(source_key(catalog, e)), .object = e.is_blob()},
-         "'" + std::string(e.key) + "', which is also the name of '" + std::string(source_key(catalog, *it->second)) + "'");
+    fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref)), .object = e.is_blob()},
+         "'" + std::string(e.key) + "', which is also the name of '" + std::string(catalog.key(it->second->ref)) + "'");
   }
 }
 
 }  // namespace
 
 bool is_more_than_model(const Selection& s) {
-  return std::ranges::any_of(s.entries, [&](const Entry& e) { return !s.state.is_model(e.id) || s.state.model_of(e.id).components > 0; });
+  return std::ranges::any_of(s.entries, [&](const Entry& e) { return !s.state.is_model(e.ref) || s.state.model_of(e.ref).components > 0; });
 }
 
 bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }
 
-std::string_view source_key(const Catalog& c, const Entry& e) {
-  return e.is_blob() ? c.key(c.blobs[e.blob()]) : c.key(c.tensors[e.tensor()]);
-}
-
 std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
   const PathRange range = e.is_blob() ? c.blobs[e.blob()].path : c.tensors[e.tensor()].path;
-  if (range.count == 0) return {{source_key(c, e)}};
+  if (range.count == 0) return {{c.key(e.ref)}};
   std::vector<PathPart> path;
   for (uint32_t i = range.first; i < range.first + range.count; ++i) {
     const PathElement p = c.path_elements[i];
@@ -210,9 +206,9 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   for (const KeyRule& r : options.rules)
     if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail_key(catalog, r.text);
   std::vector<bool> used(options.rules.size());
-  for (int64_t id : catalog.order) {
-    Entry e{.id = id, .key = {}};
-    if (!kept_by(options.rules, std::string(source_key(catalog, e)), used)) {
+  for (const KeyRef ref : catalog.order) {
+    Entry e{.ref = ref, .key = {}};
+    if (!kept_by(options.rules, std::string(catalog.key(e.ref)), used)) {
       ++s.dropped_by_rules;
     } else if (options.tensors_only && e.is_blob()) {
       ++s.dropped_blobs;

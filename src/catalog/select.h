@@ -48,16 +48,16 @@ struct PathPart {
   bool operator==(const PathPart&) const = default;
 };
 
-// A key that stays: tensor t as t, byte item b as ~b, with its final name.
+// A key that stays, with its final name.
 struct Entry {
-  int64_t id = 0;
+  KeyRef ref;
   std::string_view key;  // final flat name; the source's own where nothing changed
   uint32_t first = 0;    // its path, in Selection::parts
   uint32_t count = 0;
   DType dtype{};  // of a tensor: what it is written in; the metadata's unless it is cast
-  bool is_blob() const { return id < 0; }
-  TensorId tensor() const { return static_cast<TensorId>(id); }
-  BlobId blob() const { return static_cast<BlobId>(~id); }
+  bool is_blob() const { return ref.is_blob(); }
+  TensorId tensor() const { return ref.tensor(); }
+  BlobId blob() const { return ref.blob(); }
 };
 
 // Views the catalog's strings, which must outlive it. Movable only: entries view `texts`.
@@ -98,7 +98,6 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 // Whether --model-only would leave keys out or strip a root.
 bool is_more_than_model(const Selection& selection);
 
-std::string_view source_key(const Catalog& catalog, const Entry& entry);
 // The path that the key has in the source; the key itself where the metadata has no paths.
 std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.

@@ -46,8 +46,8 @@ class StateTree {
 
   // Keys have numbers: their positions in Catalog::order.
   size_t keys() const { return signs_.size(); }
-  const Tensor* tensor(size_t k) const { return c_.order[k] < 0 ? nullptr : &c_.tensors[static_cast<size_t>(c_.order[k])]; }
-  const Blob& blob(size_t k) const { return c_.blobs[static_cast<size_t>(~c_.order[k])]; }
+  const Tensor* tensor(size_t k) const { return c_.order[k].is_blob() ? nullptr : &c_.tensors[c_.order[k].tensor()]; }
+  const Blob& blob(size_t k) const { return c_.blobs[c_.order[k].blob()]; }
   std::string_view key(size_t k) const { return tensor(k) ? c_.key(*tensor(k)) : c_.key(blob(k)); }
   PathRange path(size_t k) const { return tensor(k) ? tensor(k)->path : blob(k).path; }
   std::string_view leaf(size_t k) const;  // the last component; the key where there is no planner data

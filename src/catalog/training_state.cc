@@ -259,7 +259,8 @@ class Sorter {
     for (size_t k = 0; k < places.size(); ++k) {
       const int32_t place = places[k] < 0 ? ~static_cast<int32_t>(models[static_cast<size_t>(~places[k])])
                                           : static_cast<int32_t>(groups[static_cast<size_t>(places[k])]);
-      (tree_.tensor(k) ? out_.of_tensor[static_cast<size_t>(c_.order[k])] : out_.of_blob[static_cast<size_t>(~c_.order[k])]) = place;
+      const KeyRef ref = c_.order[k];
+      (ref.is_blob() ? out_.of_blob[ref.blob()] : out_.of_tensor[ref.tensor()]) = place;
     }
   }
 

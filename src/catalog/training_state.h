@@ -42,11 +42,10 @@ struct TrainingState {
   uint64_t keys = 0;                        // of all groups
   bool has_parameters_beside = false;       // lm_head.weight beside a `model`, which therefore is no root
 
-  // `id` as in Catalog::order.
-  int32_t place_of(int64_t id) const { return id < 0 ? of_blob[static_cast<size_t>(~id)] : of_tensor[static_cast<size_t>(id)]; }
-  bool is_model(int64_t id) const { return place_of(id) < 0; }
-  const ModelRoot& model_of(int64_t id) const { return models[static_cast<size_t>(~place_of(id))]; }
-  const StateGroup& group_of(int64_t id) const { return groups[static_cast<size_t>(place_of(id))]; }
+  int32_t place_of(KeyRef ref) const { return ref.is_blob() ? of_blob[ref.blob()] : of_tensor[ref.tensor()]; }
+  bool is_model(KeyRef ref) const { return place_of(ref) < 0; }
+  const ModelRoot& model_of(KeyRef ref) const { return models[static_cast<size_t>(~place_of(ref))]; }
+  const StateGroup& group_of(KeyRef ref) const { return groups[static_cast<size_t>(place_of(ref))]; }
 };
 
 TrainingState find_training_state(const Catalog& catalog);

@@ -117,28 +117,28 @@ class Reader {
 
 }  // namespace
 
-std::map<int64_t, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
-  std::map<int64_t, std::string> values;
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
+  std::map<KeyRef, std::string> values;
   Reader reader(files, catalog, limits);
   size_t tried = 0;
   const auto is_small = [&](ItemId id) {
     const Item& item = catalog.items[id];
     return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxItem && tried++ < kMaxKeys;
   };
-  const auto add = [&](int64_t key, const auto& read) {
+  const auto add = [&](KeyRef key, const auto& read) {
     try {
       if (std::optional<std::string> text = read()) values.emplace(key, std::move(*text));
     } catch (const Error&) {
     }
   };
   for (BlobId b = 0; b < catalog.blobs.size() && tried < kMaxKeys; ++b)
-    if (catalog.torch ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(~int64_t{b}, [&] { return reader.object(b); });
+    if (catalog.torch ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(KeyRef::blob_at(b), [&] { return reader.object(b); });
   tried = 0;
   for (TensorId t = 0; t < catalog.tensors.size() && tried < kMaxKeys; ++t) {
     const Tensor& tensor = catalog.tensors[t];
     if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !catalog.torch &&
         is_small(catalog.item_of(tensor, 0)))
-      add(int64_t{t}, [&] { return reader.scalar(tensor); });
+      add(KeyRef::tensor_at(t), [&] { return reader.scalar(tensor); });
   }
   return values;
 }

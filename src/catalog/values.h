@@ -14,6 +14,6 @@ namespace dcp {
 // By key of the catalog (tensor t as t, blob b as ~b): "1000", "(0.9, 0.999)", "'cosine'". Of byte items and of tensors without dims, as far
 // as their items are small, and of the first few hundred. One that cannot be read has no value here: what is wrong with it is for others
 // to say.
-std::map<int64_t, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits);
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits);
 
 }  // namespace dcp

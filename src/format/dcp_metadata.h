@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/key_ref.h"
 #include "base/limits.h"
 #include "base/problem.h"
 #include "format/dtype.h"
@@ -86,8 +87,7 @@ struct MetadataContent {
   std::vector<Tensor> tensors;          // in the file's order
   std::vector<Chunk> chunks;            // by tensor, in the file's order
   std::vector<std::string_view> blobs;  // keys of byte items, in the file's order
-  // Order of keys over tensors and blobs together: entry i is tensor number n (n) or blob number n (~n).
-  std::vector<int64_t> order;
+  std::vector<KeyRef> order;            // tensors and blobs together, in the file's order
   std::vector<Storage> storage;                           // in the file's order
   std::vector<std::string_view> files;                    // distinct relative paths
   std::vector<std::vector<std::string_view>> transforms;  // distinct lists, in decode order; [0] is the empty one

@@ -67,10 +67,10 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
           tensors.push_back(content_.tensors[number]);
           tensors.back().key = key;
         }
-        content_.order.push_back(narrow<int64_t>(next++));
+        content_.order.push_back(KeyRef::tensor_at(next++));
       },
       [&](std::string_view key) {
-        content_.order.push_back(~narrow<int64_t>(content_.blobs.size()));
+        content_.order.push_back(KeyRef::blob_at(content_.blobs.size()));
         content_.blobs.push_back(key);
       });
   if (in_place) content_.tensors.resize(used);

@@ -327,14 +327,14 @@ void write_dcp_metadata(const MetadataContent& content, const std::function<void
     return it->second;
   };
   const auto ints = [&](uint64_t at, uint32_t rank) { return std::span(content.ints).subspan(at, rank); };
-  for (const int64_t number : content.order) {
-    if (number < 0) {
-      const std::string_view key = content.blobs[static_cast<uint64_t>(~number)];
+  for (const KeyRef ref : content.order) {
+    if (ref.is_blob()) {
+      const std::string_view key = content.blobs[ref.blob()];
       key_of(key);
       out.blob(key);
       continue;
     }
-    const MetadataContent::Tensor& t = content.tensors[static_cast<uint64_t>(number)];
+    const MetadataContent::Tensor& t = content.tensors[ref.tensor()];
     if (!t.strided) fail(ProblemId::metadata_field, {.tensor = std::string(t.key)}, "TensorProperties.layout", "torch.strided");
     key_of(t.key).tensor = &t;
     out.tensor(t.key, t.dtype_name, t.requires_grad, ints(t.dims_at, t.rank));

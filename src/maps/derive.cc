@@ -94,7 +94,7 @@ class Deriver {
     std::ranges::stable_sort(chunks_, {}, &Chunk::offsets);
     const StringId key = c.strings.intern(m.key);
     c.path_elements.push_back(PathElement::name(key));
-    c.order.push_back(static_cast<int64_t>(c.tensors.size()));
+    c.order.push_back(KeyRef::tensor_at(c.tensors.size()));
     c.tensors.push_back({.key = key,
                          .dtype_name = c.strings.intern(facts_of(m.dtype).name),
                          .path = {narrow<uint32_t>(c.path_elements.size() - 1), 1},

@@ -56,7 +56,7 @@ uint64_t DcpItems::container(const FlatEntries& flat, uint32_t node, At at) {
 void DcpItems::splice(const Entry& entry, PickleWriter& writer, std::vector<Storage>& storages) const {
   const ItemId item = catalog_.item_of(entry.blob());
   const ResolvedBlob& blob = resolved_.blob(item);
-  const Place place = catalog_.place_of(item, source_key(catalog_, entry));
+  const Place place = catalog_.place_of(item, catalog_.key(entry.ref));
   if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
   const StoragesByKey of_key = by_key(blob.item);
   const auto renumber = [&](std::string_view key) {

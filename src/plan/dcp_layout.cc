@@ -35,7 +35,7 @@ TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const 
     const DTypeFacts& dtype = facts_of(e.dtype);
     if (dtype.since_torch <= target.version) continue;
     if (target.asked)
-      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(source_key(catalog, e))}, std::string(dtype.name),
+      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(dtype.name),
            "torch " + spelled(dtype.since_torch) + " or later");
     needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
     needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + spelled(dtype.since_torch)});
@@ -105,7 +105,7 @@ class DcpLayout {
     std::unordered_set<std::string_view> names;
     for (const Entry& e : entries_)
       if (!names.insert(e.key).second)
-        fail(ProblemId::keys_collide, {.path = catalog_.path, .tensor = std::string(source_key(catalog_, e))}, std::string(e.key));
+        fail(ProblemId::keys_collide, {.path = catalog_.path, .tensor = std::string(catalog_.key(e.ref))}, std::string(e.key));
   }
 
   // Vectors that grow by doubling would be there twice: 2.5 million regions are 160 MB.

@@ -72,7 +72,7 @@ std::vector<Signature> signatures_of(const Catalog& catalog, const Selection& se
   for (const KeyNote& n : plan.left_out) left_out.insert(n.key);
   std::vector<Signature> all;
   for (const Entry& e : selection.entries) {
-    if (e.is_blob() || left_out.contains(source_key(catalog, e))) continue;
+    if (e.is_blob() || left_out.contains(catalog.key(e.ref))) continue;
     const Dims shape = output_shape(plan, catalog, e.tensor());
     const auto it = written.find(e.tensor());  // an opaque tensor is copied as it is
     const std::string_view dtype =

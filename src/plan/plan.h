@@ -187,16 +187,16 @@ DCP_MEMBERS(Slice, file, offset, length);
 // A key of `.metadata`.
 struct DcpKey {
   std::string name;
-  int64_t id = 0;           // in the source: tensor t as t, byte item b as ~b
+  KeyRef ref;               // in the source
   uint32_t at = 0;          // its PlanTensor, or the first of its slices
   bool copied = false;      // it has slices: a byte item, or a tensor whose items are copied
   uint32_t first_part = 0;  // of its path, in DcpKeys::parts
   uint32_t part_count = 0;
-  bool is_blob() const { return id < 0; }
-  TensorId tensor() const { return static_cast<TensorId>(id); }
+  bool is_blob() const { return ref.is_blob(); }
+  TensorId tensor() const { return ref.tensor(); }
   bool operator==(const DcpKey&) const = default;
 };
-DCP_MEMBERS(DcpKey, name, id, at, copied, first_part, part_count);
+DCP_MEMBERS(DcpKey, name, ref, at, copied, first_part, part_count);
 
 struct DcpPathPart {
   std::string name;

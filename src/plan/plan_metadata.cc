@@ -105,7 +105,7 @@ std::vector<DcpAttribute> kept_attributes(const Catalog& catalog, const FlatEntr
     if (names.empty()) {
       for (const Tensor& t : catalog.tensors) names.emplace(catalog.key(t), "");
       for (const Blob& b : catalog.blobs) names.emplace(catalog.key(b), "");
-      for (const Entry& e : flat.entries) names[source_key(catalog, e)] = e.key;
+      for (const Entry& e : flat.entries) names[catalog.key(e.ref)] = e.key;
     }
     DcpAttribute& out = kept.emplace_back(DcpAttribute{.name = a.name, .value = a.value, .entries = {}, .is_dict = a.is_dict});
     for (const auto& [key, value] : a.entries) {
@@ -123,7 +123,7 @@ DcpKeys name_keys(const Catalog& catalog, const Selection& selection, const Flat
   DcpKeys keys{.keys = {}, .has_paths = has_paths(catalog, flat), .parts = {}, .slices = {}, .attributes = kept_attributes(catalog, flat)};
   keys.keys.reserve(flat.entries.size());
   for (const Entry& e : flat.entries) {
-    DcpKey& key = keys.keys.emplace_back(DcpKey{.name = std::string(e.key), .id = e.id, .first_part = narrow<uint32_t>(keys.parts.size())});
+    DcpKey& key = keys.keys.emplace_back(DcpKey{.name = std::string(e.key), .ref = e.ref, .first_part = narrow<uint32_t>(keys.parts.size())});
     if (!keys.has_paths) continue;
     for (const PathPart& p : selection.path(e)) keys.parts.push_back({.name = std::string(p.name), .position = p.position});
     key.part_count = e.count;

@@ -60,7 +60,7 @@ class TorchLayout {
       const auto [why, fresh] = known.try_emplace(resolved_.first_of(item));
       if (fresh) why->second = refused_in(e, item);
       if (why->second.empty()) return false;
-      plan_.left_out.push_back({std::string(source_key(catalog_, e)), why->second});
+      plan_.left_out.push_back({std::string(catalog_.key(e.ref)), why->second});
       return true;
     });
   }
@@ -69,7 +69,7 @@ class TorchLayout {
     std::string scratch;
     PickleWriter writer(scratch, PickleProtocol::k2);
     return refused(splice_pickle(
-        resolved_.blob(item).item.pickle, catalog_.place_of(item, source_key(catalog_, e)), options_.limits,
+        resolved_.blob(item).item.pickle, catalog_.place_of(item, catalog_.key(e.ref)), options_.limits,
         [](std::string_view key) { return std::string(key); }, writer));
   }
 
@@ -148,7 +148,7 @@ class TorchLayout {
   void splice(const Entry& e) {
     const ItemId item = spliced_item(e);
     const ResolvedBlob& blob = resolved_.blob(item);
-    const Place place = catalog_.place_of(item, source_key(catalog_, e));
+    const Place place = catalog_.place_of(item, catalog_.key(e.ref));
     if (blob.item.big_endian && !blob.item.storages.empty()) fail(ProblemId::blob_big_endian, place);
     const StoragesByKey of_key = by_key(blob.item);
     const auto rename = [&](std::string_view key) {
@@ -167,15 +167,15 @@ class TorchLayout {
     if (const auto done = spliced_.find(first); done != spliced_.end()) {
       writer_.get(done->second.slot);
       if (done->second.is_unsafe)
-        plan_.unsafe.push_back({std::string(source_key(catalog_, e)), "one item with '" + std::string(done->second.key) + "'"});
+        plan_.unsafe.push_back({std::string(catalog_.key(e.ref)), "one item with '" + std::string(done->second.key) + "'"});
       return;
     }
     const SpliceResult result = splice_pickle(blob.item.pickle, blob.item.pickle_place, options_.limits, rename, writer_);
     const std::string why = refused(result);
-    if (!why.empty()) plan_.unsafe.push_back({std::string(source_key(catalog_, e)), why});
+    if (!why.empty()) plan_.unsafe.push_back({std::string(catalog_.key(e.ref)), why});
     for (const std::string& g : result.globals)
       if (!weights_only_allows(g)) unsafe_.insert(g);
-    if (shared_.contains(first)) spliced_[first] = {writer_.put(), !why.empty(), source_key(catalog_, e)};
+    if (shared_.contains(first)) spliced_[first] = {writer_.put(), !why.empty(), catalog_.key(e.ref)};
   }
 
   // Records in torch's order: data.pkl, byteorder, data/0.., version.

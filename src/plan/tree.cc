@@ -12,7 +12,7 @@ Tree::Node::Kind kind_for(const PathPart& child) { return child.position >= 0 ? 
 Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries, const Limits& limits) : nodes_(1) {
   for (uint32_t e = 0; e < entries.size(); ++e) {
     const std::span<const PathPart> path = selection.path(entries[e]);
-    const Place place{.path = catalog.path, .tensor = std::string(source_key(catalog, entries[e])), .object = entries[e].is_blob()};
+    const Place place{.path = catalog.path, .tensor = std::string(catalog.key(entries[e].ref)), .object = entries[e].is_blob()};
     if (path.size() > limits.pickle_depth)
       fail(ProblemId::over_limit, place, std::to_string(path.size()) + " path components",
            "at most " + std::to_string(limits.pickle_depth));
@@ -30,7 +30,7 @@ Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector
         if (nodes_[it->second].kind != Node::Kind::kLeaf) fail(ProblemId::path_conflict, place);
         fail(ProblemId::keys_collide, place,
              "'" + std::string(entries[e].key) + "', which is also the name of '" +
-                 std::string(source_key(catalog, entries[nodes_[it->second].entry])) + "'");
+                 std::string(catalog.key(entries[nodes_[it->second].entry].ref)) + "'");
       }
       at = it->second;
     }

@@ -36,7 +36,8 @@ void check(const Catalog& c) {
     need(lies_in(t.first_chunk, t.chunk_count, c.chunk_total));
   }
   for (const Blob& b : c.blobs) need(is_text(b.key) && lies_in(b.path.first, b.path.count, c.path_elements.size()));
-  for (const int64_t o : c.order) need(o >= 0 ? static_cast<uint64_t>(o) < c.tensors.size() : static_cast<uint64_t>(~o) < c.blobs.size());
+  for (const KeyRef ref : c.order)
+    need(ref.is_blob() ? static_cast<uint64_t>(~ref.raw) < c.blobs.size() : static_cast<uint64_t>(ref.raw) < c.tensors.size());
   need(c.items.size() == c.chunk_total + c.blobs.size() && std::ranges::all_of(c.items, is_item));
   for (const DataFile& f : c.files) need(is_text(f.name));
   for (const McoreShape& m : c.mcore_shapes) need(m.tensor < c.tensors.size() && lies_in(m.dims_at, m.rank, c.numbers.size()));

@@ -87,7 +87,7 @@ Opened open_all(Io& io, const StopFlag& stop) {
   std::vector<BlobId> blobs;
   for (const Entry& e : o.selection.entries) {
     if (e.is_blob()) {
-      check_item(o.catalog, o.catalog.item_of(e.blob()), source_key(o.catalog, e), "");
+      check_item(o.catalog, o.catalog.item_of(e.blob()), o.catalog.key(e.ref), "");
       blobs.push_back(e.blob());
     } else {
       const Tensor& t = o.catalog.tensors[e.tensor()];

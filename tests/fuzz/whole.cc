@@ -39,7 +39,7 @@ void plan_and_run(Io& io, const std::string& path, unsigned workers) {
   uint64_t bytes = 0;
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
-      check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "");
+      check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
       blobs.push_back(e.blob());
       continue;
     }

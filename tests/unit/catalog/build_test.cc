@@ -65,7 +65,7 @@ TEST_CASE("chunks are sorted by their offsets, and each has its item") {
   CHECK(blob.offset == 400);
   CHECK(blob.length == 40);
   CHECK(c.file_path(blob.file) == "ckpt/__2_0.distcp");
-  CHECK(c.order == std::vector<int64_t>{0, 1, ~0});
+  CHECK(c.order == std::vector{KeyRef::tensor_at(0), KeyRef::tensor_at(1), KeyRef::blob_at(0)});
   CHECK(c.elements(w) == 16);
   CHECK(c.tensor_bytes(w) == 64);
   CHECK(c.findings.empty());

@@ -98,7 +98,7 @@ class MadeCheckpoint {
     for (const MadeTensor& t : tensors) add(c, t);
     for (size_t b = 0; b < blobs.size(); ++b) {
       const MadeBlob& blob = blobs[b];
-      c.order.push_back(~static_cast<int64_t>(b));
+      c.order.push_back(KeyRef::blob_at(b));
       c.blobs.push_back(blob.key);
       c.storage.push_back(
           {.key = blob.key, .file = file_number(c, blob.file), .offset = blob.at, .length = blob.length, .transforms = blob.zstd});
@@ -114,7 +114,7 @@ class MadeCheckpoint {
       return c.ints.size() - values.size();
     };
     const auto rank = static_cast<uint32_t>(t.dims.size());
-    c.order.push_back(static_cast<int64_t>(c.tensors.size()));
+    c.order.push_back(KeyRef::tensor_at(c.tensors.size()));
     c.tensors.push_back({.key = t.key,
                          .dtype = t.dtype,
                          .dtype_name = facts_of(t.dtype).name,

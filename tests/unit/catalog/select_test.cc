@@ -223,6 +223,6 @@ TEST_CASE("model only: the names of torch's tutorials, and of Lightning's .ckpt 
 TEST_CASE("source keys stay what they are") {
   const Catalog c = catalog_of(kApp);
   const Selection s = select_keys(c, {.root = "app.model"});
-  CHECK(source_key(c, s.entries[1]) == "app.model.layers.1.w");
+  CHECK(c.key(s.entries[1].ref) == "app.model.layers.1.w");
   CHECK(s.entries[1].key == "layers.1.w");
 }

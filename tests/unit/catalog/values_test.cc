@@ -41,9 +41,7 @@ struct Valued {
   std::map<std::string, std::string> values() {
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
     std::map<std::string, std::string> by_key;
-    for (const auto& [id, text] : small_values(files, catalog, {}))
-      by_key[std::string(id < 0 ? catalog.key(catalog.blobs[static_cast<BlobId>(~id)])
-                                : catalog.key(catalog.tensors[static_cast<TensorId>(id)]))] = text;
+    for (const auto& [ref, text] : small_values(files, catalog, {})) by_key[std::string(catalog.key(ref))] = text;
     return by_key;
   }
   FakeIo io;

@@ -27,12 +27,12 @@ std::string facts(const MetadataContent& c) {
     for (uint64_t i = at; i < at + n; ++i) text += std::to_string(c.ints[i]) + ",";
     return text + ")";
   };
-  for (const int64_t n : c.order) {
-    if (n < 0) {
-      out += "blob " + std::string(c.blobs.at(static_cast<uint64_t>(~n))) + "\n";
+  for (const KeyRef ref : c.order) {
+    if (ref.is_blob()) {
+      out += "blob " + std::string(c.blobs.at(ref.blob())) + "\n";
       continue;
     }
-    const auto& t = c.tensors.at(static_cast<uint64_t>(n));
+    const auto& t = c.tensors.at(ref.tensor());
     out += "tensor " + std::string(t.key) + " " + std::string(t.dtype_name) + (t.dtype_known ? "" : "?") +
            (t.requires_grad ? " grad " : " ") + numbers(t.dims_at, t.rank);
     for (uint64_t i = t.first_chunk; i < t.first_chunk + t.chunk_count; ++i) {
@@ -344,7 +344,7 @@ TEST_CASE("batches, blocks and 64-bit numbers of the writer") {
   c.files = {"f"};
   c.ints = {0, 0, int64_t{1} << 40};
   c.tensors.push_back({.key = "t", .dtype = DType::float32, .dtype_name = "float32", .rank = 1, .dims_at = 2, .chunk_count = 2500});
-  c.order = {0};
+  c.order = {KeyRef::tensor_at(0)};
   for (uint64_t i = 0; i < 2500; ++i) {
     c.chunks.push_back({.offsets_at = 0, .sizes_at = 1});
     c.storage.push_back({.key = "t", .has_offset = true, .rank = 1, .offset = i << 40, .length = 7});

@@ -22,7 +22,7 @@ struct Opened {
     std::vector<BlobId> blobs;
     for (const Entry& e : selection.entries) {
       if (e.is_blob()) {
-        check_item(catalog, catalog.item_of(e.blob()), source_key(catalog, e), "");
+        check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
         blobs.push_back(e.blob());
       } else {
         check_whole(catalog, catalog.tensors[e.tensor()]);

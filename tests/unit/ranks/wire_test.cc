@@ -90,7 +90,7 @@ TEST_CASE("What no rank of this build says is refused") {
   CHECK(with([](Catalog& c) { c.tensors[0].rank = 65; }) == wrong);
   CHECK(with([](Catalog& c) { c.tensors.back().first_chunk = c.chunk_total; }) == wrong);
   CHECK(with([](Catalog& c) { c.items[0].file = static_cast<uint32_t>(c.files.size()); }) == wrong);
-  CHECK(with([](Catalog& c) { c.order[0] = static_cast<int64_t>(c.tensors.size()); }) == wrong);
+  CHECK(with([](Catalog& c) { c.order[0] = KeyRef::tensor_at(c.tensors.size()); }) == wrong);
   CHECK(with([](Catalog& c) { c.named_twice.push_back(static_cast<ItemId>(c.items.size())); }) == wrong);
 }
 

@@ -1,0 +1,23 @@
+// A key of a state dict that names a tensor or a byte item: which of the two, and its number among its own kind.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "base/members.h"
+
+namespace dcp {
+
+struct KeyRef {
+  int64_t raw = 0;  // tensor t as t, byte item b as ~b
+
+  static constexpr KeyRef tensor_at(uint64_t number) { return {static_cast<int64_t>(number)}; }
+  static constexpr KeyRef blob_at(uint64_t number) { return {~static_cast<int64_t>(number)}; }
+  constexpr bool is_blob() const { return raw < 0; }
+  constexpr uint32_t tensor() const { return static_cast<uint32_t>(raw); }  // of one that is no byte item
+  constexpr uint32_t blob() const { return static_cast<uint32_t>(~raw); }   // of a byte item
+  auto operator<=>(const KeyRef&) const = default;
+};
+DCP_MEMBERS(KeyRef, raw);
+
+}  // namespace dcp
