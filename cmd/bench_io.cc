@@ -138,7 +138,7 @@ void print(const std::vector<TimedRun>& runs, uint64_t bytes, const Context& con
                       gigabytes(static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns())),
                       fixed(static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()), 2),
                       r.peak_memory_bytes > 0 ? human_bytes(r.peak_memory_bytes) : "-"});
-  context.out("\n" + table_text(t, 1));
+  context.print("\n" + table_text(t, 1));
 }
 
 void json_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& json) {
@@ -179,8 +179,9 @@ std::string run(const Options& o, Context& context) {
   }
   if (!context.common.json) {
     if (!context.common.quiet)
-      context.out("wrote " + (o.out.empty() ? "a checkpoint" : escaped(o.out)) + ": " + grouped(spec.tensors) + " tensors, " +
-                  grouped(r.items) + " items, " + human_bytes(r.file_bytes) + " in " + seconds(ns) + ", " + rate(r.file_bytes, ns) + "\n");
+      context.print("wrote " + (o.out.empty() ? "a checkpoint" : escaped(o.out)) + ": " + grouped(spec.tensors) + " tensors, " +
+                    grouped(r.items) + " items, " + human_bytes(r.file_bytes) + " in " + seconds(ns) + ", " + rate(r.file_bytes, ns) +
+                    "\n");
     if (scratch) print(runs, r.file_bytes, context);
   }
   std::string document;
@@ -195,7 +196,7 @@ std::string run(const Options& o, Context& context) {
   if (scratch) json_runs(runs, r.file_bytes, json);
   json.end_object();
   json.finish();
-  if (context.common.json) context.out(document);
+  if (context.common.json) context.print(document);
   return document;
 }
 

@@ -8,6 +8,7 @@
 #include "dtype_flags.h"
 #include "html.h"
 #include "module_folders.h"
+#include "option_values.h"
 #include "progress.h"
 #include "sandbox.h"
 #include "source.h"
@@ -17,7 +18,6 @@
 #include "staging_report.h"
 #include "staging_save.h"
 #include "text_file.h"
-#include "words.h"
 
 namespace dcp::cmd {
 namespace {
@@ -161,7 +161,7 @@ void measure_all(const Options& o, const std::vector<StagingSource>& sources, St
       const std::string what = report.workloads[w].name + ": " + std::string(name_of(how.method));
       steps.begin(what);
       if (is_redundant(plan_copies(report.workloads[w], how), report.workloads[w], how)) continue;
-      context.detail(what);
+      context.verbose(what);
       for (StagingLine& l : measure(context.io, sources, report.workloads[w], how, o.measure, context.stop)) {
         l.workload = w;
         report.lines.push_back(std::move(l));
@@ -193,7 +193,7 @@ std::string answer(const Options& o, const StagingReport& report, const std::opt
   else report.json(json);
   json.end_object();
   json.finish();
-  if (context.common.json) context.out(document);
+  if (context.common.json) context.print(document);
   return document;
 }
 
@@ -213,9 +213,9 @@ std::string run(const Options& o, Context& context) {
 
   std::vector<std::unique_ptr<Device>> devices;
   for (const uint32_t d : wanted) devices.push_back(std::make_unique<Device>(table, d));
-  uint64_t least_free = ~uint64_t{0};
-  for (const auto& d : devices) report.devices.push_back(d->facts()), least_free = std::min(least_free, report.devices.back().free_bytes);
-  check_memory(report.workloads, devices.size(), least_free, host_memory_facts().available_bytes,
+  uint64_t min_free = ~uint64_t{0};
+  for (const auto& d : devices) report.devices.push_back(d->facts()), min_free = std::min(min_free, report.devices.back().free_bytes);
+  check_memory(report.workloads, devices.size(), min_free, host_memory_facts().available_bytes,
                report.host_copies ? DeviceMemory::kHosts : DeviceMemory::kOwn);
   std::optional<TrainingReport> training;
   if (!o.save.folder.empty()) {

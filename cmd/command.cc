@@ -50,8 +50,8 @@ std::unique_ptr<Command> build_command(std::string_view path, Context& context) 
   command->path.insert(command->path.begin(), "dcpctl");
   command->about = name.about;
   if (name.add != nullptr) name.add(*command, context);
-  command->ask("-h", Asked::kShortHelp, "Print the options by name, and examples");
-  command->ask("--help", Asked::kHelp, "Print this help");
+  command->ask("-h", Action::kShortHelp, "Print the options by name, and examples");
+  command->ask("--help", Action::kHelp, "Print this help");
   return command;
 }
 
@@ -109,9 +109,9 @@ Option& Command::flag(std::string_view names, int& count, std::string help) {
   return o;
 }
 
-Option& Command::ask(std::string_view names, Asked what, std::string help) {
+Option& Command::ask(std::string_view names, Action what, std::string help) {
   Option& o = add(names, "", std::move(help));
-  o.asks = what;
+  o.action = what;
   return o;
 }
 

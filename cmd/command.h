@@ -29,7 +29,7 @@ enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere };
 enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules };
 
 // What an option asks for instead of the command's work.
-enum class Asked : uint8_t { kRun, kShortHelp, kHelp, kVersion };
+enum class Action : uint8_t { kRun, kShortHelp, kHelp, kVersion };
 
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
@@ -46,7 +46,7 @@ struct Option {
   std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, which stands in the file that is given
   bool required = false, repeatable = false;
   bool each = false;  // an argument of which there may be several, for each of which the command runs (each.h)
-  Asked asks = Asked::kRun;
+  Action action = Action::kRun;
   std::vector<std::string> needed, excluded;  // other options
   std::string expected;                       // what `take` does not refuse: "a number from 1 to 9"
   std::function<bool(const std::string&)> take;
@@ -87,10 +87,10 @@ struct Command {
   Option& option(std::string_view names, std::function<bool(const std::string&)> take, std::string_view value, std::string help);
   // Repeatable.
   Option& option(std::string_view names, std::vector<std::string>& target, std::string_view value, std::string help);
-  Option& ask(std::string_view names, Asked what, std::string help);
+  Option& ask(std::string_view names, Action what, std::string help);
   // `least` and `most` belong to the range.
   template <class T>
-  Option& number(std::string_view names, T& target, T least, T most, std::string_view value, std::string help);
+  Option& number(std::string_view names, T& target, T min, T max, std::string_view value, std::string help);
   template <class T>
   Option& number(std::string_view names, std::optional<T>& target, std::string_view value, std::string help);
   template <class T>
@@ -124,23 +124,23 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 std::string short_path(const Command& command);
 
 template <class T>
-bool parse_number(const std::string& text, T& target, T least, T most) {
+bool parse_number(const std::string& text, T& target, T min, T max) {
   T number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !(number >= least && number <= most)) return false;
+  if (error != std::errc{} || end != text.data() + text.size() || !(number >= min && number <= max)) return false;
   target = number;
   return true;
 }
 
 template <class T>
-Option& Command::number(std::string_view names, T& target, T least, T most, std::string_view value, std::string help) {
-  Option& o = option(
-      names, [&target, least, most](const std::string& text) { return parse_number(text, target, least, most); }, value, std::move(help));
+Option& Command::number(std::string_view names, T& target, T min, T max, std::string_view value, std::string help) {
+  Option& o =
+      option(names, [&target, min, max](const std::string& text) { return parse_number(text, target, min, max); }, value, std::move(help));
   const auto spelled = [](T n) {
     char text[32];
     return std::string(text, std::to_chars(text, text + sizeof text, n).ptr);
   };
-  o.expected = "a number from " + spelled(least) + " to " + spelled(most);
+  o.expected = "a number from " + spelled(min) + " to " + spelled(max);
   return o;
 }
 

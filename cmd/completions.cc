@@ -38,7 +38,7 @@ bool is_plain(std::string_view name) {
 }
 
 int print_keys(const Options& o, Context& context) {
-  constexpr size_t kMost = 2000;  // more than anybody reads, and than a shell lists in time
+  constexpr size_t kMax = 2000;  // more than anybody reads, and than a shell lists in time
   context.common.quiet = true;
   const uint64_t cap = take_memory_cap(default_reading_cap(), context);
   const Catalog catalog = open_source({.path = o.path, .step = o.step, .command = context.command}, context, memory_left(cap));
@@ -48,16 +48,16 @@ int print_keys(const Options& o, Context& context) {
     const std::string_view key = catalog.key(ref);
     if (!key.starts_with(o.prefix) || !is_plain(key)) continue;
     text.append(key).append("\n");
-    if (++shown == kMost) break;
+    if (++shown == kMax) break;
   }
-  context.out(text);
+  context.print(text);
   return 0;
 }
 
 int print_steps(const Options& o, Context& context) {
   std::string text = "latest\n";
   for (const Step& s : steps_of(context.io, o.path, "")) text += std::to_string(s.number) + "\n";
-  context.out(text);
+  context.print(text);
   return 0;
 }
 
@@ -68,7 +68,7 @@ int run(const Options& o, Context& context) {
   if (o.what == "keys") return print_keys(o, context);
   if (o.what == "steps") return print_steps(o, context);
   const Commands all = build_all(context);
-  context.out(o.what == "bash" ? bash_completion(all) : o.what == "zsh" ? zsh_completion(all) : fish_completion(all));
+  context.print(o.what == "bash" ? bash_completion(all) : o.what == "zsh" ? zsh_completion(all) : fish_completion(all));
   return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "command.h"
-#include "words.h"
+#include "option_values.h"
 
 namespace dcp::cmd {
 

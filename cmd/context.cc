@@ -17,9 +17,9 @@
 
 #include "base/limits.h"
 #include "command.h"
+#include "option_values.h"
 #include "problem_words.h"
 #include "progress.h"
-#include "words.h"
 
 namespace dcp::cmd {
 void write_fd(int fd, std::string_view text) {
@@ -35,25 +35,25 @@ void write_fd(int fd, std::string_view text) {
   }
 }
 
-void Context::out(std::string_view text) const {
-  if (speaks) write_fd(STDOUT_FILENO, text);
+void Context::print(std::string_view text) const {
+  if (prints) write_fd(STDOUT_FILENO, text);
 }
 
-void Context::note(std::string_view text) {
+void Context::info(std::string_view text) {
   notes.emplace_back(text);
-  tell(text);
+  status(text);
 }
 
-void Context::tell(std::string_view text) {
-  if (!common.quiet) complain(text);
+void Context::status(std::string_view text) {
+  if (!common.quiet) warn(text);
 }
 
-void Context::complain(std::string_view text) {
-  if (speaks) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
+void Context::warn(std::string_view text) {
+  if (prints) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
 }
 
-void Context::detail(std::string_view text) {
-  if (common.verbose > 0) tell(text);
+void Context::verbose(std::string_view text) {
+  if (common.verbose > 0) status(text);
 }
 
 bool Context::colored(int fd) const {
@@ -147,7 +147,7 @@ int report_error(const Context& context, const Problem& raw) {
     json.end_object();
     json.finish();
   }
-  if (context.speaks) write_fd(STDERR_FILENO, text);
+  if (context.prints) write_fd(STDERR_FILENO, text);
   return static_cast<int>(exit_of(p.id));
 }
 

@@ -39,11 +39,11 @@ struct Context final : Events, World {
   int report_fd = -1;              // where the report goes instead of the file of --report
   bool several = false;            // one of several checkpoints that the command line names
 
-  void out(std::string_view text) const;          // stdout, the answer; throws io_write when it cannot be written
-  void note(std::string_view text) override;      // stderr, one line, unless --quiet
-  void detail(std::string_view text) override;    // stderr, with -v
-  void complain(std::string_view text) override;  // stderr, one line, always
-  void tell(std::string_view text);               // stderr, one line, unless --quiet; not for the report
+  void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
+  void info(std::string_view text) override;     // stderr, one line, unless --quiet
+  void verbose(std::string_view text) override;  // stderr, with -v
+  void warn(std::string_view text) override;     // stderr, one line, always
+  void status(std::string_view text);            // stderr, one line, unless --quiet; not for the report
   std::unique_ptr<Display> show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) override;
   void last_words(const Problem& problem) override;
   std::string line_of(const Problem& problem) const override;

@@ -22,7 +22,7 @@ void describe_rank_bound(Context& context, const RankBound& group, uint32_t worl
   const uint64_t next = group.ranks.back() + 1;
   const std::string missing = group.stem + std::to_string(next);
   const bool more = world_size > next;
-  context.note(
+  context.info(
       "'" + escaped(ranks_text(group)) +
       "' belong to ranks of the trainer that saved them and stay as they are: a trainer of more data-parallel ranks fails at load, missing "
       "'" +
@@ -37,7 +37,7 @@ void describe_replicated(Context& context, const std::vector<KeyNote>& notes) {
     std::vector<std::string> keys;
     const std::string& glob = notes[i].text;
     for (; i < notes.size() && notes[i].text == glob; ++i) keys.push_back(notes[i].key);
-    context.note("replicated where --placements '" + escaped(glob) +
+    context.info("replicated where --placements '" + escaped(glob) +
                  "' splits a dim that they have not: " + counted(keys.size(), "tensor") + ", " + list_of(keys, 3));
   }
 }
@@ -55,7 +55,7 @@ TorchTarget DcpFlags::target() const {
       end != last && *end == '.' && end + 1 != last && std::all_of(end + 1, last, [](char c) { return c >= '0' && c <= '9'; });
   if (error != std::errc{} || minor_error != std::errc{} || (end != last && !patch) || major != 2 || minor > 99)
     fail(ProblemId::usage, {}, "--for-torch '" + for_torch + "'", "X.Y, 2.0 or later");
-  return {.version = major * 100 + minor, .asked = true};
+  return {.version = major * 100 + minor, .requested = true};
 }
 
 void add_dcp(Command& c, DcpFlags& f) {
@@ -69,24 +69,24 @@ void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
 
 void describe_dcp(Context& context, const DcpNotes& notes) {
   for (const KeyNote& n : notes.raised_by)
-    context.note("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
+    context.info("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
   if (notes.containers > 0)
-    context.note("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
+    context.info("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
   for (const KeyNote& n : notes.attributes_left_out)
-    context.note("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
-  for (const KeyNote& n : notes.kept_as_is) context.note("warning: '" + escaped(n.key) + "': " + escaped(n.text));
-  for (const std::string& glob : notes.idle_placements) context.note("no tensor for --placements '" + escaped(glob) + "'");
+    context.info("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
+  for (const KeyNote& n : notes.kept_as_is) context.info("warning: '" + escaped(n.key) + "': " + escaped(n.text));
+  for (const std::string& glob : notes.unmatched_placements) context.info("no tensor for --placements '" + escaped(glob) + "'");
   describe_replicated(context, notes.replicated);
   if (!notes.default_layout.empty())
-    context.note("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");
-  constexpr size_t kMostLines = 20;
+    context.info("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");
+  constexpr size_t kMaxLines = 20;
   for (size_t i = 0; i < notes.default_layout.size(); ++i) {
     const std::string line = "  " + escaped(notes.default_layout[i].key) + ": " + escaped(notes.default_layout[i].text);
-    if (i < kMostLines) context.note(line);
-    else context.detail(line);
+    if (i < kMaxLines) context.info(line);
+    else context.verbose(line);
   }
-  if (notes.default_layout.size() > kMostLines)
-    context.note("  and " + grouped(notes.default_layout.size() - kMostLines) + " more, which -v and --report list");
+  if (notes.default_layout.size() > kMaxLines)
+    context.info("  and " + grouped(notes.default_layout.size() - kMaxLines) + " more, which -v and --report list");
   for (const RankBound& group : notes.rank_bound) describe_rank_bound(context, group, notes.world_size);
 }
 
@@ -97,7 +97,7 @@ void dcp_json(JsonWriter& out, const DcpNotes& notes) {
   notes_json(out, "kept_as_is", notes.kept_as_is);
   notes_json(out, "default_layout", notes.default_layout);
   out.key("idle_placements").begin_array();
-  for (const std::string& glob : notes.idle_placements) out.value(glob);
+  for (const std::string& glob : notes.unmatched_placements) out.value(glob);
   out.end_array();
   notes_json(out, "replicated", notes.replicated);
   out.key("rank_bound").begin_array();

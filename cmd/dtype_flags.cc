@@ -57,13 +57,13 @@ DtypeOptions DtypeFlags::options() const {
   DtypeOptions o{.scope = scope == "all" ? DtypeScope::kAll : DtypeScope::kModel, .raw = raw};
   if (!dtype.empty()) o.dtype = parse_dtype(dtype);
   for (const std::string& text : rules) o.rules.push_back(parse_rule(text));
-  const char* idle = scope == "all" && dtype.empty() ? "--dtype-scope"
-                     : o.any()                       ? nullptr
-                     : raw                           ? "--raw"
-                     : strict                        ? "--strict-cast"
-                     : fp8_overflow == "nan"         ? "--fp8-overflow"
-                                                     : nullptr;
-  if (idle != nullptr) fail(ProblemId::usage, {}, std::string(idle) + " without --dtype", "--dtype D");
+  const char* unmatched = scope == "all" && dtype.empty() ? "--dtype-scope"
+                          : o.any()                       ? nullptr
+                          : raw                           ? "--raw"
+                          : strict                        ? "--strict-cast"
+                          : fp8_overflow == "nan"         ? "--fp8-overflow"
+                                                          : nullptr;
+  if (unmatched != nullptr) fail(ProblemId::usage, {}, std::string(unmatched) + " without --dtype", "--dtype D");
   return o;
 }
 

@@ -35,8 +35,8 @@ struct Ended {
 Ended wait_for(pid_t child, int from, const std::string& value, const Context& context) {
   Ended ended;
   char block[65536];
-  for (bool told = false;;) {
-    if (const int signal = context.stop.load(); signal != 0 && !std::exchange(told, true)) ::kill(child, signal);
+  for (bool reported = false;;) {
+    if (const int signal = context.stop.load(); signal != 0 && !std::exchange(reported, true)) ::kill(child, signal);
     const ssize_t n = ::read(from, block, sizeof block);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
@@ -106,12 +106,12 @@ int run_each(const Command& command, Option& argument, Context& context, const s
   int exit = 0;
   for (const std::string& v : values) {
     context.check_stop();
-    if (!all.empty() && !context.common.json && !context.common.quiet) context.out("\n");
+    if (!all.empty() && !context.common.json && !context.common.quiet) context.print("\n");
     all.push_back(run_one_apart(argument, v, context, run_one));
     exit = std::max(exit, all.back().exit);
   }
   const std::string document = joined_documents(command, values, all, exit);
-  if (context.common.json) context.out(document);
+  if (context.common.json) context.print(document);
   save_report(context, document);
   return exit;
 }

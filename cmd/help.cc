@@ -127,7 +127,7 @@ void command_json(JsonWriter& json, const Command& c, Context& context) {
 }
 
 int print_json(const Command& command, Context& context) {
-  JsonWriter json([&](std::string_view text) { context.out(text); });
+  JsonWriter json([&](std::string_view text) { context.print(text); });
   json.begin_object().member("schema", "dcpctl.help/1").member("version", DCPCTL_VERSION).key("command");
   command_json(json, command, context);
   json.key("exit_codes").begin_array();
@@ -192,7 +192,7 @@ void add_help(Command& c, Context& context) {
   c.run = [words, &context] {
     const std::unique_ptr<Command> wanted = command_of_words(*words, context);
     if (context.common.json) return print_json(*wanted, context);
-    context.out(help_text(*wanted, context.columns(STDOUT_FILENO)));
+    context.print(help_text(*wanted, context.columns(STDOUT_FILENO)));
     return 0;
   };
 }

@@ -56,7 +56,7 @@ struct Answer {
 
 // What a map would make of the checkpoint.
 Answer mapped_answer(const Options& o, const InspectResult& found, Context& context) {
-  if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.out(text); });
+  if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.print(text); });
   else inspect_mapped_text(found, o.view, context);
   Answer a;
   if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
@@ -85,9 +85,9 @@ Answer answer(const Options& o, Context& context) {
           context, found);
   if (found.map) return mapped_answer(o, found, context);
   Answer a{.document = {}, .fails = fails(o.fail_on, found.findings) || lacks_files(found)};
-  if (!found.selection.idle.empty()) context.note("no key for " + list_of(found.selection.idle));
+  if (!found.selection.unmatched.empty()) context.info("no key for " + list_of(found.selection.unmatched));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
-  if (context.common.json) inspect_json(found, [&](std::string_view text) { context.out(text); });
+  if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); });
   else inspect_text(found, o.view, o.depth, context);
   if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; });
   return a;
@@ -130,7 +130,7 @@ void add_inspect(Command& c, Context& context) {
   c.arguments.front().for_each();
   c.run = [options, &context] {
     if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
-    if (context.several && options->view > InspectView::kTree && !context.common.json) context.out(escaped(options->source.path) + ":\n");
+    if (context.several && options->view > InspectView::kTree && !context.common.json) context.print(escaped(options->source.path) + ":\n");
     return run(*options, context);
   };
 }

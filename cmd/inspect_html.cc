@@ -17,11 +17,11 @@ namespace dcp::cmd {
 namespace {
 
 // What a browser still scrolls through. Beyond it the page says what it leaves out.
-constexpr uint64_t kMostRows = 20'000;
-constexpr uint64_t kMostBoxes = 60'000;
-constexpr uint32_t kMostBoxesOfOne = 4'096;
-constexpr size_t kMostStretches = 400;  // of one file
-constexpr size_t kMostFiles = 2'000;
+constexpr uint64_t kMaxRows = 20'000;
+constexpr uint64_t kMaxBoxes = 60'000;
+constexpr uint32_t kMaxBoxesOfOne = 4'096;
+constexpr size_t kMaxStretches = 400;  // of one file
+constexpr size_t kMaxFiles = 2'000;
 
 constexpr std::string_view kStyle =
     "svg{display:block;background:var(--faint)}rect{stroke:#0005;stroke-width:.5;vector-effect:non-scaling-stroke}"
@@ -134,34 +134,34 @@ class Page {
   void files() {
     const auto of = stretches();
     const auto uses = file_uses(c_);
-    uint64_t most = 1;
-    for (const DataFile& f : c_.files) most = std::max(most, f.bytes.value_or(0));
+    uint64_t max = 1;
+    for (const DataFile& f : c_.files) max = std::max(max, f.bytes.value_or(0));
     body_ += "<h2>Files</h2>\n<p class=\"key\">";
     for (size_t i = 0; i < tops_.size(); ++i) body_ += "<i style=\"background:" + hue(i) + "\"></i>" + html_text(tops_[i]);
     body_ += "</p>\n<table class=\"files\"><tr><th>file<th class=\"n\">bytes<th class=\"n\">items<th class=\"n\">unreferenced<th></tr>\n";
-    for (uint32_t f = 0; f < std::min(c_.files.size(), kMostFiles); ++f) {
+    for (uint32_t f = 0; f < std::min(c_.files.size(), kMaxFiles); ++f) {
       const auto& bytes = c_.files[f].bytes;
       body_ +=
           "<tr><td>" + html_text(c_.file_name(f)) + "<td class=\"n\">" + (bytes ? grouped(*bytes) : "<span class=\"bad\">missing</span>");
       body_ += "<td class=\"n\">" + grouped(uses[f].items) + "<td class=\"n\">" + (bytes ? grouped(uses[f].unreferenced) : "") + "<td>";
-      if (bytes) bar(of[f], most);
+      if (bytes) bar(of[f], max);
       body_ += "</tr>\n";
     }
     body_ += "</table>\n";
-    if (c_.files.size() > kMostFiles) body_ += "<p>" + grouped(c_.files.size() - kMostFiles) + " more files are not shown.</p>\n";
+    if (c_.files.size() > kMaxFiles) body_ += "<p>" + grouped(c_.files.size() - kMaxFiles) + " more files are not shown.</p>\n";
   }
 
-  void bar(const std::vector<Stretch>& file, uint64_t most) {
+  void bar(const std::vector<Stretch>& file, uint64_t max) {
     body_ += kOpenDrawing;
     for (const bool widened : {false, true}) {
-      for (const Stretch& s : std::span(file).first(std::min(file.size(), kMostStretches))) {
-        const Side across = Side::of(s.begin, s.end - s.begin, most);
+      for (const Stretch& s : std::span(file).first(std::min(file.size(), kMaxStretches))) {
+        const Side across = Side::of(s.begin, s.end - s.begin, max);
         if (across.widened == widened)
           body_ += rect(across, {}, hue(s.top), html_text(tops_[s.top]) + ": bytes " + grouped(s.begin) + " to " + grouped(s.end));
       }
     }
     body_ += "</svg>";
-    if (file.size() > kMostStretches) body_ += grouped(file.size() - kMostStretches) + " more stretches";
+    if (file.size() > kMaxStretches) body_ += grouped(file.size() - kMaxStretches) + " more stretches";
   }
 
   // --- each tensor with its boxes, coloured by file
@@ -170,7 +170,7 @@ class Page {
              "range.</p>\n";
     body_ += "<table><tr><th>key<th>dtype<th>shape<th class=\"n\">bytes<th>sharding<th></tr>\n";
     const auto rows = tree_of(selection_);
-    for (const TreeRow& row : std::span(rows).first(std::min<uint64_t>(rows.size(), kMostRows))) {
+    for (const TreeRow& row : std::span(rows).first(std::min<uint64_t>(rows.size(), kMaxRows))) {
       const std::string name = "<td style=\"padding-left:" + number(16 * row.level) + "px\">" + html_text(row.label);
       if (!row.entry) {
         body_ += "<tr class=\"head\">" + name + "</tr>\n";
@@ -186,8 +186,8 @@ class Page {
       }
     }
     body_ += "</table>\n";
-    if (rows.size() > kMostRows)
-      body_ += "<p>" + grouped(rows.size() - kMostRows) + " more rows are not shown; --include narrows the choice.</p>\n";
+    if (rows.size() > kMaxRows)
+      body_ += "<p>" + grouped(rows.size() - kMaxRows) + " more rows are not shown; --include narrows the choice.</p>\n";
     if (undrawn_ > 0) body_ += "<p>The chunks of " + grouped(undrawn_) + " tensors are not drawn; --include narrows the choice.</p>\n";
   }
 
@@ -206,7 +206,7 @@ class Page {
   }
 
   void boxes(const Tensor& t) {
-    if (t.rank == 0 || c_.elements(t) == 0 || t.chunk_count > kMostBoxesOfOne || drawn_ + t.chunk_count > kMostBoxes) {
+    if (t.rank == 0 || c_.elements(t) == 0 || t.chunk_count > kMaxBoxesOfOne || drawn_ + t.chunk_count > kMaxBoxes) {
       undrawn_ += t.rank > 0 && c_.elements(t) > 0;
       return;
     }

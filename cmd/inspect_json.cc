@@ -126,7 +126,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   json.end_object();
   state_json(json, selection.state);
   const CastSummary& casts = selection.casts;
-  if (!casts.asked) return;
+  if (!casts.requested) return;
   json.key("cast").begin_object().member("tensors", casts.tensors);
   json.member("bytes_before", casts.bytes_before).member("bytes_after", casts.bytes_after).end_object();
 }

@@ -43,10 +43,10 @@ void print_table(const Context& context, const std::vector<bool>& right,
     while (text.ends_with(' ')) text.pop_back();
     text += '\n';
     if (text.size() <= 64 * 1024) return;
-    context.out(text);
+    context.print(text);
     text.clear();
   });
-  context.out(text);
+  context.print(text);
 }
 
 namespace {
@@ -244,7 +244,7 @@ std::string summary_text(const InspectResult& found) {
   for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
   for (const auto& [name, of] : tops) text += "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
   text += state_text(catalog, selection.state);
-  if (selection.casts.asked) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
+  if (selection.casts.requested) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   return text;
 }
@@ -348,7 +348,7 @@ void print_findings(const InspectResult& found, const Context& context) {
     const std::string_view word = damage ? "damage:" : p->severity == Severity::kNote ? "note:" : "warning:";
     text += styled(word, damage ? Style::kRed : Style::kYellow, color) + " " + to_line(worded(*p)) + "\n";
   }
-  context.out(text);
+  context.print(text);
 }
 
 }  // namespace
@@ -363,12 +363,12 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
   }
   const bool color = context.colored(STDOUT_FILENO);
   const std::string first = headline(found);
-  if (view != InspectView::kFiles) context.out(styled(first.substr(0, first.size() - 1), Style::kBold, color) + "\n");
+  if (view != InspectView::kFiles) context.print(styled(first.substr(0, first.size() - 1), Style::kBold, color) + "\n");
   print_findings(found, context);
   if (view == InspectView::kFiles) return print_files(catalog, context);
-  context.out(summary_text(found));
+  context.print(summary_text(found));
   if (view == InspectView::kSummary) return;
-  context.out("\n");
+  context.print("\n");
   if (view == InspectView::kTree) print_tree(catalog, selection, context);
   else print_outline(found, depth, context);
 }

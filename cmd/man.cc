@@ -214,7 +214,7 @@ void add_man(Command& c, Context& context) {
   c.argument("COMMAND", *words, "Command, such as inspect or bench io").offers(Offer::kCommands);
   c.run = [words, &context] {
     const std::string page = man_page(*command_of_words(*words, context));
-    if (!isatty(STDOUT_FILENO) || !shown_by_man(page)) context.out(page);
+    if (!isatty(STDOUT_FILENO) || !shown_by_man(page)) context.print(page);
     return 0;
   };
 }

@@ -40,10 +40,10 @@ void add_map(Command& c, MapFlags& f) {
 
 void describe(const MapAnswer& answer, Context& context) {
   const maps::Resolved& made = answer.made;
-  context.note("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side");
-  for (const std::string& n : made.notes) context.note("note: " + escaped(n));
-  if (!made.left_out.empty()) context.note("left out by the map: " + counted(made.left_out.size(), "tensor"));
-  if (!made.not_made.empty()) context.note("not made, since nothing here holds it: " + list_of(made.not_made));
+  context.info("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side");
+  for (const std::string& n : made.notes) context.info("note: " + escaped(n));
+  if (!made.left_out.empty()) context.info("left out by the map: " + counted(made.left_out.size(), "tensor"));
+  if (!made.not_made.empty()) context.info("not made, since nothing here holds it: " + list_of(made.not_made));
 }
 
 void map_json(JsonWriter& out, const MapAnswer& answer) {

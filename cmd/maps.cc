@@ -54,14 +54,14 @@ int list(const Context& context) {
   }
   json.end_array().end_object();
   json.finish();
-  if (context.common.json) return context.out(text), 0;
+  if (context.common.json) return context.print(text), 0;
   text.clear();
   for (auto& [name, models, title] : rows) {
     name.resize(widths[0], ' ');
     models.resize(widths[1], ' ');
     text += name + "  " + models + "  " + title + "\n";
   }
-  context.out(text);
+  context.print(text);
   return 0;
 }
 
@@ -115,7 +115,7 @@ int one(const Options& o, const Context& context) {
     for (const KnownSize& s : sizes) text += "  " + escaped(s.value ? s.text : s.name + ": the checkpoint says it") + "\n";
     for (const std::string& n : map.notes) text += "note: " + escaped(n) + "\n";
   }
-  context.out(text);
+  context.print(text);
   return 0;
 }
 

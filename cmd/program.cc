@@ -95,10 +95,10 @@ int run_words(Io& io, const std::vector<std::string>& words) {
     return report_error(context, wrong.problem());
   }
   try {
-    if (line.asked == Asked::kVersion) return print_version(context);
+    if (line.requested == Action::kVersion) return print_version(context);
     const size_t width = context.columns(STDOUT_FILENO);
-    if (line.asked == Asked::kHelp) return context.out(help_text(*line.command, width)), 0;
-    if (line.asked == Asked::kShortHelp) return context.out(short_help_text(*line.command, width)), 0;
+    if (line.requested == Action::kHelp) return context.print(help_text(*line.command, width)), 0;
+    if (line.requested == Action::kShortHelp) return context.print(short_help_text(*line.command, width)), 0;
     context.command = short_path(*line.command);
     const auto run = [&] { return run_command(*line.command, context); };
     Option* const argument = several(*line.command);
@@ -112,7 +112,7 @@ int run_words(Io& io, const std::vector<std::string>& words) {
 
 void add_program(Command& c, Context& context) {
   c.details = kAbout;
-  c.ask("-V,--version", Asked::kVersion, "Print version, commit and modules");
+  c.ask("-V,--version", Action::kVersion, "Print version, commit and modules");
   const size_t own = c.options.size();
   add_common(c, context, true);
   add_sandbox(c, context);

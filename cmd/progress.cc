@@ -37,14 +37,14 @@ void clear_bar() { std::fputs("\r\033[K", stderr); }
 }  // namespace
 
 std::string bar_line(double share, const std::vector<std::string>& parts, size_t columns) {
-  constexpr size_t kLeast = 10, kMost = 40;
+  constexpr size_t kMin = 10, kMax = 40;
   const size_t room = columns - std::min<size_t>(columns, 1);  // a full line would wrap on some terminals
   std::string head = percent(share), tail;
   for (const std::string& p : parts)
     if (head.size() + tail.size() + 2 + p.size() <= room) tail += "  " + p;
   const size_t taken = head.size() + tail.size() + 4;  // with a space, brackets, and one to spare
-  if (taken + kLeast > room) return (head + tail).substr(0, room);
-  const size_t cells = std::min(room - taken, kMost), full = static_cast<size_t>(share * static_cast<double>(cells));
+  if (taken + kMin > room) return (head + tail).substr(0, room);
+  const size_t cells = std::min(room - taken, kMax), full = static_cast<size_t>(share * static_cast<double>(cells));
   return head + "  [" + std::string(full, '#') + std::string(cells - full, '.') + "]" + tail;
 }
 
@@ -92,7 +92,7 @@ void ProgressDisplay::draw() {
   char left[32];
   std::snprintf(left, sizeof left, "%.0f s left", left_s);
   const std::vector<std::string> parts{human_bytes(done) + " of " + human_bytes(total_), rate(done, ns), left};
-  if (form_ == ProgressForm::kPlain) context_.tell(percent(share) + "  " + joined(parts, "  "));
+  if (form_ == ProgressForm::kPlain) context_.status(percent(share) + "  " + joined(parts, "  "));
   else bar_shown_ = true, draw_bar(context_, share, parts);
 }
 
@@ -119,7 +119,7 @@ void StepDisplay::begin(const std::string& what) {
     return;
   }
   const std::string step = std::to_string(done + 1) + " of " + std::to_string(steps_);
-  if (form_ == ProgressForm::kPlain) return context_.tell(step + ": " + what);
+  if (form_ == ProgressForm::kPlain) return context_.status(step + ": " + what);
   draw_bar(context_, static_cast<double>(done) / static_cast<double>(std::max<size_t>(steps_, 1)), {step, what});
 }
 

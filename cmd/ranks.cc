@@ -53,7 +53,7 @@ void print(const std::vector<RankView>& lines, const std::vector<std::string>& u
     }
     out.end_object();
     out.finish();
-    return context.out(document);
+    return context.print(document);
   }
   std::string text;
   for (const RankView& l : lines) {
@@ -62,7 +62,7 @@ void print(const std::vector<RankView>& lines, const std::vector<std::string>& u
     text += has_source ? "  sees " + grouped(l.files_seen) + " of " + grouped(l.files) + " files\n" : "\n";
   }
   for (const std::string& name : unseen) text += "seen by no rank: " + escaped(name) + "\n";
-  context.out(text);
+  context.print(text);
 }
 
 int run(const Options& o, Context& context) {
@@ -97,7 +97,7 @@ void add_ranks_command(Command& c, Context& context) {
     try {
       return run(*options, context);
     } catch (const std::exception& error) {
-      return report_error(context, settle(context, error));
+      return report_error(context, resolve_failure(context, error));
     }
   };
 }

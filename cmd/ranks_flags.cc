@@ -20,7 +20,7 @@ std::optional<Launch> launch_here() { return find_launch(variable); }
 RankOptions RanksFlags::options() const {
   if (alone) return {};
   RankOptions options{.launch = launch_here()};
-  if (!options.launch && asked)
+  if (!options.launch && requested)
     fail(ProblemId::usage, {}, transport != "auto" ? "--transport without several ranks" : "--gather without several ranks",
          "torchrun --no-python, mpirun or srun before dcpctl, which start them");
   if (!options.launch) return {};
@@ -43,7 +43,7 @@ RankOptions RanksFlags::options() const {
 void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
   const std::string group = "Several ranks";
   const auto take = [&f](std::string& target) {
-    return [&f, &target](const std::string& text) { return f.asked = true, target = text, true; };
+    return [&f, &target](const std::string& text) { return f.requested = true, target = text, true; };
   };
   if (gathers == Gathers::kYes)
     c.option("--gather", take(f.gather), "WHERE",
@@ -61,7 +61,7 @@ void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
 
 void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) {
   const RankedRun* t = context.ranks.get();
-  const std::vector<std::string> hosts = t ? t->crew.hosts() : std::vector<std::string>();
+  const std::vector<std::string> hosts = t ? t->group.hosts() : std::vector<std::string>();
   out.key("ranks").begin_array();
   for (const RankWork& w : t && !t->work.empty() ? t->work : std::vector<RankWork>{alone}) {
     out.begin_object().member("rank", uint64_t{w.rank}).member("bytes_read", w.bytes_read).member("bytes_written", w.bytes_written);

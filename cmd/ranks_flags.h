@@ -13,7 +13,7 @@ struct RanksFlags {
   std::string gather = "rank0";
   double timeout_s = 60;
   bool alone = false;
-  bool asked = false;  // --gather or --transport was given
+  bool requested = false;  // --gather or --transport was given
 
   // As the launcher's variables and the flags say. Throws usage, launch_unclear.
   RankOptions options() const;

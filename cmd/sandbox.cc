@@ -86,7 +86,7 @@ void enter_sandbox_of(Command& command, Context& context) {
   const bool confined = enter_sandbox(needs_of(command, context.io));
   if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
   if (context.common.verbose > 1)
-    context.note(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
+    context.info(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");
 }
 
 }  // namespace dcp::cmd

@@ -27,25 +27,25 @@ void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& sele
 }  // namespace
 
 void describe_selection(Context& context, const Selection& s) {
-  if (s.dropped_by_rules > 0) context.note("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
+  if (s.dropped_by_rules > 0) context.info("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
   if (s.dropped_non_model > 0)
-    context.note("kept, model: " + counted(s.entries.size(), "key") + "; left out, not model: " + counted(s.dropped_non_model, "key") +
+    context.info("kept, model: " + counted(s.entries.size(), "key") + "; left out, not model: " + counted(s.dropped_non_model, "key") +
                  " under " + list_of(s.dropped_top));
-  if (s.dropped_outside_root > 0) context.note("left out, not under " + escaped(s.root) + ": " + counted(s.dropped_outside_root, "key"));
-  if (!s.root.empty()) context.note("stripped the root '" + escaped(s.root) + "'");
+  if (s.dropped_outside_root > 0) context.info("left out, not under " + escaped(s.root) + ": " + counted(s.dropped_outside_root, "key"));
+  if (!s.root.empty()) context.info("stripped the root '" + escaped(s.root) + "'");
   if (!s.stripped_root.empty())
-    context.note("stripped the root '" + escaped(s.stripped_root) + "'" +
+    context.info("stripped the root '" + escaped(s.stripped_root) + "'" +
                  (s.joined_pieces ? " and those of the model's other pieces" : ""));
   if (s.kept_beside)
-    context.note("no root is stripped: parameters lie beside the model's root; --exclude leaves keys out, --root takes one subtree");
-  if (!s.idle.empty()) context.note("no key for " + list_of(s.idle));
-  if (s.renamed > 0) context.note("renamed " + counted(s.renamed, "key"));
-  if (!s.unmapped.empty()) context.note("in --rename-map, but no key has the name: " + list_of(s.unmapped));
+    context.info("no root is stripped: parameters lie beside the model's root; --exclude leaves keys out, --root takes one subtree");
+  if (!s.unmatched.empty()) context.info("no key for " + list_of(s.unmatched));
+  if (s.renamed > 0) context.info("renamed " + counted(s.renamed, "key"));
+  if (!s.unmapped.empty()) context.info("in --rename-map, but no key has the name: " + list_of(s.unmapped));
   if (s.wrapped > 0)
-    context.note(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) +
+    context.info(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) +
                  "'; --clean-fqns strips it");
   if (s.flat_parameters > 0)
-    context.note(counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + escaped(s.flat_example) +
+    context.info(counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + escaped(s.flat_example) +
                  "': no model has them under this name or shape");
 }
 
@@ -54,7 +54,7 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
       .member("renamed", s.renamed)
       .member("wrapped", s.wrapped);
   text_json(out, "unmapped", s.unmapped);
-  text_json(out, "idle", s.idle);
+  text_json(out, "idle", s.unmatched);
   out.key("dropped").begin_object();
   out.member("by_rules", s.dropped_by_rules).member("non_model", s.dropped_non_model);
   out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs + left_out_objects).end_object();

@@ -71,9 +71,9 @@ void facts_json(JsonWriter& out, const DcpctlDeviceFacts& f) {
 void spread_json(JsonWriter& out, std::string_view name, const Spread& s) {
   out.key(name)
       .begin_object()
-      .member("least_ns", s.least)
+      .member("least_ns", s.min)
       .member("median_ns", s.median)
-      .member("most_ns", s.most)
+      .member("most_ns", s.max)
       .member("quartiles", s.quartiles)
       .end_object();
 }
@@ -137,48 +137,48 @@ std::string StagingReport::first_line() const {
 }
 
 std::vector<std::string> StagingReport::conclusions() const {
-  std::vector<std::string> said;
+  std::vector<std::string> sentences;
   if (devices.size() > 1) {
-    Combined most;
+    Combined max;
     for (const auto& lines_of_case : cases_of(lines, devices.size()))
-      if (const Combined t = combined(lines_of_case); t.sum > most.sum) most = t;
-    said.push_back("All " + std::to_string(devices.size()) + " devices at once: " + gigabytes(most.sum) +
-                   " GB/s together; the slowest, device " + std::to_string(most.slowest_device) + ", " + gigabytes(most.slowest) +
-                   " GB/s.");
+      if (const Combined t = combined(lines_of_case); t.sum > max.sum) max = t;
+    sentences.push_back("All " + std::to_string(devices.size()) + " devices at once: " + gigabytes(max.sum) +
+                        " GB/s together; the slowest, device " + std::to_string(max.slowest_device) + ", " + gigabytes(max.slowest) +
+                        " GB/s.");
   }
   if (const auto slow = slow_link(lines, link)) {
     std::string text = *slow + " Likely causes: ";
     const std::vector<std::string> causes = slow_link_causes(link, nodes.size() > 1, devices.front().numa_node);
     for (size_t c = 0; c < causes.size(); ++c) text += (c > 0 ? "; " : "") + causes[c];
-    said.push_back(text + ".");
+    sentences.push_back(text + ".");
   }
   if (curve) {
-    if (const std::string note = curve_note(lines); !note.empty()) said.push_back(note);
+    if (const std::string note = curve_note(lines); !note.empty()) sentences.push_back(note);
   }
   const size_t last = workloads.size() - 1;
-  said.push_back(verdict(lines, last, workloads[last].name));
-  return said;
+  sentences.push_back(verdict(lines, last, workloads[last].name));
+  return sentences;
 }
 
 void StagingReport::print_head(const Context& context) const {
-  context.out(first_line() + "\n");
-  for (const DcpctlDeviceFacts& f : devices) context.out(device_text(f) + "\n");
+  context.print(first_line() + "\n");
+  for (const DcpctlDeviceFacts& f : devices) context.print(device_text(f) + "\n");
   if (!curve)
     for (const Workload& w : workloads)
-      context.out(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + human_bytes(w.bytes()) + ", the largest " +
-                  human_bytes(w.largest()) + "\n");
+      context.print(w.name + ": " + grouped(w.tensors.size()) + " tensors, " + human_bytes(w.bytes()) + ", the largest " +
+                    human_bytes(w.largest()) + "\n");
 }
 
 void StagingReport::print(const Context& context) const {
-  context.out("\n" + table_text(table_of(*this), 2) + "\n");
+  context.print("\n" + table_text(table_of(*this), 2) + "\n");
   std::vector<std::string> reasons;
   for (const StagingLine& l : lines) {
     std::string why = l.measured() ? l.note : l.unavailable;
     if (!why.empty()) why = std::string(name_of(l.how.method)) + ": " + (l.measured() ? "" : "not measured, ") + escaped(why);
     if (!why.empty() && std::ranges::find(reasons, why) == reasons.end()) reasons.push_back(std::move(why));
   }
-  for (const std::string& r : reasons) context.out(r + "\n");
-  for (const std::string& c : conclusions()) context.out(c + "\n");
+  for (const std::string& r : reasons) context.print(r + "\n");
+  for (const std::string& c : conclusions()) context.print(c + "\n");
 }
 
 void StagingReport::json_head(JsonWriter& out) const {

@@ -3,10 +3,10 @@
 #include "command.h"
 #include "dtype_flags.h"
 #include "html.h"
+#include "option_values.h"
 #include "progress.h"
 #include "sandbox.h"
 #include "staging_report.h"
-#include "words.h"
 
 namespace dcp::cmd {
 namespace {
@@ -64,12 +64,12 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
   if (!there) make_folder(context.io, flags.folder);
   TrainingReport report{.folder = flags.folder};
   StepDisplay steps(context, 1 + modes.size());
-  context.detail("without saves");
+  context.verbose("without saves");
   steps.begin("training without saves");
   report.without_saves = train(context.io, device, workload, std::nullopt, flags.folder, spec, context.stop);
   for (const SaveMode mode : modes) {
     const std::string folder = flags.folder + "/" + std::string(name_of(mode));
-    context.detail(folder);
+    context.verbose(folder);
     steps.begin("training, " + std::string(name_of(mode)));
     make_folder(context.io, folder);
     report.modes.push_back(train(context.io, device, workload, mode, folder, spec, context.stop));
@@ -78,9 +78,9 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
 }
 
 void TrainingReport::print(const Context& context) const {
-  context.out("a step without saves takes " + duration(summarize(without_saves, without_saves).step_ns) + "; checkpoints are in " +
-              escaped(folder) + "/MODE/step-N\n\n");
-  context.out(table_text(mode_table(*this), 1) + "\n" + train_verdict(modes, without_saves) + "\n");
+  context.print("a step without saves takes " + duration(summarize(without_saves, without_saves).step_ns) + "; checkpoints are in " +
+                escaped(folder) + "/MODE/step-N\n\n");
+  context.print(table_text(mode_table(*this), 1) + "\n" + train_verdict(modes, without_saves) + "\n");
 }
 
 void TrainingReport::json(JsonWriter& out) const {

@@ -21,14 +21,14 @@ namespace dcp::cmd {
 namespace {
 
 // A child's stderr, unnamed and gone with it.
-class Said {
+class CapturedStderr {
  public:
-  Said() : file_(std::tmpfile()) {
+  CapturedStderr() : file_(std::tmpfile()) {
     if (file_ == nullptr) fail(ProblemId::io_create, {.path = "temporary file"}, std::strerror(errno));
   }
-  ~Said() { std::fclose(file_); }
-  Said(const Said&) = delete;
-  Said& operator=(const Said&) = delete;
+  ~CapturedStderr() { std::fclose(file_); }
+  CapturedStderr(const CapturedStderr&) = delete;
+  CapturedStderr& operator=(const CapturedStderr&) = delete;
   int fd() const { return fileno(file_); }
   std::string first_line() const {
     char text[512] = "";
@@ -41,14 +41,14 @@ class Said {
   std::FILE* file_;
 };
 
-pid_t start(const std::vector<std::string>& command, const Said& said) {
+pid_t start(const std::vector<std::string>& command, const CapturedStderr& captured) {
   std::vector<char*> words;
   for (const std::string& w : command) words.push_back(const_cast<char*>(w.c_str()));
   words.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, said.fd(), STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, captured.fd(), STDERR_FILENO);
   pid_t child = 0;
   const bool own = command.front() == "dcpctl";
   const int error = own ? posix_spawn(&child, "/proc/self/exe", &actions, nullptr, words.data(), environ)
@@ -59,8 +59,8 @@ pid_t start(const std::vector<std::string>& command, const Said& said) {
 }
 
 void run_command(const std::vector<std::string>& command, Context& context) {
-  const Said said;
-  const pid_t child = start(command, said);
+  const CapturedStderr captured;
+  const pid_t child = start(command, captured);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR)
     if (context.stop.load() != 0) kill(child, SIGTERM);
@@ -68,7 +68,7 @@ void run_command(const std::vector<std::string>& command, Context& context) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     std::string line;
     for (const std::string& w : command) line += (line.empty() ? "" : " ") + w;
-    fail(ProblemId::bench_run_failed, {.path = line}, said.first_line());
+    fail(ProblemId::bench_run_failed, {.path = line}, captured.first_line());
   }
 }
 
@@ -90,7 +90,7 @@ void run_rounds(std::vector<TimedRun>& runs, unsigned rounds, Context& context) 
     for (TimedRun& r : runs) {
       context.check_stop();
       const std::string what = "round " + std::to_string(round + 1) + ": " + r.name;
-      context.detail(what);
+      context.verbose(what);
       steps.begin(what);
       ::sync();
       const uint64_t begin = context.io.now_ns();

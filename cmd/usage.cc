@@ -5,7 +5,7 @@
 
 #include "base/closest.h"
 #include "command_text.h"
-#include "words.h"
+#include "option_values.h"
 
 namespace dcp::cmd {
 namespace {
@@ -71,15 +71,15 @@ class Reader {
 
   CommandLine read() {
     bool only_arguments = false;
-    for (; line_.asked == Asked::kRun && at_ < words_.size(); ++at_) {
+    for (; line_.requested == Action::kRun && at_ < words_.size(); ++at_) {
       const std::string& w = words_[at_];
       if (!only_arguments && w == "--") only_arguments = true;
       else if (!only_arguments && w.starts_with("--")) long_option(w);
       else if (!only_arguments && w.size() > 1 && w[0] == '-') short_options(w);
       else argument(w);
     }
-    if (line_.asked == Asked::kRun && !problem_) check_whole();
-    if (line_.asked == Asked::kRun && problem_) throw Error(std::move(*problem_));
+    if (line_.requested == Action::kRun && !problem_) check_whole();
+    if (line_.requested == Action::kRun && problem_) throw Error(std::move(*problem_));
     return std::move(line_);
   }
 
@@ -175,7 +175,7 @@ class Reader {
   }
 
   void give(Option& o, const std::string& name, const std::string& text) {
-    if (o.asks != Asked::kRun) return line_.asked = o.asks, void();
+    if (o.action != Action::kRun) return line_.requested = o.action, void();
     if (is_group()) return before_.emplace_back(name, text), void();
     if (text.empty() && !o.value.empty() && !problem_) problem_ = lacks_value(o);
     if (problem_) return;

@@ -12,7 +12,7 @@ namespace dcp::cmd {
 
 struct CommandLine {
   std::unique_ptr<Command> command;  // that was named, its options read; dcpctl itself if none was
-  Asked asked = Asked::kRun;
+  Action requested = Action::kRun;
 };
 
 // `words`: without the program's name. Throws usage, which names the first thing that is wrong and what was probably meant.

@@ -68,7 +68,7 @@ void VerifyReport::print(const Context& context) const {
     if (!p.hint.empty() && hints.insert(p.hint).second) text += "  " + escaped(p.hint) + "\n";
   }
   if (!context.common.quiet) text += summary();
-  if (!context.speaks) return;
+  if (!context.prints) return;
   write_fd(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO, text);  // stdout is the manifest's then
   write_fd(STDOUT_FILENO, result.manifest);
 }
@@ -121,7 +121,7 @@ std::string VerifyReport::document() const {
 int VerifyReport::done(const Context& context) {
   for (Problem& p : result.findings) p = worded(std::move(p));
   exit_ = exit_code();
-  if (context.common.json) context.out(document());
+  if (context.common.json) context.print(document());
   else print(context);
   return exit_;
 }
@@ -131,10 +131,10 @@ int VerifyReport::around(Context& context, const std::function<int()>& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    error_ = worded(settle(context, error));
+    error_ = worded(resolve_failure(context, error));
     exit_ = report_error(context, *error_);
   }
-  if (context.speaks) save_report(context, document());
+  if (context.prints) save_report(context, document());
   return exit_;
 }
 

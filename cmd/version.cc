@@ -41,11 +41,11 @@ int print_version(const Context& context) {
   if (!context.common.json) {
     std::string names;
     for (const FoundModule& m : modules) names += (names.empty() ? "" : ", ") + m.name;
-    context.out("dcpctl " DCPCTL_VERSION + (commit.empty() ? "" : " (commit " + commit + ")") +
-                "\nmodules: " + (names.empty() ? "none" : names) + "\n");
+    context.print("dcpctl " DCPCTL_VERSION + (commit.empty() ? "" : " (commit " + commit + ")") +
+                  "\nmodules: " + (names.empty() ? "none" : names) + "\n");
     return 0;
   }
-  JsonWriter json([&](std::string_view text) { context.out(text); });
+  JsonWriter json([&](std::string_view text) { context.print(text); });
   json.begin_object().member("schema", "dcpctl.version/1").member("version", DCPCTL_VERSION);
   if (!commit.empty()) json.member("commit", commit);
   json.key("modules").begin_array();

@@ -41,33 +41,33 @@ void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNot
 
 void WriteReport::describe_casts(Context& context) const {
   const CastSummary& casts = result.selection.casts;
-  if (!casts.asked) return;
-  if (!request.dry_run) context.note(cast_text(casts));
+  if (!casts.requested) return;
+  if (!request.dry_run) context.info(cast_text(casts));
   if (casts.kept_non_model > 0)
-    context.note("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
+    context.info("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
   if (casts.kept_scales > 0)
-    context.note("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) +
+    context.info("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) +
                  "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
-  for (const std::string& glob : casts.idle_rules) context.note("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+  for (const std::string& glob : casts.unmatched_rules) context.info("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
 }
 
 void WriteReport::describe_losses(Context& context) const {
   std::array<CastLosses, 3> sums;  // by Overflow
   for (const TensorLosses& t : result.executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
   if (result.executed.losses.empty()) return;
-  context.note("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " +
+  context.info("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " +
                counted(result.executed.losses.size(), "tensor") + ", such as '" + escaped(result.executed.losses.front().key) + "'");
   for (const TensorLosses& t : result.executed.losses) {
     std::array<CastLosses, 3> one;
     one[static_cast<size_t>(t.overflow)] = t.values;
-    context.detail("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
+    context.verbose("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
   }
 }
 
 void WriteReport::describe(Context& context) const {
-  constexpr size_t kMostWarnings = 8;
-  for (size_t i = 0; i < result.warnings.size() && i < kMostWarnings; ++i) context.note("warning: " + to_line(worded(result.warnings[i])));
-  if (result.warnings.size() > kMostWarnings) context.note("and " + counted(result.warnings.size() - kMostWarnings, "more warning"));
+  constexpr size_t kMaxWarnings = 8;
+  for (size_t i = 0; i < result.warnings.size() && i < kMaxWarnings; ++i) context.info("warning: " + to_line(worded(result.warnings[i])));
+  if (result.warnings.size() > kMaxWarnings) context.info("and " + counted(result.warnings.size() - kMaxWarnings, "more warning"));
   if (result.source->map()) cmd::describe(*result.source->map(), context);
   describe_selection(context, result.selection);
   describe_plan(context);
@@ -75,7 +75,7 @@ void WriteReport::describe(Context& context) const {
   const CheckpointKind kind = result.catalog().kind;
   const uint64_t unchecked = result.plan->unchecked_records;
   if (kind != CheckpointKind::kSafetensors && kind != CheckpointKind::kHf && unchecked > 0)
-    context.note(counted(unchecked, "record") + " without a CRC: their writer computed none");
+    context.info(counted(unchecked, "record") + " without a CRC: their writer computed none");
 }
 
 void WriteReport::describe_plan(Context& context) const {
@@ -84,25 +84,25 @@ void WriteReport::describe_plan(Context& context) const {
   const Plan& plan = *result.plan;
   const Catalog& catalog = result.catalog();
   if (s.dropped_blobs + plan.left_out_blobs > 0)
-    context.note("left out, not tensors: " + counted(s.dropped_blobs + plan.left_out_blobs, "object"));
+    context.info("left out, not tensors: " + counted(s.dropped_blobs + plan.left_out_blobs, "object"));
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
-    context.note("everything is kept" + std::string(catalog.has_planner_data ? " in its nesting" : "") +
+    context.info("everything is kept" + std::string(catalog.has_planner_data ? " in its nesting" : "") +
                  "; --model-only gives what model.load_state_dict takes");
-  if (plan.mcore_shapes) context.note("shapes of Megatron's mcore_data: " + counted(catalog.mcore_shapes.size(), "tensor"));
+  if (plan.mcore_shapes) context.info("shapes of Megatron's mcore_data: " + counted(catalog.mcore_shapes.size(), "tensor"));
   if (!plan.left_out.empty())
-    context.note("left out, torch.load(weights_only=True) would refuse it: " + counted(plan.left_out.size(), "object"));
-  for (const KeyNote& n : plan.left_out) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+    context.info("left out, torch.load(weights_only=True) would refuse it: " + counted(plan.left_out.size(), "object"));
+  for (const KeyNote& n : plan.left_out) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan.unsafe.empty()) {
     const std::string names = plan.unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan.unsafe_globals);
-    context.note("torch.load(weights_only=True) will refuse this file: " + counted(plan.unsafe.size(), "object") + " with " + names +
+    context.info("torch.load(weights_only=True) will refuse this file: " + counted(plan.unsafe.size(), "object") + " with " + names +
                  "; --weights-only-safe leaves them out");
   }
-  for (const KeyNote& n : plan.unsafe) context.detail("  " + escaped(n.key) + ": " + escaped(n.text));
+  for (const KeyNote& n : plan.unsafe) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
   if (plan.list_holes.count > 0)
-    context.note("None fills positions of lists that no key fills: " + grouped(plan.list_holes.count) + ", such as '" +
+    context.info("None fills positions of lists that no key fills: " + grouped(plan.list_holes.count) + ", such as '" +
                  escaped(plan.list_holes.example) + "'; an empty dict was there, which dcp.save drops, or a key that is left out");
-  for (const KeyNote& n : plan.converted) context.note("'" + escaped(n.key) + "' is converted: " + n.text);
+  for (const KeyNote& n : plan.converted) context.info("'" + escaped(n.key) + "' is converted: " + n.text);
   if (plan.dcp) describe_dcp(context, *plan.dcp);
 }
 
@@ -114,9 +114,9 @@ void WriteReport::print_plan(const Context& context) const {
     for (const OutputFile& f : plan.files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
   text += "  read " + human_bytes(plan.bytes_to_read) + ", write " + human_bytes(plan.bytes_to_write) + ", in " +
           counted(plan.units, "unit") + "\n";
-  if (result.selection.casts.asked) text += "  " + cast_text(result.selection.casts) + "\n";
+  if (result.selection.casts.requested) text += "  " + cast_text(result.selection.casts) + "\n";
   text += "  peak memory " + human_bytes(result.planned_memory) + ", largest tensor " + human_bytes(plan.largest_tensor) + "\n";
-  context.out(text);
+  context.print(text);
 }
 
 void WriteReport::cast_keys_json(JsonWriter& out) const {
@@ -138,7 +138,7 @@ void WriteReport::cast_json(JsonWriter& out) const {
       .member("bytes_before", casts.bytes_before)
       .member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
-  text_json(out, "idle_rules", casts.idle_rules);
+  text_json(out, "idle_rules", casts.unmatched_rules);
   if (result.plan) cast_keys_json(out);
   out.member("fp8_overflow", request.fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
   out.key("losses").begin_array();
@@ -196,7 +196,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   if (result.plan && result.source->map()) map_json(out, *result.source->map());
   expectation_json(out, result.expectation);
   if (result.plan) plan_json(out);
-  if (result.selection.casts.asked) cast_json(out);
+  if (result.selection.casts.requested) cast_json(out);
   out.member("records_checked", result.executed.records_checked).member("verified_after", result.verified_after);
   ranks_json(out, context,
              {.bytes_read = result.executed.bytes_read,
@@ -212,12 +212,12 @@ int WriteReport::done(Context& context) {
   JsonWriter out([&](std::string_view text) { document_ += text; });
   json(out, context);
   out.finish();
-  if (context.common.json) context.out(document_);
+  if (context.common.json) context.print(document_);
   else if (request.dry_run) print_plan(context);
   else if (!context.common.quiet)
-    context.out("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
-                human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
-                rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+    context.print("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
+                  human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
+                  rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
   return exit_;
 }
 
@@ -227,7 +227,7 @@ int WriteReport::around(Context& context, const std::function<int()>& body) {
   try {
     exit_ = body();
   } catch (const std::exception& error) {
-    error_ = worded(settle(context, error));
+    error_ = worded(resolve_failure(context, error));
     exit_ = report_error(context, *error_);
     result.nanoseconds = context.io.now_ns() - begin;
     result.plan.reset();  // so that there is memory for the report
@@ -238,7 +238,7 @@ int WriteReport::around(Context& context, const std::function<int()>& body) {
     json(out, context);
     out.finish();
   }
-  if (context.speaks) save_report(context, document_);
+  if (context.prints) save_report(context, document_);
   return exit_;
 }
 

@@ -20,7 +20,7 @@ struct Shared {
       : ranks(run),
         all_write(request.read.ranks.all_write),
         blocks(plan, run.session.world_size()),
-        exchange(run.session, run.crew.sight(),
+        exchange(run.session, run.group.visibility(),
                  {.plan = plan,
                   .source = source,
                   .units = all_write ? deal_by_blocks(plan, source.catalog, blocks, run.session.world_size())
@@ -38,7 +38,7 @@ class Writing {
   }
 
   void run() {
-    if (!shared_ || shared_->ranks.crew.leads()) return lead();
+    if (!shared_ || shared_->ranks.group.leads()) return lead();
     if (shared_->all_write) write_part();
     else serve();
   }
@@ -59,7 +59,7 @@ class Writing {
   void refuse_damage() {
     const std::vector<Problem>& damage = result_.executed.damage;
     if (damage.empty()) return;
-    for (size_t i = 1; i < damage.size(); ++i) world_.events.complain(world_.events.line_of(damage[i]));
+    for (size_t i = 1; i < damage.size(); ++i) world_.events.warn(world_.events.line_of(damage[i]));
     throw Error(damage.front());
   }
 
@@ -69,19 +69,19 @@ class Writing {
       if (t.values.overflowed == 0) continue;
       Problem p = make_problem(ProblemId::cast_overflow, {.path = request_.read.source.path, .tensor = t.key},
                                counted(t.values.overflowed, "value") + ", " + from_to(t));
-      if (first) world_.events.complain(world_.events.line_of(p));
+      if (first) world_.events.warn(world_.events.line_of(p));
       else first = std::move(p);
     }
     if (first) throw Error(std::move(*first));
   }
 
   std::vector<RankWork> gather_work(const Progress& progress) {
-    return shared_->ranks.crew.gather_work({.bytes_read = shared_->exchange.bytes_read(progress),
-                                            .bytes_sent = shared_->exchange.bytes_sent(),
-                                            .bytes_written = progress.bytes_written,
-                                            .nanoseconds = world_.io.now_ns() - result_.begin_ns,
-                                            .peak_bytes = peak_rss_bytes()},
-                                           shared_->ranks.session.host());
+    return shared_->ranks.group.gather_work({.bytes_read = shared_->exchange.bytes_read(progress),
+                                             .bytes_sent = shared_->exchange.bytes_sent(),
+                                             .bytes_written = progress.bytes_written,
+                                             .nanoseconds = world_.io.now_ns() - result_.begin_ns,
+                                             .peak_bytes = peak_rss_bytes()},
+                                            shared_->ranks.session.host());
   }
 
   // Rank 0 writes, another rank: reads what it sees, as rank 0's workers come to it.
@@ -95,7 +95,7 @@ class Writing {
   void write_part() {
     std::vector<uint64_t> bytes;
     for (const FileSpec& f : specs_) bytes.push_back(f.bytes);
-    SharedFiles files(world_.io, shared_->ranks.crew.tell({}), bytes, request_.sync);
+    SharedFiles files(world_.io, shared_->ranks.group.broadcast_texts({}), bytes, request_.sync);
     ClippedSink sink(files, shared_->blocks, shared_->ranks.session.rank());
     Progress progress;
     run_units(sink, progress);
@@ -108,9 +108,9 @@ class Writing {
     FileSet output(
         world_.io, request_.output.path, specs_,
         {.folder = plan_.folder, .replace = request_.replace, .sync = request_.sync, .open_files = result_.source->open_outputs()});
-    for (const std::string& n : output.found()) world_.events.note(n);
-    for (const std::string& n : output.notes()) world_.events.detail(n);
-    if (all_write()) shared_->ranks.crew.tell(output.shared());
+    for (const std::string& n : output.found()) world_.events.info(n);
+    for (const std::string& n : output.notes()) world_.events.verbose(n);
+    if (all_write()) shared_->ranks.group.broadcast_texts(output.shared());
     SummedFiles summed(output, specs_);
     Sink& whole = request_.verify_after ? static_cast<Sink&>(summed) : output;
     std::optional<ClippedSink> part;

@@ -23,7 +23,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   }
   result.findings = structure_findings(catalog);
   const auto add = [&](std::vector<Problem> more) { std::ranges::move(more, std::back_inserter(result.findings)); };
-  if (!catalog.single_file) add(find_folder_oddities(world.io, catalog));
+  if (!catalog.single_file) add(inspect_folder(world.io, catalog));
   add(find_unsafe_pickles(catalog));
   DataFiles files(world.io, catalog, request.source.links(), open_file_shares().inputs);
   const Looking looking{.workers = wanted_workers(0, false), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};

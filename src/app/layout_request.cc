@@ -47,8 +47,8 @@ LayoutRequest read_layout(Io& io, const std::string& path) {
   request.file = path;
   for (const auto& [name, value] : json.items()) {
     if (name == "world_size") {
-      if (!value.is_number_unsigned() || value > kMostRanks || value < 1)
-        fail_file(path, "world_size " + shown(value), "1 to " + std::to_string(kMostRanks));
+      if (!value.is_number_unsigned() || value > kMaxRanks || value < 1)
+        fail_file(path, "world_size " + shown(value), "1 to " + std::to_string(kMaxRanks));
       request.world_size = value.get<uint32_t>();
     } else if (name == "mesh") {
       request.mesh = text_of(value, 'x', path, name);

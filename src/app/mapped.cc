@@ -63,7 +63,7 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
   if (request.map == "auto") {
     maps::Auto found = maps::auto_map(config.model_type(), path.empty() ? "config.json" : path, tensor_keys(q.selection), limits);
     if (found.maps.empty()) {
-      world.events.note("no map: the names are those that are published");
+      world.events.info("no map: the names are those that are published");
       return {};
     }
     answer.map = std::move(found.maps[0]);
@@ -78,9 +78,9 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
 void check_holds(const MapAnswer& answer, World& world) {
   const std::vector<Problem>& all = answer.made.problems;
   if (all.empty()) return;
-  constexpr size_t kMost = 8;
-  for (size_t i = 1; i < all.size() && i < kMost; ++i) world.events.complain(world.events.line_of(all[i]));
-  if (all.size() > kMost) world.events.complain("and " + counted(all.size() - kMost, "more problem"));
+  constexpr size_t kMax = 8;
+  for (size_t i = 1; i < all.size() && i < kMax; ++i) world.events.warn(world.events.line_of(all[i]));
+  if (all.size() > kMax) world.events.warn("and " + counted(all.size() - kMax, "more problem"));
   throw Error(all[0]);
 }
 

@@ -20,8 +20,8 @@ uint64_t machine_bytes() {
   ::sysinfo(&machine);
   uint64_t bytes = uint64_t{machine.totalram} * machine.mem_unit;
   for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    uint64_t most = 0;
-    if (std::ifstream(limit) >> most && most > 0) bytes = std::min(bytes, most);
+    uint64_t max = 0;
+    if (std::ifstream(limit) >> max && max > 0) bytes = std::min(bytes, max);
   }
   return bytes;
 }
@@ -38,10 +38,10 @@ uint64_t default_reading_cap() { return std::min<uint64_t>(machine_bytes() / 2, 
 uint64_t take_memory_cap(uint64_t max_memory, const World& world) {
   if (world.ranks) return max_memory + world.ranks->module_bytes;
   // A cap that is far too small is refused by fit_workers, which knows what is needed.
-  constexpr uint64_t kLeast = 32 * kMiB;
+  constexpr uint64_t kMin = 32 * kMiB;
   const uint64_t resident = resident_bytes(), used = Heap::used();
   const uint64_t other = resident - std::min(resident, used);  // code, stacks
-  Heap::set_cap(std::max(max_memory - std::min(max_memory, other), used + kLeast));
+  Heap::set_cap(std::max(max_memory - std::min(max_memory, other), used + kMin));
   return max_memory;
 }
 
@@ -49,7 +49,7 @@ uint64_t memory_left(uint64_t cap) { return std::max(cap - std::min(cap, peak_rs
 
 unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, const WorkerNeeds& needs, uint64_t& planned) {
   const uint64_t held = peak_rss_bytes() + execute_bytes(plan) + plan.files.size() * 16;
-  const uint64_t each = std::max(plan.worker_bytes, needs.least_bytes);
+  const uint64_t each = std::max(plan.worker_bytes, needs.min_bytes);
   planned = held + each;
   if (held + each > cap) {
     Problem p = make_problem(ProblemId::memory_cap, {.path = path}, human_bytes(cap), human_bytes(held + each) + " or more");

@@ -27,7 +27,7 @@ uint64_t memory_left(uint64_t cap);
 
 struct WorkerNeeds {
   unsigned wanted = 1;
-  uint64_t least_bytes = 1 << 20;  // that a worker takes at least, whatever the plan
+  uint64_t min_bytes = 1 << 20;  // that a worker takes at least, whatever the plan
 };
 // Workers that fit under the cap beside what is held already; `planned`: the peak with them, in bytes. Throws memory_cap with what one
 // worker needs.

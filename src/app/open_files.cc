@@ -11,17 +11,17 @@ namespace dcp {
 
 OpenFileShares open_file_shares() {
   constexpr rlim_t kOthers = 48;  // standard streams, locks, folders, and what workers hold past its eviction
-  constexpr rlim_t kLeast = 16, kMost = DataFiles::kMost + kMostRanks + kOthers;
+  constexpr rlim_t kMin = 16, kMax = DataFiles::kMax + kMaxRanks + kOthers;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {.inputs = kLeast, .outputs = kLeast};
-  if (limit.rlim_cur < kMost && limit.rlim_cur < limit.rlim_max) {
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {.inputs = kMin, .outputs = kMin};
+  if (limit.rlim_cur < kMax && limit.rlim_cur < limit.rlim_max) {
     rlimit raised = limit;
-    raised.rlim_cur = std::min(limit.rlim_max, kMost);
+    raised.rlim_cur = std::min(limit.rlim_max, kMax);
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
-  const rlim_t ours = std::min(limit.rlim_cur, kMost) - std::min(limit.rlim_cur, kOthers);
-  const rlim_t inputs = std::clamp<rlim_t>(ours / 2, kLeast, DataFiles::kMost);
-  return {.inputs = inputs, .outputs = std::max(ours - std::min(ours, inputs), kLeast)};
+  const rlim_t ours = std::min(limit.rlim_cur, kMax) - std::min(limit.rlim_cur, kOthers);
+  const rlim_t inputs = std::clamp<rlim_t>(ours / 2, kMin, DataFiles::kMax);
+  return {.inputs = inputs, .outputs = std::max(ours - std::min(ours, inputs), kMin)};
 }
 
 }  // namespace dcp

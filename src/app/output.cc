@@ -40,8 +40,8 @@ std::optional<DType> main_dtype(const Catalog& catalog, const Selection& selecti
   for (const Entry& e : selection.entries)
     if (!e.is_blob() && facts_of(e.dtype).kind == DTypeKind::kFloat)
       elements[e.dtype] += static_cast<uint64_t>(volume(catalog.dims(catalog.tensors[e.tensor()])));
-  const auto most = std::ranges::max_element(elements, {}, [](const auto& e) { return e.second; });
-  return most == elements.end() ? std::nullopt : std::optional(most->first);
+  const auto max = std::ranges::max_element(elements, {}, [](const auto& e) { return e.second; });
+  return max == elements.end() ? std::nullopt : std::optional(max->first);
 }
 
 // Adds the assets (plan/assets.h) among the files of the folder `dir` to the plan of a folder; config.json says `dtype`. Throws no_such_path,
@@ -56,7 +56,7 @@ void copy_assets(const std::string& dir, World& world, std::optional<DType> dtyp
     const std::vector<std::byte> bytes = read_file_beneath(world.io, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
     assets.push_back({e.name, std::string(as_text(bytes))});
     if (e.name == "config.json" && dtype) assets.back().bytes = with_dtype(assets.back().bytes, facts_of(*dtype).name);
-    world.events.detail("copies " + escaped(e.name));
+    world.events.verbose("copies " + escaped(e.name));
   }
   if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
   add_assets(plan, std::move(assets));
@@ -103,7 +103,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
 
 Plan OutputLayout::same_folder(const SourceFacts& source, const Selection& selection) {
   if (source.catalog.kind == CheckpointKind::kHf) {
-    if (request_.torch.asked)
+    if (request_.torch.requested)
       fail(ProblemId::usage, {.path = request_.path}, "--for-torch with an output that is no DCP folder", "a folder name");
     LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};
     return plan_safetensors(source, selection, layout);

@@ -67,14 +67,14 @@ std::vector<Problem> Preparation::compare_copies(Faults faults) {
   return {};
 }
 
-void Preparation::agree(const Plan& plan) const {
-  if (world_.ranks) world_.ranks->crew.agree(plan);
+void Preparation::check_same_plan(const Plan& plan) const {
+  if (world_.ranks) world_.ranks->group.check_same_plan(plan);
 }
 
-unsigned Preparation::fit(const Plan& plan, uint64_t least_bytes, uint64_t& planned_memory) const {
-  const uint64_t least = std::max(least_bytes, world_.ranks ? Exchange::worker_bytes(plan) : 0);
+unsigned Preparation::fit(const Plan& plan, uint64_t min_bytes, uint64_t& planned_memory) const {
+  const uint64_t min = std::max(min_bytes, world_.ranks ? Exchange::worker_bytes(plan) : 0);
   const unsigned wanted = wanted_workers(request_.threads, world_.ranks != nullptr);
-  return fit_workers(plan, request_.source.path, cap_, {.wanted = wanted, .least_bytes = least}, planned_memory);
+  return fit_workers(plan, request_.source.path, cap_, {.wanted = wanted, .min_bytes = min}, planned_memory);
 }
 
 }  // namespace dcp

@@ -41,8 +41,8 @@ class Preparation {
   // What the map makes, as a catalog of its own: that, and its keys, is what follows is about.
   Selection make(const SelectOptions& options, Selection before);
   // All ranks have made this plan; then the workers for it. `least_bytes`: see WorkerNeeds.
-  void agree(const Plan& plan) const;
-  unsigned fit(const Plan& plan, uint64_t least_bytes, uint64_t& planned_memory) const;
+  void check_same_plan(const Plan& plan) const;
+  unsigned fit(const Plan& plan, uint64_t min_bytes, uint64_t& planned_memory) const;
 
   // Tensors that must be the same are. Throws map_tied_differ.
   void compare_ties(unsigned workers);

@@ -54,21 +54,21 @@ std::string identity(const std::string& program, const DcpctlModuleHeader& modul
 
 RankedRun::RankedRun(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
                      World& world, Session::GiveUp give_up)
-    : door(std::move(the_door)), session(table, launch, options, world.io, world.stop, std::move(give_up)), crew(session) {}
+    : door(std::move(the_door)), session(table, launch, options, world.io, world.stop, std::move(give_up)), group(session) {}
 
 void join_ranks(const RankOptions& options, World& world) {
   if (!options.launch) return;
   const Launch& launch = *options.launch;
   const bool nccl = options.transport == RankOptions::Transport::kNccl;
-  world.speaks = launch.rank == 0;
+  world.prints = launch.rank == 0;
   const uint64_t before = peak_rss_bytes(), begin = world.io.now_ns();
   const DcpctlTransportTable& table = open_module(options.module_folders, nccl ? kNccl : kGloo);
   const auto give_up = [&world, rank = launch.rank](const RankFailure& f) {
-    if (f.rank == 0 && rank != 0) world.speaks = true;
+    if (f.rank == 0 && rank != 0) world.prints = true;
     world.events.last_words(problem_of(f));
   };
   auto door = launch.serves_store ? std::make_unique<Door>(launch.host, launch.port) : nullptr;
-  if (door) world.events.detail("the ranks' store listens at " + door->where());
+  if (door) world.events.verbose("the ranks' store listens at " + door->where());
   const SessionOptions session{.timeout_ms = static_cast<uint32_t>(options.timeout_s * 1000),
                                .identity = identity(options.program, table.header),
                                .host = host_name(),
@@ -78,67 +78,67 @@ void join_ranks(const RankOptions& options, World& world) {
   world.ranks->transport = std::string(nccl ? "nccl" : "gloo") + ", " + table.header.built_with;
   world.ranks->module_bytes = peak_rss_bytes() - before;
   world.ranks->joining_ns = world.io.now_ns() - begin;
-  world.events.detail(std::to_string(launch.world_size) + " ranks by " + launch.by + ", " + world.ranks->transport);
+  world.events.verbose(std::to_string(launch.world_size) + " ranks by " + launch.by + ", " + world.ranks->transport);
 }
 
 Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
                           std::span<const BlobId> blobs, const ResolveOptions& options) {
-  if (world.ranks) return world.ranks->crew.resolve(files, catalog, tensors, blobs, options, world.stop);
+  if (world.ranks) return world.ranks->group.resolve(files, catalog, tensors, blobs, options, world.stop);
   return resolve(files, catalog, tensors, blobs, options, world.stop);
 }
 
 ContentOf contents_together(World& world, const Source& source, const Limits& limits) {
-  return world.ranks ? world.ranks->crew.gather_contents(source, limits) : contents_of(source.files, source.catalog, limits);
+  return world.ranks ? world.ranks->group.gather_contents(source, limits) : contents_of(source.files, source.catalog, limits);
 }
 
 ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,
                                const std::function<ExecuteReport()>& units) {
-  const auto told = [&](const std::function<void()>& part) {
+  const auto reported = [&](const std::function<void()>& part) {
     try {
       part();
     } catch (const std::exception& error) {  // at once: the other part waits for ranks that wait for this one
-      settle(world, error);
+      resolve_failure(world, error);
       throw;
     }
   };
   ExecuteReport report;
   SerialQueue serving;  // a thread for certain: ranks that did one part after the other would wait for each other
-  serving.run([&] { told([&] { exchange.serve(workers, progress, world.stop); }); });
-  told([&] { report = units(); });
+  serving.run([&] { reported([&] { exchange.serve(workers, progress, world.stop); }); });
+  reported([&] { report = units(); });
   serving.wait();
   return report;
 }
 
 void check_transport(const RankOptions& options, const World& world, const Catalog& catalog) {
   if (!world.ranks || options.transport != RankOptions::Transport::kFile) return;
-  const Sight& sight = world.ranks->crew.sight();
+  const FileVisibility& visibility = world.ranks->group.visibility();
   for (uint32_t r = 0; r < world.ranks->session.world_size(); ++r)
     for (uint32_t f = 0; f < catalog.files.size(); ++f)
-      if (!sight.sees(r, f))
+      if (!visibility.sees(r, f))
         fail(ProblemId::usage, {.path = catalog.file_path(f)},
              "--transport file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
 }
 
-Problem settle(World& world, const std::exception& error) {
+Problem resolve_failure(World& world, const std::exception& error) {
   const Problem mine = problem_of(error);
   if (!world.ranks) {
     // Ranks that have not met: each reports its own failure. One that all of them see is reported by rank 0; that rank 0 is lost, by all.
     const bool seen_by_all = mine.id == ProblemId::rank_lost || mine.id == ProblemId::rank_failed || mine.id == ProblemId::ranks_differ;
-    if (!seen_by_all || (mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0"))) world.speaks = true;
+    if (!seen_by_all || (mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0"))) world.prints = true;
     return mine;
   }
   Session& session = world.ranks->session;
   const RankFailure first = session.fail_with(mine, static_cast<int>(exit_of(mine.id)));
   world.ranks->failure = first;
-  if (first.rank == 0 && session.rank() != 0) world.speaks = first.problem.id == ProblemId::rank_lost;
+  if (first.rank == 0 && session.rank() != 0) world.prints = first.problem.id == ProblemId::rank_lost;
   return problem_at(session.rank(), mine, first);
 }
 
-int end_ranks(World& world, int code) { return world.ranks ? world.ranks->crew.end(code) : code; }
+int end_ranks(World& world, int code) { return world.ranks ? world.ranks->group.end(code) : code; }
 
 bool sees_file(const World& world, const Catalog& catalog, uint32_t file) {
   if (!world.ranks) return catalog.files[file].bytes.has_value();
-  return world.ranks->crew.sight().sees(world.ranks->session.rank(), file);
+  return world.ranks->group.visibility().sees(world.ranks->session.rank(), file);
 }
 
 namespace {

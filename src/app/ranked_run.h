@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "app/world.h"
-#include "ranks/crew.h"
 #include "ranks/exchange.h"
 #include "ranks/launcher.h"
+#include "ranks/rank_group.h"
 
 namespace dcp {
 
@@ -31,7 +31,7 @@ class RankedRun {
             World& world, Session::GiveUp give_up);
   std::unique_ptr<Door> door;  // where this rank serves the store
   Session session;
-  Crew crew;
+  RankGroup group;
   std::string transport;       // "gloo, torch 2.11.0"
   uint64_t module_bytes = 0;   // of memory, that loading and joining took
   uint64_t joining_ns = 0;     // loading, and until all ranks had met
@@ -50,7 +50,7 @@ ExecuteReport execute_together(World& world, Exchange& exchange, unsigned worker
 // Transport::kFile: throws usage unless every rank sees every file.
 void check_transport(const RankOptions& options, const World& world, const Catalog& catalog);
 // What the failure of this rank, or of another, comes to: what to report and to end with. The others learn of this rank's.
-Problem settle(World& world, const std::exception& error);
+Problem resolve_failure(World& world, const std::exception& error);
 // The end of a use case that went well: rank 0's code, to all.
 int end_ranks(World& world, int code);
 

@@ -24,24 +24,24 @@ Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t m
   std::string path = request.path;
   if (!request.step.empty()) {
     std::vector<Step> broken;
-    const auto tell = [&] {
-      for (const Step& s : broken) world.events.note("passed over: " + world.events.line_of(*s.broken));
+    const auto announce = [&] {
+      for (const Step& s : broken) world.events.info("passed over: " + world.events.line_of(*s.broken));
     };
     try {
       path = find_step(io, request.path, request.step, request.pattern, options, broken, request.command);
     } catch (const Error& e) {
-      if (e.problem().id == ProblemId::step_in_parts) tell();
+      if (e.problem().id == ProblemId::step_in_parts) announce();
       throw;
     }
-    tell();
-    world.events.note("step: " + escaped(path));
+    announce();
+    world.events.info("step: " + escaped(path));
   }
   Catalog catalog = open_checkpoint(io, path, options);
   look_at_files(io, catalog, options.links);
   if (request.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal)
-    world.events.note("--prefer-rank has nothing to choose from: every key was written once");
+    world.events.info("--prefer-rank has nothing to choose from: every key was written once");
   if (catalog.torch && catalog.torch->odd_keys.count > 0)
-    world.events.note("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
+    world.events.info("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
                       ", such as " + escaped(catalog.torch->odd_keys.example));
   return catalog;
 }
@@ -50,11 +50,11 @@ Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t m
 
 Catalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
   if (!world.ranks) return open_from(world.io, request, world, memory_bytes);
-  Crew& crew = world.ranks->crew;
-  const std::unique_ptr<Io> more = request.step.empty() ? crew.metadata_of_all(world.io, request.path) : nullptr;
+  RankGroup& group = world.ranks->group;
+  const std::unique_ptr<Io> more = request.step.empty() ? group.gather_remote_metadata(world.io, request.path) : nullptr;
   Catalog mine;
-  if (crew.leads()) mine = open_from(more ? *more : world.io, request, world, memory_bytes);
-  return crew.share(std::move(mine), world.io, request.links());
+  if (group.leads()) mine = open_from(more ? *more : world.io, request, world, memory_bytes);
+  return group.share(std::move(mine), world.io, request.links());
 }
 
 }  // namespace dcp

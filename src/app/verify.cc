@@ -37,7 +37,7 @@ void collect(std::vector<Problem>& findings, const std::function<void()>& body) 
 std::vector<Problem> look_around(const Catalog& catalog, Io& io) {
   std::vector<Problem> findings = structure_findings(catalog);
   add(findings, find_overlapping_items(catalog));
-  add(findings, find_folder_oddities(io, catalog));
+  add(findings, inspect_folder(io, catalog));
   add(findings, find_unsafe_pickles(catalog));
   return findings;
 }
@@ -110,7 +110,7 @@ void use_digests(const VerifyRequest& request, World& world, const Manifest& fou
     result.compared_files = compared.files;
   }
   if (request.manifest.empty()) return;
-  if (result.is_damaged()) return world.events.complain("no manifest is written of a checkpoint that is damaged");
+  if (result.is_damaged()) return world.events.warn("no manifest is written of a checkpoint that is damaged");
   const std::string text = write_manifest(found, {.path = request.read.source.path});
   if (request.manifest == "-") result.manifest = text;
   else save_small_file(world, request.manifest, text, {.replace = request.replace});
@@ -152,7 +152,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   // The sum of a whole file cannot be joined, and files are dealt by units.
   const bool sum = request.digests() && request.file_digests && !world.ranks;
   if (request.digests() && request.file_digests && world.ranks)
-    world.events.note("several ranks: digests are of tensors and objects, not of whole files");
+    world.events.info("several ranks: digests are of tensors and objects, not of whole files");
   DigestSink sink(plan.plan);
   Progress progress;
   ExecuteReport executed;

@@ -25,7 +25,7 @@ std::optional<uint64_t> status_bytes(std::string_view name) {
 
 }  // namespace
 
-bool World::leads() const { return !ranks || ranks->crew.leads(); }
+bool World::leads() const { return !ranks || ranks->group.leads(); }
 
 void World::check_stop() const {
   if (const int signal = stop.load()) fail(signal == SIGINT ? ProblemId::interrupted : ProblemId::terminated, {});

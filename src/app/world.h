@@ -28,9 +28,9 @@ class Display {
 class Events {
  public:
   virtual ~Events() = default;
-  virtual void note(std::string_view) {}      // about the result
-  virtual void detail(std::string_view) {}    // for who wants to know more
-  virtual void complain(std::string_view) {}  // part of a failure, before it is thrown
+  virtual void info(std::string_view) {}     // about the result
+  virtual void verbose(std::string_view) {}  // for who wants to know more
+  virtual void warn(std::string_view) {}     // part of a failure, before it is thrown
   // Work begins; `done`, one of the counters of `progress`, is to reach `total` bytes. Called once, and nullptr is an answer.
   virtual std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>& /*done*/, uint64_t /*total*/) { return nullptr; }
   // A problem in one line, in the words of who reads it.
@@ -45,7 +45,7 @@ struct World {
   StopFlag& stop;
   Events& events;
   std::shared_ptr<RankedRun> ranks;  // where a launcher started several; lives until the process ends
-  bool speaks = true;                // of several ranks only rank 0 reports, or who has lost it
+  bool prints = true;                // of several ranks only rank 0 reports, or who has lost it
 
   bool leads() const;       // one process, or rank 0
   void check_stop() const;  // throws if a signal asked to stop

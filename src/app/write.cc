@@ -74,7 +74,7 @@ void weigh_gap(World& world, WriteResult& result) {
   const auto gap = std::ranges::find(result.warnings, ProblemId::shard_gap, &Problem::id);
   if (result.expectation.reference.empty() || gap == result.warnings.end()) return;
   if (result.expectation.has_gap)
-    world.events.note("--expect " + escaped(result.expectation.reference) + " has such a gap itself: it cannot show what is missing");
+    world.events.info("--expect " + escaped(result.expectation.reference) + " has such a gap itself: it cannot show what is missing");
   else std::erase_if(result.warnings, [](const Problem& p) { return p.id == ProblemId::shard_gap; });
 }
 
@@ -103,7 +103,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
 
   result.plan = result.layout->plan(source.source(), result.selection);
   const Plan& plan = *result.plan;
-  source.agree(plan);
+  source.check_same_plan(plan);
   check_expected(request.expect, signatures_of(source.catalog(), result.selection, plan), world, result.expectation);
   weigh_gap(world, result);
   result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);

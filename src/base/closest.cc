@@ -20,7 +20,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-Closest::Closest(std::string_view word) : word_(word), least_(std::max<size_t>(1, word.size() / 3) + 1) {}
+Closest::Closest(std::string_view word) : word_(word), min_(std::max<size_t>(1, word.size() / 3) + 1) {}
 
 void Closest::offer(std::string_view name) {
   std::string_view a = word_, b = name;
@@ -29,8 +29,8 @@ void Closest::offer(std::string_view name) {
   while (!a.empty() && !b.empty() && a.back() == b.back()) a.remove_suffix(1), b.remove_suffix(1);
   constexpr size_t kLongest = 64;  // a typo is not longer, and the time grows with its square
   const size_t longer = std::max(a.size(), b.size());
-  if (longer - std::min(a.size(), b.size()) >= least_ || longer > kLongest) return;
-  if (const size_t d = edit_distance(a, b); d < least_) least_ = d, best_ = name;
+  if (longer - std::min(a.size(), b.size()) >= min_ || longer > kLongest) return;
+  if (const size_t d = edit_distance(a, b); d < min_) min_ = d, best_ = name;
 }
 
 }  // namespace dcp

@@ -20,7 +20,7 @@ class Closest {
 
  private:
   std::string_view word_;
-  size_t least_;  // edits that are too many
+  size_t min_;  // edits that are too many
   std::string best_;
 };
 

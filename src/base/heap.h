@@ -27,8 +27,8 @@ class Heap {
   static void check(uint64_t bytes) {
     constexpr uint64_t kSmall = 64 << 10;
     constexpr int64_t kSlack = 2 << 20;
-    const int64_t most = cap_.load(std::memory_order_relaxed) + (bytes > kSmall ? 0 : kSlack);
-    if (used_.load(std::memory_order_relaxed) > most - static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 4)))
+    const int64_t max = cap_.load(std::memory_order_relaxed) + (bytes > kSmall ? 0 : kSlack);
+    if (used_.load(std::memory_order_relaxed) > max - static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 4)))
       throw HeapCapReached();
   }
   // Bytes taken, or given back. By thread in lots of kLot: one counter for all would be a place that all wait for.

@@ -79,7 +79,7 @@ void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t 
 constexpr int kWriteFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 
 // A page that several small writes share would go to the medium once for each.
-constexpr size_t kLeastPastCache = 256 * kKiB;
+constexpr size_t kMinPastCache = 256 * kKiB;
 
 class PosixIo final : public Io {
  public:
@@ -202,7 +202,7 @@ class PosixIo final : public Io {
   }
 
   size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) override {
-    if (bytes.size() < kLeastPastCache || !passes_cache_.load(std::memory_order_relaxed)) return write(file, offset, bytes);
+    if (bytes.size() < kMinPastCache || !passes_cache_.load(std::memory_order_relaxed)) return write(file, offset, bytes);
     const ssize_t n = retry([&] { return posix::pwrite_past_cache(file, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (n >= 0) return static_cast<size_t>(n);
     // A file system that cannot, or an error that the ordinary way meets again.

@@ -67,8 +67,8 @@ std::string_view text_of(ProblemId id) { return entry_of(id).text; }
 std::string_view hint_of(ProblemId id) { return entry_of(id).hint; }
 
 std::string shortened(std::string_view name) {
-  constexpr size_t kMost = 300, kHead = 120, kTail = 60;
-  if (name.size() <= kMost) return escaped(name);
+  constexpr size_t kMax = 300, kHead = 120, kTail = 60;
+  if (name.size() <= kMax) return escaped(name);
   const auto is_inside = [&](size_t at) { return (static_cast<unsigned char>(name[at]) & 0xC0) == 0x80; };  // of a UTF-8 sequence
   size_t head = kHead, tail = name.size() - kTail;
   while (head > kHead - 4 && is_inside(head)) --head;
@@ -114,7 +114,7 @@ Error::Error(Problem problem) : problem_(std::move(problem)), line_(to_line(prob
 
 void FindingList::add(Problem p) {
   Seen& seen = seen_[p.id];
-  if (seen.kept == kMost || seen.bytes > kMostBytes) {
+  if (seen.kept == kMax || seen.bytes > kMaxBytes) {
     ++seen.more;
     return;
   }

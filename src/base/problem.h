@@ -101,7 +101,7 @@ class FindingList {
   void end();  // says of each kind how many more there are
 
  private:
-  static constexpr uint64_t kMost = 10'000, kMostBytes = 4 << 20;
+  static constexpr uint64_t kMax = 10'000, kMaxBytes = 4 << 20;
   struct Seen {
     uint64_t kept = 0, bytes = 0, more = 0;
     size_t last = 0;  // in the list

@@ -8,7 +8,7 @@ std::shared_ptr<const OpenFile> RecentFiles::open(uint32_t file, const std::func
     recent_.splice(recent_.begin(), recent_, it->second);
     return it->second->second;
   }
-  if (recent_.size() >= most_ && !recent_.empty()) {
+  if (recent_.size() >= max_ && !recent_.empty()) {
     by_file_.erase(recent_.back().first);
     recent_.pop_back();
   }

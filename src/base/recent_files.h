@@ -15,13 +15,13 @@ namespace dcp {
 // By a number of the caller's. Thread-safe. A file stays open while somebody holds the pointer, also past its eviction.
 class RecentFiles {
  public:
-  explicit RecentFiles(size_t most) : most_(most) {}
+  explicit RecentFiles(size_t max) : max_(max) {}
   // The open file, or what `opening` opens; it is called under the lock.
   std::shared_ptr<const OpenFile> open(uint32_t file, const std::function<OpenFile()>& opening);
   void close_all();
 
  private:
-  size_t most_;
+  size_t max_;
   std::mutex mutex_;
   std::list<std::pair<uint32_t, std::shared_ptr<const OpenFile>>> recent_;  // most recently used first
   std::unordered_map<uint32_t, decltype(recent_)::iterator> by_file_;

@@ -4,7 +4,7 @@ namespace dcp {
 namespace {
 
 // The least value that needs a sequence of this many bytes: anything lower is an overlong form.
-constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+constexpr char32_t kMin[] = {0, 0, 0x80, 0x800, 0x10000};
 
 constexpr unsigned sequence_size(unsigned char lead) {
   if (lead < 0x80) return 1;
@@ -28,7 +28,7 @@ CodePoint first_code_point(std::string_view text) {
     value = (value << 6) | (next & 0x3Fu);
   }
   const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < kLeast[size] || surrogate || value > 0x10FFFF) return {};
+  if (value < kMin[size] || surrogate || value > 0x10FFFF) return {};
   return {value, size};
 }
 

@@ -20,12 +20,12 @@ SplitPath split_path(const std::string& path) {
 }
 
 std::string beside(const std::string& path, std::string_view ending) {
-  constexpr size_t kMostName = 255;       // NAME_MAX of Linux
+  constexpr size_t kMaxName = 255;        // NAME_MAX of Linux
   const size_t at = path.rfind('/') + 1;  // npos + 1 is 0
   std::string name = path.substr(at);
-  if (1 + name.size() + ending.size() > kMostName) {
+  if (1 + name.size() + ending.size() > kMaxName) {
     const std::string sum = "-" + std::to_string(crc32(as_bytes(name)));
-    name = name.substr(0, kMostName - 1 - sum.size() - ending.size()) + sum;
+    name = name.substr(0, kMaxName - 1 - sum.size() - ending.size()) + sum;
   }
   return path.substr(0, at) + "." + name + std::string(ending);
 }

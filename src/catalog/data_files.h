@@ -19,9 +19,9 @@ std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t fi
 // Thread-safe. A file stays open while somebody holds the pointer, also past its eviction.
 class DataFiles {
  public:
-  static constexpr size_t kMost = 256;
-  DataFiles(Io& io, const Catalog& catalog, FollowLinks links, size_t most = kMost)
-      : io_(io), catalog_(catalog), links_(links), files_(most) {}
+  static constexpr size_t kMax = 256;
+  DataFiles(Io& io, const Catalog& catalog, FollowLinks links, size_t max = kMax)
+      : io_(io), catalog_(catalog), links_(links), files_(max) {}
   // Throws file_missing, or what open_beneath throws.
   std::shared_ptr<const OpenFile> open(uint32_t file);
   Io& io() const { return io_; }

@@ -43,7 +43,7 @@ class Chooser {
 
   void end() {
     for (size_t r = 0; r < used_.size(); ++r)
-      if (!used_[r]) summary_.idle_rules.push_back(options_.rules[r].glob);
+      if (!used_[r]) summary_.unmatched_rules.push_back(options_.rules[r].glob);
   }
 
  private:
@@ -104,7 +104,7 @@ bool is_cast_target(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFl
 void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selection& selection) {
   for (Entry& e : selection.entries)
     if (!e.is_blob()) e.dtype = catalog.tensors[e.tensor()].dtype;
-  selection.casts.asked = options.any();
+  selection.casts.requested = options.any();
   if (!options.any()) return;
   Chooser chooser(catalog, options, selection.state, selection.casts);
   for (Entry& e : selection.entries)

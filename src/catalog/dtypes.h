@@ -34,13 +34,13 @@ struct DtypeOptions {
 
 // What the choice comes to.
 struct CastSummary {
-  bool asked = false;  // DtypeOptions::any()
+  bool requested = false;  // DtypeOptions::any()
   uint64_t tensors = 0;
   uint64_t bytes_before = 0, bytes_after = 0;  // of those tensors
   uint64_t kept_non_model = 0;                 // floats that --dtype passed over: state that is not model,
   uint64_t kept_scales = 0;                    // and what is named like the scale of a quantized tensor
   std::string scale_example;
-  std::vector<std::string> idle_rules;  // globs that decided for no tensor
+  std::vector<std::string> unmatched_rules;  // globs that decided for no tensor
 };
 
 // Whether tensors may be cast to this dtype.

@@ -29,7 +29,7 @@ enum class Copy : uint8_t { kUsed, kOther };
 // Throws what reading the item throws.
 ItemContent content_of(DataFiles& files, const Catalog& catalog, const Duplicate& d, Copy copy, const Limits& limits);
 
-// Where contents come from: the files, or ranks that see them (ranks/crew.h).
+// Where contents come from: the files, or ranks that see them (ranks/rank_group.h).
 using ContentOf = std::function<ItemContent(const Duplicate&, Copy)>;
 inline ContentOf contents_of(DataFiles& files, const Catalog& catalog, const Limits& limits) {
   return [&files, &catalog, limits](const Duplicate& d, Copy copy) { return content_of(files, catalog, d, copy, limits); };

@@ -89,9 +89,9 @@ void ItemResolver::from_torch_file(const Wanted& w, const Place& place) {
     if (!out_.items[w.item].opaque) return;
   }
   // A list that many keys hold is in the pickle of each. Without sharing all together are little more than the file's own.
-  const uint64_t most = options_.limits.path_bytes + 16 * catalog_.torch->archive.pickle.size();
-  if (torch_bytes_ > most)
-    fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(most));
+  const uint64_t max = options_.limits.path_bytes + 16 * catalog_.torch->archive.pickle.size();
+  if (torch_bytes_ > max)
+    fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(max));
   BlobItem b = blob_of(*catalog_.torch, w.item, place, options_.limits);
   hold(b.pickle.size(), place);
   torch_bytes_ += b.pickle.size();
@@ -123,14 +123,14 @@ EndsSource ItemResolver::decoded_ends(const Wanted& w, const Place& place) {
 std::vector<std::byte> ItemResolver::decoded_whole(const Wanted& w, const Place& place) {
   std::vector<std::byte> decoded;
   uint64_t bytes = 0;
-  const uint64_t most = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * item_of(catalog_, w).length);
+  const uint64_t max = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * item_of(catalog_, w).length);
   decode_item(files_, catalog_, item_of(catalog_, w), place, kNoCap, [&](Bytes b) {
     bytes += b.size();
-    if (options_.blobs == BlobUse::kNames && bytes > most_to_look_at())  // and no more of it is decoded
-      throw Error(unseen_pickle(place, "an object that decodes to " + std::to_string(bytes) + " bytes or more", most_to_look_at()));
+    if (options_.blobs == BlobUse::kNames && bytes > max_to_look_at())  // and no more of it is decoded
+      throw Error(unseen_pickle(place, "an object that decodes to " + std::to_string(bytes) + " bytes or more", max_to_look_at()));
     const bool fits = held_ + 4 * bytes <= options_.memory_bytes;
-    if (bytes > most && !fits) hold(2 * bytes, place);
-    if (bytes > most) fail_decoded(item_of(catalog_, w).length, most, place);
+    if (bytes > max && !fits) hold(2 * bytes, place);
+    if (bytes > max) fail_decoded(item_of(catalog_, w).length, max, place);
     if (fits) decoded.insert(decoded.end(), b.begin(), b.end());
     else decoded = {};  // the rest is counted: the message says how much it needs
   });
@@ -203,9 +203,9 @@ void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& pla
 void ItemResolver::look_into(ItemSource& source, const Place& place) {
   const ZipDirectory directory = open_item_archive(source, place, options_.limits).directory;
   const uint64_t bytes = readable_record(directory, "data.pkl", place).size;
-  if (bytes > most_to_look_at())
-    return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", most_to_look_at()), Severity::kWarning);
-  const ItemPickle pickle = read_item_pickle(source, directory, most_to_look_at(), options_.limits, place);
+  if (bytes > max_to_look_at())
+    return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", max_to_look_at()), Severity::kWarning);
+  const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
   unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
 }
 
@@ -244,9 +244,9 @@ void ItemResolver::check_packed_once(const Wanted& w, bool deflated, const Place
 }
 
 // A stream of kilobytes may decode to a gigabyte.
-void ItemResolver::fail_decoded(uint64_t packed, uint64_t most, const Place& place) {
+void ItemResolver::fail_decoded(uint64_t packed, uint64_t max, const Place& place) {
   Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
-                           "at most " + std::to_string(most));
+                           "at most " + std::to_string(max));
   p.hint = "give a larger --max-pickle if you trust where the file comes from";
   throw Error(std::move(p));
 }
@@ -263,7 +263,7 @@ void ItemResolver::hold(uint64_t bytes, const Place& place) {
 }
 
 // Who only looks for names keeps nothing, and goes on with the next. A vector that grows is there twice, and so is what is read of it.
-uint64_t ItemResolver::most_to_look_at() const {
+uint64_t ItemResolver::max_to_look_at() const {
   return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
 }
 

@@ -57,9 +57,9 @@ class ItemResolver {
   void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base,
               bool plain);
   void check_packed_once(const Wanted& w, bool deflated, const Place& place) const;
-  [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t most, const Place& place);
+  [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t max, const Place& place);
   void hold(uint64_t bytes, const Place& place);
-  uint64_t most_to_look_at() const;
+  uint64_t max_to_look_at() const;
   BlobItem with_pickle(ItemSource& source, const Place& place);
   bool tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base);
   void blob(ItemSource& source, const Wanted& w, const Place& place, std::vector<std::byte> decoded, uint64_t base);

@@ -145,6 +145,6 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
   return found;
 }
 
-std::vector<Problem> find_folder_oddities(Io& io, const Catalog& catalog) { return Folder(io, catalog).run(); }
+std::vector<Problem> inspect_folder(Io& io, const Catalog& catalog) { return Folder(io, catalog).run(); }
 
 }  // namespace dcp

@@ -13,6 +13,6 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog);
 
 // Data files that the metadata does not name, traces of a save or of an output of dcpctl that did not finish: warnings. Metadata that is
 // clearly older than a data file: a note. Looks at the folder and at times, into no file.
-std::vector<Problem> find_folder_oddities(Io& io, const Catalog& catalog);
+std::vector<Problem> inspect_folder(Io& io, const Catalog& catalog);
 
 }  // namespace dcp

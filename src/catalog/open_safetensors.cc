@@ -41,7 +41,7 @@ class Tally {
     expected_ = std::move(expected);
   }
   uint64_t count() const { return count_; }
-  void tell(ProblemId id, Severity severity, Place place, std::vector<Problem>& findings) const {
+  void report(ProblemId id, Severity severity, Place place, std::vector<Problem>& findings) const {
     if (count_ == 0) return;
     place.tensor = tensor_;
     std::string got = got_;
@@ -70,7 +70,7 @@ class IndexedFolder {
     std::vector<std::byte> json(bytes);
     read_exact(io, *handle, 0, json);
     index_ = read_hf_index(as_text(json), index_place_, options.limits);
-    for (const auto& [tensor, name] : index_.weight_map) said_.emplace(tensor, name);
+    for (const auto& [tensor, name] : index_.weight_map) stated_.emplace(tensor, name);
   }
 
   Catalog open(const std::vector<DirEntry>& entries) {
@@ -118,15 +118,15 @@ class IndexedFolder {
     for (uint32_t f = 0; f < files_.size(); ++f) {
       for (const SafetensorsEntry& e : files_[f].header.entries) {
         const std::vector<uint32_t>& in = holders.at(e.name);
-        const auto said = said_.find(e.name);
-        if (said == said_.end()) {
+        const auto stated = stated_.find(e.name);
+        if (stated == stated_.end()) {
           if (f == in[0]) unnamed.add(e.name, files_[f].name);
           continue;
         }
         // Of a tensor in several shards the index can name one file only.
-        if (files_[f].name == said->second || files_[f].sharding) continue;
-        elsewhere.add(e.name, files_[f].name, std::string(said->second));
-        const auto there = number_of.find(said->second);
+        if (files_[f].name == stated->second || files_[f].sharding) continue;
+        elsewhere.add(e.name, files_[f].name, std::string(stated->second));
+        const auto there = number_of.find(stated->second);
         if (there != number_of.end() && std::ranges::binary_search(in, there->second)) dropped.emplace(f, e.name);
       }
     }
@@ -135,9 +135,9 @@ class IndexedFolder {
       findings_.push_back(finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + std::string(name)},
                                   std::to_string(count) + " tensor" + (count == 1 ? "" : "s") + " of the index"));
     incomplete_ = !lost.empty() || absent.count() > 0;
-    absent.tell(ProblemId::hf_index_no_tensor, Severity::kDamage, index_place_, findings_);
-    elsewhere.tell(ProblemId::hf_index_other_file, Severity::kWarning, index_place_, findings_);
-    unnamed.tell(ProblemId::hf_index_not_named, Severity::kWarning, index_place_, findings_);
+    absent.report(ProblemId::hf_index_no_tensor, Severity::kDamage, index_place_, findings_);
+    elsewhere.report(ProblemId::hf_index_other_file, Severity::kWarning, index_place_, findings_);
+    unnamed.report(ProblemId::hf_index_not_named, Severity::kWarning, index_place_, findings_);
   }
 
   void drop(const std::set<std::pair<uint32_t, std::string>>& dropped) {
@@ -160,7 +160,7 @@ class IndexedFolder {
   Limits left_;  // of memory
   const Place index_place_;
   HfIndex index_;
-  std::unordered_map<std::string_view, std::string_view> said_;
+  std::unordered_map<std::string_view, std::string_view> stated_;
   std::set<std::string_view, std::less<>> named_;  // files
   std::set<std::string_view, std::less<>> gone_;
   std::vector<SafetensorsFile> files_;
@@ -288,7 +288,7 @@ void doubt_scalars(Io& io, Catalog& catalog) {
   Tally scalars;
   for (const Tensor& t : catalog.tensors)
     if (t.rank == 0) scalars.add(catalog.key(t));
-  scalars.tell(ProblemId::hf_scalars_doubtful, Severity::kWarning, {.path = catalog.path}, catalog.findings);
+  scalars.report(ProblemId::hf_scalars_doubtful, Severity::kWarning, {.path = catalog.path}, catalog.findings);
 }
 
 // --- beside a `.metadata`

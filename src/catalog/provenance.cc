@@ -134,11 +134,11 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
     p.why.push_back("class names of torch 1.13: every torch 2 unpickles them and then refuses them");
   } else {
     const std::vector<Bound> needs = bounds_of(content, catalog);
-    unsigned least = 200;
-    for (const Bound& b : needs) least = std::max(least, b.version);
-    p.loads_in = ">=" + spelled(least);
+    unsigned min = 200;
+    for (const Bound& b : needs) min = std::max(min, b.version);
+    p.loads_in = ">=" + spelled(min);
     for (const Bound& b : needs)
-      if (b.version == least) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
+      if (b.version == min) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
   }
   if (!content.unloadable.empty()) {
     p.loads_in = "none";

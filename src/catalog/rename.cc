@@ -145,7 +145,7 @@ void rename_keys(const SelectOptions& options, Selection& s) {
     if (s.wrapped++ == 0) s.wrapped_example = e.key;
   }
   for (size_t r = 0; r < rules.size(); ++r)
-    if (!rules[r].used) s.idle.push_back("--rename " + options.renames[r].regex + "=>" + options.renames[r].replacement);
+    if (!rules[r].used) s.unmatched.push_back("--rename " + options.renames[r].regex + "=>" + options.renames[r].replacement);
   for (const auto& [name, to] : options.rename_map)
     if (!mapped.contains(name)) s.unmapped.push_back(name);
 }

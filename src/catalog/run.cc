@@ -33,10 +33,10 @@ std::regex compiled(const std::string& pattern) {
 
 // For messages: all of them, or the newest.
 std::string numbers_of(const std::vector<Step>& steps) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   if (steps.empty()) return "folders whose names hold a step's number";
-  std::string text = steps.size() > kMost ? "one of ..., " : "one of ";
-  for (size_t i = steps.size() - std::min(steps.size(), kMost); i < steps.size(); ++i)
+  std::string text = steps.size() > kMax ? "one of ..., " : "one of ";
+  for (size_t i = steps.size() - std::min(steps.size(), kMax); i < steps.size(); ++i)
     text += std::to_string(steps[i].number) + (i + 1 < steps.size() ? ", " : "");
   return text;
 }

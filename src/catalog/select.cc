@@ -106,11 +106,11 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
 uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<uint32_t>(source_path(c, e).size()) - e.count; }
 
 std::string root_options(const TrainingState& state, const std::set<int32_t>& models) {
-  constexpr size_t kMost = 16;
+  constexpr size_t kMax = 16;
   std::string text;
   size_t n = 0;
   for (auto m = models.rbegin(); m != models.rend(); ++m) {
-    if (n++ == kMost) return text + " and " + std::to_string(models.size() - kMost) + " more";
+    if (n++ == kMax) return text + " and " + std::to_string(models.size() - kMax) + " more";
     text += (text.empty() ? "--root " : ", --root ") + escaped(state.models[static_cast<size_t>(~*m)].path);
   }
   return text;
@@ -219,7 +219,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   }
   for (size_t r = 0; r < used.size(); ++r)
     if (!used[r])
-      s.idle.push_back((options.rules[r].kind == KeyRule::Kind::kExclude ? "--exclude " : "--include ") + options.rules[r].text);
+      s.unmatched.push_back((options.rules[r].kind == KeyRule::Kind::kExclude ? "--exclude " : "--include ") + options.rules[r].text);
   // The root first: what --model-only strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);

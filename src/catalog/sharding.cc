@@ -57,9 +57,9 @@ std::string sharding_words(const Catalog& catalog, const Tensor& t) {
 }
 
 uint32_t world_size_shown(const Catalog& catalog) {
-  uint32_t most = 0;
-  for (const Tensor& t : catalog.tensors) most = std::max(most, t.chunk_count);
-  return most > 1 ? most : 0;
+  uint32_t max = 0;
+  for (const Tensor& t : catalog.tensors) max = std::max(max, t.chunk_count);
+  return max > 1 ? max : 0;
 }
 
 }  // namespace dcp

@@ -179,10 +179,10 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
   if (v.kind == Kind::kList && !is_terminal(v, 0) && !is_hollow(v)) return open(v, true);
   std::string key = path_text();
   path_bytes_ += key.size() + path_.size() * sizeof(PathElement);
-  const uint64_t most = std::min(limits_.state_dict_bytes, limits_.path_bytes + 64 * m_.arena_cells());
-  if (path_bytes_ > most)
+  const uint64_t max = std::min(limits_.state_dict_bytes, limits_.path_bytes + 64 * m_.arena_cells());
+  if (path_bytes_ > max)
     fail(ProblemId::over_limit, place_, "a state dict whose keys and paths take " + std::to_string(path_bytes_) + " bytes",
-         "at most " + std::to_string(most));
+         "at most " + std::to_string(max));
   const std::string_view kept = texts_.emplace_back(std::move(key));
   Place place = place_;
   place.tensor = kept;
@@ -208,9 +208,9 @@ void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
     else path_.push_back(key_of(key));
     // A few kilobytes may stand for 2^1000 leaves, since containers that the memo shares are walked wherever they are met. Without sharing
     // there is no more to visit than the pickle's own values.
-    const uint64_t most = m_.arena_cells() + limits_.shared_visits;
-    if (++visits_ > most)
-      fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(most));
+    const uint64_t max = m_.arena_cells() + limits_.shared_visits;
+    if (++visits_ > max)
+      fail(ProblemId::over_limit, place_, "containers that are shared and add up to more values", "at most " + std::to_string(max));
     enter(value, fn);
   }
 }

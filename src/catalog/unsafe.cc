@@ -12,7 +12,7 @@ namespace dcp {
 namespace {
 
 // A list of names in one line: a file may hold millions.
-constexpr size_t kMostNamed = 16;
+constexpr size_t kMaxNamed = 16;
 
 Problem warning(ProblemId id, Place place, std::string got, std::string expected = {}) {
   Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
@@ -37,7 +37,7 @@ void find_in_torch_file(const Catalog& catalog, std::vector<Problem>& found) {
   }
   if (everywhere.empty()) return;
   std::vector<bool> seen;
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (ItemId i = 0; i < file.values.size(); ++i) {
     std::set<std::string> here;
     file.graph->visit(file.values[i], seen, [&](const Value& v) {
@@ -50,11 +50,11 @@ void find_in_torch_file(const Catalog& catalog, std::vector<Problem>& found) {
     place.tensor = catalog.key_of_item(i);
     place.object = i >= catalog.chunk_total;
     found.push_back(unsafe_pickle(std::move(place), {here.begin(), here.end()}));
-    told.merge(here);
+    reported.merge(here);
   }
   // What no value holds in the end was run all the same.
   std::vector<std::string> rest;
-  std::ranges::set_difference(everywhere, told, std::back_inserter(rest));
+  std::ranges::set_difference(everywhere, reported, std::back_inserter(rest));
   if (!rest.empty()) found.push_back(unsafe_pickle(whole, std::move(rest)));
 }
 
@@ -62,15 +62,15 @@ void find_in_torch_file(const Catalog& catalog, std::vector<Problem>& found) {
 
 Problem unsafe_pickle(Place place, std::vector<std::string> globals) {
   std::string names;
-  for (size_t i = 0; i < globals.size() && i < kMostNamed; ++i) names += (i > 0 ? ", " : "") + globals[i];
-  if (globals.size() > kMostNamed) names += " and " + std::to_string(globals.size() - kMostNamed) + " more";
+  for (size_t i = 0; i < globals.size() && i < kMaxNamed; ++i) names += (i > 0 ? ", " : "") + globals[i];
+  if (globals.size() > kMaxNamed) names += " and " + std::to_string(globals.size() - kMaxNamed) + " more";
   Problem p = warning(ProblemId::pickle_unsafe, std::move(place), std::move(names));
   p.names = std::move(globals);
   return p;
 }
 
-Problem unseen_pickle(Place place, std::string got, uint64_t most) {
-  Problem p = warning(ProblemId::pickle_unseen, std::move(place), std::move(got), "at most " + std::to_string(most));
+Problem unseen_pickle(Place place, std::string got, uint64_t max) {
+  Problem p = warning(ProblemId::pickle_unseen, std::move(place), std::move(got), "at most " + std::to_string(max));
   p.hint = "give a larger --max-memory";
   return p;
 }
@@ -95,7 +95,7 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
 std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking,
                                        const StopFlag& stop) {
   if (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal) return {};
-  constexpr uint64_t kMostItems = 64 * kMiB, kMostPickle = kMiB;
+  constexpr uint64_t kMaxItems = 64 * kMiB, kMaxPickle = kMiB;
   ResolveOptions options{.workers = what == LookInto::kAll ? looking.workers : 1,
                          .faults = Faults::kCollect,
                          .blobs = BlobUse::kNames,
@@ -104,13 +104,13 @@ std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog,
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
   uint64_t bytes = 0, left_out = 0;
-  if (what == LookInto::kSome) options.memory_bytes = std::min(options.memory_bytes, 4 * kMostPickle);
+  if (what == LookInto::kSome) options.memory_bytes = std::min(options.memory_bytes, 4 * kMaxPickle);
   for (BlobId b = 0; b < catalog.blobs.size(); ++b) {
-    if (what == LookInto::kSome && bytes > kMostItems) {
+    if (what == LookInto::kSome && bytes > kMaxItems) {
       ++left_out;
       continue;
     }
-    bytes += std::min(catalog.items[catalog.item_of(b)].length, kMostPickle);
+    bytes += std::min(catalog.items[catalog.item_of(b)].length, kMaxPickle);
     blobs.push_back(b);
   }
   if (what == LookInto::kAll) {

@@ -15,7 +15,7 @@ namespace dcp {
 // pickle_unsafe with the globals as its names.
 Problem unsafe_pickle(Place place, std::vector<std::string> globals);
 // pickle_unseen: a pickle, or an object, too large to be looked into.
-Problem unseen_pickle(Place place, std::string got, uint64_t most);
+Problem unseen_pickle(Place place, std::string got, uint64_t max);
 // Of these findings: the pickle runs something, or what it would run is not known.
 bool tells_unsafe(ProblemId id);
 

@@ -313,16 +313,16 @@ void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const {
 
 std::vector<std::string> FileSet::shared() const {
   const State& s = *state_;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   const auto add = [&](const std::string& name, const FileFacts& facts) {
-    told.push_back(name);
-    told.push_back(std::to_string(facts.id.inode));
+    reported.push_back(name);
+    reported.push_back(std::to_string(facts.id.inode));
   };
   const bool in_place = s.form == State::Form::kInPlace, made = s.form == State::Form::kFolder;
   add(in_place ? s.out : split_path(s.out).prefix, s.io.facts(in_place ? s.inside.get() : s.around.get()));
   add(made ? s.partial : "", made ? s.io.facts(s.inside.get()) : FileFacts{});
   for (const State::File& f : s.files) add(f.name, *f.made);
-  return told;
+  return reported;
 }
 
 void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }

@@ -36,7 +36,7 @@ class FilePieces : public PieceSource {
 // One unit to do. A guest's output is written, but its sums are not counted: another rank does the unit as well, and counts them.
 struct UnitTask {
   uint64_t ordinal = 0;
-  bool guest = false;
+  bool counted_elsewhere = false;
 };
 
 // Units that one worker takes at once, in order, and the source for them.

@@ -88,20 +88,20 @@ void Worker::scatter_window(const Scattered& to, const Window& window) {
 }
 
 // In parts that memory was planned for.
-void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t most_bytes) {
+void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t max_bytes) {
   const DType dtype = catalog_.tensors[run_.plan.tensors[tensor].id].dtype;
   const size_t rank = strides.size();
   const auto element = bytes_of(dtype);
   const uint64_t bytes = volume({sizes.data(), rank}) * element;
-  if (bytes > most_bytes) {
+  if (bytes > max_bytes) {
     const auto longest = static_cast<size_t>(std::max_element(sizes.begin(), sizes.begin() + static_cast<int64_t>(rank)) - sizes.begin());
     const int64_t half = sizes[longest] / 2;
     Numbers rest = sizes;
     rest[longest] -= half;
     sizes[longest] = half;
-    scatter_box(tensor, offsets, sizes, from, strides, most_bytes);
+    scatter_box(tensor, offsets, sizes, from, strides, max_bytes);
     offsets[longest] += half;
-    return scatter_box(tensor, offsets, rest, from + half * strides[longest] * static_cast<int64_t>(element), strides, most_bytes);
+    return scatter_box(tensor, offsets, rest, from + half * strides[longest] * static_cast<int64_t>(element), strides, max_bytes);
   }
   Assembly a{.box = {{offsets.data(), rank}, {sizes.data(), rank}}, .dtype = dtype, .strides = {}, .bytes = assembled_.first(bytes)};
   a.strides = row_major(a.box.sizes);

@@ -12,10 +12,10 @@ namespace {
 // full.
 class Bands {
  public:
-  Bands(BoxView chunk, uint64_t most_elements) : chunk_(chunk), dim_(chunk.sizes.size()) {
-    while (dim_ > 0 && row_ * static_cast<uint64_t>(chunk.sizes[dim_ - 1]) <= most_elements)
+  Bands(BoxView chunk, uint64_t max_elements) : chunk_(chunk), dim_(chunk.sizes.size()) {
+    while (dim_ > 0 && row_ * static_cast<uint64_t>(chunk.sizes[dim_ - 1]) <= max_elements)
       row_ *= static_cast<uint64_t>(chunk.sizes[--dim_]);
-    step_ = std::max<uint64_t>(most_elements / row_, 1);
+    step_ = std::max<uint64_t>(max_elements / row_, 1);
   }
   // The box that begins with element `done`. Returns its elements.
   uint64_t at(uint64_t done, Numbers& offsets, Numbers& sizes) const {

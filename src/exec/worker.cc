@@ -28,8 +28,8 @@ void Worker::write(uint32_t file, uint64_t offset, Bytes bytes) {
 void Worker::batch(const UnitBatch& batch) {
   pieces_ = batch.pieces.get();
   for (const UnitTask& task : batch.units) {
-    sums_ = task.guest ? &run_.shared->guest_sums : &run_.sums;
-    losses_ = task.guest ? &run_.shared->guest_losses : &run_.losses;
+    sums_ = task.counted_elsewhere ? &run_.shared->uncounted_sums : &run_.sums;
+    losses_ = task.counted_elsewhere ? &run_.shared->uncounted_losses : &run_.losses;
     gather_.on = false;  // a unit that failed may have left it on
     walk_unit(run_.plan, catalog_, task.ordinal, *this);
   }

@@ -18,11 +18,12 @@ namespace dcp {
 
 // Where other ranks do units of the same plan as well.
 struct SharedRun {
-  RunSums guest_sums;  // of units that another rank counts
-  RunLosses guest_losses;
+  RunSums uncounted_sums;  // of units that another rank counts
+  RunLosses uncounted_losses;
   // By region: its item was written whole, with its frame, by a unit of this rank. The frames of others need the sums of all ranks.
   std::vector<std::atomic<bool>> framed;
-  SharedRun(const Plan& plan, const Catalog& catalog) : guest_sums(plan, catalog), guest_losses(plan), framed(plan.regions.size()) {}
+  SharedRun(const Plan& plan, const Catalog& catalog)
+      : uncounted_sums(plan, catalog), uncounted_losses(plan), framed(plan.regions.size()) {}
 };
 
 // Everything a run shares; const but for sums, losses, sink and counters, which are safe from any thread.
@@ -134,7 +135,7 @@ class Worker {
     uint64_t box_bytes = 0;  // that are scattered at once
   };
   void scatter_window(const Scattered& to, const Window& window);
-  void scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t most_bytes);
+  void scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t max_bytes);
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);

@@ -218,8 +218,8 @@ void MetadataHandler::fail_field(const PickleMachine& m, std::string_view field,
   fail(ProblemId::metadata_field, place_of(m, key), std::string(field) + ": " + describe(m, got), std::string(expected));
 }
 
-void MetadataHandler::fail_limit(const PickleMachine& m, std::string got, uint64_t most) const {
-  fail(ProblemId::over_limit, place_of(m), std::move(got), "at most " + std::to_string(most));
+void MetadataHandler::fail_limit(const PickleMachine& m, std::string got, uint64_t max) const {
+  fail(ProblemId::over_limit, place_of(m), std::move(got), "at most " + std::to_string(max));
 }
 
 void MetadataHandler::spend(const PickleMachine& m, uint64_t values) {
@@ -237,14 +237,14 @@ namespace {
 
 // Keys and names may be of any length, but what is done with each, once for every chunk that has it, may not outgrow the pickle.
 void check_names(const MetadataContent& c, uint64_t pickle_bytes, const Place& place, const Limits& limits) {
-  const uint64_t most = limits.path_bytes + 64 * pickle_bytes;
+  const uint64_t max = limits.path_bytes + 64 * pickle_bytes;
   uint64_t bytes = 0;
   const auto take = [&](std::string_view key, uint64_t names) {
     bytes = add_or_fail(bytes, names, place);
-    if (bytes <= most) return;
+    if (bytes <= max) return;
     Place here = place;
     here.tensor = key;
-    fail(ProblemId::over_limit, std::move(here), "names that are shared and add up to more bytes", "at most " + std::to_string(most));
+    fail(ProblemId::over_limit, std::move(here), "names that are shared and add up to more bytes", "at most " + std::to_string(max));
   };
   for (const MetadataContent::Tensor& t : c.tensors) take(t.key, mul_or_fail(t.key.size(), t.chunk_count + 1, place));
   for (const MetadataContent::Storage& s : c.storage) take(s.key, s.key.size() + c.files[s.file].size());

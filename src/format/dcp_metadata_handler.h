@@ -137,7 +137,7 @@ class MetadataHandler {
                                Key key = {}) const;
   // What Python would stop at is noted, and read on.
   void cannot_load(const PickleMachine& m, std::string got, std::string expected);
-  [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t most) const;
+  [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t max) const;
 
   MetadataContent& content_;
   const Limits& limits_;

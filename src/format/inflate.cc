@@ -24,7 +24,7 @@ struct InflateReader::State {
   z_stream stream{};
   bool ended = false;
 
-  State(Pull p, Place at, uint64_t most) : pull(std::move(p)), place(std::move(at)), left(most) {
+  State(Pull p, Place at, uint64_t max) : pull(std::move(p)), place(std::move(at)), left(max) {
     if (inflateInit2(&stream, kRawWindow) != Z_OK) throw std::bad_alloc();
   }
   ~State() { inflateEnd(&stream); }
@@ -61,8 +61,8 @@ struct InflateReader::State {
   }
 };
 
-InflateReader::InflateReader(Pull pull, Place place, uint64_t most_bytes)
-    : state_(std::make_unique<State>(std::move(pull), std::move(place), most_bytes)) {}
+InflateReader::InflateReader(Pull pull, Place place, uint64_t max_bytes)
+    : state_(std::make_unique<State>(std::move(pull), std::move(place), max_bytes)) {}
 
 InflateReader::~InflateReader() = default;
 

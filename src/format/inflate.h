@@ -16,7 +16,7 @@ class InflateReader {
   using Pull = std::function<Bytes()>;
 
   // `place` is that of the record's payload; `most_bytes` how many bytes belong into it.
-  InflateReader(Pull pull, Place place, uint64_t most_bytes);
+  InflateReader(Pull pull, Place place, uint64_t max_bytes);
   ~InflateReader();
   InflateReader(const InflateReader&) = delete;
   InflateReader& operator=(const InflateReader&) = delete;

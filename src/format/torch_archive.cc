@@ -17,20 +17,20 @@
 namespace dcp {
 namespace {
 
-constexpr uint32_t kOnes = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kZip64Marker = std::numeric_limits<uint32_t>::max();
 constexpr uint16_t kUtf8 = 0x0800, kDescriptor = 0x0008;
 constexpr uint64_t kLocalBytes = 30, kEntryBytes = 46, kTailBytes = 98, kExtraHead = 4;
 // The tail of an archive of 10^6 records goes out in pieces of this size.
 constexpr size_t kBlockBytes = 1 << 16;
 
-bool is_big(uint64_t bytes) { return bytes >= kOnes; }
-bool is_far(uint64_t header) { return header >= kOnes; }
-uint32_t or_ones(uint64_t v) { return v >= kOnes ? kOnes : static_cast<uint32_t>(v); }
+bool is_big(uint64_t bytes) { return bytes >= kZip64Marker; }
+bool needs_zip64(uint64_t header) { return header >= kZip64Marker; }
+uint32_t or_zip64_marker(uint64_t v) { return v >= kZip64Marker ? kZip64Marker : static_cast<uint32_t>(v); }
 
 // Bytes of the zip64 extra with its head; 0: there is none.
 uint64_t zip64_bytes(uint64_t header, uint64_t bytes) {
-  if (!is_big(bytes) && !is_far(header)) return 0;
-  return kExtraHead + (is_big(bytes) ? 16u : 0u) + (is_far(header) ? 8u : 0u);
+  if (!is_big(bytes) && !needs_zip64(header)) return 0;
+  return kExtraHead + (is_big(bytes) ? 16u : 0u) + (needs_zip64(header) ? 8u : 0u);
 }
 
 uint64_t descriptor_bytes(uint64_t header, uint64_t bytes) {
@@ -52,7 +52,7 @@ class Writer {
     if (extra == 0) return *this;
     put(uint16_t{1}).put(narrow<uint16_t>(extra - kExtraHead));
     if (is_big(bytes)) put(bytes).put(packed);
-    if (is_far(header)) put(header);
+    if (needs_zip64(header)) put(header);
     return *this;
   }
   Writer& name(std::string_view root, std::string_view name) {
@@ -82,8 +82,8 @@ uint64_t TorchArchiveLayout::add(std::string_view name, uint64_t payload_bytes) 
   record.bytes = payload_bytes;
   const uint64_t full_name = root_.size() + 1 + name.size();
   const uint64_t extra = zip64_bytes(end_, payload_bytes);
-  const uint64_t least = end_ + kLocalBytes + full_name + extra + kExtraHead;
-  record.payload = (least + kAlignment - 1) / kAlignment * kAlignment;
+  const uint64_t min = end_ + kLocalBytes + full_name + extra + kExtraHead;
+  record.payload = (min + kAlignment - 1) / kAlignment * kAlignment;
   end_ = add_or_fail(record.payload, payload_bytes, {}) + descriptor_bytes(record.header, payload_bytes);
   directory_bytes_ += kEntryBytes + full_name + extra;
   records_.push_back(std::move(record));
@@ -125,9 +125,9 @@ std::string TorchArchiveLayout::entry(uint64_t i, uint32_t crc) const {
   const Record& r = records_[i];
   Writer out;
   out.put(uint32_t{0x02014b50}).put(uint16_t{0}).put(uint16_t{0}).put(flags_of(r.bytes));
-  out.put(uint16_t{0}).put(uint32_t{0}).put(crc).put(or_ones(r.bytes)).put(or_ones(r.bytes));  // stored; time
+  out.put(uint16_t{0}).put(uint32_t{0}).put(crc).put(or_zip64_marker(r.bytes)).put(or_zip64_marker(r.bytes));  // stored; time
   out.put(narrow<uint16_t>(root_.size() + 1 + r.name.size())).put(narrow<uint16_t>(zip64_bytes(r.header, r.bytes)));
-  out.put(uint16_t{0}).put(uint16_t{0}).put(uint16_t{0}).put(uint32_t{0}).put(or_ones(r.header));  // comment, disk, attributes
+  out.put(uint16_t{0}).put(uint16_t{0}).put(uint16_t{0}).put(uint32_t{0}).put(or_zip64_marker(r.header));  // comment, disk, attributes
   out.name(root_, r.name).zip64(r.header, r.bytes, r.bytes);
   return out.take();
 }
@@ -141,7 +141,7 @@ std::string TorchArchiveLayout::tail() const {
   out.put(uint32_t{0x07064b50}).put(uint32_t{0}).put(end64).put(uint32_t{1});
   const auto short_n = static_cast<uint16_t>(std::min<uint64_t>(n, 0xFFFF));
   out.put(uint32_t{0x06054b50}).put(uint16_t{0}).put(uint16_t{0}).put(short_n).put(short_n);
-  out.put(or_ones(directory_bytes_)).put(or_ones(end_)).put(uint16_t{0});
+  out.put(or_zip64_marker(directory_bytes_)).put(or_zip64_marker(end_)).put(uint16_t{0});
   return out.take();
 }
 
@@ -153,8 +153,8 @@ void TorchArchiveLayout::emit_frame(std::span<const uint32_t> crcs, const std::f
     at = records_[i].payload + records_[i].bytes;
   }
   std::string block = before(records_.size(), crcs);
-  const auto flush = [&](size_t least) {
-    if (block.size() < least) return;
+  const auto flush = [&](size_t min) {
+    if (block.size() < min) return;
     emit(at, as_bytes(block));
     at += block.size();
     block.clear();

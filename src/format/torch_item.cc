@@ -28,8 +28,7 @@ class ItemHandler : public TorchNames {
       return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
     const auto [found, is_new] = numbers_.try_emplace({module, name}, static_cast<uint32_t>(names_.size()));
     if (is_new) {
-      if (names_.size() > kMostNames)
-        fail(ProblemId::over_limit, machine.place(), "more classes and functions", std::to_string(kMostNames));
+      if (names_.size() > kMaxNames) fail(ProblemId::over_limit, machine.place(), "more classes and functions", std::to_string(kMaxNames));
       Name& met = names_.emplace_back(Name{.text = std::string(module) + "." + std::string(name), .means = g.kind});
       met.is_allowed = weights_only_allows(met.text);
       met.is_known = g.kind != Means::kOther || (met.is_allowed && makes_tensor(met.text));
@@ -71,7 +70,7 @@ class ItemHandler : public TorchNames {
     bool is_known = true;
   };
   static constexpr uint32_t kStorage = 0;
-  static constexpr size_t kMostNames = 4096;  // of one item: a subclass made of subclasses has some ten
+  static constexpr size_t kMaxNames = 4096;  // of one item: a subclass made of subclasses has some ten
   std::vector<Name> names_{{.text = {}, .means = Means::kStorage}};
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
 };

@@ -50,10 +50,10 @@ TorchGlobal::Kind TensorReader::call_of(const Value& v) const {
   return names_.meaning(machine_.callable_of(v)).kind;
 }
 
-Value TensorReader::argument(const Value& all, uint32_t i, uint32_t least, uint32_t most) const {
-  if (all.kind != Kind::kTuple || all.n < least || all.n > most) {
+Value TensorReader::argument(const Value& all, uint32_t i, uint32_t min, uint32_t max) const {
+  if (all.kind != Kind::kTuple || all.n < min || all.n > max) {
     fail(ProblemId::item_bad_tensor, place_, machine_.describe(all),
-         "a tuple of " + std::to_string(least) + (least == most ? "" : " or " + std::to_string(most)) + " arguments");
+         "a tuple of " + std::to_string(min) + (min == max ? "" : " or " + std::to_string(max)) + " arguments");
   }
   return machine_.element(all, i);
 }
@@ -77,14 +77,14 @@ std::vector<int64_t> TensorReader::naturals(const Value& v, std::string_view wha
 
 TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {
   const bool v3 = function == Means::kTensorV3;
-  const uint32_t least = v3 ? 7 : 6, most = least + 1;
-  const auto at = [&](uint32_t i) { return argument(arguments, i, least, most); };
+  const uint32_t min = v3 ? 7 : 6, max = min + 1;
+  const auto at = [&](uint32_t i) { return argument(arguments, i, min, max); };
   TorchStorage storage = read_storage(at(0));
   item.storage_offset = static_cast<uint64_t>(natural(at(1), ProblemId::item_bad_shape, "an offset"));
   item.sizes = naturals(at(2), "sizes");
   item.strides = naturals(at(3), "strides");
   item.dtype = v3 ? read_dtype(at(6)) : typed_dtype(storage);
-  if (arguments.n == most) read_flags(at(most - 1), item);
+  if (arguments.n == max) read_flags(at(max - 1), item);
   check_extent(item, storage);
   return storage;
 }

@@ -74,7 +74,7 @@ class TensorReader {
   // What `v` is a call of; kOther: no call, or of something else.
   TorchGlobal::Kind call_of(const Value& v) const;
   // One of a call's arguments, which must be `least` to `most`.
-  Value argument(const Value& arguments, uint32_t i, uint32_t least, uint32_t most) const;
+  Value argument(const Value& arguments, uint32_t i, uint32_t min, uint32_t max) const;
   // Of a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, whose extent the tensor has been checked against.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
   // Of a tensor that is not plain: dtype and sizes only; the rest is its class's. False: the call does not say them.

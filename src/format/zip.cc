@@ -37,7 +37,7 @@ constexpr uint64_t kSearchBytes = 64 * kKiB + kEndBytes;                  // a c
 constexpr uint16_t kEncrypted = 0x2041, kPatched = 0x20;  // of flags: encrypted, strongly, its directory, too; a difference to another file
 constexpr uint32_t kFolder = 0x10;                        // of attributes, as DOS has them: torch takes no bytes out of what has it
 constexpr uint16_t kZip64 = 1;
-constexpr uint32_t kOnes = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kZip64Marker = std::numeric_limits<uint32_t>::max();
 
 uint16_t u16(Bytes b, uint64_t at) { return load_le<uint16_t>(b.data() + at); }
 uint32_t u32(Bytes b, uint64_t at) { return load_le<uint32_t>(b.data() + at); }
@@ -100,7 +100,7 @@ void check_comment(ItemSource& item, const End& end, uint64_t comment_bytes, con
 }
 
 // A field of the end record repeats the zip64 one or is all ones.
-void same_or_ones(uint64_t narrow, uint64_t ones, uint64_t wide, const Where& where) {
+void same_or_zip64_marker(uint64_t narrow, uint64_t ones, uint64_t wide, const Where& where) {
   if (narrow != ones && narrow != wide) fail(ProblemId::zip_bad_end, where, number(narrow), number(wide));
 }
 
@@ -122,9 +122,9 @@ void read_end64(ItemSource& item, End& end, const Place& place) {
     fail(ProblemId::zip_bad_end, there, "a zip64 end record of " + number(u64(b, 4)) + " bytes", number(length));
   if (u32(b, 16) != 0 || u32(b, 20) != 0) fail(ProblemId::zip_bad_end, there, "an archive in several parts");
   if (u64(b, 24) != u64(b, 32)) fail(ProblemId::zip_bad_end, there, number(u64(b, 24)), number(u64(b, 32)));
-  same_or_ones(end.entries, 0xFFFF, u64(b, 32), there);
-  same_or_ones(end.directory_bytes, kOnes, u64(b, 40), there);
-  same_or_ones(end.directory_at, kOnes, u64(b, 48), there);
+  same_or_zip64_marker(end.entries, 0xFFFF, u64(b, 32), there);
+  same_or_zip64_marker(end.directory_bytes, kZip64Marker, u64(b, 40), there);
+  same_or_zip64_marker(end.directory_at, kZip64Marker, u64(b, 48), there);
   end.entries = u64(b, 32);
   end.directory_bytes = u64(b, 40);
   end.directory_at = u64(b, 48);
@@ -185,7 +185,7 @@ struct Entry {
 // Replaces the fields that are all ones by those of the zip64 extra, in the order of the format; where none is, extras say nothing. Of two
 // such extras readers take different ones.
 bool apply_extra(Bytes extra, Entry& entry) {
-  if (entry.size != kOnes && entry.packed != kOnes && entry.header != kOnes) return true;
+  if (entry.size != kZip64Marker && entry.packed != kZip64Marker && entry.header != kZip64Marker) return true;
   bool met = false;
   while (extra.size() >= 4) {
     const uint16_t id = u16(extra, 0);
@@ -196,7 +196,7 @@ bool apply_extra(Bytes extra, Entry& entry) {
     if (id != kZip64) continue;
     if (std::exchange(met, true)) return false;
     for (uint64_t* field : {&entry.size, &entry.packed, &entry.header}) {
-      if (*field != kOnes) continue;
+      if (*field != kZip64Marker) continue;
       if (content.size() < 8) return false;
       *field = u64(content, 0);
       content = content.subspan(8);

@@ -34,8 +34,8 @@ struct ZstdReader::State {
   Place here() const { return at_offset(place, consumed); }
 };
 
-ZstdReader::ZstdReader(Pull pull, Place place, uint64_t most_bytes)
-    : state_(new State{.pull = std::move(pull), .place = std::move(place), .left = most_bytes}) {
+ZstdReader::ZstdReader(Pull pull, Place place, uint64_t max_bytes)
+    : state_(new State{.pull = std::move(pull), .place = std::move(place), .left = max_bytes}) {
   if (state_->context == nullptr) throw std::bad_alloc();
   ZSTD_DCtx_setParameter(state_->context.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
 }

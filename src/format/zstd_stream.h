@@ -19,7 +19,7 @@ class ZstdReader {
   using Pull = std::function<Bytes()>;
 
   // `place` is that of the slice; `most_bytes` how many decoded bytes belong there.
-  ZstdReader(Pull pull, Place place, uint64_t most_bytes);
+  ZstdReader(Pull pull, Place place, uint64_t max_bytes);
   ~ZstdReader();
   ZstdReader(const ZstdReader&) = delete;
   ZstdReader& operator=(const ZstdReader&) = delete;

@@ -25,7 +25,7 @@ inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 // All ones if a < b, for numbers below 2^31: x86 compares signed numbers only.
 inline uint32_t below(uint32_t a, uint32_t b) { return -static_cast<uint32_t>(static_cast<int32_t>(a) < static_cast<int32_t>(b)); }
 inline uint32_t either(uint32_t mask, uint32_t yes, uint32_t no) { return (yes & mask) | (no & ~mask); }
-inline uint32_t least(uint32_t a, uint32_t b) { return either(below(a, b), a, b); }
+inline uint32_t min(uint32_t a, uint32_t b) { return either(below(a, b), a, b); }
 
 // 1 sign bit, kExponentBits, kMantissaBits.
 template <unsigned kExponentBits, unsigned kMantissaBits, unsigned kBias>
@@ -63,7 +63,7 @@ struct Float16 {
   static uint32_t encode(uint32_t bits) {
     const uint32_t m = magnitude_of(bits);
     const uint32_t nan = 0x7E00 | ((m >> 13) & 0x3FF);  // what x86's own instruction keeps of a NaN
-    return either(is_nan(m), nan, least(L::round(m), 0x7C00)) | (bits >> 31 << 15);
+    return either(is_nan(m), nan, min(L::round(m), 0x7C00)) | (bits >> 31 << 15);
   }
   static uint32_t decode(uint32_t x) {
     const uint32_t m = x & 0x7FFF, sign = (x & 0x8000) << 16;
@@ -83,19 +83,19 @@ struct E5M2 {
   using L = Layout<5, 2, 15>;
   static uint32_t encode(uint32_t bits) {
     const uint32_t m = magnitude_of(bits);
-    return either(is_nan(m), 0x7F, least(L::round(m), 0x7C)) | (bits >> 31 << 7);
+    return either(is_nan(m), 0x7F, min(L::round(m), 0x7C)) | (bits >> 31 << 7);
   }
   static uint32_t decode(uint32_t x) { return Float16::decode(x << 8); }
 };
 
 // kMost: what too large numbers become. 0x7E: 448; 0x7F: NaN.
-template <uint32_t kMost>
+template <uint32_t kMax>
 struct E4M3FN {
   using Bits = uint8_t;
   using L = Layout<4, 3, 7>;
   static uint32_t encode(uint32_t bits) {
     const uint32_t m = magnitude_of(bits);
-    return either(is_nan(m), 0x7F, least(L::round(m), kMost)) | (bits >> 31 << 7);
+    return either(is_nan(m), 0x7F, min(L::round(m), kMax)) | (bits >> 31 << 7);
   }
   static uint32_t decode(uint32_t x) {
     const uint32_t m = x & 0x7F;
@@ -107,7 +107,7 @@ template <class L>
 struct Fnuz {
   using Bits = uint8_t;
   static uint32_t encode(uint32_t bits) {
-    const uint32_t rounded = least(L::round(magnitude_of(bits)), 0x80);  // NaN, too
+    const uint32_t rounded = min(L::round(magnitude_of(bits)), 0x80);  // NaN, too
     return rounded | (below(0, rounded) & (bits >> 31 << 7));
   }
   static uint32_t decode(uint32_t x) {

@@ -8,7 +8,7 @@
 namespace dcp::maps {
 namespace {
 
-constexpr size_t kMostProblems = 1000;  // that are listed by themselves
+constexpr size_t kMaxProblems = 1000;  // that are listed by themselves
 
 // What a part of the map finds in the checkpoint.
 struct Attempt {
@@ -18,13 +18,13 @@ struct Attempt {
   uint64_t found = 0, lacking = 0;  // sources; of the missing ones, only the first are listed
 
   void miss(Spot spot, std::string name) {
-    if (++lacking <= kMostProblems) missing.emplace_back(spot, std::move(name));
+    if (++lacking <= kMaxProblems) missing.emplace_back(spot, std::move(name));
   }
   void add(Attempt more) {
     std::ranges::move(more.matches, std::back_inserter(matches));
     partial.insert(partial.end(), more.partial.begin(), more.partial.end());
     for (auto& m : more.missing)
-      if (missing.size() < kMostProblems) missing.push_back(std::move(m));
+      if (missing.size() < kMaxProblems) missing.push_back(std::move(m));
     found += more.found;
     lacking += more.lacking;
   }
@@ -265,12 +265,12 @@ class Choice {
   Attempt pick(const Block& block, const Bound& bound) {
     std::vector<Attempt> all;
     for (const Branch& branch : block.branches) all.push_back(attempt(branch.nodes, bound));
-    const auto asked = asked_for(block);
+    const auto requested = asked_for(block);
     size_t best = 0;
     const auto rank = [&](size_t b) {
       const bool has_any = all[b].found > 0, is_whole = all[b].lacking == 0;
-      return std::tuple(has_any && is_whole, has_any, !has_any && is_whole, has_any && is_whole && asked == b, all[b].found, asked == b,
-                        holds(block.branches[b].conditions, config_));
+      return std::tuple(has_any && is_whole, has_any, !has_any && is_whole, has_any && is_whole && requested == b, all[b].found,
+                        requested == b, holds(block.branches[b].conditions, config_));
     };
     for (size_t b = 1; b < all.size(); ++b)
       if (rank(b) > rank(best)) best = b;

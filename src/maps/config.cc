@@ -92,8 +92,8 @@ bool Config::is_true(std::string_view path) const {
 std::optional<uint64_t> Config::number(std::string_view path) const {
   if (!has(path)) return {};
   const Value& v = values_.find(path)->second;
-  constexpr uint64_t kMost = uint64_t{1} << 62;
-  if (v.kind != Kind::kNumber || v.number > kMost)
+  constexpr uint64_t kMax = uint64_t{1} << 62;
+  if (v.kind != Kind::kNumber || v.number > kMax)
     fail(ProblemId::map_config, {.path = v.is_set ? "--set" : path_}, "no number below 2^62 at " + std::string(path), "a size");
   return v.number;
 }

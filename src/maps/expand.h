@@ -25,6 +25,6 @@ struct Extent {
 };
 
 // With the sizes that `size_of` gives. Throws map_too_many for more than `most` parts, and for a size beyond 62 bits.
-Extent expand(const ModelMap& map, const Axis& axis, const std::function<uint64_t(Word)>& size_of, uint64_t most);
+Extent expand(const ModelMap& map, const Axis& axis, const std::function<uint64_t(Word)>& size_of, uint64_t max);
 
 }  // namespace dcp::maps

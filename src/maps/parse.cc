@@ -11,8 +11,8 @@
 namespace dcp::maps {
 namespace {
 
-constexpr uint32_t kDeepest = 16;      // parentheses in parentheses, blocks in blocks
-constexpr size_t kMostFactors = 1024;  // axes, summands or tensors beside one another
+constexpr uint32_t kDeepest = 16;     // parentheses in parentheses, blocks in blocks
+constexpr size_t kMaxFactors = 1024;  // axes, summands or tensors beside one another
 
 class Parser {
  public:
@@ -31,8 +31,8 @@ class Parser {
   }
 
  private:
-  void too_long(Spot spot, const char* what, uint64_t most) {
-    fail_at(map_, spot, ProblemId::over_limit, what, "at most " + std::to_string(most));
+  void too_long(Spot spot, const char* what, uint64_t max) {
+    fail_at(map_, spot, ProblemId::over_limit, what, "at most " + std::to_string(max));
   }
 
   void split(std::string_view text) {
@@ -266,7 +266,7 @@ class Parser {
     std::vector<Tensor> all;
     if (in.take_word("none")) return all;
     do {
-      if (all.size() == kMostFactors) too_long(in.spot(), "more tensors", kMostFactors);
+      if (all.size() == kMaxFactors) too_long(in.spot(), "more tensors", kMaxFactors);
       all.push_back(tensor(in));
     } while (in.take(','));
     return all;
@@ -398,7 +398,7 @@ class Parser {
   Axis summands(LineReader& in, uint32_t depth) {
     Axis sum{.kind = Axis::Kind::kSum, .word = 0, .of = {}, .spot = in.spot()};
     do {
-      if (sum.of.size() == kMostFactors) too_long(in.spot(), "more summands", kMostFactors);
+      if (sum.of.size() == kMaxFactors) too_long(in.spot(), "more summands", kMaxFactors);
       sum.of.push_back(factors(in, depth));
     } while (in.take('+'));
     return sum.of.size() == 1 ? std::move(sum.of[0]) : sum;
@@ -406,7 +406,7 @@ class Parser {
   Axis factors(LineReader& in, uint32_t depth) {
     Axis product{.kind = Axis::Kind::kProduct, .word = 0, .of = {}, .spot = in.spot()};
     do {
-      if (product.of.size() == kMostFactors) too_long(in.spot(), "more factors", kMostFactors);
+      if (product.of.size() == kMaxFactors) too_long(in.spot(), "more factors", kMaxFactors);
       product.of.push_back(atom(in, depth));
     } while (in.next() != '+' && in.next() != ')' && !in.is_end());
     return product.of.size() == 1 ? std::move(product.of[0]) : product;

@@ -13,7 +13,7 @@
 namespace dcp::maps {
 namespace {
 
-constexpr size_t kMostProblems = 1000;
+constexpr size_t kMaxProblems = 1000;
 
 // A part of a tensor, multiplied out over its dims, with the sizes of one match.
 struct Piece {
@@ -307,7 +307,7 @@ class Resolver {
   }
 
   void add_problem(Problem p) {
-    if (out_.problems.size() < kMostProblems) out_.problems.push_back(std::move(p));
+    if (out_.problems.size() < kMaxProblems) out_.problems.push_back(std::move(p));
   }
 
   void tie_to_target(Tie tie, const std::string& name) {

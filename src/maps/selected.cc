@@ -48,7 +48,7 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.stripped_root = std::move(before.stripped_root);
   after.joined_pieces = before.joined_pieces;
   after.kept_beside = before.kept_beside;
-  after.idle = std::move(before.idle);
+  after.unmatched = std::move(before.unmatched);
   after.dropped_by_rules = before.dropped_by_rules;
   after.dropped_non_model = before.dropped_non_model;
   after.dropped_top = std::move(before.dropped_top);

@@ -9,9 +9,9 @@ namespace dcp {
 namespace {
 
 // The first `most` bytes, fewer where that would cut a UTF-8 sequence.
-std::string_view clipped(std::string_view text, uint64_t most) {
-  if (text.size() <= most) return text;
-  size_t end = most;
+std::string_view clipped(std::string_view text, uint64_t max) {
+  if (text.size() <= max) return text;
+  size_t end = max;
   while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end);
 }

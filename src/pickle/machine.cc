@@ -21,7 +21,7 @@ PickleMachine::PickleMachine(Bytes pickle, const Place& place, const Limits& lim
       reader_(pickle, place),
       memo_(pickle, place, limits),
       // A vector that grows is there twice for a moment.
-      most_cells_(limits.memory_bytes / (2 * sizeof(Value))) {}
+      max_cells_(limits.memory_bytes / (2 * sizeof(Value))) {}
 
 void PickleMachine::fail_operand(const Value& got, std::string_view expected) const {
   fail(ProblemId::pickle_operand, place(), describe(got) + " for " + std::string(op_name(token_.op)), std::string(expected));
@@ -90,9 +90,9 @@ uint64_t PickleMachine::pop_mark() {
 
 // By doubling, so that a row that grows is there twice only until it is copied.
 void PickleMachine::make_room(Cells& cells, const Cells& others, uint64_t count) {
-  const uint64_t most = most_cells_ - others.room();
-  if (count > most || cells.size() > most - count) fail_memory();
-  cells.set_room(std::min(most, std::max<uint64_t>({64, cells.size() + count, 2 * cells.room()})));
+  const uint64_t max = max_cells_ - others.room();
+  if (count > max || cells.size() > max - count) fail_memory();
+  cells.set_room(std::min(max, std::max<uint64_t>({64, cells.size() + count, 2 * cells.room()})));
 }
 
 void PickleMachine::append(uint64_t chain, uint64_t first, Kind like) {
@@ -176,7 +176,7 @@ void PickleMachine::push_text() {
 void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }
 
 void PickleMachine::fail_memory() const {
-  fail(ProblemId::memory_cap, place(), "more than " + std::to_string(most_cells_) + " values in one pickle");
+  fail(ProblemId::memory_cap, place(), "more than " + std::to_string(max_cells_) + " values in one pickle");
 }
 
 // Opcodes that make a container of what is on the stack.

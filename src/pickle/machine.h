@@ -229,7 +229,7 @@ class PickleMachine {
   std::vector<uint64_t> marks_;  // none above the stack's size
   uint64_t floor_ = 0;           // the last of them, or 0
   Cells arena_;
-  uint64_t most_cells_;  // that stack and arena have room for together
+  uint64_t max_cells_;  // that stack and arena have room for together
   uint64_t pin_ = 0;
   std::optional<BadText> bad_text_;
 };

@@ -27,11 +27,7 @@ std::string utf8_of(uint32_t c) {
 class Rewriter {
  public:
   Rewriter(Bytes pickle, const Place& place, const Limits& limits)
-      : pickle_(as_text(pickle)),
-        place_(place),
-        most_(limits.memory_bytes / 2),
-        reader_(pickle, place),
-        writer_(out_, PickleProtocol::k4) {}
+      : pickle_(as_text(pickle)), place_(place), max_(limits.memory_bytes / 2), reader_(pickle, place), writer_(out_, PickleProtocol::k4) {}
 
   std::string run() {
     Token t;
@@ -42,8 +38,8 @@ class Rewriter {
         reader_.next(t);
         writer_.raw(pickle_.substr(t.offset, t.end - t.offset));
       }
-      if (out_.size() > most_)
-        fail(ProblemId::memory_cap, at_offset(place_, at_), "more than " + std::to_string(most_) + " bytes of opcodes");
+      if (out_.size() > max_)
+        fail(ProblemId::memory_cap, at_offset(place_, at_), "more than " + std::to_string(max_) + " bytes of opcodes");
     } while (t.op != Op::STOP || t.offset != at_);
     return std::move(out_);
   }
@@ -88,8 +84,8 @@ class Rewriter {
     }
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value, base);
-    const uint64_t most = uint64_t{INT64_MAX} + negative;
-    if (rest.empty() || error != std::errc{} || end != rest.data() + rest.size() || value > most)
+    const uint64_t max = uint64_t{INT64_MAX} + negative;
+    if (rest.empty() || error != std::errc{} || end != rest.data() + rest.size() || value > max)
       refuse(text, "an integer of up to 64 bits");
     writer_.integer(static_cast<int64_t>(negative ? ~value + 1 : value));
   }
@@ -166,7 +162,7 @@ class Rewriter {
 
   const std::string_view pickle_;
   const Place& place_;
-  const uint64_t most_;
+  const uint64_t max_;
   TokenReader reader_;
   std::string out_;
   PickleWriter writer_;

@@ -34,7 +34,7 @@ TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const 
     if (e.is_blob() || !met.insert(e.dtype).second) continue;
     const DTypeFacts& dtype = facts_of(e.dtype);
     if (dtype.since_torch <= target.version) continue;
-    if (target.asked)
+    if (target.requested)
       fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(dtype.name),
            "torch " + spelled(dtype.since_torch) + " or later");
     needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
@@ -83,7 +83,7 @@ class DcpLayout {
       plan_.bytes_to_write += file_bytes_[r];
     }
     for (size_t r = 0; r < options_.rules.size(); ++r)
-      if (!rule_used_[r]) plan_.dcp->idle_placements.push_back(options_.rules[r].glob);
+      if (!rule_used_[r]) plan_.dcp->unmatched_placements.push_back(options_.rules[r].glob);
     check_misfits();
     metadata();
   }
@@ -115,10 +115,10 @@ class DcpLayout {
       if (e.is_blob()) continue;
       const Tensor& t = catalog_.tensors[e.tensor()];
       const bool few = options_.rules.empty() && !options_.like && !options_.source_boxes;  // the default: one row a region at least
-      const uint64_t most =
+      const uint64_t max =
           few && t.rank > 0 ? std::min<uint64_t>(options_.world_size, static_cast<uint64_t>(catalog_.dims(t)[0]) + 1) : options_.world_size;
-      regions += most;
-      numbers += (most * 2 + 1) * t.rank;  // and the steps of a cut
+      regions += max;
+      numbers += (max * 2 + 1) * t.rank;  // and the steps of a cut
     }
     plan_.regions.reserve(regions);
     plan_.numbers.reserve(numbers);
@@ -137,7 +137,7 @@ class DcpLayout {
     return false;
   }
 
-  uint32_t least_filled() const { return static_cast<uint32_t>(std::ranges::min_element(file_bytes_) - file_bytes_.begin()); }
+  uint32_t min_filled() const { return static_cast<uint32_t>(std::ranges::min_element(file_bytes_) - file_bytes_.begin()); }
 
   void byte_item(size_t e) {
     const auto container = flat_.terminal.find(narrow<uint32_t>(e));
@@ -151,7 +151,7 @@ class DcpLayout {
         plan_.dcp->kept_as_is.push_back(
             {std::string(entries_[e].key), "not a plain tensor (quantized, or of a subclass): it keeps its " +
                                                (t.chunk_count == 1 ? "one chunk" : std::to_string(t.chunk_count) + " chunks")});
-      for (uint32_t c = 0; c < t.chunk_count; ++c) copy_item(e, catalog_.item_of(t, c), least_filled());
+      for (uint32_t c = 0; c < t.chunk_count; ++c) copy_item(e, catalog_.item_of(t, c), min_filled());
       plan_.tensor_bytes += catalog_.tensor_bytes(t);
       return;
     }
@@ -233,7 +233,7 @@ class DcpLayout {
       boxes_.numbers.insert(boxes_.numbers.end(), box.sizes.begin(), box.sizes.end());
       const uint32_t file = from.items[from.item_of(other, c)].file;
       const std::optional<uint32_t> rank = file == kNone ? std::nullopt : rank_of_file(from.file_name(file));
-      boxes_.rank_of.push_back(rank && *rank < options_.world_size ? *rank : least_filled());
+      boxes_.rank_of.push_back(rank && *rank < options_.world_size ? *rank : min_filled());
     }
     deal(t);
   }
@@ -257,7 +257,7 @@ class DcpLayout {
   void by_default(const Tensor& t) {
     const Dims dims = catalog_.dims(t);
     const bool split = t.rank > 0 && volume(dims) > 0 && options_.world_size > 1 && (is_sharded(t) || !source_is_sharded_);
-    if (!split) return region(t, add_whole_box(plan_, dims), least_filled());
+    if (!split) return region(t, add_whole_box(plan_, dims), min_filled());
     // place_ranks() gives the same; this is 2.5 million regions' way.
     const int64_t each = (dims[0] + options_.world_size - 1) / options_.world_size;
     for (uint32_t rank = 0; rank < options_.world_size; ++rank) {

@@ -24,7 +24,7 @@ struct PlacementRule {
 struct TorchTarget {
   static constexpr unsigned kDefault = 204, kFlattensPlainDicts = 204;
   unsigned version = kDefault;  // major * 100 + minor
-  bool asked = false;           // then a dtype that it lacks is an error; else the version rises to one that has it
+  bool requested = false;       // then a dtype that it lacks is an error; else the version rises to one that has it
 };
 
 // Which boxes each rank gets. The first of these that says something about a tensor holds:

@@ -145,9 +145,9 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
   for (uint64_t ranks = 1;;) {
     const size_t x = sizes.find('x');
     const auto size = number_of<uint32_t>(sizes.substr(0, x));
-    if (!size || *size == 0 || *size > kMostRanks || (ranks *= *size) > kMostRanks)
+    if (!size || *size == 0 || *size > kMaxRanks || (ranks *= *size) > kMaxRanks)
       fail(ProblemId::usage, {}, "mesh '" + whole + "'",
-           "sizes with x between, such as 2x4, of at most " + std::to_string(kMostRanks) + " ranks");
+           "sizes with x between, such as 2x4, of at most " + std::to_string(kMaxRanks) + " ranks");
     mesh.sizes.push_back(*size);
     if (x == std::string_view::npos) break;
     sizes.remove_prefix(x + 1);

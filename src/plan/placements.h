@@ -30,7 +30,7 @@ struct Mesh {
   std::vector<std::string> names;  // one a size, distinct; or none
   uint64_t ranks() const;
 };
-inline constexpr uint64_t kMostRanks = 65536;
+inline constexpr uint64_t kMaxRanks = 65536;
 
 // "2x4" with the names "dp,tp", or with "". Throws usage.
 Mesh parse_mesh(std::string_view sizes, std::string_view names);

@@ -162,18 +162,18 @@ DCP_MEMBERS(ListHoles, count, example);
 // What a DCP folder's reader should know beside its bytes.
 struct DcpNotes {
   uint32_t world_size = 0;
-  unsigned for_torch = 0;                    // the oldest release that it is written for: major * 100 + minor
-  std::vector<KeyNote> raised_by;            // tensors whose dtype needs it, where the default is older: one a dtype
-  uint64_t containers = 0;                   // dicts and lists of plain values written as one object each, for torch before 2.4
-  std::vector<KeyNote> attributes_left_out;  // attributes of the source's metadata
-  std::vector<KeyNote> default_layout;       // tensors that the checkpoint to be like has not: they get the default layout
-  std::vector<KeyNote> kept_as_is;           // tensors that are not plain: their chunks are copied, whatever layout was asked for
-  std::vector<std::string> idle_placements;  // globs that no tensor took
-  std::vector<KeyNote> replicated;           // tensors without a dim that the glob in `text` splits: there they are replicated
+  unsigned for_torch = 0;                         // the oldest release that it is written for: major * 100 + minor
+  std::vector<KeyNote> raised_by;                 // tensors whose dtype needs it, where the default is older: one a dtype
+  uint64_t containers = 0;                        // dicts and lists of plain values written as one object each, for torch before 2.4
+  std::vector<KeyNote> attributes_left_out;       // attributes of the source's metadata
+  std::vector<KeyNote> default_layout;            // tensors that the checkpoint to be like has not: they get the default layout
+  std::vector<KeyNote> kept_as_is;                // tensors that are not plain: their chunks are copied, whatever layout was asked for
+  std::vector<std::string> unmatched_placements;  // globs that no tensor took
+  std::vector<KeyNote> replicated;                // tensors without a dim that the glob in `text` splits: there they are replicated
   std::vector<RankBound> rank_bound;
   bool operator==(const DcpNotes&) const = default;
 };
-DCP_MEMBERS(DcpNotes, world_size, for_torch, raised_by, containers, attributes_left_out, default_layout, kept_as_is, idle_placements,
+DCP_MEMBERS(DcpNotes, world_size, for_torch, raised_by, containers, attributes_left_out, default_layout, kept_as_is, unmatched_placements,
             replicated, rank_bound);
 
 // Where an item lies in the output.

@@ -38,16 +38,16 @@ Tree::Tree(const Catalog& catalog, const Selection& selection, const std::vector
     nodes_[at].entry = e;
   }
   index_.clear();
-  uint64_t most = limits.list_padding;  // holes of all lists together
+  uint64_t max = limits.list_padding;  // holes of all lists together
   for (Node& n : nodes_) {
     if (n.kind != Node::Kind::kList) continue;
     std::ranges::sort(n.children, {}, [](const auto& c) { return c.first.position; });
     const auto length = static_cast<uint64_t>(n.children.back().first.position) + 1;
     const uint64_t holes = length - n.children.size();
-    if (holes > most)
+    if (holes > max)
       fail(ProblemId::over_limit, {.path = catalog.path}, "a list position of " + std::to_string(length - 1),
            "at most " + std::to_string(limits.list_padding) + " holes in all");
-    most -= holes;
+    max -= holes;
   }
 }
 

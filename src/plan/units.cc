@@ -26,7 +26,7 @@ struct Shape {
   bool items = false;      // its regions are items
   uint64_t written = 0;    // bytes of its regions, or of their items
   // Extents on each dim of boxes with elements.
-  std::vector<int64_t> least_chunk, least_region, most_region;
+  std::vector<int64_t> min_chunk, min_region, max_region;
 };
 
 class Cutter {
@@ -60,8 +60,8 @@ class Cutter {
     plan_.worker_bytes = 0;
     for (uint64_t Buffers::* one : {&Buffers::assembled, &Buffers::source, &Buffers::converted, &Buffers::cast, &Buffers::packed,
                                     &Buffers::dense, &Buffers::item, &Buffers::gathered, &Buffers::decoder}) {
-      most_.*one = std::max(most_.*one, b.*one);
-      plan_.worker_bytes += most_.*one;
+      max_.*one = std::max(max_.*one, b.*one);
+      plan_.worker_bytes += max_.*one;
     }
   }
   void add(Group g) {
@@ -112,11 +112,11 @@ class Cutter {
     if (s.transformed) {
       end_batch();
       add({.kind = Group::Kind::kStream, .first = index, .units = t.chunk_count});
-      const uint64_t most = std::max(kPassBytes, s.collected);
+      const uint64_t max = std::max(kPassBytes, s.collected);
       const uint64_t out = kPassBytes * s.recast;
       need({.assembled = kPassBytes,
-            .source = most,
-            .converted = s.converted ? most * s.growth : 0,
+            .source = max,
+            .converted = s.converted ? max * s.growth : 0,
             .cast = s.cast ? out : 0,
             .packed = out,
             .dense = s.collected,
@@ -206,8 +206,8 @@ class Cutter {
   Shape look(uint32_t index, const Tensor& t) {
     const Dims dims = catalog_.dims(t);
     Shape s{.element = bytes_of(t.dtype)};
-    s.least_chunk = s.least_region = {dims.begin(), dims.end()};
-    s.most_region.assign(dims.size(), 0);
+    s.min_chunk = s.min_region = {dims.begin(), dims.end()};
+    s.max_region.assign(dims.size(), 0);
     const PlanTensor& p = plan_.tensors[index];
     bool noted = false;
     for (uint32_t c = 0; c < t.chunk_count; ++c)
@@ -228,7 +228,7 @@ class Cutter {
       const ItemInfo& info = resolved_.items[item];
       s.element = std::max(s.element, bytes_of(info.dtype));
       if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
-      for (size_t d = 0; d < dims.size(); ++d) s.least_chunk[d] = std::min(s.least_chunk[d], box.sizes[d]);
+      for (size_t d = 0; d < dims.size(); ++d) s.min_chunk[d] = std::min(s.min_chunk[d], box.sizes[d]);
       s.converted = s.converted || info.dtype != t.dtype;
       s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
       const bool is_view = resolved_.views.is_view(item);
@@ -251,8 +251,8 @@ class Cutter {
     s.written += region.head + bytes + region.tail;
     if (bytes == 0) return;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      s.least_region[d] = std::min(s.least_region[d], sizes[d]);
-      s.most_region[d] = std::max(s.most_region[d], sizes[d]);
+      s.min_region[d] = std::min(s.min_region[d], sizes[d]);
+      s.max_region[d] = std::max(s.max_region[d], sizes[d]);
     }
   }
 
@@ -292,7 +292,7 @@ class Cutter {
     }
     const size_t dim = band(dims, s, steps);
     if (dim == dims.size()) return steps;
-    if (const size_t cut = short_runs(dims, s, s.least_region, dim, steps[dim]); cut < dims.size())
+    if (const size_t cut = short_runs(dims, s, s.min_region, dim, steps[dim]); cut < dims.size())
       steps = block(dims, s, dim, cut, options_.unit_bytes);
     for (size_t d = 0; d < dims.size(); ++d) steps[d] = in_whole(dims, steps, d, inner[d], s.element);
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
@@ -373,24 +373,24 @@ class Cutter {
     // Not the whole tensor, or it would be in a batch; but for one between half a unit and a unit.
     if (dim == dims.size()) return steps;
     if (s.fastest >= 0) return block(dims, s, static_cast<size_t>(s.fastest), dims.size() - 1, 4 * options_.unit_bytes);
-    const size_t cut = std::min(short_runs(dims, s, s.least_chunk, dim, steps[dim]), short_runs(dims, s, s.least_region, dim, steps[dim]));
+    const size_t cut = std::min(short_runs(dims, s, s.min_chunk, dim, steps[dim]), short_runs(dims, s, s.min_region, dim, steps[dim]));
     if (cut < dims.size()) return block(dims, s, dim, cut, options_.unit_bytes);
     // Regions that fit are not torn: an item that one unit holds whole is one write.
-    const int64_t region = s.most_region[dim];
+    const int64_t region = s.max_region[dim];
     if (region > 0 && region <= steps[dim]) steps[dim] -= steps[dim] % region;
     return steps;
   }
 
   // The first dim after `dim` on which the boxes of a side are partial, where the run that `step` indices of `dim` make in the smallest
   // of them is short; else dims.size().
-  size_t short_runs(Dims dims, const Shape& s, const std::vector<int64_t>& least, size_t dim, int64_t step) const {
+  size_t short_runs(Dims dims, const Shape& s, const std::vector<int64_t>& min, size_t dim, int64_t step) const {
     uint64_t run = s.element * static_cast<uint64_t>(step);
     size_t cut = dims.size();
     for (size_t d = dims.size(); d-- > dim + 1;) {
-      run *= static_cast<uint64_t>(std::max<int64_t>(least[d], 1));
-      if (least[d] < dims[d]) cut = d;
+      run *= static_cast<uint64_t>(std::max<int64_t>(min[d], 1));
+      if (min[d] < dims[d]) cut = d;
     }
-    return run >= options_.least_run ? dims.size() : cut;
+    return run >= options_.min_run ? dims.size() : cut;
   }
 
   // `rows` ranges along the source's direction, `columns` along the output's: long enough for a good write, the rest of the unit in rows.
@@ -401,10 +401,10 @@ class Cutter {
       steps[d] = dims[d];
       column *= static_cast<uint64_t>(dims[d]);
     }
-    const auto fit = [](uint64_t bytes, uint64_t each, int64_t most) {
-      return std::clamp<int64_t>(static_cast<int64_t>(bytes / std::max<uint64_t>(each, 1)), 1, most);
+    const auto fit = [](uint64_t bytes, uint64_t each, int64_t max) {
+      return std::clamp<int64_t>(static_cast<int64_t>(bytes / std::max<uint64_t>(each, 1)), 1, max);
     };
-    steps[columns] = fit(std::max(options_.least_run, column), column, dims[columns]);
+    steps[columns] = fit(std::max(options_.min_run, column), column, dims[columns]);
     steps[rows] = fit(unit_bytes, column * static_cast<uint64_t>(steps[columns]), dims[rows]);
     return steps;
   }
@@ -413,7 +413,7 @@ class Cutter {
   const Catalog& catalog_;
   const Resolved& resolved_;
   const UnitOptions& options_;
-  Buffers most_;
+  Buffers max_;
   std::set<uint64_t> passed_;  // records of a torch.save file that have a pass
   ViewChecks views_;           // of a derived catalog
   uint32_t batch_first_ = 0;

@@ -9,7 +9,7 @@ namespace dcp {
 
 struct UnitOptions {
   uint64_t unit_bytes = 1 << 20;    // target size of a unit, in output bytes
-  uint64_t least_run = 4096;        // shortest run worth a read or write of its own
+  uint64_t min_run = 4096;          // shortest run worth a read or write of its own
   uint64_t plane_bytes = 16 << 20;  // largest unit, where a derived tensor's order makes a smaller one read in short runs; held at once of
                                     // a record that is decoded for views
   uint64_t pass_gap = 64 << 10;     // passes read on over a gap of this size: it costs less than another read

@@ -20,7 +20,7 @@ bool ViewChecks::is_readable(const Tensor& t, uint32_t chunk, const std::vector<
     dense = dense && part == a.size;
     all *= static_cast<uint64_t>(part);
   }
-  return run == all || run * bytes_of(resolved_.items[catalog_.item_of(t, chunk)].dtype) >= options_.least_run;
+  return run == all || run * bytes_of(resolved_.items[catalog_.item_of(t, chunk)].dtype) >= options_.min_run;
 }
 
 void ViewChecks::finish() {

@@ -84,7 +84,7 @@ Dealing deal_by_blocks(const Plan& plan, const Catalog& catalog, const Blocks& b
     ranks.clear();
     walk_unit(plan, catalog, unit, Writes<decltype(note)>{plan, catalog, extents, note});
     if (ranks.empty()) ranks.push_back(static_cast<uint32_t>(unit % world_size));
-    for (size_t i = 0; i < ranks.size(); ++i) dealing[ranks[i]].push_back({.ordinal = unit, .guest = i > 0});
+    for (size_t i = 0; i < ranks.size(); ++i) dealing[ranks[i]].push_back({.ordinal = unit, .counted_elsewhere = i > 0});
   }
   return dealing;
 }

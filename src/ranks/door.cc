@@ -160,7 +160,7 @@ struct Door::State {
   bool move(Connection& c, int from);
   void rearm(Connection& c);
   void close(std::list<Connection>::iterator c);
-  void close_silent(int64_t until_ms, size_t most);
+  void close_silent(int64_t until_ms, size_t max);
 };
 
 Door::Door(const std::string& host, uint16_t port, DoorOptions options) : state_(std::make_unique<State>()) {
@@ -220,7 +220,7 @@ void Door::State::run() {
       if (const auto it = by_fd.find(fd); it != by_fd.end()) act(it->second.first, it->second.second);
       else if (std::ranges::any_of(listeners, [&](const Fd& l) { return l.get() == fd; })) accept_from(fd);
     }
-    close_silent(now_ms() - options.greeting_ms, options.most_silent);
+    close_silent(now_ms() - options.greeting_ms, options.max_silent);
   }
 }
 
@@ -257,10 +257,10 @@ void Door::State::act(std::list<Connection>::iterator c, int end) {
 
 // False: this is nobody of ours.
 bool Door::State::greet(Connection& c) {
-  std::array<unsigned char, kGreeting.size()> said;
-  const ssize_t n = ::recv(c.ends[0].get(), said.data(), kGreeting.size() - c.greeted, 0);
+  std::array<unsigned char, kGreeting.size()> received;
+  const ssize_t n = ::recv(c.ends[0].get(), received.data(), kGreeting.size() - c.greeted, 0);
   if (n <= 0) return n < 0 && (errno == EAGAIN || errno == EINTR);
-  if (!std::equal(said.begin(), said.begin() + n, kGreeting.begin() + static_cast<ptrdiff_t>(c.greeted))) return false;
+  if (!std::equal(received.begin(), received.begin() + n, kGreeting.begin() + static_cast<ptrdiff_t>(c.greeted))) return false;
   c.greeted += static_cast<size_t>(n);
   return true;
 }
@@ -321,10 +321,10 @@ void Door::State::close(std::list<Connection>::iterator c) {
   connections.erase(c);
 }
 
-void Door::State::close_silent(int64_t until_ms, size_t most) {
+void Door::State::close_silent(int64_t until_ms, size_t max) {
   // Those that wait are at the end, the oldest first.
   for (auto c = std::prev(connections.end(), static_cast<ptrdiff_t>(silent));
-       c != connections.end() && (c->since_ms <= until_ms || silent > most);)
+       c != connections.end() && (c->since_ms <= until_ms || silent > max);)
     close(c++);
 }
 

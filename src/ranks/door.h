@@ -13,7 +13,7 @@ namespace dcp {
 
 struct DoorOptions {
   uint32_t greeting_ms = 10'000;  // a connection that has not greeted by then is closed
-  size_t most_silent = 256;       // of which the oldest is closed when one more comes
+  size_t max_silent = 256;        // of which the oldest is closed when one more comes
 };
 
 class Door {

@@ -12,15 +12,15 @@ namespace {
 
 // A message of 8 MiB moves at the full rate of a connection; a larger one gains nothing.
 constexpr uint64_t kBatchBytes = 8 * kMiB;
-constexpr uint64_t kMostUnits = 8;
-constexpr unsigned kMostSenders = 4;
+constexpr uint64_t kMaxUnits = 8;
+constexpr unsigned kMaxSenders = 4;
 
 // Decoded items come in messages of this size, each with its count of bytes in front; the last one has kLast set.
 constexpr uint64_t kStreamBytes = 1 * kMiB;
 constexpr uint64_t kLast = uint64_t{1} << 63;
 
 uint64_t units_of_batch(const Plan& plan) {
-  return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMostUnits);
+  return std::clamp<uint64_t>(kBatchBytes / std::max<uint64_t>(plan.worker_bytes / 2, 1), 1, kMaxUnits);
 }
 
 // As the readers of the file say it (format/zstd_stream, format/inflate).
@@ -34,15 +34,15 @@ uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint
 }  // namespace
 
 // A buffer while its message is under way. Abandoned if the message has not ended well.
-class Exchange::Lent {
+class Exchange::BorrowedBuffer {
  public:
-  Lent(Exchange& exchange, uint64_t bytes) : x_(exchange), buffer_(exchange.borrow(bytes)) {}
-  ~Lent() {
+  BorrowedBuffer(Exchange& exchange, uint64_t bytes) : x_(exchange), buffer_(exchange.borrow(bytes)) {}
+  ~BorrowedBuffer() {
     if (ended_) x_.give_back(std::move(buffer_));
     else Link::abandon(std::move(buffer_));
   }
-  Lent(const Lent&) = delete;
-  Lent& operator=(const Lent&) = delete;
+  BorrowedBuffer(const BorrowedBuffer&) = delete;
+  BorrowedBuffer& operator=(const BorrowedBuffer&) = delete;
   MutableBytes bytes() { return buffer_; }
   void end() { ended_ = true; }
 
@@ -104,11 +104,11 @@ class MessagePieces : public PieceSource {
  private:
   struct From {
     From(Exchange& exchange, uint64_t n) : buffer(exchange, n), bytes(n) {}
-    Exchange::Lent buffer;
+    Exchange::BorrowedBuffer buffer;
     Link::Message message;  // ends before its buffer
     uint64_t bytes = 0, at = 0;
   };
-  uint32_t reader(uint32_t file) const { return x_.sight_.reader(file, x_.session_.rank()); }
+  uint32_t reader(uint32_t file) const { return x_.visibility_.reader(file, x_.session_.rank()); }
   Exchange& x_;
   uint32_t tag_;
   FilePieces files_;
@@ -121,7 +121,7 @@ class Exchange::Sender {
  public:
   Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress)
       : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.source_.files, exchange.source_.catalog), progress_(progress) {
-    const auto mine = [&](uint32_t file) { return x_.sight_.reader(file, to_) == x_.session_.rank(); };
+    const auto mine = [&](uint32_t file) { return x_.visibility_.reader(file, to_) == x_.session_.rank(); };
     const ReadVisitor visit{.read =
                                 [&](uint32_t file, uint64_t offset, uint64_t bytes) {
                                   if (mine(file)) reads_.push_back({file, offset, bytes});
@@ -136,7 +136,7 @@ class Exchange::Sender {
   void send() {
     uint64_t bytes = 0, at = 0;
     for (const Read& r : reads_) bytes += r.bytes;
-    Lent buffer(x_, std::max(bytes, items_.empty() ? 0 : sizeof(uint64_t) + kStreamBytes));
+    BorrowedBuffer buffer(x_, std::max(bytes, items_.empty() ? 0 : sizeof(uint64_t) + kStreamBytes));
     for (const Read& r : reads_) {
       files_.read(r.file, r.offset, buffer.bytes().subspan(at, r.bytes));
       at += r.bytes;
@@ -183,9 +183,9 @@ class Exchange::Sender {
   std::vector<Item> items_;
 };
 
-Exchange::Exchange(Session& session, const Sight& sight, SharedWork work)
+Exchange::Exchange(Session& session, const FileVisibility& visibility, SharedWork work)
     : session_(session),
-      sight_(sight),
+      visibility_(visibility),
       plan_(work.plan),
       source_(work.source),
       dealing_(std::move(work.units)),
@@ -207,10 +207,10 @@ UnitBatch Exchange::take(uint64_t batch) {
   session_.check();
   const std::span units = units_of(session_.rank(), batch);
   UnitBatch taken{.units = {units.begin(), units.end()}, .pieces = {}};
-  const std::lock_guard lock(asking_);
-  for (const uint64_t end = std::min(batch + 1 + ahead_, batches()); asked_to_ < end; ++asked_to_)
-    asked_[asked_to_] = std::make_unique<MessagePieces>(*this, asked_to_, units_of(session_.rank(), asked_to_));
-  taken.pieces = std::move(asked_.extract(batch).mapped());
+  const std::lock_guard lock(requests_mutex_);
+  for (const uint64_t end = std::min(batch + 1 + ahead_, batches()); next_request_ < end; ++next_request_)
+    requested_[next_request_] = std::make_unique<MessagePieces>(*this, next_request_, units_of(session_.rank(), next_request_));
+  taken.pieces = std::move(requested_.extract(batch).mapped());
   return taken;
 }
 
@@ -243,13 +243,13 @@ void Exchange::join(RunSums& sums, RunLosses& losses) {
 
 void Exchange::serve(unsigned workers, Progress& progress, const StopFlag& stop) {
   std::vector<uint32_t> receivers;
-  uint64_t most = 0;
+  uint64_t max = 0;
   for (uint32_t r = 0; r < session_.world_size(); ++r) {
     if (r == session_.rank() || batches_of(r) == 0) continue;
     receivers.push_back(r);
-    most = std::max(most, batches_of(r));
+    max = std::max(max, batches_of(r));
   }
-  parallel_for(std::min(workers, kMostSenders), most * receivers.size(), stop, [&](unsigned, uint64_t n) {
+  parallel_for(std::min(workers, kMaxSenders), max * receivers.size(), stop, [&](unsigned, uint64_t n) {
     const uint32_t to = receivers[n % receivers.size()];
     if (n / receivers.size() < batches_of(to)) Sender(*this, to, n / receivers.size(), progress).send();
   });
@@ -273,7 +273,7 @@ void Exchange::give_back(std::vector<std::byte> buffer) {
   free_.push_back(std::move(buffer));
 }
 
-Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const Sight& sight, uint32_t world_size) {
+Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const FileVisibility& visibility, uint32_t world_size) {
   Dealing dealing(world_size);
   const MaxExtents extents(plan, source.catalog);
   for (uint64_t u = 0; u < plan.units; ++u) {
@@ -282,7 +282,7 @@ Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const Sight
     visit_reads(plan, source, extents, u,
                 {.read = [&](uint32_t f, uint64_t, uint64_t) { note(f); }, .decode = [&](const Item& item) { note(item.file); }});
     const auto turn = static_cast<uint32_t>(u % world_size);
-    dealing[file == kNone ? turn : sight.reader(file, turn)].push_back({.ordinal = u});
+    dealing[file == kNone ? turn : visibility.reader(file, turn)].push_back({.ordinal = u});
   }
   return dealing;
 }

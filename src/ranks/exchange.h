@@ -17,15 +17,15 @@
 
 #include "exec/execute.h"
 #include "exec/worker.h"
+#include "ranks/file_visibility.h"
 #include "ranks/session.h"
-#include "ranks/sight.h"
 
 namespace dcp {
 
 // The units of each rank, in order.
 using Dealing = std::vector<std::vector<UnitTask>>;
 // Every unit to a rank that sees a file which it reads.
-Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const Sight& sight, uint32_t world_size);
+Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const FileVisibility& visibility, uint32_t world_size);
 class MessagePieces;
 enum class Writers : uint8_t { kRank0, kAll };
 
@@ -39,7 +39,7 @@ struct SharedWork {
 
 class Exchange : public UnitSupply {
  public:
-  Exchange(Session& session, const Sight& sight, SharedWork work);
+  Exchange(Session& session, const FileVisibility& visibility, SharedWork work);
   ~Exchange() override;
 
   // --- the units of this rank
@@ -61,14 +61,14 @@ class Exchange : public UnitSupply {
  private:
   friend class MessagePieces;
   class Sender;
-  class Lent;
+  class BorrowedBuffer;
   uint64_t batches_of(uint32_t rank) const { return (dealing_[rank].size() + units_ - 1) / units_; }
   std::span<const UnitTask> units_of(uint32_t rank, uint64_t batch) const;
   std::vector<std::byte> borrow(uint64_t bytes);
   void give_back(std::vector<std::byte> buffer);
 
   Session& session_;
-  const Sight& sight_;
+  const FileVisibility& visibility_;
   const Plan& plan_;
   const Source source_;
   const Dealing dealing_;
@@ -78,10 +78,10 @@ class Exchange : public UnitSupply {
   const uint64_t ahead_;  // batches that are asked for before a worker takes them
   std::mutex mutex_;      // free_
   std::vector<std::vector<std::byte>> free_;
-  std::atomic<uint64_t> sent_{0}, received_{0};               // received_: as Progress counts it
-  std::mutex asking_;                                         // asked_, asked_to_
-  std::map<uint64_t, std::unique_ptr<MessagePieces>> asked_;  // by batch; not taken yet
-  uint64_t asked_to_ = 0;
+  std::atomic<uint64_t> sent_{0}, received_{0};                   // received_: as Progress counts it
+  std::mutex requests_mutex_;                                     // asked_, asked_to_
+  std::map<uint64_t, std::unique_ptr<MessagePieces>> requested_;  // by batch; not taken yet
+  uint64_t next_request_ = 0;
 };
 
 }  // namespace dcp

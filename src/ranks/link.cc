@@ -6,7 +6,7 @@
 namespace dcp {
 namespace {
 
-constexpr size_t kMostValue = 64 << 10;
+constexpr size_t kMaxValue = 64 << 10;
 
 std::string rank_text(uint32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -49,7 +49,7 @@ bool Link::look(DcpctlLane lane, const std::string& key) {
 std::string Link::get(DcpctlLane lane, const std::string& key) {
   constexpr uint32_t kAtOnce = 10000;
   DcpctlReason why{};
-  std::string value(kMostValue, '\0');
+  std::string value(kMaxValue, '\0');
   uint64_t bytes = 0;
   if (table_.get(transport_, lane, key.c_str(), kAtOnce, value.data(), value.size(), &bytes, &why) != 0) lost(rank_text(0), why);
   value.resize(bytes);
@@ -65,7 +65,7 @@ int64_t Link::add(DcpctlLane lane, const std::string& key, int64_t number) {
 
 std::string Link::set_first(DcpctlLane lane, const std::string& key, std::string_view value) {
   DcpctlReason why{};
-  std::string is(kMostValue, '\0');
+  std::string is(kMaxValue, '\0');
   uint64_t bytes = 0;
   if (table_.set_first(transport_, lane, key.c_str(), value.data(), value.size(), is.data(), is.size(), &bytes, &why) != 0)
     lost(rank_text(0), why);

@@ -10,7 +10,7 @@ namespace dcp {
 namespace {
 
 // Of a file at least: what tells its kind.
-constexpr uint64_t kLeast = 64 * kKiB;
+constexpr uint64_t kMin = 64 * kKiB;
 constexpr std::string_view kMetadata = ".metadata", kSafetensors = ".safetensors", kIndex = ".safetensors.index.json";
 
 FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
@@ -29,7 +29,7 @@ FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
   const std::vector<std::byte> length = up_to(sizeof(uint64_t), size);
   // A length that is not so is rank 0's to refuse, when it opens the file.
   const uint64_t header = length.size() == sizeof(uint64_t) ? std::min<uint64_t>(load_le<uint64_t>(length.data()), limits.json_bytes) : 0;
-  return {.bytes = up_to(std::max(sizeof(uint64_t) + header, kLeast), size), .size = size};
+  return {.bytes = up_to(std::max(sizeof(uint64_t) + header, kMin), size), .size = size};
 }
 
 // Handles of files in memory are below every handle of an operating system.
@@ -128,8 +128,8 @@ FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Lim
   out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());
   out.number<uint64_t>(names.size());
   for (const std::string& name : names) out.text(name);
-  const std::vector<std::byte> told = tree.broadcast(out.take());
-  WireReader in(told);
+  const std::vector<std::byte> reported = tree.broadcast(out.take());
+  WireReader in(reported);
   if (!in.number<bool>()) return {};
   for (auto count = in.number<uint64_t>(); count > 0; --count) std::erase(names, in.text());
 

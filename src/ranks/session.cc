@@ -10,13 +10,13 @@ namespace dcp {
 namespace {
 
 constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kMostBeatMs = 500;
+constexpr uint64_t kMaxBeatMs = 500;
 constexpr uint64_t kGraceMs = 1500;   // a rank that ends closes its connections first: its reason may be on the way
 constexpr uint64_t kGiveUpMs = 3000;  // for removing what is half-written
 
 void pause(uint64_t ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-uint64_t beat_ms(uint32_t timeout_ms) { return std::clamp<uint64_t>(timeout_ms / 10, 20, kMostBeatMs); }
+uint64_t beat_ms(uint32_t timeout_ms) { return std::clamp<uint64_t>(timeout_ms / 10, 20, kMaxBeatMs); }
 
 std::string packed(const RankFailure& f) {
   WireWriter out;
@@ -180,8 +180,8 @@ void Session::guard() {
     first_failure(lost_rank(0, "the store has not answered for " + seconds_text(options_.timeout_ms)), false);
 }
 
-void Session::first_failure(RankFailure failure, bool tell) {
-  if (tell) failure = unpacked(link_->set_first(kDcpctlBeat, key("failed"), packed(failure)), launch_.world_size);
+void Session::first_failure(RankFailure failure, bool publish) {
+  if (publish) failure = unpacked(link_->set_first(kDcpctlBeat, key("failed"), packed(failure)), launch_.world_size);
   note(std::move(failure));
 }
 
@@ -221,13 +221,13 @@ RankFailure Session::fail_with(const Problem& problem, int code) {
     if (problem.place.path.starts_with("rank "))
       mine.rank = static_cast<uint32_t>(std::strtoul(problem.place.path.c_str() + 5, nullptr, 10));
   }
-  if (!failure()) tell(mine);
+  if (!failure()) publish(mine);
   // The store goes with this process: the others get the time to read in it why.
   if (launch_.serves_store) pause(3 * beat_ms(options_.timeout_ms));
   return failure().value_or(mine);
 }
 
-void Session::tell(RankFailure mine) {
+void Session::publish(RankFailure mine) {
   try {
     mine = unpacked(link_->set_first(kDcpctlMain, key("failed"), packed(mine)), launch_.world_size);
   } catch (const Error&) {  // the store is gone, too

@@ -73,8 +73,8 @@ class Session {
   void watch_before();
   void watch_connecting();
   void guard();
-  void tell(RankFailure mine);
-  void first_failure(RankFailure failure, bool tell);
+  void publish(RankFailure mine);
+  void first_failure(RankFailure failure, bool publish);
   void note(RankFailure failure);
 
   Launch launch_;

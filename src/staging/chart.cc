@@ -61,8 +61,8 @@ std::string legend(const std::vector<std::string>& names, double x, double y, do
 }
 
 // A step of 1, 2 or 5 times a power of ten that cuts `most` into about five.
-double round_step(double most) {
-  const double raw = std::max(most, 1e-9) / 5, power = std::pow(10, std::floor(std::log10(raw)));
+double round_step(double max) {
+  const double raw = std::max(max, 1e-9) / 5, power = std::pow(10, std::floor(std::log10(raw)));
   for (const double step : {1.0, 2.0, 5.0})
     if (raw <= step * power) return step * power;
   return 10 * power;
@@ -74,13 +74,13 @@ constexpr double kWidth = 860, kLeft = 60, kRight = 200, kTop = 12;
 
 std::string curve_svg(const std::vector<Series>& series, double limit, const std::string& limit_name) {
   constexpr double kHeight = 380, kBottom = 340;
-  double low = 1e300, high = 1, most = limit;
+  double low = 1e300, high = 1, max = limit;
   for (const Series& s : series)
-    for (const auto& [x, y] : s.points) low = std::min(low, x), high = std::max(high, x), most = std::max(most, y);
+    for (const auto& [x, y] : s.points) low = std::min(low, x), high = std::max(high, x), max = std::max(max, y);
   if (low > high) return "";
   const double span = std::max(std::log2(high / low), 1.0);
   const auto x_of = [&](double x) { return kLeft + (kWidth - kLeft - kRight) * std::log2(x / low) / span; };
-  const double step = round_step(most), top = std::max(step, std::ceil(most / step) * step);
+  const double step = round_step(max), top = std::max(step, std::ceil(max / step) * step);
   const auto y_of = [&](double y) { return kBottom - (kBottom - kTop) * y / top; };
   std::string svg = open_svg(kWidth, kHeight);
   for (double y = 0; y <= top * 1.001; y += step)
@@ -103,11 +103,11 @@ std::string curve_svg(const std::vector<Series>& series, double limit, const std
 
 std::string bars_svg(const std::vector<Bar>& bars, const std::vector<std::string>& names) {
   constexpr double kNames = 250, kRow = 20;
-  uint64_t most = 1;
+  uint64_t max = 1;
   for (const Bar& b : bars) {
     uint64_t sum = 0;
     for (const uint64_t p : b.parts) sum += p;
-    most = std::max(most, sum);
+    max = std::max(max, sum);
   }
   const double height = kTop + kRow * static_cast<double>(bars.size()) + 34;
   std::string svg = open_svg(kWidth, height);
@@ -117,7 +117,7 @@ std::string bars_svg(const std::vector<Bar>& bars, const std::vector<std::string
     uint64_t sum = 0;
     svg += text_at(kNames - 8, y + 12, "end", bars[n].name);
     for (size_t p = 0; p < bars[n].parts.size(); ++p) {
-      const double width = (kWidth - kNames - 90) * static_cast<double>(bars[n].parts[p]) / static_cast<double>(most);
+      const double width = (kWidth - kNames - 90) * static_cast<double>(bars[n].parts[p]) / static_cast<double>(max);
       if (bars[n].parts[p] > 0) svg += box(x, y, width, kRow - 5, p, names[p] + ": " + duration(bars[n].parts[p]));
       x += width;
       sum += bars[n].parts[p];

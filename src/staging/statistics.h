@@ -7,7 +7,7 @@
 namespace dcp {
 
 struct Spread {
-  uint64_t least = 0, median = 0, most = 0;  // nanoseconds
+  uint64_t min = 0, median = 0, max = 0;  // nanoseconds
   // Half of the values lie within that part of the median around it: the distance of the quartiles by the median.
   double quartiles = 0;
 };

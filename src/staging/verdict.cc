@@ -38,20 +38,20 @@ const StagingLine* shortest(const std::vector<StagingLine>& lines, size_t w, boo
 double best_rate(const std::vector<StagingLine>& lines) {
   double best = 0;
   for (const StagingLine& l : lines)
-    if (l.measured()) best = std::max(best, bytes_per_second(l.bytes, l.copy().least));
+    if (l.measured()) best = std::max(best, bytes_per_second(l.bytes, l.copy().min));
   return best;
 }
 
 const StagingLine* choose(const std::vector<StagingLine>& lines, size_t w) {
   const StagingLine* best = shortest(lines, w, [](StagingMethod) { return true; });
   if (best == nullptr) return nullptr;
-  const double most = static_cast<double>(best->blocking().median) * kSame;
+  const double max = static_cast<double>(best->blocking().median) * kSame;
   const auto cost = [](const StagingLine& l) {
     return std::tuple(l.host_bytes + l.device_bytes, l.how.method, l.how.streams, l.how.chunk_bytes, l.how.node);
   };
   const StagingLine* chosen = best;
   for (const StagingLine& l : lines)
-    if (l.workload == w && l.measured() && static_cast<double>(l.blocking().median) <= most && cost(l) < cost(*chosen)) chosen = &l;
+    if (l.workload == w && l.measured() && static_cast<double>(l.blocking().median) <= max && cost(l) < cost(*chosen)) chosen = &l;
   return chosen;
 }
 

@@ -20,9 +20,9 @@ uint64_t Workload::bytes() const {
 }
 
 uint64_t Workload::largest() const {
-  uint64_t most = 0;
-  for (const FolderTensor& t : tensors) most = std::max(most, tensor_bytes(t));
-  return most;
+  uint64_t max = 0;
+  for (const FolderTensor& t : tensors) max = std::max(max, tensor_bytes(t));
+  return max;
 }
 
 std::vector<uint64_t> offsets_of(const std::vector<FolderTensor>& tensors, uint64_t alignment) {

@@ -16,7 +16,7 @@
 #include "plan/plan_digest.h"
 #include "ranks/blocks.h"
 #include "ranks/catalog_wire.h"
-#include "ranks/crew.h"
+#include "ranks/rank_group.h"
 #include "unit/ranks/fake_transport.h"
 
 using namespace dcp;

@@ -22,7 +22,7 @@
 
 namespace {
 
-constexpr uint64_t kMostCopies = 1'000'000;
+constexpr uint64_t kMaxCopies = 1'000'000;
 
 using Input = std::vector<char>;
 
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   const auto end = std::chrono::steady_clock::now() + seconds;
   Random random(1);
   uint64_t copies = 0;
-  for (; !corpus.empty() && copies < kMostCopies && std::chrono::steady_clock::now() < end; ++copies) {
+  for (; !corpus.empty() && copies < kMaxCopies && std::chrono::steady_clock::now() < end; ++copies) {
     g_input = corpus[below(random, corpus.size())];
     for (uint64_t n = below(random, 6) + 1; n > 0; --n) change(g_input, corpus[below(random, corpus.size())], random);
     run_one();

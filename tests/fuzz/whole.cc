@@ -12,7 +12,7 @@ namespace {
 
 // Small enough for thousands of runs a second, and for several units and batches of tensors of a few KiB.
 constexpr UnitOptions kUnits{.unit_bytes = 2048, .least_run = 64, .pass_gap = 256};
-constexpr uint64_t kMostBytes = 256 * kKiB;  // a tensor of stride 0 may have any size: how long to read it is the caller's choice
+constexpr uint64_t kMaxBytes = 256 * kKiB;  // a tensor of stride 0 may have any size: how long to read it is the caller's choice
 
 // Each byte inside the planned file.
 class BoundsSink : public Sink {
@@ -46,7 +46,7 @@ void plan_and_run(Io& io, const std::string& path, unsigned workers) {
     const Tensor& t = catalog.tensors[e.tensor()];
     check_whole(catalog, t);
     tensors.push_back(e.tensor());
-    if (catalog.tensor_bytes(t) > kMostBytes - std::min(bytes, kMostBytes)) return;
+    if (catalog.tensor_bytes(t) > kMaxBytes - std::min(bytes, kMaxBytes)) return;
     bytes += catalog.tensor_bytes(t);
   }
   const StopFlag stop{0};

@@ -9,7 +9,7 @@
 
 namespace dcpctl_cuda {
 
-inline int told(cudaError_t code, const char* what, DcpctlReason* why) {
+inline int check(cudaError_t code, const char* what, DcpctlReason* why) {
   if (code == cudaSuccess) return 0;
   cudaGetLastError();  // or it would be the next call's
   std::snprintf(why->text, sizeof why->text, "%s: %s (%s)", what, cudaGetErrorString(code), cudaGetErrorName(code));

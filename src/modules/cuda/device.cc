@@ -23,7 +23,7 @@ struct Gather {
 };
 
 // The runtime keeps the current device for each thread.
-int use(void* handle, DcpctlReason* why) { return told(cudaSetDevice(static_cast<Handle*>(handle)->device), "choosing the device", why); }
+int use(void* handle, DcpctlReason* why) { return check(cudaSetDevice(static_cast<Handle*>(handle)->device), "choosing the device", why); }
 
 std::string bus_id_of(int device) {
   char text[32] = "";
@@ -35,7 +35,7 @@ std::string bus_id_of(int device) {
 
 int count(uint32_t* devices, DcpctlReason* why) {
   int n = 0;
-  const int code = told(cudaGetDeviceCount(&n), "looking for a GPU", why);
+  const int code = check(cudaGetDeviceCount(&n), "looking for a GPU", why);
   *devices = static_cast<uint32_t>(n);
   return code;
 }
@@ -43,7 +43,7 @@ int count(uint32_t* devices, DcpctlReason* why) {
 int describe(uint32_t device, DcpctlDeviceFacts* facts, DcpctlReason* why) {
   *facts = {};
   cudaDeviceProp properties{};
-  if (const int code = told(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "the device's properties", why)) return code;
+  if (const int code = check(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "the device's properties", why)) return code;
   std::snprintf(facts->name, sizeof facts->name, "%.*s", static_cast<int>(sizeof facts->name) - 1, properties.name);
   const std::string bus_id = bus_id_of(static_cast<int>(device));
   std::snprintf(facts->bus_id, sizeof facts->bus_id, "%s", bus_id.c_str());
@@ -55,15 +55,15 @@ int describe(uint32_t device, DcpctlDeviceFacts* facts, DcpctlReason* why) {
   facts->numa_node = bus.numa_node;
   facts->has_gather = has_kernels() ? 1 : 0;
   size_t free_bytes = 0, total_bytes = 0;
-  if (const int code = told(cudaSetDevice(static_cast<int>(device)), "choosing the device", why)) return code;
-  if (const int code = told(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory", why)) return code;
+  if (const int code = check(cudaSetDevice(static_cast<int>(device)), "choosing the device", why)) return code;
+  if (const int code = check(cudaMemGetInfo(&free_bytes, &total_bytes), "the device's memory", why)) return code;
   facts->memory_bytes = total_bytes;
   facts->free_bytes = free_bytes;
   return 0;
 }
 
 int open_device(uint32_t device, void** handle, DcpctlReason* why) {
-  if (const int code = told(cudaSetDevice(static_cast<int>(device)), "choosing the device", why)) return code;
+  if (const int code = check(cudaSetDevice(static_cast<int>(device)), "choosing the device", why)) return code;
   *handle = new Handle{static_cast<int>(device), bus_id_of(static_cast<int>(device))};
   return 0;
 }
@@ -77,26 +77,26 @@ int link_facts(void* handle, DcpctlDeviceLink* link, DcpctlReason*) {
 
 int allocate(void* handle, uint64_t bytes, void** at, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(cudaMalloc(at, bytes), "cudaMalloc", why);
+  return code != 0 ? code : check(cudaMalloc(at, bytes), "cudaMalloc", why);
 }
 void release(void*, void* at, uint64_t) { cudaFree(at); }
 
 int allocate_pinned(void* handle, uint64_t bytes, void** at, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(cudaHostAlloc(at, bytes, cudaHostAllocDefault), "cudaHostAlloc", why);
+  return code != 0 ? code : check(cudaHostAlloc(at, bytes, cudaHostAllocDefault), "cudaHostAlloc", why);
 }
 void release_pinned(void*, void* at, uint64_t) { cudaFreeHost(at); }
 
 int pin(void* handle, void* host, uint64_t bytes, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(cudaHostRegister(host, bytes, cudaHostRegisterDefault), "cudaHostRegister", why);
+  return code != 0 ? code : check(cudaHostRegister(host, bytes, cudaHostRegisterDefault), "cudaHostRegister", why);
 }
 void unpin(void*, void* host, uint64_t) { cudaHostUnregister(host); }
 
 int open_stream(void* handle, void** stream, DcpctlReason* why) {
   if (const int code = use(handle, why)) return code;
   cudaStream_t s = nullptr;
-  const int code = told(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "a stream", why);
+  const int code = check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "a stream", why);
   *stream = s;
   return code;
 }
@@ -105,12 +105,12 @@ cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream);
 
 int upload(void* handle, void* to, const void* from, uint64_t bytes, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "a copy to the device", why);
+  return code != 0 ? code : check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "a copy to the device", why);
 }
 
 int copy(void* handle, void* stream, void* to, const void* from, uint64_t bytes, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(stream)), "cudaMemcpyAsync", why);
+  return code != 0 ? code : check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(stream)), "cudaMemcpyAsync", why);
 }
 
 int stamp(void* handle, void* stream, void* at, uint64_t bytes, uint8_t value, DcpctlReason* why) {
@@ -118,15 +118,16 @@ int stamp(void* handle, void* stream, void* at, uint64_t bytes, uint8_t value, D
   if (const int code = use(handle, why)) return code;
   const uint64_t rows = bytes / kEvery, rest = bytes % kEvery;
   if (rows > 0)
-    if (const int code = told(cudaMemset2DAsync(at, kEvery, value, kWidth, rows, stream_of(stream)), "cudaMemset2DAsync", why)) return code;
+    if (const int code = check(cudaMemset2DAsync(at, kEvery, value, kWidth, rows, stream_of(stream)), "cudaMemset2DAsync", why))
+      return code;
   if (rest == 0) return 0;
-  return told(cudaMemsetAsync(static_cast<char*>(at) + rows * kEvery, value, rest < kWidth ? rest : kWidth, stream_of(stream)),
-              "cudaMemsetAsync", why);
+  return check(cudaMemsetAsync(static_cast<char*>(at) + rows * kEvery, value, rest < kWidth ? rest : kWidth, stream_of(stream)),
+               "cudaMemsetAsync", why);
 }
 
 int work(void* handle, void* stream, uint64_t nanoseconds, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(spin(stream_of(stream), nanoseconds), "a kernel", why);
+  return code != 0 ? code : check(spin(stream_of(stream), nanoseconds), "a kernel", why);
 }
 
 int prepare_gather(void* handle, const DcpctlDevicePiece* pieces, uint64_t pieces_count, void** out, DcpctlReason* why) {
@@ -134,9 +135,9 @@ int prepare_gather(void* handle, const DcpctlDevicePiece* pieces, uint64_t piece
   if (const int code = use(handle, why)) return code;
   Gather g{.count = pieces_count};
   void* list = nullptr;
-  if (const int code = told(cudaMalloc(&list, pieces_count * sizeof(Piece)), "cudaMalloc", why)) return code;
+  if (const int code = check(cudaMalloc(&list, pieces_count * sizeof(Piece)), "cudaMalloc", why)) return code;
   g.pieces = static_cast<Piece*>(list);
-  if (const int code = told(cudaMemcpy(list, pieces, pieces_count * sizeof(Piece), cudaMemcpyHostToDevice), "a copy to the device", why)) {
+  if (const int code = check(cudaMemcpy(list, pieces, pieces_count * sizeof(Piece), cudaMemcpyHostToDevice), "a copy to the device", why)) {
     cudaFree(list);
     return code;
   }
@@ -151,12 +152,12 @@ void release_gather(void*, void* prepared) {
 int run_gather(void* handle, void* stream, void* prepared, void* to, DcpctlReason* why) {
   const int code = use(handle, why);
   const auto* g = static_cast<Gather*>(prepared);
-  return code != 0 ? code : told(gather(stream_of(stream), g->pieces, g->count, to), "gathering", why);
+  return code != 0 ? code : check(gather(stream_of(stream), g->pieces, g->count, to), "gathering", why);
 }
 
 int wait(void* handle, void* stream, DcpctlReason* why) {
   const int code = use(handle, why);
-  return code != 0 ? code : told(cudaStreamSynchronize(stream_of(stream)), "the stream", why);
+  return code != 0 ? code : check(cudaStreamSynchronize(stream_of(stream)), "the stream", why);
 }
 
 constexpr DcpctlDeviceTable kTable{

@@ -10,7 +10,7 @@ namespace {
 
 // nvml.h of CUDA 13: functions return 0 when they succeed; a device is an opaque pointer.
 using NvmlDevice = void*;
-constexpr unsigned kMostNvLinks = 18;
+constexpr unsigned kMaxNvLinks = 18;
 
 class Nvml {
  public:
@@ -35,7 +35,7 @@ class Nvml {
     const auto state = symbol<int (*)(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetNvLinkState");
     const auto version = symbol<int (*)(NvmlDevice, unsigned, unsigned*)>("nvmlDeviceGetNvLinkVersion");
     if (device == nullptr || state == nullptr || version == nullptr) return;
-    for (unsigned link = 0; link < kMostNvLinks; ++link) {
+    for (unsigned link = 0; link < kMaxNvLinks; ++link) {
       unsigned active = 0, v = 0;
       if (state(device, link, &active) != 0 || active == 0) continue;
       ++facts.nvlink_links;

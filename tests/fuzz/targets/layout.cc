@@ -6,14 +6,14 @@
 namespace dcp::fuzz {
 
 void run(Bytes input) {
-  constexpr uint64_t kMostToPlace = 4096;
+  constexpr uint64_t kMaxToPlace = 4096;
   test::FakeIo io;
   io.put("layout.json", as_text(input));
   const RequestedLayout requested = requested_layout({.file = "layout.json"}, io, kLimits.memory_bytes);
   const DcpLayoutOptions& o = requested.options;
-  must(o.world_size >= 1 && o.world_size <= kMostRanks, "a number of ranks");
+  must(o.world_size >= 1 && o.world_size <= kMaxRanks, "a number of ranks");
   must(o.mesh.sizes.empty() || o.mesh.ranks() == o.world_size, "as many as the mesh has");
-  if (o.mesh.ranks() > kMostToPlace) return;
+  if (o.mesh.ranks() > kMaxToPlace) return;
   for (const std::vector<int64_t>& dims : {std::vector<int64_t>{}, {5}, {7, 3}, {2, 0, 4}}) {
     for (const PlacementRule& rule : o.rules) {
       must(rule.placements.size() == o.mesh.sizes.size(), "a placement a mesh dim");

@@ -8,7 +8,7 @@
 namespace dcp::fuzz {
 namespace {
 
-constexpr int64_t kMostElements = 4096;
+constexpr int64_t kMaxElements = 4096;
 
 test::MadeTensors tensors_of(const std::string& text) {
   std::vector<std::pair<std::string, test::Shape>> list;
@@ -21,10 +21,10 @@ test::MadeTensors tensors_of(const std::string& text) {
     test::Shape shape;
     int64_t volume = 1;
     for (int64_t d = 0; words >> d && shape.size() < 8;) {
-      if (d < 0 || d > kMostElements || (volume *= d) > kMostElements) return test::made(list);
+      if (d < 0 || d > kMaxElements || (volume *= d) > kMaxElements) return test::made(list);
       shape.push_back(d);
     }
-    if ((elements += volume) > kMostElements) break;
+    if ((elements += volume) > kMaxElements) break;
     list.emplace_back(std::move(key), std::move(shape));
   }
   return test::made(list);
@@ -59,7 +59,7 @@ void run(Bytes input) {
   if (!there.problems.empty()) return;
   int64_t elements = 0;
   for (const IndexMap& m : there.targets)
-    if ((elements += test::volume_of(m.shape)) > 4 * kMostElements) return;
+    if ((elements += test::volume_of(m.shape)) > 4 * kMaxElements) return;
   const test::MadeTensors made =
       test::carried_out(there, tensors);  // throws what is no Error for an element that is written twice or never
   // What is dropped, made up or made twice does not come back; what is named in several ways comes back under the first.

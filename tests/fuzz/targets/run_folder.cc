@@ -26,11 +26,11 @@ void put(test::FakeIo& io, const std::string& folder, unsigned what) {
 
 void run(Bytes input) {
   constexpr const char* kPatterns[] = {"", "step-(\\d+)", "^(\\d+)$", "_([0-9]+)[._]"};
-  constexpr size_t kMostFolders = 40;
+  constexpr size_t kMaxFolders = 40;
   test::FakeIo io;
   io.put_folder("run");
   const unsigned how = input.empty() ? 0 : std::to_integer<unsigned>(input[0]);
-  for (size_t n = 0; input.size() > 2 && n < kMostFolders; ++n) {
+  for (size_t n = 0; input.size() > 2 && n < kMaxFolders; ++n) {
     const auto what = std::to_integer<unsigned>(input[0]);
     const size_t length = std::min<size_t>(std::to_integer<size_t>(input[1]), input.size() - 2);
     std::string name(as_text(input.subspan(2, length)));

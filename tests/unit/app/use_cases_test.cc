@@ -17,8 +17,8 @@ using Lines = std::vector<std::string>;
 namespace {
 
 struct Listener final : Events {
-  void note(std::string_view text) override { notes.emplace_back(text); }
-  void complain(std::string_view text) override { complaints.emplace_back(text); }
+  void info(std::string_view text) override { notes.emplace_back(text); }
+  void warn(std::string_view text) override { complaints.emplace_back(text); }
   std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>&, uint64_t total) override {
     totals.push_back(total);
     return nullptr;

@@ -160,6 +160,6 @@ TEST_CASE("what the choice comes to") {
   CHECK(casts.bytes_after == 12 + 20);
   CHECK(casts.kept_scales == 1);
   CHECK(casts.kept_non_model == 0);
-  CHECK(casts.idle_rules == Lines{"nobody"});
+  CHECK(casts.unmatched_rules == Lines{"nobody"});
   CHECK(select_keys(c, {.dtypes = to(DType::float16)}).casts.kept_non_model == 1);
 }

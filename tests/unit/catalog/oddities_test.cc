@@ -32,7 +32,7 @@ TEST_CASE("a folder as torch leaves it shows nothing") {
   FakeIo io;
   two_tensors().put(io, "run/ckpt");
   io.put("run/ckpt/README", "");
-  CHECK(find_folder_oddities(io, open_checkpoint(io, "run/ckpt", {})).empty());
+  CHECK(inspect_folder(io, open_checkpoint(io, "run/ckpt", {})).empty());
 }
 
 TEST_CASE("leftovers of other saves and of outputs") {
@@ -41,7 +41,7 @@ TEST_CASE("leftovers of other saves and of outputs") {
   for (const char* name : {"ckpt/__0_1.distcp", "ckpt/__12_0.distcp", "ckpt/other.distcp", "ckpt/.metadata.tmp",
                            "ckpt/.out.pt.dcpctl-partial", ".ckpt.dcpctl-old", ".x.dcpctl-old"})
     io.put(std::string("run/") + name, "x");
-  const std::vector<Problem> found = find_folder_oddities(io, open_checkpoint(io, "run/ckpt", {}));
+  const std::vector<Problem> found = inspect_folder(io, open_checkpoint(io, "run/ckpt", {}));
   CHECK(lines(found) == Lines{"unfinished_save run/ckpt/.metadata.tmp", "unfinished_output run/ckpt/.out.pt.dcpctl-partial",
                               "orphan_file run/ckpt/__0_1.distcp", "orphan_file run/ckpt/__12_0.distcp",
                               "orphan_file run/ckpt/other.distcp", "unfinished_output run/.ckpt.dcpctl-old"});

@@ -113,7 +113,7 @@ TEST_CASE("names and rules without effect are told, and a key counts once howeve
                                             .rename_map = {{"x", "y"}, {"none", "n"}}});
   CHECK(s.renamed == 1);
   CHECK(s.entries[0].key == "y");
-  CHECK(s.idle == Lines{"--exclude nobody*", "--rename q=>z"});
+  CHECK(s.unmatched == Lines{"--exclude nobody*", "--rename q=>z"});
   CHECK(s.unmapped == Lines{"none"});
   CHECK(error_line([&] { select_keys(catalog, {.renames = {{"(w)", "\\2"}}}); }) ==
         "the command line is wrong (got --rename '(w)=>\\2', expected a replacement that names groups 1 to 1)");

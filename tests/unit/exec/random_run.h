@@ -14,7 +14,7 @@ inline UnitOptions random_units(Rng& rng) {
   constexpr uint64_t kBytes[] = {16, 40, 64, 256, 1024, 1 << 20};
   constexpr uint64_t kRuns[] = {1, 8, 64, 4096};
   const uint64_t bytes = kBytes[rng() % 6];
-  return {.unit_bytes = bytes, .least_run = kRuns[rng() % 4], .plane_bytes = 4 * bytes, .pass_gap = 0};
+  return {.unit_bytes = bytes, .min_run = kRuns[rng() % 4], .plane_bytes = 4 * bytes, .pass_gap = 0};
 }
 
 // For each floating tensor a dtype of its own, or none.

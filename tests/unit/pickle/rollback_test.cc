@@ -16,7 +16,7 @@ using namespace test;
 
 // Turns every object and call into a number: the hash of what its state or arguments looked like at that moment.
 struct HashHandler {
-  uint64_t most_cells = 0;
+  uint64_t max_cells = 0;
   Value global(PickleMachine&, std::string_view, std::string_view) { return {.kind = Kind::kGlobal, .n = 1}; }
   Value reduce(PickleMachine& m, const Value&, const Value& arguments) { return hashed(m, arguments); }
   Value new_object(PickleMachine& m, const Value& cls, const Value&, const Value&) { return m.open(cls.n); }
@@ -24,7 +24,7 @@ struct HashHandler {
   Value persistent(PickleMachine& m, const Value& id) { return hashed(m, id); }
 
   Value hashed(PickleMachine& m, const Value& v) {
-    most_cells = std::max(most_cells, m.arena_cells());
+    max_cells = std::max(max_cells, m.arena_cells());
     return {.kind = Kind::kTyped, .payload = std::hash<std::string>{}(look(m, v, 5))};
   }
   static std::string look(const PickleMachine& m, const Value& v, int depth) {
@@ -44,13 +44,13 @@ struct HashHandler {
   }
 };
 
-std::string run(const std::string& pickle, uint64_t* most_cells = nullptr) {
+std::string run(const std::string& pickle, uint64_t* max_cells = nullptr) {
   const Place place;
   const Limits limits;
   PickleMachine m(as_bytes(pickle), place, limits);
   HashHandler handler;
   const Value root = m.run(handler);
-  if (most_cells != nullptr) *most_cells = handler.most_cells;
+  if (max_cells != nullptr) *max_cells = handler.max_cells;
   return HashHandler::look(m, root, 8);
 }
 

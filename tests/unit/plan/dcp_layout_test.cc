@@ -88,7 +88,7 @@ TEST_CASE("rules by final names, the first match wins; one copy of what is repli
   CHECK(laid.boxes(0) == "0: 0,0+2,2 | 1: 0,2+2,2 | 2: 2,0+2,2 | 3: 2,2+2,2");
   CHECK(laid.boxes(1) == "0: 0,0+200,1 | 1: 200,0+200,1");
   CHECK(laid.boxes(2) == "2: 0,0+200,1 | 3: 200,0+200,1");
-  CHECK(laid.plan.dcp->idle_placements == std::vector<std::string>{"nothing"});
+  CHECK(laid.plan.dcp->unmatched_placements == std::vector<std::string>{"nothing"});
   CHECK(laid.plan.dcp->replicated.empty());
   const Mesh two = parse_mesh("2", "");
   const auto wrong = [&] { Laid({whole("bias", {4})}, placed(two, {{"*", parse_placements("shard(1)", two)}})); };

@@ -62,7 +62,7 @@ TEST_CASE("placements are parsed") {
 
 TEST_CASE("meshes are parsed") {
   CHECK(parse_mesh("2x1x4", "").sizes == std::vector<uint32_t>{2, 1, 4});
-  CHECK(parse_mesh("256x256", "").ranks() == kMostRanks);
+  CHECK(parse_mesh("256x256", "").ranks() == kMaxRanks);
   CHECK(parse_mesh("2x4", "dp, tp").names == std::vector<std::string>{"dp", "tp"});
   for (const char* wrong : {"", "0", "2x", "x2", "2x0", "2*4", "-2", "256x257", "65536x65536x65536x65536x2", "4294967297"}) {
     CAPTURE(wrong);

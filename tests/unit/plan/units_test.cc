@@ -100,8 +100,8 @@ TEST_CASE("each element is in one unit, and each unit in one group") {
   constexpr uint64_t kRuns[] = {1, 16, 100, 4096};
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     Rng rng(seed);
-    const UnitOptions units{.unit_bytes = kBytes[rng() % 6], .least_run = kRuns[rng() % 4]};
-    CAPTURE(seed, units.unit_bytes, units.least_run);
+    const UnitOptions units{.unit_bytes = kBytes[rng() % 6], .min_run = kRuns[rng() % 4]};
+    CAPTURE(seed, units.unit_bytes, units.min_run);
     const Planned p(random_checkpoint(seed), units);
     for (const auto& times : count_elements(p)) REQUIRE(std::ranges::all_of(times, [](unsigned n) { return n == 1; }));
 
@@ -115,7 +115,7 @@ TEST_CASE("each element is in one unit, and each unit in one group") {
       if (g.kind != Group::Kind::kGrid) continue;
       const BoxView box = unit_box(p.plan, p.opened->catalog, g, 0, offsets, sizes);
       const Tensor& t = p.opened->catalog.tensors[p.plan.tensors[g.first].id];
-      REQUIRE(volume(box.sizes) * bytes_of(t.dtype) <= std::max({4 * units.unit_bytes, units.least_run, uint64_t{16}}));
+      REQUIRE(volume(box.sizes) * bytes_of(t.dtype) <= std::max({4 * units.unit_bytes, units.min_run, uint64_t{16}}));
     }
     REQUIRE(next == p.plan.units);
   }
@@ -169,7 +169,7 @@ TEST_CASE("bands of rows, and blocks where the runs of a band would be short") {
   CHECK(cut({64, 4096}, {equal(8, 8), {4096}}, {.unit_bytes = 65536}) == "grid t0 [4, 4096] x16");
   CHECK(cut({64, 4096}, {{64}, equal(64, 64)}, {.unit_bytes = 65536}) == "grid t0 [16, 1024] x16");
   CHECK(cut({64, 4096}, {{64}, equal(64, 64)}, {.unit_bytes = 16384}) == "grid t0 [4, 1024] x64");
-  CHECK(cut({64, 4096}, {{64}, equal(64, 64)}, {.unit_bytes = 65536, .least_run = 512}) == "grid t0 [4, 4096] x16");
+  CHECK(cut({64, 4096}, {{64}, equal(64, 64)}, {.unit_bytes = 65536, .min_run = 512}) == "grid t0 [4, 4096] x16");
   CHECK(cut({64, 4096}, {{64}, equal(4, 1024)}, {.unit_bytes = 65536}) == "grid t0 [4, 4096] x16");
   // Later dims stay whole in a block; the dims between stay fixed.
   CHECK(cut({16, 8, 256, 8}, {{16}, {8}, equal(64, 4), {8}}, {.unit_bytes = 8192}) == "grid t0 [1, 2, 128, 8] x128");

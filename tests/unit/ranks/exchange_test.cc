@@ -13,8 +13,8 @@
 #include "plan/dcp_layout.h"
 #include "plan/opened.h"
 #include "ranks/blocks.h"
-#include "ranks/crew.h"
-#include "ranks/sight.h"
+#include "ranks/file_visibility.h"
+#include "ranks/rank_group.h"
 #include "ranks/tree.h"
 
 namespace dcp {
@@ -59,24 +59,24 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     if (session.rank() == 0) own.put("ckpt/.metadata", all.text_of("ckpt/.metadata"));
     for (uint32_t f = session.rank(); f < checkpoint.files.size(); f += ranks)
       if (const std::string path = checkpoint.file_path(f); all.facts(path)) own.put(path, all.text_of(path));
-    Crew crew(session);
-    const Catalog catalog = crew.share(crew.leads() ? open_checkpoint(own, "ckpt", {}) : Catalog(), own, FollowLinks::kCacheOnly);
+    RankGroup group(session);
+    const Catalog catalog = group.share(group.leads() ? open_checkpoint(own, "ckpt", {}) : Catalog(), own, FollowLinks::kCacheOnly);
     const Selection selection = select_keys(catalog, {});
     std::vector<TensorId> tensors;
     std::vector<BlobId> blobs;
     for (const Entry& e : selection.entries) e.is_blob() ? blobs.push_back(e.blob()) : tensors.push_back(e.tensor());
     DataFiles files(own, catalog, FollowLinks::kCacheOnly);
-    const Resolved resolved = crew.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
+    const Resolved resolved = group.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
     const Prepared prepared = prepare({catalog, resolved});
     const Source source =
         prepared.derived ? Source{prepared.derived->catalog, prepared.derived->resolved, files} : Source{catalog, resolved, files};
     const Plan& plan = prepared.plan;
-    crew.agree(plan);
+    group.check_same_plan(plan);
     const Blocks blocks(plan, ranks);
     SharedMemory whole(together);
     ClippedSink part(whole, blocks, session.rank());
     const bool all_write = writers == Writers::kAll;
-    Exchange exchange(session, crew.sight(),
+    Exchange exchange(session, group.visibility(),
                       {.plan = plan,
                        .source = source,
                        .units = all_write ? deal_by_blocks(plan, source.catalog, blocks, ranks) : deal_to_rank0(plan, ranks),
@@ -85,7 +85,7 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     Progress moved;
     SerialQueue serving;
     serving.run([&] { exchange.serve(2, moved, stop); });
-    if (all_write || crew.leads())
+    if (all_write || group.leads())
       execute(plan, source, all_write ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
     serving.wait();
   });
@@ -163,9 +163,9 @@ TEST_CASE("A buffer outlives its batch while a message may still arrive in it") 
     const std::string file(opened.catalog.strings[opened.catalog.files[session.rank()].name]);
     own.put("ckpt/" + file, std::string(opened.catalog.files[session.rank()].bytes.value(), 'x'));
     Tree tree(session);
-    const Sight sight = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
+    const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
     if (session.rank() == 0) {
-      Exchange exchange(session, sight, {plan, {opened.catalog, opened.resolved, opened.files}, deal_to_rank0(plan, 3)});
+      Exchange exchange(session, visibility, {plan, {opened.catalog, opened.resolved, opened.files}, deal_to_rank0(plan, 3)});
       {
         const std::lock_guard lock(world.mutex);
         world.refuses = 2;
@@ -205,9 +205,9 @@ TEST_CASE("What another rank decodes is no more than belongs there") {
       own.put(opened.catalog.file_path(0), std::string(all.text_of(opened.catalog.file_path(0))).replace(item.offset, item.length, bomb));
     }
     Tree tree(session);
-    const Sight sight = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
+    const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
     DataFiles files(own, opened.catalog, FollowLinks::kCacheOnly);
-    Exchange exchange(session, sight, {plan, {opened.catalog, opened.resolved, files}, deal_to_rank0(plan, 2)});
+    Exchange exchange(session, visibility, {plan, {opened.catalog, opened.resolved, files}, deal_to_rank0(plan, 2)});
     Progress moved;
     SerialQueue serving;
     serving.run([&] { exchange.serve(1, moved, stop); });

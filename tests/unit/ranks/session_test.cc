@@ -9,7 +9,7 @@
 #include "base/fake_io.h"
 #include "catalog/build.h"
 #include "catalog/made_checkpoint.h"
-#include "ranks/sight.h"
+#include "ranks/file_visibility.h"
 #include "ranks/tree.h"
 #include "ranks/wire.h"
 
@@ -141,7 +141,7 @@ TEST_CASE("Store operations of joining do not grow with the number of ranks") {
 
 TEST_CASE("Who sees which file is found by looking") {
   // Each rank has the catalog, and a folder of its own.
-  const auto look = [](const std::vector<std::map<std::string, std::string>>& disks, std::vector<Sight>& sights,
+  const auto look = [](const std::vector<std::map<std::string, std::string>>& disks, std::vector<FileVisibility>& sights,
                        std::vector<std::string>& faults) {
     const auto size = static_cast<uint32_t>(disks.size());
     test::World world(size);
@@ -163,7 +163,7 @@ TEST_CASE("Who sees which file is found by looking") {
         if (f.fault) faults[session.rank()] += to_line(*f.fault);
     });
   };
-  std::vector<Sight> sights;
+  std::vector<FileVisibility> sights;
   std::vector<std::string> faults;
   const auto said = look({{{"__0_0.distcp", "abc"}}, {{"__0_0.distcp", "abc"}, {"__1_0.distcp", "x"}}, {}}, sights, faults);
   for (uint32_t r = 0; r < 3; ++r) {

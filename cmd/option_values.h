@@ -13,5 +13,5 @@ std::vector<std::string> split_list(const std::string& list);
 std::string shell_quoted(std::string_view text);
 std::string shell_word(std::string_view text);
 // A number of [least, most]. Throws usage, which names `option`.
-unsigned parse_count(const std::string& text, const char* option, unsigned least, unsigned most);
+unsigned parse_count(const std::string& text, const char* option, unsigned min, unsigned max);
 }  // namespace dcp::cmd

@@ -1,4 +1,4 @@
-#include "ranks/sight.h"
+#include "ranks/file_visibility.h"
 
 #include <bit>
 
@@ -18,7 +18,7 @@ struct Seen {
 
 }  // namespace
 
-uint32_t Sight::reader(uint32_t file, uint32_t for_rank) const {
+uint32_t FileVisibility::reader(uint32_t file, uint32_t for_rank) const {
   if (sees(for_rank, file)) return for_rank;
   uint32_t count = 0;
   for (uint64_t w = 0; w < words_; ++w) count += static_cast<uint32_t>(std::popcount(bits_[file * words_ + w]));
@@ -29,31 +29,31 @@ uint32_t Sight::reader(uint32_t file, uint32_t for_rank) const {
   return for_rank;
 }
 
-uint64_t Sight::files_seen(uint32_t rank) const {
+uint64_t FileVisibility::files_seen(uint32_t rank) const {
   uint64_t count = 0;
   for (uint32_t f = 0; f < files(); ++f) count += sees(rank, f);
   return count;
 }
 
-Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links) {
+FileVisibility look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links) {
   for (DataFile& f : catalog.files) f.bytes.reset(), f.fault.reset();
   look_at_files(io, catalog, links);
-  Sight sight;
-  sight.world_ = session.world_size();
-  sight.words_ = (session.world_size() + 63) / 64;
-  sight.bits_.assign(catalog.files.size() * sight.words_, 0);
+  FileVisibility visibility;
+  visibility.world_ = session.world_size();
+  visibility.words_ = (session.world_size() + 63) / 64;
+  visibility.bits_.assign(catalog.files.size() * visibility.words_, 0);
   std::vector<Seen> seen(catalog.files.size());
   std::vector<std::shared_ptr<const Problem>> faults(catalog.files.size());
   for (uint32_t f = 0; f < seen.size(); ++f) {
     faults[f] = catalog.files[f].fault;
     if (!catalog.files[f].bytes) continue;
     seen[f].bytes = static_cast<int64_t>(*catalog.files[f].bytes);
-    sight.bits_[f * sight.words_ + session.rank() / 64] |= uint64_t{1} << (session.rank() % 64);
+    visibility.bits_[f * visibility.words_ + session.rank() / 64] |= uint64_t{1} << (session.rank() % 64);
   }
   const auto take = [&] {
     WireWriter out;
     out.array(seen);
-    out.array(sight.bits_);
+    out.array(visibility.bits_);
     for (const auto& fault : faults) {
       out.number<bool>(fault != nullptr);
       if (fault) out.problem(*fault);
@@ -71,20 +71,20 @@ Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, Foll
       [&](Bytes bytes) {
         WireReader in(bytes);
         const std::vector<Seen> theirs = in.array_of<Seen>(seen.size());
-        const std::vector<uint64_t> bits = in.array_of<uint64_t>(sight.bits_.size());
+        const std::vector<uint64_t> bits = in.array_of<uint64_t>(visibility.bits_.size());
         for (size_t f = 0; f < seen.size(); ++f) {
           if (theirs[f].differs || (theirs[f].bytes != kUnseen && seen[f].bytes != kUnseen && theirs[f].bytes != seen[f].bytes))
             seen[f].differs = true;
           if (seen[f].bytes == kUnseen) seen[f].bytes = theirs[f].bytes;
         }
-        for (size_t i = 0; i < bits.size(); ++i) sight.bits_[i] |= bits[i];
+        for (size_t i = 0; i < bits.size(); ++i) visibility.bits_[i] |= bits[i];
         read_faults(in);
       },
       take);
   const std::vector<std::byte> all = tree.broadcast(session.rank() == 0 ? take() : std::vector<std::byte>());
   WireReader in(all);
   seen = in.array_of<Seen>(seen.size());
-  sight.bits_ = in.array_of<uint64_t>(sight.bits_.size());
+  visibility.bits_ = in.array_of<uint64_t>(visibility.bits_.size());
   faults.assign(faults.size(), nullptr);
   read_faults(in);
   for (uint32_t f = 0; f < seen.size(); ++f) {
@@ -95,7 +95,7 @@ Sight look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, Foll
     if (seen[f].bytes != kUnseen) file.bytes = static_cast<uint64_t>(seen[f].bytes);
     else file.fault = faults[f] ? faults[f] : std::make_shared<const Problem>(make_problem(ProblemId::file_unseen, place));
   }
-  return sight;
+  return visibility;
 }
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-#include "ranks/crew.h"
+#include "ranks/rank_group.h"
 
 #include <algorithm>
 #include <map>
@@ -13,20 +13,20 @@
 
 namespace dcp {
 
-Catalog Crew::share(Catalog mine, Io& io, FollowLinks links) {
+Catalog RankGroup::share(Catalog mine, Io& io, FollowLinks links) {
   const std::vector<std::byte> bytes = tree_.broadcast(leads() ? catalog_to_wire(mine) : std::vector<std::byte>());
   Catalog catalog = leads() ? std::move(mine) : catalog_from_wire(bytes);
-  sight_ = look_together(tree_, session_, io, catalog, links);
+  visibility_ = look_together(tree_, session_, io, catalog, links);
   return catalog;
 }
 
-Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                       ResolveOptions options, const StopFlag& stop) {
+Resolved RankGroup::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
+                            ResolveOptions options, const StopFlag& stop) {
   // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is, whose
   // turn the first file is.
   std::vector<bool> mine(catalog.files.size());
   for (uint32_t f = 0; f < mine.size(); ++f)
-    mine[f] = sight_.reader(f, f % session_.world_size()) == session_.rank() && sight_.sees(session_.rank(), f);
+    mine[f] = visibility_.reader(f, f % session_.world_size()) == session_.rank() && visibility_.sees(session_.rank(), f);
   // What a torch.save file holds, only the rank that has opened it knows (catalog_wire.cc).
   if (catalog.kind == CheckpointKind::kTorch && !catalog.torch && std::ranges::find(mine, true) != mine.end())
     fail(ProblemId::internal, {.path = catalog.path}, "rank " + std::to_string(session_.rank()) + " as its reader", "rank 0");
@@ -40,7 +40,7 @@ Resolved Crew::resolve(DataFiles& files, const Catalog& catalog, std::span<const
   return shared;
 }
 
-std::unique_ptr<Io> Crew::metadata_of_all(Io& io, const std::string& path) {
+std::unique_ptr<Io> RankGroup::gather_remote_metadata(Io& io, const std::string& path) {
   auto files = gather_metadata(tree_, io, path, {});
   return leads() && !files.empty() ? with_files(io, path, std::move(files)) : nullptr;
 }
@@ -81,14 +81,14 @@ void merge_contents(Contents& into, Bytes bytes) {
 
 }  // namespace
 
-ContentOf Crew::gather_contents(const Source& source, const Limits& limits) {
+ContentOf RankGroup::gather_contents(const Source& source, const Limits& limits) {
   const auto contents = std::make_shared<Contents>();
   for (uint64_t i = 0; i < source.catalog.duplicates.size(); ++i) {
     const Duplicate& d = source.catalog.duplicates[i];
     if (!source.resolved.items[d.item].resolved) continue;
     for (const Copy copy : {Copy::kUsed, Copy::kOther}) {
       const uint32_t file = copy == Copy::kUsed ? source.catalog.items[d.item].file : d.other.file;
-      if (sight_.reader(file, 0) != session_.rank()) continue;
+      if (visibility_.reader(file, 0) != session_.rank()) continue;
       Read& read = (*contents)[{i, copy}];
       try {
         read.content = content_of(source.files, source.catalog, d, copy, limits);
@@ -105,18 +105,18 @@ ContentOf Crew::gather_contents(const Source& source, const Limits& limits) {
   };
 }
 
-std::vector<std::string> Crew::tell(const std::vector<std::string>& texts) {
+std::vector<std::string> RankGroup::broadcast_texts(const std::vector<std::string>& texts) {
   WireWriter out;
   out.number<uint64_t>(texts.size());
   for (const std::string& t : texts) out.text(t);
   const std::vector<std::byte> bytes = tree_.broadcast(out.take());
   WireReader in(bytes);
-  std::vector<std::string> told(in.count());
-  for (std::string& t : told) t = in.text();
-  return told;
+  std::vector<std::string> reported(in.count());
+  for (std::string& t : reported) t = in.text();
+  return reported;
 }
 
-void Crew::agree(const Plan& plan) {
+void RankGroup::check_same_plan(const Plan& plan) {
   const uint64_t mine = digest_of(plan);
   tree_.gather(
       [&](Bytes bytes) {
@@ -135,7 +135,7 @@ void Crew::agree(const Plan& plan) {
       });
 }
 
-void Crew::gather_digests(DigestSink& sink) {
+void RankGroup::gather_digests(DigestSink& sink) {
   std::vector<DigestSink::Part> parts = sink.parts();
   tree_.gather(
       [&](Bytes bytes) {
@@ -150,7 +150,7 @@ void Crew::gather_digests(DigestSink& sink) {
   sink.set(parts);
 }
 
-std::vector<Problem> Crew::gather_problems(std::vector<Problem> all) {
+std::vector<Problem> RankGroup::gather_problems(std::vector<Problem> all) {
   std::unordered_set<std::string> known;
   for (const Problem& p : all) known.insert(to_line(p));
   tree_.gather(
@@ -170,9 +170,9 @@ std::vector<Problem> Crew::gather_problems(std::vector<Problem> all) {
   return all;
 }
 
-std::vector<RankWork> Crew::gather_work(RankWork mine, const std::string& host) {
+std::vector<RankWork> RankGroup::gather_work(RankWork mine, const std::string& host) {
   mine.rank = session_.rank();
-  mine.files_seen = sight_.files_seen(mine.rank);
+  mine.files_seen = visibility_.files_seen(mine.rank);
   std::vector<RankWork> all{mine};
   std::vector<std::string> hosts{host};
   tree_.gather(
@@ -197,7 +197,7 @@ std::vector<RankWork> Crew::gather_work(RankWork mine, const std::string& host) 
 }
 
 // Once a rank knows the end, it is its end: another that has gone since changes nothing.
-int Crew::end(int code) {
+int RankGroup::end(int code) {
   WireWriter out;
   out.number(code);
   std::optional<int> known;

@@ -10,7 +10,7 @@
 #include "catalog/resolve.h"
 #include "exec/digest.h"
 #include "plan/plan.h"
-#include "ranks/sight.h"
+#include "ranks/file_visibility.h"
 #include "ranks/tree.h"
 
 namespace dcp {
@@ -25,12 +25,12 @@ struct RankWork {
 };
 
 // Every function is called by all ranks, in the same order.
-class Crew {
+class RankGroup {
  public:
-  explicit Crew(Session& session) : session_(session), tree_(session) {}
+  explicit RankGroup(Session& session) : session_(session), tree_(session) {}
   Session& session() { return session_; }
   bool leads() const { return session_.rank() == 0; }
-  const Sight& sight() const { return sight_; }
+  const FileVisibility& visibility() const { return visibility_; }
 
   // `mine`: rank 0's catalog; that of the others is not looked at. Then all look for its files.
   Catalog share(Catalog mine, Io& io, FollowLinks links);
@@ -38,13 +38,13 @@ class Crew {
   Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
                    ResolveOptions options, const StopFlag& stop);
   // What opening the checkpoint `path` needs at rank 0 beside what lies there: see metadata_io.h. nullptr: nothing.
-  std::unique_ptr<Io> metadata_of_all(Io& io, const std::string& path);
+  std::unique_ptr<Io> gather_remote_metadata(Io& io, const std::string& path);
   // At rank 0 what all ranks read of the copies of items that are resolved, for it to compare; at others nothing.
   ContentOf gather_contents(const Source& source, const Limits& limits);
   // Rank 0's texts, to all.
-  std::vector<std::string> tell(const std::vector<std::string>& texts);
+  std::vector<std::string> broadcast_texts(const std::vector<std::string>& texts);
   // Throws ranks_differ unless all ranks have made the same plan.
-  void agree(const Plan& plan);
+  void check_same_plan(const Plan& plan);
   // At rank 0 the digests of all; and all problems, each once.
   void gather_digests(DigestSink& sink);
   std::vector<Problem> gather_problems(std::vector<Problem> mine);
@@ -57,7 +57,7 @@ class Crew {
  private:
   Session& session_;
   Tree tree_;
-  Sight sight_;
+  FileVisibility visibility_;
   std::vector<std::string> hosts_;
 };
 

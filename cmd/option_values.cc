@@ -1,4 +1,4 @@
-#include "words.h"
+#include "option_values.h"
 
 #include <algorithm>
 #include <charconv>
@@ -34,12 +34,12 @@ std::string shell_word(std::string_view text) {
   return out.empty() ? "''" : out;
 }
 
-unsigned parse_count(const std::string& text, const char* option, unsigned least, unsigned most) {
+unsigned parse_count(const std::string& text, const char* option, unsigned min, unsigned max) {
   unsigned n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc{} || end != text.data() + text.size() || n < least || n > most)
+  if (error != std::errc{} || end != text.data() + text.size() || n < min || n > max)
     fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'",
-         "numbers from " + std::to_string(least) + " to " + std::to_string(most) + " with commas between");
+         "numbers from " + std::to_string(min) + " to " + std::to_string(max) + " with commas between");
   return n;
 }
 
