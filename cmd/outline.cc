@@ -160,7 +160,7 @@ std::vector<Row> cut(std::vector<Row> rows, size_t depth, bool state) {
     row.is_folded = true;
   }
   return joined_by(std::move(rows),
-                   [](const Row& row) { return std::pair(shape_of(row, false), row.is_folded ? int64_t{0} : row.sum.example->ref); });
+                   [](const Row& row) { return std::pair(shape_of(row, false), row.is_folded ? KeyRef() : row.sum.example->ref); });
 }
 
 size_t deepest(const std::vector<Row>& rows) {

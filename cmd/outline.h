@@ -26,7 +26,7 @@ struct OutlineRow {
 struct OutlineOptions {
   size_t rows = 40;                                        // to fold to, where no depth is asked for
   std::optional<size_t> depth;                             // components that are shown
-  const std::map<int64_t, std::string>* values = nullptr;  // of small objects, by Entry::id
+  const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
 };
 
 // Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.

@@ -1,6 +1,10 @@
 #include "usage.h"
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/closest.h"
@@ -28,6 +32,10 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge
                                                                          {"split", "reshard"},
                                                                          {"quantize", "cast"},
                                                                          {"benchmark", "bench"}};
+
+constexpr int kManyArguments = 1 << 28;
+
+bool is_group(const Command& command) { return !commands_under(command).empty(); }
 
 // The name that `word` is a typo or the beginning of; empty if none is near.
 std::string closest(const std::string& word, const std::vector<std::string>& names) {
@@ -63,21 +71,57 @@ Problem unknown_command(const Command& parent, const std::string& word) {
   return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), meant);
 }
 
+// The words behind a command's name, as CLI11 reads them with what the command declares. `take` gets each option as it comes, then each
+// argument. Returns what is neither; for a group of commands that ends with the next one and all its words. Throws CLI::ArgumentMismatch
+// where the last word is an option that lacks its value.
+std::vector<std::string> read_words(Command& command, std::vector<std::string> words,
+                                    const std::function<void(Option& option, const std::string& text)>& take) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  app.prefix_command(is_group(command));
+  const auto taking = [&](Option& o) {
+    return [&](const CLI::results_t& texts) {
+      for (const std::string& text : texts) take(o, text);
+      return true;
+    };
+  };
+  for (Option& o : command.options) {
+    CLI::Option* known = app.add_option(joined(o.names, ","), taking(o))->trigger_on_parse();
+    if (o.value.empty()) known->type_size(0)->expected(0);
+  }
+  for (Option& a : command.arguments)
+    app.add_option(a.value, taking(a))->expected(1, a.repeatable ? kManyArguments : 1)->allow_extra_args(a.repeatable);
+  std::ranges::reverse(words);
+  app.parse(std::move(words));
+  return app.remaining();
+}
+
+// "--out=" is an option with an empty value; to CLI11 its value would be the next word.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  for (auto w = words.begin(); w != words.end(); ++w) {
+    if (*w == "--") return all.insert(all.end(), w, words.end()), all;
+    const bool is_empty = w->starts_with("--") && w->find('=') == w->size() - 1;
+    all.push_back(w->substr(0, w->size() - (is_empty ? 1 : 0)));
+    if (is_empty) all.emplace_back();
+  }
+  return all;
+}
+
 class Reader {
  public:
-  Reader(const std::vector<std::string>& words, Context& context) : words_(words), context_(context) {
-    line_.command = build_command("", context);
-  }
+  explicit Reader(Context& context) : context_(context) { line_.command = build_command("", context); }
 
-  CommandLine read() {
-    bool only_arguments = false;
-    for (; line_.requested == Action::kRun && at_ < words_.size(); ++at_) {
-      const std::string& w = words_[at_];
-      if (!only_arguments && w == "--") only_arguments = true;
-      else if (!only_arguments && w.starts_with("--")) long_option(w);
-      else if (!only_arguments && w.size() > 1 && w[0] == '-') short_options(w);
-      else argument(w);
+  CommandLine read(const std::vector<std::string>& all) {
+    std::vector<std::string> words = read_command(with_empty_values(all));
+    while (line_.requested == Action::kRun && is_group(command())) {
+      auto next = words.begin();
+      for (; next != words.end() && next->size() > 1 && next->front() == '-'; ++next) blame_unknown(*next);
+      if (next == words.end() || !enter(*next)) break;
+      words = read_command({next + 1, words.end()});
     }
+    if (!is_group(command())) blame_rest(words);
     if (line_.requested == Action::kRun && !problem_) check_whole();
     if (line_.requested == Action::kRun && problem_) throw Error(std::move(*problem_));
     return std::move(line_);
@@ -85,7 +129,6 @@ class Reader {
 
  private:
   Command& command() { return *line_.command; }
-  bool is_group() { return !commands_under(command()).empty(); }
 
   // The first one counts; what comes after it is read only because it may ask for help.
   void blame(std::string what, const std::string& meant = "") {
@@ -98,73 +141,55 @@ class Reader {
     blame(a->name() + " and " + b->name() + " exclude each other");
   }
 
-  Option* named(const std::string& name) {
-    if (Option* o = command().find(name)) return o;
+  void blame_unknown(const std::string& word) {
+    if (problem_) return;
+    const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
     std::vector<std::string> names;
     for (const Option& known : command().options) names.insert(names.end(), known.names.begin(), known.names.end());
-    if (problem_) return nullptr;
     const std::string meant = name.starts_with("--") ? closest(name, names) : "";
     blame("unknown option '" + name + "'", meant);
     const bool is_output = name == "-o" || name == "--output" || name == "--out";
     if (is_output && std::ranges::find(command().arguments, "OUT", &Option::value) != command().arguments.end())
       problem_->hint = "OUT is an argument: " + usage_line(command());
-    else if (is_group() && meant.empty())
+    else if (is_group(command()) && meant.empty())
       problem_->hint = "options of a command stand after it; see '" + joined(command().path, " ") + " --help'";
-    return nullptr;
   }
 
-  void long_option(const std::string& word) {
-    const size_t equals = word.find('=');
-    const std::string name = word.substr(0, equals);
-    Option* o = named(name);
-    if (o == nullptr) return;
-    if (o->value.empty() && equals != std::string::npos) return blame(name + " takes no value");
-    if (o->value.empty()) return give(*o, name, "");
-    if (equals != std::string::npos) give(*o, name, word.substr(equals + 1));
-    else give_next(*o, name);
-  }
-
-  // "-j4", "-j 4", "-qv".
-  void short_options(const std::string& word) {
-    for (size_t i = 1; i < word.size(); ++i) {
-      const std::string name = {'-', word[i]};
-      Option* o = named(name);
-      if (o == nullptr) return;
-      if (o->value.empty()) {
-        give(*o, name, "");
-        continue;
-      }
-      if (i + 1 < word.size()) give(*o, name, word.substr(i + 1));
-      else give_next(*o, name);
-      return;
+  // What no option and no argument took.
+  void blame_rest(const std::vector<std::string>& words) {
+    bool only_arguments = false;
+    for (const std::string& w : words) {
+      if (!only_arguments && w.size() > 1 && w.front() == '-' && w != "--") blame_unknown(w);
+      else if (w != "--") blame("one argument too many: '" + w + "'");
+      only_arguments = only_arguments || w == "--";
     }
   }
 
-  void give_next(Option& o, const std::string& name) {
-    if (at_ + 1 == words_.size()) return blame(name + " needs a value: " + name + " " + o.value);
-    give(o, name, words_[++at_]);
-  }
-
-  void argument(const std::string& word) {
-    if (is_group()) {
-      if (const CommandName* next = command_named(command(), word)) enter(*next);
-      else if (!problem_) problem_ = unknown_command(command(), word);
-      return;
+  // Returns what the command does not take itself.
+  std::vector<std::string> read_command(const std::vector<std::string>& words) {
+    try {
+      return read_words(command(), words, [&](Option& o, const std::string& text) { give(o, text); });
+    } catch (const CLI::ArgumentMismatch&) {
+      const std::string name = words.back().starts_with("--") ? words.back() : std::string{'-', words.back().back()};
+      blame(name + " needs a value: " + name + " " + command().find(name)->value);
+      return {};
     }
-    auto& known = command().arguments;
-    const size_t i = std::min(arguments_++, known.size());
-    if (i < known.size()) return give(known[i], known[i].value, word);
-    if (known.empty() || !known.back().repeatable) return blame("one argument too many: '" + word + "'");
-    give(known.back(), known.back().value, word);
   }
 
-  void enter(const CommandName& next) {
-    line_.command = build_command(next.path, context_);
-    if (is_group()) return;
+  // False: there is no such command.
+  bool enter(const std::string& word) {
+    const CommandName* next = command_named(command(), word);
+    if (next == nullptr) {
+      if (!problem_) problem_ = unknown_command(command(), word);
+      return false;
+    }
+    line_.command = build_command(next->path, context_);
+    if (is_group(command())) return true;
     for (const auto& [name, text] : std::exchange(before_, {})) {
-      if (Option* o = command().find(name)) give(*o, name, text);
+      if (Option* o = command().find(name)) give(*o, text);
       else blame("'" + joined(command().path, " ") + "' has no option " + name);
     }
+    return true;
   }
 
   static Problem lacks_value(const Option& o) {
@@ -174,22 +199,23 @@ class Reader {
     return p;
   }
 
-  void give(Option& o, const std::string& name, const std::string& text) {
+  void give(Option& o, const std::string& text) {
     if (o.action != Action::kRun) return line_.requested = o.action, void();
-    if (is_group()) return before_.emplace_back(name, text), void();
+    if (o.value.empty() && text != "true") return blame(o.name() + " takes no value");
+    if (is_group(command())) return before_.emplace_back(o.name(), text), void();
     if (text.empty() && !o.value.empty() && !problem_) problem_ = lacks_value(o);
     if (problem_) return;
     for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
       if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())
-        return blame(name + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
-      if (!o.take(part)) return blame(name + " '" + part + "' is not " + o.expected);
+        return blame(o.name() + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
+      if (!o.take(part)) return blame(o.name() + " '" + part + "' is not " + o.expected);
     }
     if (!o.names.empty()) command().given.push_back(&o);
     o.given.push_back(text);
   }
 
   void check_whole() {
-    if (is_group()) return blame("a command is missing");
+    if (is_group(command())) return blame("a command is missing");
     for (const Option& a : command().arguments)
       if (a.required && a.given.empty()) return blame(a.value + " is missing");
     for (const Option* o : command().given) {
@@ -200,17 +226,15 @@ class Reader {
     }
   }
 
-  const std::vector<std::string>& words_;
   Context& context_;
   CommandLine line_;
-  size_t at_ = 0, arguments_ = 0;
   std::vector<std::pair<std::string, std::string>> before_;  // options before the command, which takes them
   std::optional<Problem> problem_;
 };
 
 }  // namespace
 
-CommandLine read_command_line(const std::vector<std::string>& words, Context& context) { return Reader(words, context).read(); }
+CommandLine read_command_line(const std::vector<std::string>& words, Context& context) { return Reader(context).read(words); }
 
 std::unique_ptr<Command> command_of_words(const std::vector<std::string>& words, Context& context) {
   std::unique_ptr<Command> command = build_command("", context);

@@ -52,7 +52,6 @@ class Writing {
         .workers = result_.workers, .fp8_overflow = request_.fp8_overflow, .supply = shared_ ? &shared_->exchange : nullptr};
     const auto units = [&] { return execute(plan_, source_, sink, options, progress, world_.stop); };
     result_.executed = all_write() ? execute_together(world_, shared_->exchange, result_.workers, progress, units) : units();
-    refuse_damage();
   }
 
   // Every CRC that differs is said; the first is thrown. The sink's destructor takes back what is half-written.
@@ -99,6 +98,7 @@ class Writing {
     ClippedSink sink(files, shared_->blocks, shared_->ranks.session.rank());
     Progress progress;
     run_units(sink, progress);
+    refuse_damage();
     sink.finish();
     gather_work(progress);
   }
@@ -122,6 +122,7 @@ class Writing {
       run_units(sink, progress);
     }
     result_.executed.bytes_read += source_.resolved.bytes_read;
+    refuse_damage();
     if (request_.strict_cast) refuse_overflows();
     sink.finish();
     if (request_.verify_after) summed.read_back(result_.workers, world_.stop);

@@ -24,7 +24,7 @@ struct SourceRequest {
 };
 
 // The catalog, with the sizes of its data files. Notes the steps that `latest` passed over. On several ranks rank 0 opens it, all get it,
-// and all look for its files (Crew::share).
+// and all look for its files (RankGroup::share).
 Catalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
 
 }  // namespace dcp

@@ -71,7 +71,7 @@ DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian)
 DCP_MEMBERS(ResolvedBlob, item, decoded);
 DCP_MEMBERS(Resolved, items, strides, blobs, deflated, shared, bytes_read, views, findings, records, records_checked, records_without_crc);
 
-// Sizes and faults each rank sees for itself (Sight).
+// Sizes and faults each rank sees for itself (FileVisibility).
 template <class Wire, class File>
   requires std::same_as<std::remove_const_t<File>, DataFile>
 void transfer(Wire& wire, File& file) {
@@ -80,7 +80,7 @@ void transfer(Wire& wire, File& file) {
   wire(raw);
 }
 
-// Stays with rank 0: only it has opened the file, and it alone resolves what lies there (Crew::resolve).
+// Stays with rank 0: only it has opened the file, and it alone resolves what lies there (RankGroup::resolve).
 template <class Wire>
 void transfer(Wire&, const std::shared_ptr<const TorchFile>&) {}
 

@@ -105,11 +105,11 @@ Opened open_all(Io& io, const StopFlag& stop) {
 bool run(Io& io) {
   const StopFlag stop{0};
   const Opened o = open_all(io, stop);
-  const Plan plan = plan_torch(o.catalog, o.resolved, o.selection, {});
+  const Plan plan = plan_torch({o.catalog, o.resolved}, o.selection, {});
   DataFiles files(io, o.catalog, FollowLinks::kCacheOnly);
   BoundsSink sink(plan);
   Progress progress;
-  return execute(plan, o.catalog, o.resolved, files, sink, {}, progress, stop).damage.empty();
+  return execute(plan, {o.catalog, o.resolved, files}, sink, {}, progress, stop).damage.empty();
 }
 
 // For each byte of `file` whether it lies in a record whose CRC says what it must be. Zstd streams have none.

@@ -11,7 +11,7 @@ namespace dcp::fuzz {
 namespace {
 
 // Small enough for thousands of runs a second, and for several units and batches of tensors of a few KiB.
-constexpr UnitOptions kUnits{.unit_bytes = 2048, .least_run = 64, .pass_gap = 256};
+constexpr UnitOptions kUnits{.unit_bytes = 2048, .min_run = 64, .pass_gap = 256};
 constexpr uint64_t kMaxBytes = 256 * kKiB;  // a tensor of stride 0 may have any size: how long to read it is the caller's choice
 
 // Each byte inside the planned file.

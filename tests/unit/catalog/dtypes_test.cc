@@ -46,7 +46,7 @@ constexpr auto kKeep = std::optional<DType>();
 TEST_CASE("without a wish every tensor keeps the metadata's dtype") {
   const Catalog c = catalog_with({{"a"}, {"b", DType::int64}});
   CHECK(chosen(c, {}) == Lines{"a: float32", "b: int64"});
-  CHECK_FALSE(select_keys(c, {}).casts.asked);
+  CHECK_FALSE(select_keys(c, {}).casts.requested);
 }
 
 TEST_CASE("only floats that torch computes with are cast") {
@@ -154,7 +154,7 @@ TEST_CASE("what the choice comes to") {
   const DtypeOptions options{.dtype = DType::bfloat16,
                              .rules = {{"c", DType::float32}, {"nobody", DType::float16}, {"?", DType::bfloat16}}};
   const CastSummary casts = select_keys(c, {.dtypes = options}).casts;
-  CHECK(casts.asked);
+  CHECK(casts.requested);
   CHECK(casts.tensors == 2);
   CHECK(casts.bytes_before == 24 + 40);
   CHECK(casts.bytes_after == 12 + 20);

@@ -199,7 +199,7 @@ TEST_CASE("dicts of plain values become one object for torch before 2.4, storage
     made.put(io, "ckpt");
     Opened opened(io, "ckpt");
     DcpLayoutOptions options{.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}};
-    options.torch = {.version = 203, .asked = true};
+    options.torch = {.version = 203, .requested = true};
     const Plan plan = plan_dcp({opened.catalog, opened.resolved}, opened.selection, options);
     CHECK(plan.dcp->containers == 1);
     MemorySink sink(plan);

@@ -116,7 +116,7 @@ TEST_CASE("Who greets is let in, and is heard and answered word for word") {
 }
 
 TEST_CASE("Noise is closed at once and silence after a while; ranks come through at any time") {
-  House house({.greeting_ms = 500, .most_silent = 10'000});
+  House house({.greeting_ms = 500, .max_silent = 10'000});
   std::vector<Fd> silent;
   for (int i = 0; i < 400; ++i) {
     silent.push_back(connected(house.port));
@@ -137,7 +137,7 @@ TEST_CASE("Noise is closed at once and silence after a while; ranks come through
 }
 
 TEST_CASE("Only so many may be silent at once: the oldest go, and who has greeted stays") {
-  House house({.greeting_ms = 600'000, .most_silent = 20});
+  House house({.greeting_ms = 600'000, .max_silent = 20});
   const Fd rank = connected(house.port);
   say(rank, kGreeting);
   const Fd guest = house.guest();

@@ -47,9 +47,9 @@ std::vector<StagingLine> gen5() {
 
 TEST_CASE("the median is a measured value; quartiles give the spread") {
   const Spread one = spread_of({5});
-  CHECK(one.least == 5);
+  CHECK(one.min == 5);
   CHECK(one.median == 5);
-  CHECK(one.most == 5);
+  CHECK(one.max == 5);
   CHECK(one.quartiles == 0);
   const Spread odd = spread_of({90, 10, 50, 30, 70});
   CHECK(odd.median == 50);
