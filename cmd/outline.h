@@ -24,8 +24,8 @@ struct OutlineRow {
 };
 
 struct OutlineOptions {
-  size_t rows = 40;                                        // to fold to, where no depth is asked for
-  std::optional<size_t> depth;                             // components that are shown
+  size_t rows = 40;                                       // to fold to, where no depth is asked for
+  std::optional<size_t> depth;                            // components that are shown
   const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
 };
 

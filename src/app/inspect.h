@@ -25,8 +25,8 @@ struct InspectResult {
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;  // see catalog/values.h
-  Selection selection;                    // of `catalog`
-  std::optional<MapAnswer> map;           // what it would make, and what is missing: its problems are not thrown
+  Selection selection;                   // of `catalog`
+  std::optional<MapAnswer> map;          // what it would make, and what is missing: its problems are not thrown
 };
 
 // Throws what opening throws; what can be read with faults has findings.

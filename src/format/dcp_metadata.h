@@ -84,10 +84,10 @@ struct MetadataContent {
   };
 
   std::vector<int64_t> ints;
-  std::vector<Tensor> tensors;          // in the file's order
-  std::vector<Chunk> chunks;            // by tensor, in the file's order
-  std::vector<std::string_view> blobs;  // keys of byte items, in the file's order
-  std::vector<KeyRef> order;            // tensors and blobs together, in the file's order
+  std::vector<Tensor> tensors;                            // in the file's order
+  std::vector<Chunk> chunks;                              // by tensor, in the file's order
+  std::vector<std::string_view> blobs;                    // keys of byte items, in the file's order
+  std::vector<KeyRef> order;                              // tensors and blobs together, in the file's order
   std::vector<Storage> storage;                           // in the file's order
   std::vector<std::string_view> files;                    // distinct relative paths
   std::vector<std::vector<std::string_view>> transforms;  // distinct lists, in decode order; [0] is the empty one

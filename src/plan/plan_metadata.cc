@@ -123,7 +123,8 @@ DcpKeys name_keys(const Catalog& catalog, const Selection& selection, const Flat
   DcpKeys keys{.keys = {}, .has_paths = has_paths(catalog, flat), .parts = {}, .slices = {}, .attributes = kept_attributes(catalog, flat)};
   keys.keys.reserve(flat.entries.size());
   for (const Entry& e : flat.entries) {
-    DcpKey& key = keys.keys.emplace_back(DcpKey{.name = std::string(e.key), .ref = e.ref, .first_part = narrow<uint32_t>(keys.parts.size())});
+    DcpKey& key =
+        keys.keys.emplace_back(DcpKey{.name = std::string(e.key), .ref = e.ref, .first_part = narrow<uint32_t>(keys.parts.size())});
     if (!keys.has_paths) continue;
     for (const PathPart& p : selection.path(e)) keys.parts.push_back({.name = std::string(p.name), .position = p.position});
     key.part_count = e.count;
