@@ -26,7 +26,7 @@ std::optional<OutputRequest> model_file(const std::string& out, const ModelFileF
       fail(ProblemId::usage, {.path = out}, "a file name together with --max-shard-size", "a folder name");
     request.kind = Kind::kShards;
     request.max_shard_bytes = parse_size(flags.max_shard_size);
-    if (request.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "more than no bytes");
+    if (request.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "a size greater than zero");
     return request;
   }
   if (!flags.assets.empty()) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder, with --max-shard-size SIZE");

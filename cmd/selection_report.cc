@@ -29,7 +29,7 @@ void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& sele
 void describe_selection(Context& context, const Selection& s) {
   if (s.dropped_by_rules > 0) context.info("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
   if (s.dropped_non_model > 0)
-    context.info("kept, model: " + counted(s.entries.size(), "key") + "; left out, not model: " + counted(s.dropped_non_model, "key") +
+    context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model, "non-model key") +
                  " under " + list_of(s.dropped_top));
   if (s.dropped_outside_root > 0) context.info("left out, not under " + escaped(s.root) + ": " + counted(s.dropped_outside_root, "key"));
   if (!s.root.empty()) context.info("stripped the root '" + escaped(s.root) + "'");

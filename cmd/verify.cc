@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kText =
     R"(Says whether a checkpoint is whole, and what is wrong where: each tensor is covered by its chunks, each chunk has its item inside its
 file and for itself, what the item says of its tensor is what the metadata says, and every record has the CRC that its writer stored.
-torch compares no CRC: it loads damaged bytes without a word.
+torch compares no CRC: it loads damaged bytes silently.
 
   damage     something cannot be loaded as it was saved; exit code 1
   warning    odd, but nothing is lost by it, or cannot be checked (a file that belongs to no item, records without a CRC)

@@ -49,7 +49,7 @@ ExecuteReport execute_together(World& world, Exchange& exchange, unsigned worker
                                const std::function<ExecuteReport()>& units);
 // Transport::kFile: throws usage unless every rank sees every file.
 void check_transport(const RankOptions& options, const World& world, const Catalog& catalog);
-// What the failure of this rank, or of another, comes to: what to report and to end with. The others learn of this rank's.
+// Picks the problem to report and exit with, this rank's or that of the rank that failed first, and publishes this rank's to the others.
 Problem resolve_failure(World& world, const std::exception& error);
 // The end of a use case that went well: rank 0's code, to all.
 int end_ranks(World& world, int code);

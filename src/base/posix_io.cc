@@ -170,7 +170,7 @@ class PosixIo final : public Io {
     return ::fstatfs(folder, &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC;
   }
 
-  // Readable as well, so that what was written can be checked. Never truncated: a live twin may be writing, which only the lock tells.
+  // Readable as well, so that what was written can be checked. Never truncated: a concurrent dcpctl may be writing, which only the lock tells.
   Handle create(Handle folder, const std::string& name) override {
     const std::string path = joined(name_of(folder), name);  // before there is a file that a lack of memory would leave behind
     Fd fd(retry([&] { return ::openat(folder, name.c_str(), kWriteFlags | O_CREAT | O_EXCL, 0666); }));

@@ -68,7 +68,7 @@ class EndsSource : public ItemSource {
   std::vector<std::byte> tail_;  // the last bytes, at most 2 * kKept
 };
 
-// Pulls the decoded bytes of an item, `sink` by block, at most `cap` in all; of an item without a transform its bytes as they are. Throws
+// Streams an item's bytes to `sink` block by block, decoding transforms; fails beyond `cap` bytes. Throws
 // transform_unknown, zstd_*, deflate_broken.
 void decode_item(DataFiles& files, const Catalog& catalog, const Item& item, const Place& place, uint64_t cap,
                  const std::function<void(Bytes)>& sink);

@@ -1,5 +1,5 @@
 // Runs a plan: units on workers, each with its own buffers, read -> check CRC -> place -> convert -> CRC -> write. No queue, no pipeline,
-// no pool: plain synchronous workers reach the bare copy, and memory is workers x buffers whatever the model's size.
+// no pool: plain synchronous workers match the speed of a bare copy, and memory is workers x buffers whatever the model's size.
 #pragma once
 
 #include <atomic>

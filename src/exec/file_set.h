@@ -35,7 +35,7 @@ struct FileSetOptions {
   size_t open_files = 256;  // at once; others are opened again when they are written to
 };
 
-// The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a live twin holds the
+// The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a concurrent dcpctl holds the
 // lock; leftover_foreign if something else lies where leftovers may; io_no_space if the space is not there. What an interrupted run left is
 // removed and named in found().
 // An error of commit() means that nothing has changed, with three exceptions: io_sync of the folder around it (the new output is in place,

@@ -16,7 +16,7 @@ namespace dcp {
 class PieceSource {
  public:
   virtual ~PieceSource() = default;
-  // `into`, filled; or as many bytes of the source's own, which may be changed and hold until the worker's next batch.
+  // Returns `into`, filled, or a source-owned buffer of the same size, writable and valid until the worker's next batch.
   virtual MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) = 0;
   // All bytes of an item from front to back, decoded (catalog/item_source.h: decode_item).
   virtual void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) = 0;
@@ -33,7 +33,7 @@ class FilePieces : public PieceSource {
   const Catalog& catalog_;
 };
 
-// One unit to do. A guest's output is written, but its sums are not counted: another rank does the unit as well, and counts them.
+// One unit to do. Where another rank does the same unit and counts its sums, this rank writes its output only.
 struct UnitTask {
   uint64_t ordinal = 0;
   bool counted_elsewhere = false;

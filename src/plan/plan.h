@@ -166,7 +166,7 @@ struct DcpNotes {
   std::vector<KeyNote> raised_by;                 // tensors whose dtype needs it, where the default is older: one a dtype
   uint64_t containers = 0;                        // dicts and lists of plain values written as one object each, for torch before 2.4
   std::vector<KeyNote> attributes_left_out;       // attributes of the source's metadata
-  std::vector<KeyNote> default_layout;            // tensors that the checkpoint to be like has not: they get the default layout
+  std::vector<KeyNote> default_layout;            // tensors missing from the --like checkpoint; they use the default layout
   std::vector<KeyNote> kept_as_is;                // tensors that are not plain: their chunks are copied, whatever layout was asked for
   std::vector<std::string> unmatched_placements;  // globs that no tensor took
   std::vector<KeyNote> replicated;                // tensors without a dim that the glob in `text` splits: there they are replicated

@@ -256,7 +256,7 @@ class Cutter {
     }
   }
 
-  // dcp.load gives the metadata's dtype and converts without a word; here it is said.
+  // dcp.load gives the metadata's dtype and converts silently; here it is reported.
   void note_conversion(const Tensor& t, ItemId item, DType stored) {
     const std::string from(facts_of(stored).name), to(facts_of(t.dtype).name);
     if (!convertible(stored, t.dtype)) fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), from, to);

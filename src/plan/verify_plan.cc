@@ -42,7 +42,7 @@ class Planner {
   }
 
  private:
-  // dcp.load converts without a word.
+  // dcp.load converts silently.
   void stored_dtypes(const Tensor& t) {
     for (uint32_t c = 0; t.dtype_known && c < t.chunk_count; ++c) {
       const ItemId item = catalog_.item_of(t, c);

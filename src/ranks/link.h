@@ -26,14 +26,14 @@ class Link {
   // --- the store
   void set(DcpctlLane lane, const std::string& key, std::string_view value);
   bool look(DcpctlLane lane, const std::string& key);
-  std::string get(DcpctlLane lane, const std::string& key);  // that is there: look() has said so
+  std::string get(DcpctlLane lane, const std::string& key);  // precondition: look(key) returned true
   int64_t add(DcpctlLane lane, const std::string& key, int64_t number);
   std::string set_first(DcpctlLane lane, const std::string& key, std::string_view value);
 
   // --- messages
   void connect(const std::string& name);
-  // The buffer must outlive it, and, of a receive() that has failed, the process: what is under way may still arrive. One that goes without
-  // having been waited for means that an error unwinds: then all waiting is ended first.
+  // The buffer must outlive it, and, of a receive() that has failed, the process: what is under way may still arrive. Destroying a Message
+  // that was not waited for means that an exception is unwinding; the destructor aborts the link first.
   class Message {
    public:
     Message() = default;

@@ -37,11 +37,11 @@ class RankGroup {
   // Each rank looks into the items of the files that it is the reader of; all get all.
   Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
                    ResolveOptions options, const StopFlag& stop);
-  // What opening the checkpoint `path` needs at rank 0 beside what lies there: see metadata_io.h. nullptr: nothing.
+  // Files that rank 0 cannot see but needs to open the checkpoint `path` (metadata_io.h); nullptr if there are none.
   std::unique_ptr<Io> gather_remote_metadata(Io& io, const std::string& path);
   // At rank 0 what all ranks read of the copies of items that are resolved, for it to compare; at others nothing.
   ContentOf gather_contents(const Source& source, const Limits& limits);
-  // Rank 0's texts, to all.
+  // Sends rank 0's texts to every rank.
   std::vector<std::string> broadcast_texts(const std::vector<std::string>& texts);
   // Throws ranks_differ unless all ranks have made the same plan.
   void check_same_plan(const Plan& plan);

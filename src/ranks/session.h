@@ -1,6 +1,6 @@
 // Several processes that run one command together: joining, knowing that all are alive, and ending together when one is not.
 //
-// Every rank beats: twice a second and more it counts up a key of its own in the store, reads that of the rank before it, and looks whether
+// Every rank beats: twice a second and more it increments its own key in the store, reads that of the rank before it, and looks whether
 // somebody has failed: three small operations a beat, whatever the number of ranks. A rank whose count stands still for the timeout is
 // gone, and the first to say so (or to fail itself) writes the one key `failed` that all others see within a beat. A store that does not
 // answer for the timeout is rank 0's fault. Waiting for bytes has no timeout of its own: a slow disk is no failure.

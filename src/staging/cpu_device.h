@@ -1,4 +1,4 @@
-// A device that is none: host memory as the source of copies, threads as streams, mlock as pinning. It measures what host copies cost, and
+// A fake device: host memory as the source of copies, threads as streams, mlock as pinning. It measures what host copies cost, and
 // runs everything of staging/ on a machine without a GPU.
 #pragma once
 

@@ -52,7 +52,7 @@ def a_rule_for_a_quantized_tensor(c):
 @case("cast_overflow", *HALF, exit=1)
 def values_that_are_too_large(c):
     """
-    dcpctl: kept, model: 2 keys; left out, not model: 1 key under step
+    dcpctl: kept 2 model keys; left out 1 non-model key under step
     dcpctl: stripped the root 'model'
     dcpctl: cast 2 tensors: 32 B become 16 B
     dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 2 values, float32 to float16)

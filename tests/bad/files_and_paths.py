@@ -381,7 +381,7 @@ def a_flipped_payload_byte(c):
 @case("crc_mismatch", "consolidate ckpt out.safetensors --model-only")
 def a_flipped_payload_byte_on_the_way_to_safetensors(c):
     """
-    dcpctl: kept, model: 2 keys; left out, not model: 1 key under step
+    dcpctl: kept 2 model keys; left out 1 non-model key under step
     dcpctl: stripped the root 'model'
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
     hint: the bytes were damaged after they were written
@@ -392,7 +392,7 @@ def a_flipped_payload_byte_on_the_way_to_safetensors(c):
 @case("crc_mismatch", "consolidate ckpt out --max-shard-size 1MB --model-only")
 def a_flipped_payload_byte_on_the_way_to_a_folder(c):
     """
-    dcpctl: kept, model: 2 keys; left out, not model: 1 key under step
+    dcpctl: kept 2 model keys; left out 1 non-model key under step
     dcpctl: stripped the root 'model'
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
     hint: the bytes were damaged after they were written

@@ -178,7 +178,7 @@ def a_pickle_over_the_cap_that_was_given(c):
 @case("pickle_leftover")
 def an_object_that_leaves_a_key_and_a_value_for_the_dict_around_it(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x600: object 'step': more on the pickle's stack than its value when it ends (got 4 values and 0 marks, expected one value)
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x600: object 'step': the pickle leaves extra values on the stack (got 4 values and 0 marks, expected one value)
     hint: no pickler writes this: do not trust where the file comes from
     """
     c.item("step").data = archive(dump(Op(op("model.w") + op(0) + op("model.x") + op(17)), 2))

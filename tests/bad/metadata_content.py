@@ -414,7 +414,7 @@ MCORE = "nd_reformulated_orig_global_shape"
 @case("mcore_shape", "consolidate ckpt out.safetensors --mcore-shapes", "consolidate ckpt out.pt --mcore-shapes")
 def a_shape_of_megatron_that_is_no_view(c):
     """
-    dcpctl: ckpt: tensor 'model.w': Megatron's shape of the tensor is no other view of its bytes (got [3, 4] saved as [4, 3])
+    dcpctl: ckpt: tensor 'model.w': Megatron's recorded shape does not fit the way the tensor was saved (got [3, 4] saved as [4, 3])
     hint: leave --mcore-shapes out: the shape is then the one that torch sees
     """
     c.fields["mcore_data"] = {"model.w": {MCORE: (3, 4)}, "model.b": {}}

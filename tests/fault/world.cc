@@ -206,7 +206,7 @@ std::string World::settled(const Outcome& o, bool may_be_complete) const {
   Files seen = beside();
   std::erase_if(seen, [](const auto& f) { return is_ours(f.first); });
   if (o.exit == 0) return seen == complete_ ? "" : "exit 0 without the output: " + first_difference(complete_, seen);
-  if (o.said.empty()) return "exit " + std::to_string(o.exit) + " without a word";
+  if (o.said.empty()) return "exit " + std::to_string(o.exit) + " silently";
   if (seen == case_.before || (may_be_complete && seen == complete_)) return "";
   return "exit " + std::to_string(o.exit) + ", and " + first_difference(case_.before, seen) + ": " + o.said;
 }
