@@ -249,6 +249,31 @@ class Bench:
         row("inspect of 1,000,000 chunks", f"{best(ours):.2f} s", "<= 1.5 s", note, best(ours) <= 1.5)
         row("inspect of 1,000,000 chunks, peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 600 MB", "", peak(ours) <= 600e6)
 
+    def maps(self):
+        """4 GiB of bfloat16 on 4 ranks to a Hugging Face folder by a map, beside the same without it; inspect --map of DeepSeek-V3 on 2,048 ranks"""
+        kinds = [("rotary", "rotary pairs to halves", 0.9), ("stacked", "stacked experts to 384 tensors", 0.9), ("transposed", "the same, transposed", 0.5)]
+        for kind, what, aim in kinds:
+            folder = self.folder / kind
+            Run(sys.executable, HERE / "map_models.py", kind, folder)
+            made, checkpoint, out = folder / f"{kind}.safetensors", folder / "ckpt", folder / "out"
+            Run(self.dcpctl, "convert", made, checkpoint, "--world-size", 4, "--no-sync")
+            made.unlink()
+            by = "llama.torchtitan" if kind == "rotary" else folder / f"{kind}.map"
+            plain, mapped = [], []
+            for _ in range(PAIRS):
+                for runs, options in ((plain, []), (mapped, ["--map", by, "--config", folder / "config.json"])):
+                    runs.append(Run(self.dcpctl, "consolidate", checkpoint, out, "-j2", "--no-sync", "--quiet", "--max-shard-size", "1GiB", *options))
+                    shutil.rmtree(out)
+            rate, own = best(plain) / best(mapped), min(r.own for r in mapped) / min(r.own for r in plain)
+            note = f"{spread(mapped)} / {spread(plain)}; outside the kernel {own:.2f} x, {peak(mapped) / MIB:.0f} MiB"
+            row(f"4 GiB, {what}: rate / plain consolidate", f"{rate:.2f}", f">= {aim}", note, rate >= aim)
+            shutil.rmtree(folder)
+        folder = self.folder / "deepseek"
+        Run(sys.executable, HERE / "map_models.py", "deepseek", folder)
+        runs = [Run(self.dcpctl, "inspect", folder, "--map", "deepseek_v3.torchtitan") for _ in range(PAIRS)]
+        row("inspect --map of DeepSeek-V3 on 2,048 ranks", f"{best(runs):.2f} s", "<= 2 s", spread(runs), best(runs) <= 2)
+        row("the same, peak memory", f"{peak(runs) / 1e6:.0f} MB", "<= 500 MB", "", peak(runs) <= 500e6)
+
     def gather(self):
         """4 GiB on 4 ranks of this machine, each with its own shard: --gather rank0 by Gloo until it is on the disk, beside bare Gloo messages of the same bytes"""
         for world in (4, 8):
@@ -294,7 +319,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "durable", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "gather"]
+NAMES = ["shard0", "shard1", "durable", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "maps", "gather"]
 
 
 def table():
