@@ -31,6 +31,8 @@ std::string VerifyReport::summary() const {
   std::string text = escaped(source) + (unreadable + damage > differs ? ": damaged"
                                         : differs > 0                 ? ": not what the manifest holds"
                                                                       : ": no damage");
+  if (result.tensors_of_map && (*result.tensors_of_map < result.tensors || result.objects > 0))
+    text += " in what the map reads, " + counted(*result.tensors_of_map, "tensor");
   std::string counts;
   const auto add = [&](uint64_t n, const char* one) {
     if (n > 0) counts += (counts.empty() ? " (" : ", ") + counted(n, one);
@@ -87,9 +89,9 @@ void VerifyReport::json(JsonWriter& out) const {
       .member("chunks", result.chunks)
       .member("files", result.files)
       .end_object();
-  out.key("checked")
-      .begin_object()
-      .member("records", result.records)
+  out.key("checked").begin_object();
+  if (result.tensors_of_map) out.member("tensors_of_map", *result.tensors_of_map);
+  out.member("records", result.records)
       .member("records_without_crc", result.records_without_crc)
       .member("bytes_read", result.bytes)
       .end_object();

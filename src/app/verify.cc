@@ -142,6 +142,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   add(result.findings, source.compare_copies(Faults::kCollect));
 
   if (source.map()) {  // what it makes is verified, and the records that it reads are
+    result.tensors_of_map = source.map()->sources().size();
     selection = source.make(request.select, std::move(selection));
     mapped(*source.map());
   }

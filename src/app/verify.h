@@ -34,9 +34,10 @@ struct VerifyResult {
   std::optional<CheckpointKind> kind;
   std::string checkpoint;  // what of the source was read: a step of a run
   uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
-  uint64_t records = 0;              // whose CRC was compared
-  uint64_t records_without_crc = 0;  // that were read, but have none
-  uint64_t bytes = 0;                // read
+  std::optional<uint64_t> tensors_of_map;  // those that it reads, which are all that is verified
+  uint64_t records = 0;                    // whose CRC was compared
+  uint64_t records_without_crc = 0;        // that were read, but have none
+  uint64_t bytes = 0;                      // read
   uint64_t left_out_records = 0, left_out_bytes = 0, data_records = 0, data_bytes = 0;
   uint64_t compared_keys = 0, compared_files = 0;  // with a manifest
   bool wrote_manifest = false;

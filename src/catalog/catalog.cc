@@ -41,11 +41,13 @@ std::optional<StringId> Strings::find(std::string_view text) const {
 uint64_t Catalog::memory_bytes() const {
   return strings.bytes() + numbers.capacity() * sizeof(int64_t) + path_elements.capacity() * sizeof(PathElement) +
          tensors.capacity() * sizeof(Tensor) + blobs.capacity() * sizeof(Blob) + order.capacity() * sizeof(KeyRef) +
-         items.capacity() * sizeof(Item) + files.capacity() * sizeof(DataFile) + (torch ? torch->memory_bytes() : 0);
+         items.capacity() * sizeof(Item) + saved_keys.capacity() * sizeof(StringId) + files.capacity() * sizeof(DataFile) +
+         (torch ? torch->memory_bytes() : 0);
 }
 
 // Tensors hold their chunks in the tensors' order.
 std::string_view Catalog::key_of_item(ItemId item) const {
+  if (!saved_keys.empty()) return strings[saved_keys[item]];
   if (item >= chunk_total) return key(blobs[item - chunk_total]);
   return key(*std::prev(std::ranges::upper_bound(tensors, item, {}, &Tensor::first_chunk)));
 }

@@ -189,6 +189,7 @@ struct Catalog {
   std::vector<McoreShape> mcore_shapes;    // sorted by tensor
   std::shared_ptr<const TorchFile> torch;  // of a torch.save file: all facts about its items (open_torch.h)
   std::vector<Duplicate> duplicates;       // rank-local checkpoints only
+  std::vector<StringId> saved_keys;        // of a derived catalog, by item: what its tensor was named where it was saved
   std::vector<ItemId> named_twice;         // storage_data names two items for these, sorted; the first is in items
   std::vector<Problem> findings;           // oddities met while building: entries without a chunk, and so on
   std::vector<Problem> unloadable;  // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
@@ -208,7 +209,7 @@ struct Catalog {
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
   std::string_view key(KeyRef ref) const { return ref.is_blob() ? key(blobs[ref.blob()]) : key(tensors[ref.tensor()]); }
-  std::string_view key_of_item(ItemId item) const;
+  std::string_view key_of_item(ItemId item) const;  // as it was saved
   std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
   std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }

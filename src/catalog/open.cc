@@ -43,7 +43,9 @@ Catalog read_metadata(Io& io, const std::string& file, const std::string& path, 
                                      : read_file_beneath(io, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
   if (auto binary = binary_form(bytes, {.path = file}, options.limits)) bytes = std::move(*binary);
-  const MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
+  MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
+  const std::deque<std::string> text = hold_text(content);
+  std::vector<std::byte>().swap(bytes);  // before the catalog grows
   check_catalog_fits(content, file, options.limits);
   Catalog catalog = build_catalog(content, path, folder);
   use_safetensors_items(io, catalog, options);

@@ -3,6 +3,7 @@
 #include "format/dcp_metadata.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/checked.h"
 #include "format/dcp_metadata_handler.h"
@@ -254,7 +255,33 @@ void check_names(const MetadataContent& c, uint64_t pickle_bytes, const Place& p
   }
 }
 
+template <class Visit>
+void for_each_text(MetadataContent& c, const Visit& visit) {
+  for (MetadataContent::Tensor& t : c.tensors) visit(t.key), visit(t.dtype_name);
+  for (std::string_view& key : c.blobs) visit(key);
+  for (MetadataContent::Storage& s : c.storage) visit(s.key);
+  for (std::string_view& file : c.files) visit(file);
+  for (auto& list : c.transforms)
+    for (std::string_view& name : list) visit(name);
+  for (MetadataContent::Path& p : c.paths) visit(p.key);
+  for (MetadataContent::PathElement& e : c.path_elements) visit(e.name);
+  for (MetadataContent::McoreShape& s : c.mcore_shapes) visit(s.key);
+  visit(c.version);
+}
+
 }  // namespace
+
+std::deque<std::string> hold_text(MetadataContent& content) {
+  std::deque<std::string> held;
+  std::unordered_map<const char*, std::string_view> copies;  // by the place in the pickle, which has a text once and names it often
+  for_each_text(content, [&](std::string_view& text) {
+    if (text.empty()) return void(text = "");
+    std::string_view& copy = copies[text.data()];
+    if (copy.size() != text.size()) copy = held.emplace_back(text);
+    text = copy;
+  });
+  return held;
+}
 
 MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits) {
   MetadataContent content;

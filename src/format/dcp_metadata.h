@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,7 +38,7 @@ struct ExtraAttribute {
   bool operator==(const ExtraAttribute&) const = default;
 };
 
-// All text is a view into the pickle's bytes, which must outlive this. `ints` holds every Size: a position in it is an *_at.
+// All text is a view into the pickle's bytes, which must outlive this unless hold_text() has copied it. `ints` holds every Size: a position in it is an *_at.
 struct MetadataContent {
   struct Tensor {
     std::string_view key;
@@ -119,5 +120,8 @@ struct MetadataContent {
 
 // `place.path` names the file in errors, which are of the pickle_* and metadata_* families. Throws Error; never executes anything.
 MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits);
+
+// Copies each text once and lets the content view the copies, so that the pickle, of which names are a small part, can be freed.
+std::deque<std::string> hold_text(MetadataContent& content);
 
 }  // namespace dcp

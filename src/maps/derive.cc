@@ -75,7 +75,8 @@ class Deriver {
   // A chunk of the tensor that is being made.
   struct Chunk {
     std::vector<int64_t> offsets, sizes;
-    ItemId item = 0;  // of the source
+    ItemId item = 0;         // of the source
+    StringId saved_key = 0;  // in the derived catalog
     uint64_t first = 0;
     std::vector<ViewAxis> axes;
   };
@@ -128,7 +129,11 @@ class Deriver {
       fail(ProblemId::over_limit, {.path = from_.path, .tensor = m.key}, std::to_string(target.size()) + " axes",
            std::to_string(kMaxRank) + " at most");
     if (b.source == IndexBlock::kZeros) {
-      Chunk zeros{.offsets = b.target_at, .sizes = std::vector<int64_t>(m.shape.size(), 1), .item = kNone, .axes = {}};
+      Chunk zeros{.offsets = b.target_at,
+                  .sizes = std::vector<int64_t>(m.shape.size(), 1),
+                  .item = kNone,
+                  .saved_key = out_.catalog.strings.intern(m.key),
+                  .axes = {}};
       for (const SideAxis& s : target) add_axis(zeros, s.axis);
       chunks_.push_back(std::move(zeros));
       return elements;
@@ -172,7 +177,11 @@ class Deriver {
     if (info.opaque) fail(ProblemId::map_quantized, from_.place_of(item, from_.key(t)));
     const BoxView box = from_.box(t, n);
     Numbers strides = row_major(box.sizes);
-    Chunk chunk{.offsets = b.target_at, .sizes = std::vector<int64_t>(m.shape.size(), 1), .item = item, .axes = {}};
+    Chunk chunk{.offsets = b.target_at,
+                .sizes = std::vector<int64_t>(m.shape.size(), 1),
+                .item = item,
+                .saved_key = out_.catalog.strings.intern(from_.key(t)),
+                .axes = {}};
     if (info.strides_at != 0) {
       const int64_t* stored = resolved_.strides.data() + info.strides_at;
       chunk.first = static_cast<uint64_t>(stored[0]);
@@ -221,6 +230,7 @@ class Deriver {
     c.numbers.insert(c.numbers.end(), chunk.sizes.begin(), chunk.sizes.end());
     const bool zeros = chunk.item == kNone;
     const Item source = zeros ? Item() : source_of({from_, resolved_}, chunk.item);
+    c.saved_keys.push_back(chunk.saved_key);
     c.items.push_back(zeros ? source : from_.items[chunk.item]);
     if (source.transforms == Item::kDeflated) r.deflated.emplace(item, source);
     ItemInfo info = zeros ? ItemInfo{.dtype = c.tensors.back().dtype, .resolved = true} : resolved_.items[chunk.item];

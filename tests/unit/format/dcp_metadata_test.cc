@@ -1,6 +1,8 @@
 #include "format/dcp_metadata.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -373,6 +375,18 @@ TEST_CASE("every truncation of real files is an Error") {
     const std::string file = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
     REQUIRE_FALSE(file.empty());
     for (size_t n = 0; n < file.size(); ++n) REQUIRE(error_id([&] { read(file.substr(0, n)); }).starts_with("pickle_"));
+  }
+}
+
+TEST_CASE("a content whose text is held outlives its pickle") {
+  for (const char* name : {"torch113", "fsdp2_ws4", "zstd"}) {
+    std::string pickle = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
+    MetadataContent c = read(pickle);
+    const std::string before = facts(c);
+    const std::deque<std::string> text = hold_text(c);
+    std::ranges::fill(pickle, '\0');
+    CHECK(facts(c) == before);
+    CHECK(text.size() < 2 * (c.tensors.size() + c.blobs.size() + c.files.size()) + c.path_elements.size() + 64);
   }
 }
 
