@@ -3,9 +3,11 @@
 
     maps.py DCPCTL transformers   what transformers holds in memory is published bit for bit as it publishes it, loads without a missing,
                                   unexpected or mismatched key, gives the same logits, and comes back
-    maps.py DCPCTL torchtitan     what torchtitan's adapters make of a published model is what the map makes of it, and the other way round
+    maps.py DCPCTL torchtitan     what torchtitan's adapters make of a published model is what the map makes of it, and the other way round;
+                                  what torchtitan's own models compute is what transformers computes with what is published of them
+    maps.py DCPCTL megatron       what megatron_layout.py makes of a published model, layers numbered and stacked, padded vocabulary: both directions
 
-Exits 77 (skipped) where these packages are not installed.
+Names of models after that choose some. Exits 77 (skipped) where these packages are not installed.
 """
 import hashlib
 import importlib
@@ -15,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import types
+import unittest.mock
 import warnings
 from pathlib import Path
 
 warnings.filterwarnings("ignore")
-DCPCTL, WHAT = Path(sys.argv[1]), sys.argv[2]
+DCPCTL, WHAT, ONLY = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / ".venv-maps"))  # ./dev test makes it
-if missing := [p for p in {"transformers", WHAT} if importlib.util.find_spec(p) is None]:
+if missing := [p for p in {"transformers", WHAT} - {"megatron"} if importlib.util.find_spec(p) is None]:
     print(f"skipped: {', '.join(missing)} not installed")
     sys.exit(77)
 
@@ -33,27 +36,48 @@ from torch.distributed.checkpoint.state_dict_loader import _load_state_dict  # n
 from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner  # noqa: E402
 
 from case import check, finish  # noqa: E402
+from megatron_layout import megatron_state  # noqa: E402
 
 transformers.logging.set_verbosity_error()
-SMALL = {"vocab_size": 80, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}
+transformers.logging.disable_progress_bar()
+SMALL = {"vocab_size": 80, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
+         "pad_token_id": 0}  # fmt: skip
 EXPERTS = {**SMALL, "head_dim": 16, "num_experts": 5, "moe_intermediate_size": 20, "num_experts_per_tok": 2}
+SHARED = {**EXPERTS, "shared_expert_intermediate_size": 24}
 DEEPSEEK = {**SMALL, "num_key_value_heads": 4, "n_routed_experts": 4, "n_group": 1, "topk_group": 1, "moe_intermediate_size": 20, "num_experts_per_tok": 2,
             "q_lora_rank": 16, "kv_lora_rank": 12, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "first_k_dense_replace": 1}  # fmt: skip
+RECURRENT = {"num_hidden_layers": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+IMAGES = {"depth": 2, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "out_hidden_size": 32, "patch_size": 2, "num_position_embeddings": 16}
 MODELS = {  # name: class, sizes
     "llama": ("Llama", SMALL),
     "llama_tied": ("Llama", {**SMALL, "tie_word_embeddings": True}),
     "llama_biases": ("Llama", {**SMALL, "attention_bias": True, "mlp_bias": True}),
     "mistral": ("Mistral", {**SMALL, "head_dim": 12}),
+    "qwen2": ("Qwen2", SMALL),
+    "qwen2_tied": ("Qwen2", {**SMALL, "tie_word_embeddings": True}),
+    "qwen2_moe": ("Qwen2Moe", {**SHARED, "mlp_only_layers": [1]}),
     "qwen3": ("Qwen3", {**SMALL, "head_dim": 16}),
     "qwen3_tied": ("Qwen3", {**SMALL, "head_dim": 16, "tie_word_embeddings": True}),
     "qwen3_moe": ("Qwen3Moe", EXPERTS),
     "qwen3_moe_mixed": ("Qwen3Moe", {**EXPERTS, "mlp_only_layers": [1]}),
+    "qwen3_5_text": ("Qwen3_5Text", {**SMALL, "head_dim": 16, **RECURRENT}),
+    "qwen3_5_moe_text": ("Qwen3_5MoeText", {**SHARED, **RECURRENT}),
+    "qwen3_5": ("Qwen3_5", {"text_config": {**SMALL, "head_dim": 16, **RECURRENT}, "vision_config": IMAGES}),
+    "qwen3_5_moe": ("Qwen3_5Moe", {"text_config": {**SHARED, **RECURRENT}, "vision_config": IMAGES}),
+    "gemma2": ("Gemma2", {**SMALL, "head_dim": 12}),
+    "gemma3_text": ("Gemma3Text", {**SMALL, "head_dim": 12}),
     "mixtral": ("Mixtral", {**SMALL, "num_local_experts": 3}),
     "deepseek_v3": ("DeepseekV3", DEEPSEEK),
     "deepseek_v3_one_rank": ("DeepseekV3", {**DEEPSEEK, "q_lora_rank": None}),
+    "glm4_moe": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True, "attention_bias": True}),
+    "glm4_moe_plain": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8}),
+    "olmo2": ("Olmo2", SMALL),
+    "olmo3": ("Olmo3", SMALL),
+    "olmoe": ("Olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2}),
     "gpt_oss": ("GptOss", {**SMALL, "head_dim": 8, "num_local_experts": 3, "num_experts_per_tok": 2}),
+    "phi3": ("Phi3", SMALL),
 }
-IN_MEMORY = ["llama", "llama_tied", "llama_biases", "mistral", "qwen3_moe", "qwen3_moe_mixed", "mixtral", "deepseek_v3", "deepseek_v3_one_rank"]
+IN_MEMORY = [name for name in MODELS if name not in ("qwen3_tied",)]
 ADAPTERS = {  # name: torchtitan's folder, its adapter
     "llama": ("llama3", "Llama3StateDictAdapter"),
     "llama_tied": ("llama3", "Llama3StateDictAdapter"),
@@ -64,6 +88,9 @@ ADAPTERS = {  # name: torchtitan's folder, its adapter
     "qwen3_moe_mixed": ("qwen3", "Qwen3StateDictAdapter"),
     "deepseek_v3": ("deepseek_v3", "DeepSeekV3StateDictAdapter"),
     "deepseek_v3_one_rank": ("deepseek_v3", "DeepSeekV3StateDictAdapter"),
+    "gpt_oss": ("gpt_oss", "GptOssStateDictAdapter"),
+    "qwen3_5": ("qwen3_5", "Qwen35StateDictAdapter"),
+    "qwen3_5_moe": ("qwen3_5", "Qwen35StateDictAdapter"),
 }
 
 
@@ -90,7 +117,8 @@ def made(name):
     family, sizes = MODELS[name]
     torch.manual_seed(len(name))
     config = getattr(transformers, f"{family}Config")(**sizes)
-    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
+    task = "ForConditionalGeneration" if "vision_config" in sizes else "ForCausalLM"
+    model = getattr(transformers, family.removesuffix("Text") + task)(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     return model
@@ -118,18 +146,47 @@ def from_memory(name, scratch):
     check(facts(dcp_state(scratch / "back", "model")) == facts(model.state_dict()), f"{name}: what comes back")
 
 
+def as_adapter_reads(name, hf):
+    """What is published, in the form that an adapter takes where it is not the one that transformers loads."""
+    state = dict(hf)
+    if name == "gpt_oss":  # experts transposed, as in the quantised release
+        for key in [k for k in hf if k.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+            state[key + "_blocks"] = state.pop(key).mT.contiguous()
+    if name == "qwen3_5_moe":  # experts of a layer in one tensor, transposed
+        for layer in range(4):
+            prefix = f"model.language_model.layers.{layer}.mlp.experts."
+            part = lambda x: torch.stack([state.pop(f"{prefix}{e}.{x}_proj.weight") for e in range(5)])
+            state[prefix + "gate_up_proj"] = torch.cat([part("gate"), part("up")], dim=1).mT.contiguous()
+            state[prefix + "down_proj"] = part("down").mT.contiguous()
+    return state
+
+
+def adapter_of(name):
+    folder, adapter = ADAPTERS[name]
+    package = f"torchtitan.models.{folder}"
+    if folder == "qwen3_5" and package not in sys.modules:  # its model needs packages for GPUs; the adapter alone does not
+        sys.modules[package] = types.ModuleType(package)
+        sys.modules[package].__path__ = [str(Path(importlib.util.find_spec("torchtitan.models").origin).parent / folder)]
+        sys.modules[package + ".model"] = types.SimpleNamespace(Qwen35Model=types.SimpleNamespace(Config=None))
+    return getattr(importlib.import_module(package + ".state_dict_adapter"), adapter)
+
+
 def adapted(name, model, hf):
     """What torchtitan's adapter makes of a published model, asked with the few facts of its model's configuration that it reads."""
-    folder, adapter = ADAPTERS[name]
-    c = model.config
+    c = getattr(model.config, "text_config", model.config)
     attention = types.SimpleNamespace(n_heads=c.num_attention_heads, n_kv_heads=c.num_key_value_heads, head_dim=getattr(c, "head_dim", None),
                                       q_lora_rank=getattr(c, "q_lora_rank", 0) or 0)  # fmt: skip
     experts = types.SimpleNamespace(num_experts=getattr(c, "num_experts", None) or getattr(c, "n_routed_experts", None))
-    layers = [types.SimpleNamespace(attention=attention, moe=experts)] * c.num_hidden_layers
+    rows = lambda what: types.SimpleNamespace(out_features=getattr(c, f"linear_num_{what}_heads", 0) * getattr(c, f"linear_{what}_head_dim", 0))
+    recurrent = types.SimpleNamespace(in_proj_q=rows("key"), in_proj_v=rows("value"))
+    layers = [types.SimpleNamespace(attention=attention, moe=experts, delta_net=recurrent)] * c.num_hidden_layers
     config = types.SimpleNamespace(layers=layers, dim=c.hidden_size, enable_weight_tying=c.tie_word_embeddings, mtp_layers=[])
-    a = getattr(importlib.import_module(f"torchtitan.models.{folder}.state_dict_adapter"), adapter)(config, None)
+    a = adapter_of(name)(config, None)
     a._validate_hf_rope_config = lambda *_: None
-    return {k: v.clone() for k, v in a.from_hf(dict(hf)).items()}
+    trained = {k: v.clone() for k, v in a.from_hf(as_adapter_reads(name, hf)).items()}
+    # The adapter of gpt-oss has the names of an older model.
+    named = {"mlp1_weight": "mlp1_weight_EGD", "mlp1_bias": "mlp1_bias_EG", "mlp2_weight": "mlp2_weight_EDF", "mlp2_bias": "mlp2_bias_ED"}
+    return {re.sub(r"mlp[12]_(weight|bias)$", lambda m: named[m.group()], k): v for k, v in trained.items()}
 
 
 def from_adapter(name, scratch):
@@ -144,7 +201,82 @@ def from_adapter(name, scratch):
     check(facts(dcp_state(scratch / "back")) == facts(trained), f"{name}: what the trainer loads")
 
 
-for case, run in [(n, from_memory) for n in IN_MEMORY] if WHAT == "transformers" else [(n, from_adapter) for n in ADAPTERS]:
+def trainer_models():
+    """Torchtitan's own models, tiny, and the sizes of transformers' of the same form."""
+    import torchtitan.models.deepseek_v3 as deepseek
+    import torchtitan.models.llama3 as llama
+    import torchtitan.models.qwen3 as qwen
+    from torchtitan.models.common import ComplexRoPE, CosSinRoPE, Embedding, Linear, RMSNorm
+    from torchtitan.models.common.attention import ScaledDotProductAttention
+
+    for module in (deepseek, llama, qwen):  # what they are built with otherwise runs on a GPU
+        module.get_attention_config = lambda _: ScaledDotProductAttention.Config()
+
+    def built(kind, layers, eps, **more):
+        return kind.Config(dim=32, vocab_size=80, layers=layers, norm=RMSNorm.Config(normalized_shape=32, eps=eps), **more,
+                           tok_embeddings=Embedding.Config(num_embeddings=80, embedding_dim=32), lm_head=Linear.Config(in_features=32, out_features=80)).build()  # fmt: skip
+
+    shared = {"n_layers": 3, "dim": 32, "n_heads": 4, "attn_backend": ""}
+    experts = {"moe_hidden_dim": 20, "moe_comm_backend": "standard"}
+    rope = {"max_seq_len": 64, "theta": 10000.0}
+    yield "llama", built(llama.Llama3Model, llama._build_llama3_layers(**shared, n_kv_heads=2, hidden_dim=48, rope=ComplexRoPE.Config(dim=8, **rope)), 1e-5), {"rms_norm_eps": 1e-5}  # fmt: skip
+    layers = qwen._build_qwen3_moe_layers(**shared, **experts, n_kv_heads=2, head_dim=16, num_experts=5, top_k=2, rope=CosSinRoPE.Config(dim=16, **rope))
+    yield "qwen3_moe", built(qwen.Qwen3Model, layers, 1e-6), {"norm_topk_prob": True}
+    layers = deepseek._build_dsv3_layers(**shared, **experts, n_dense_layers=1, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=8,
+                                         v_head_dim=8, mscale=1.0, dense_hidden_dim=48, num_experts=4, num_shared_experts=1, router_top_k=2,
+                                         router_score_func="sigmoid", router_route_norm=True, non_blocking_capacity_factor=None,
+                                         rope=ComplexRoPE.Config(dim=8, **rope))  # fmt: skip
+    more = {"rms_norm_eps": 1e-5, "n_shared_experts": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.0}
+    yield "deepseek_v3", built(deepseek.DeepSeekV3Model, layers, 1e-5, mtp_layers=[]), more
+
+
+def from_trainer(name, trained, sizes, scratch):
+    torch.manual_seed(len(name))
+    for parameter in trained.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    family, small = MODELS[name]
+    config = getattr(transformers, f"{family}Config")(**small, **sizes)
+    config.save_pretrained(scratch)
+    dcp.save(trained.state_dict(), checkpoint_id=scratch / "ckpt", no_dist=True)
+    dcpctl("consolidate", scratch / "ckpt", scratch / "out", "--map", "auto", "--assets", scratch, "--max-shard-size", "1GB")
+    loaded = getattr(transformers, f"{family}ForCausalLM").from_pretrained(scratch / "out").eval()
+    tokens = torch.arange(24).reshape(2, 12)
+    with torch.no_grad(), unittest.mock.patch.object(torch.Tensor, "bfloat16", lambda t: t):  # experts are multiplied in bfloat16 otherwise
+        ours, theirs = loaded(tokens).logits, trained.eval()(tokens)
+    difference = (ours - theirs).abs().max().item()
+    check(difference < 1e-4, f"{name}: the logits of the trainer's own model: {difference} of {theirs.abs().max().item()}")
+
+
+MEGATRON = {  # name: how its layers are held
+    "llama": ("numbered", "stacked"), "llama_tied": ("stacked",), "mistral": ("stacked",), "qwen2": ("numbered", "stacked"), "qwen2_tied": ("numbered",),
+    "qwen3": ("numbered", "stacked"), "qwen3_moe": ("numbered", "stacked"), "qwen3_moe_mixed": ("numbered",), "mixtral": ("numbered", "stacked"),
+    "deepseek_v3": ("numbered",), "deepseek_v3_one_rank": ("numbered",),
+}  # fmt: skip
+
+
+def from_megatron(name, scratch):
+    model = made(name)
+    model.save_pretrained(scratch / "hf")
+    hf = published(scratch / "hf")
+    for layers in MEGATRON[name]:
+        trained = megatron_state(hf, model.config, pad=16, stacked=layers == "stacked")
+        dcp.save(trained, checkpoint_id=scratch / layers, no_dist=True)
+        out, back = scratch / f"{layers}.safetensors", scratch / f"{layers}-back"
+        dcpctl("consolidate", scratch / layers, out, "--map", "auto", "--config", scratch / "hf/config.json")
+        check(facts(load_file(out)) == facts(hf), f"{name}, {layers}: what is published")
+        choice = ["--set", f"layers={layers}"] if len(MEGATRON[name]) > 1 or layers == "numbered" and "deepseek" not in name else []
+        dcpctl("convert", scratch / "hf", back, "--map", f"{model.config.model_type}.megatron", "--set", "pad=16", "--world-size", "3", *choice)
+        check(facts(dcp_state(back)) == facts(trained), f"{name}, {layers}: what the trainer loads")
+
+
+cases = [(from_memory, n) for n in IN_MEMORY] if WHAT == "transformers" else [(from_adapter, n) for n in ADAPTERS]
+if WHAT == "megatron":
+    cases = [(from_megatron, n) for n in MEGATRON]
+if WHAT == "torchtitan":
+    cases += [(from_trainer, *one) for one in trainer_models()]
+for run, *case in cases:
+    if ONLY and case[0] not in ONLY:
+        continue
     with tempfile.TemporaryDirectory() as folder:
-        run(case, Path(folder))
+        run(*case, Path(folder))
 finish()
