@@ -7,7 +7,11 @@ namespace dcp::cmd {
 
 MapRequest MapFlags::request() const {
   MapRequest request{.map = map, .config = config, .settings = {}, .unmapped = unmapped, .from = from};
-  for (const std::string& s : sets) request.settings.push_back(maps::setting_of(s));
+  for (const std::string& s : sets) {
+    const size_t at = s.find('=');
+    if (at == std::string::npos || at == 0) fail(ProblemId::usage, {}, "--set '" + s + "'", "NAME=VALUE");
+    request.settings.push_back({s.substr(0, at), s.substr(at + 1)});
+  }
   return request;
 }
 

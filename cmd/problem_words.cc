@@ -34,6 +34,12 @@ std::string without_working_names(const std::string& path) {
   return text;
 }
 
+std::string filled(std::string_view hint, const std::vector<std::string>& names) {
+  const size_t at = hint.find("{}");
+  if (at == hint.npos) return std::string(hint);
+  return names.empty() ? "" : std::string(hint.substr(0, at)) + names[0] + std::string(hint.substr(at + 2));
+}
+
 }  // namespace
 
 Problem worded(Problem p) {
@@ -42,7 +48,7 @@ Problem worded(Problem p) {
     if (w.id != p.id) continue;
     const bool is_known = p.id == ProblemId::manifest_key_lacking && p.severity == Severity::kNote;  // --subset was given
     if (!w.text.empty() && p.what == text_of(p.id)) p.what = w.text;
-    if (p.hint.empty() && !is_known) p.hint = w.hint;
+    if (p.hint.empty() && !is_known) p.hint = filled(w.hint, p.names);
   }
   return p;
 }

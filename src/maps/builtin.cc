@@ -35,9 +35,7 @@ ModelMap builtin_map(std::string_view name, const Limits& limits) {
 }
 
 Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits) {
-  if (model_type.empty())
-    fail(ProblemId::map_config, {.path = config_path}, "no model_type",
-         "it in the configuration of the model (--config), by which --map auto looks for a map");
+  if (model_type.empty()) fail(ProblemId::map_config, {.path = config_path}, "no model_type", "it, by which a map is looked for");
   Auto found;
   std::string tried, several;
   bool are_published = false;

@@ -99,8 +99,7 @@ class Choice {
         if (s.name != map_.variables[v].name) continue;
         const auto it = std::ranges::find(map_.variables[v].values, s.value);
         if (it == map_.variables[v].values.end())
-          fail_at(map_, map_.variables[v].spot, ProblemId::map_setting, "--set " + s.name + "=" + s.value,
-                  "one of the values in this line");
+          fail_at(map_, map_.variables[v].spot, ProblemId::map_setting, s.name + "=" + s.value, "one of the values in this line");
         out_.variables[v] = static_cast<uint32_t>(it - map_.variables[v].values.begin());
       }
     }
@@ -282,7 +281,7 @@ class Choice {
       if (block.choice.empty() || s.name != block.choice) continue;
       const auto it = std::ranges::find(block.branches, s.value, &Branch::name);
       if (it == block.branches.end())
-        fail_at(map_, block.spot, ProblemId::map_setting, "--set " + s.name + "=" + s.value, "the name of one of these branches");
+        fail_at(map_, block.spot, ProblemId::map_setting, s.name + "=" + s.value, "the name of one of these branches");
       return static_cast<size_t>(it - block.branches.begin());
     }
     return {};
@@ -342,8 +341,8 @@ class Choice {
         if (is_active_[l] || sources_of(line).empty() || sources_of(line)[0].same_as.empty() || line.conditions.empty()) continue;
         if (to_text(map_, sources_of(line)[0].names[0]) != p.place.tensor) continue;
         const Condition& c = line.conditions[0];
-        p.hint =
-            "if it is " + to_text(map_, sources_of(line)[0].same_as[0]) + ": --set " + c.paths[0] + "=" + (c.unless ? "false" : "true");
+        p.expected = "it, or tied to " + to_text(map_, sources_of(line)[0].same_as[0]);
+        p.names = {c.paths[0] + (c.unless ? "=false" : "=true")};
       }
     }
   }

@@ -17,17 +17,6 @@ std::optional<uint64_t> natural(std::string_view text) {
 
 }  // namespace
 
-Setting setting_of(std::string_view text) {
-  const size_t at = text.find('=');
-  if (at == std::string_view::npos || at == 0)
-    throw Error([&] {
-      Problem p = make_problem(ProblemId::map_setting, {}, "--set '" + std::string(text) + "'", "NAME=VALUE");
-      p.what = "--set does not say what to set to what";
-      return p;
-    }());
-  return {std::string(text.substr(0, at)), std::string(text.substr(at + 1))};
-}
-
 Config Config::read(std::string_view json, std::string path, const Limits& limits) {
   Config config;
   config.path_ = std::move(path);
@@ -93,14 +82,14 @@ std::optional<uint64_t> Config::number(std::string_view path) const {
   if (!has(path)) return {};
   const Value& v = values_.find(path)->second;
   constexpr uint64_t kMax = uint64_t{1} << 62;
-  if (v.kind != Kind::kNumber || v.number > kMax)
-    fail(ProblemId::map_config, {.path = v.is_set ? "--set" : path_}, "no number below 2^62 at " + std::string(path), "a size");
-  return v.number;
+  if (v.kind == Kind::kNumber && v.number <= kMax) return v.number;
+  if (v.is_set) fail(ProblemId::map_setting, {}, std::string(path) + "=" + v.text, "a size");
+  fail(ProblemId::map_config, {.path = path_}, "no number below 2^62 at " + std::string(path), "a size");
 }
 
 std::string Config::source_of(std::string_view path) const {
   const auto it = values_.find(path);
-  if (it != values_.end() && it->second.is_set) return "--set";
+  if (it != values_.end() && it->second.is_set) return "as set";
   return std::string(path) + " of " + (path_.empty() ? std::string("config.json") : path_);
 }
 

@@ -13,11 +13,8 @@
 namespace dcp::maps {
 
 struct Setting {
-  std::string name, value;  // of --set NAME=VALUE
+  std::string name, value;
 };
-
-// Splits NAME=VALUE. Throws map_setting.
-Setting setting_of(std::string_view text);
 
 class Config {
  public:
@@ -34,7 +31,7 @@ class Config {
   bool is_true(std::string_view path) const;
   // Throws map_config for a value that is no natural number. Nothing if it is absent or null.
   std::optional<uint64_t> number(std::string_view path) const;
-  // "num_attention_heads of base/config.json", or "--set".
+  // "num_attention_heads of base/config.json", or "as set".
   std::string source_of(std::string_view path) const;
   const std::string& path() const { return path_; }
 

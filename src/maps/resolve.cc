@@ -300,8 +300,7 @@ class Resolver {
     Problem p =
         problem_at(map_, line.spot, ProblemId::map_tied_differ, "another value than in " + shortened(same_as), "the same: they are tied");
     p.place.tensor = tensor;
-    if (!line.conditions.empty())
-      p.hint = "--set " + line.conditions[0].paths[0] + "=" + (line.conditions[0].unless ? "true" : "false") + " takes them for two";
+    if (!line.conditions.empty()) p.names = {line.conditions[0].paths[0] + (line.conditions[0].unless ? "=true" : "=false")};
     else p.hint = "a map without this line takes them for two";
     return p;
   }
@@ -363,6 +362,7 @@ class Resolver {
         Problem p = make_problem(ProblemId::map_key_unmapped, {.path = map_.name, .tensor = std::string(keys_[s])});
         if (has_line)
           p.got = "a line that is not used: another branch or another name of the same tensor is there, or the group is not whole";
+        else if (keys_[s].find("lora_") != std::string_view::npos) p.got = "a LoRA adapter, which no map merges into its weight";
         add_problem(std::move(p));
       }
     }
@@ -419,8 +419,7 @@ void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, C
                          std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == s.name; });
     if (is_word || is_name) continue;
     if (!is_path)
-      fail(ProblemId::map_setting, {.path = map.name}, "--set " + s.name,
-           "a size, an axis, a choice or a key of config.json that the map names");
+      fail(ProblemId::map_setting, {.path = map.name}, s.name, "a size, an axis, a choice or a key of config.json that the map names");
     config.set(s);
   }
 }

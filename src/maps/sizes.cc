@@ -77,7 +77,7 @@ Sizes::Sizes(const ModelMap& map, const Config& config, const std::vector<Settin
     uint64_t number = 0;
     const auto [end, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), number);
     if (s.value.empty() || error != std::errc() || end != s.value.data() + s.value.size() || number > (uint64_t{1} << 62))
-      fail(ProblemId::map_setting, {}, "--set " + s.name + "=" + s.value, "a size: " + s.name + " is an axis of the map");
+      fail(ProblemId::map_setting, {}, s.name + "=" + s.value, "a size: " + s.name + " is an axis of the map");
     global_[it->second] = {From::kSetting, 0, number};
     is_global_[it->second] = true;
   }
@@ -198,7 +198,7 @@ std::string Sizes::describe(Word word, const Values& values, const std::vector<s
   if (k.from == From::kNumber) return map_.word(word);
   std::string text = map_.word(word) + " = " + std::to_string(k.value) + " (";
   switch (k.from) {
-    case From::kSetting: text += "--set"; break;
+    case From::kSetting: text += "as set"; break;
     case From::kSizeLine: {
       const Size& size = map_.sizes[k.at];
       const Expression* e = &size.value;
@@ -220,9 +220,9 @@ std::string Sizes::describe(Word word, const Values& values, const std::vector<s
 uint64_t Sizes::need(Word word, const Values& values, Spot spot) const {
   if (values[word]) return values[word].value;
   Problem p = problem_at(map_, spot, ProblemId::map_size_unknown, map_.word(word));
-  p.hint = "give it with --set " + map_.word(word) + "=SIZE";
+  p.names = {map_.word(word)};
   const auto size = std::ranges::find(map_.sizes, word, &Size::word);
-  if (size != map_.sizes.end() && !config_.is_given()) p.hint += ", or the model's configuration with --config";
+  if (size != map_.sizes.end() && !config_.is_given()) p.expected = "the configuration of the model, which says it";
   throw Error(std::move(p));
 }
 
@@ -258,6 +258,7 @@ void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::
     Problem p = problem_at(map_, dim.spot, ProblemId::map_size_unknown,
                            unknowns + " in " + to_text(map_, dim) + " = " + std::to_string(size) + where);
     p.place.tensor = keys[t.source];
+    p.names = {map_.word(unknown[0])};
     throw Error(std::move(p));
   }
 }

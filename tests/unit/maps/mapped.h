@@ -53,7 +53,7 @@ struct Trial {
   maps::Resolved resolve(const MadeTensors& tensors) const { return resolve(read(), tensors); }
   maps::Resolved resolve(const maps::ModelMap& model, const MadeTensors& tensors) const {
     maps::ResolveOptions o = options;
-    for (const std::string& s : sets) o.settings.push_back(maps::setting_of(s));
+    for (const std::string& s : sets) o.settings.push_back({s.substr(0, s.find('=')), s.substr(s.find('=') + 1)});
     std::vector<maps::Source> sources;
     for (const auto& [key, t] : tensors) sources.push_back({.key = key, .dtype = DType::float32, .shape = t.shape});
     return maps::resolve(model, maps::Config::read(config, "config.json", {}), o, sources, {});

@@ -192,7 +192,7 @@ TEST_CASE("what is tied is left out, made of the other, or compared") {
   REQUIRE(r.ties.size() == 1);
   CHECK(carried_out(r.ties[0].tensor, both).elements == Shape{2, 3});
   CHECK(carried_out(r.ties[0].same_as, both).elements == Shape{0, 1});
-  CHECK(r.ties[0].difference.hint == "--set tie=false takes them for two");
+  CHECK(r.ties[0].difference.names == std::vector<std::string>{"tie=false"});
   CHECK(to_line(r.ties[0].difference) ==
         "a.map:2:1: tensor 'h': two tensors that are tied differ (got another value than in e, expected the same: they are tied)");
   CHECK(trial.resolve(made({{"emb", {2}}})).ties.empty());
@@ -208,7 +208,7 @@ TEST_CASE("what is tied is left out, made of the other, or compared") {
   trial.config = "{}";
   CHECK(problems(trial, published) == Keys{"map_tensor_missing h"});
   CHECK(trial.resolve(published).problems[0].id == ProblemId::map_tensor_missing);
-  CHECK(trial.resolve(published).problems[0].hint == "if it is e: --set tie=true");
+  CHECK(trial.resolve(published).problems[0].names == std::vector<std::string>{"tie=true"});
 
   // Each of several is a copy of its own.
   const Trial numbered{.map = "a [e f] = b.{e} [f]\nc [e f] = d.{e} [f] same as b.{e}"};
@@ -272,7 +272,7 @@ TEST_CASE("sizes and shapes that do not fit are said with where each is from") {
   CHECK(said({.map = map, .sets = {"h=2", "d=3"}}, made({{"wq", {8, 3}}})) ==
         "a.map:2:5: tensor 'wq': a shape is not what the sizes of the map make of it (got [8, 3], expected dim 0 to be (h d 2) = 12, where "
         "h = 2 "
-        "(--set), d = 3 (--set))");
+        "(as set), d = 3 (as set))");
   CHECK(id({.map = map, .sets = {"h=2"}}, made({{"wq", {8}}})) == "map_size_differs");
   CHECK(id({.map = map, .config = R"({"heads": 0})"}, made({{"wq", {0, 3}}})) == "map_size_unknown");  // d beside a 0
   CHECK(id({.map = map, .config = R"({"heads": 0})"}, made({{"wq", {8, 3}}})) == "map_size_differs");
