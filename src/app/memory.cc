@@ -36,7 +36,7 @@ unsigned wanted_workers(unsigned threads, bool one_of_several) {
 uint64_t default_reading_cap() { return std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB); }
 
 uint64_t take_memory_cap(uint64_t max_memory, const World& world) {
-  if (world.ranks) return max_memory + world.ranks->module_bytes;
+  if (world.ranks) max_memory += world.ranks->module_bytes;
   // A cap that is far too small is refused by fit_workers, which knows what is needed.
   constexpr uint64_t kMin = 32 * kMiB;
   const uint64_t resident = resident_bytes(), used = Heap::used();

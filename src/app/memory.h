@@ -17,8 +17,8 @@ unsigned wanted_workers(unsigned threads, bool one_of_several);
 // checkpoint of 10^7 chunks takes 3.3 GiB; what takes more than half is not read while something else runs.
 uint64_t default_reading_cap();
 
-// The cap, with a module's own memory on top. From here on no allocation goes beyond it (base/heap.h); not where a module is loaded, for
-// LibTorch's threads do not expect that one fails.
+// The cap, with a module's own memory on top. From here on no allocation of the program goes beyond it (base/heap.h). Those of a module are
+// not counted: LibTorch's threads do not expect that one fails.
 uint64_t take_memory_cap(uint64_t max_memory, const World& world);
 
 // What metadata and objects may take beside what is held already. They may always take a little: a cap that is far too small is refused by

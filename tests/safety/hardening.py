@@ -2,7 +2,7 @@
 """Is the program hardened as a Release build must be?
 
     hardening.py DCPCTL     PIE, RELRO with immediate binding, no executable stack, stack protector, fortified calls, marked indirect branches (x86),
-                            no library but the C library's own
+                            no library but the C library's own, no operator new for libraries
 """
 import platform
 import re
@@ -27,6 +27,7 @@ def main():
         "the stack protector": "__stack_chk_fail" in symbols,
         "fortified calls of the C library": bool(re.search(r"__\w+_chk@", symbols.replace("__stack_chk_fail", ""))),
         "no path to libraries of its own": "RUNPATH" not in dynamic and "RPATH" not in dynamic,
+        "an operator new for itself: what a module allocates does not count under --max-memory": "_Znwm" not in symbols,
     }
     if platform.machine() == "x86_64" and "--no-cet" not in sys.argv:
         code = read("objdump", "-d", "--no-show-raw-insn", program)
