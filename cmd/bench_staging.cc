@@ -232,7 +232,7 @@ std::string run(const Options& o, Context& context) {
 void add_flags(Command& c, Options& o) {
   const std::string what = "What is copied", how = "How";
   c.option("--sizes", o.sizes, "RANGE", "Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)").in(what);
-  c.number("--count", o.count, 1u, 10000000u, "N", "That many buffers of each size (default 1)").in(what);
+  c.number("--count", o.count, {1u, 10000000u}, "N", "That many buffers of each size (default 1)").in(what);
   std::vector<std::string> names;
   for (const std::string_view n : model_names()) names.emplace_back(n);
   c.option("--model", o.model, "NAME", "The tensors of a model").one_of(names).excludes("--sizes").in(what);
@@ -246,7 +246,7 @@ void add_flags(Command& c, Options& o) {
       .needs("--model")
       .in(what);
   c.flag("--optimizer", o.optimizer, "With --model: AdamW's state in float32 beside the weights").needs("--model").in(what);
-  c.number("--world-size", o.world_size, 1u, 65536u, "N", "With --model: only what one of N ranks has").needs("--model").in(what);
+  c.number("--world-size", o.world_size, {1u, 65536u}, "N", "With --model: only what one of N ranks has").needs("--model").in(what);
   c.number("--rank", o.rank, "R", "Which rank's part: with --model 0 by default, with --like all ranks'").excludes("--sizes").in(what);
   c.option("--device", o.device, "DEVICE", "Copy from cuda, cpu (host memory as the source) or auto (default)")
       .one_of({"auto", "cuda", "cpu"})
@@ -255,8 +255,8 @@ void add_flags(Command& c, Options& o) {
   c.option("--methods", o.methods, "LIST", "Only these ways, with commas between").in(how);
   c.option("--streams", o.streams, "LIST", "Numbers of streams to try (default 1,2)").in(how);
   c.option("--chunks", o.chunks, "LIST", "Largest single copies to try (default whole,16MiB)").in(how);
-  c.number("--repeats", o.measure.repeats, 1u, 10000u, "N", "Measured saves of each (default 7)").in(how);
-  c.number("--warmup", o.measure.warmup, 0u, 10000u, "N", "Saves before them that do not count (default 2)").in(how);
+  c.number("--repeats", o.measure.repeats, {1u, 10000u}, "N", "Measured saves of each (default 7)").in(how);
+  c.number("--warmup", o.measure.warmup, {0u, 10000u}, "N", "Saves before them that do not count (default 2)").in(how);
   c.flag("--no-numa", o.no_numa, "Leave to the kernel where buffers lie, on machines with several NUMA nodes").in(how);
   add_save(c, o.save);
   c.option("--html", o.html, "FILE", "Write a page with the curves to FILE").writes().in("Output");

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,11 @@ enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kStep
 
 // What an option asks for instead of the command's work.
 enum class Action : uint8_t { kRun, kShortHelp, kHelp, kVersion };
+
+template <class T>
+struct Range {
+  T min, max;  // both belong to it
+};
 
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
@@ -88,9 +94,8 @@ struct Command {
   // Repeatable.
   Option& option(std::string_view names, std::vector<std::string>& target, std::string_view value, std::string help);
   Option& ask(std::string_view names, Action what, std::string help);
-  // `least` and `most` belong to the range.
   template <class T>
-  Option& number(std::string_view names, T& target, T min, T max, std::string_view value, std::string help);
+  Option& number(std::string_view names, T& target, std::type_identity_t<Range<T>> range, std::string_view value, std::string help);
   template <class T>
   Option& number(std::string_view names, std::optional<T>& target, std::string_view value, std::string help);
   template <class T>
@@ -124,30 +129,30 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 std::string short_path(const Command& command);
 
 template <class T>
-bool parse_number(const std::string& text, T& target, T min, T max) {
+bool parse_number(const std::string& text, T& target, std::type_identity_t<Range<T>> range) {
   T number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || !(number >= min && number <= max)) return false;
+  if (error != std::errc{} || end != text.data() + text.size() || !(number >= range.min && number <= range.max)) return false;
   target = number;
   return true;
 }
 
 template <class T>
-Option& Command::number(std::string_view names, T& target, T min, T max, std::string_view value, std::string help) {
+Option& Command::number(std::string_view names, T& target, std::type_identity_t<Range<T>> range, std::string_view value, std::string help) {
   Option& o =
-      option(names, [&target, min, max](const std::string& text) { return parse_number(text, target, min, max); }, value, std::move(help));
+      option(names, [&target, range](const std::string& text) { return parse_number(text, target, range); }, value, std::move(help));
   const auto spelled = [](T n) {
     char text[32];
     return std::string(text, std::to_chars(text, text + sizeof text, n).ptr);
   };
-  o.expected = "a number from " + spelled(min) + " to " + spelled(max);
+  o.expected = "a number from " + spelled(range.min) + " to " + spelled(range.max);
   return o;
 }
 
 template <class T>
 Option& Command::number(std::string_view names, std::optional<T>& target, std::string_view value, std::string help) {
   Option& o = option(
-      names, [&target](const std::string& text) { return parse_number(text, target.emplace(), T{0}, std::numeric_limits<T>::max()); },
+      names, [&target](const std::string& text) { return parse_number(text, target.emplace(), {T{0}, std::numeric_limits<T>::max()}); },
       value, std::move(help));
   o.expected = "a number from 0 to " + std::to_string(std::numeric_limits<T>::max());
   return o;

@@ -43,7 +43,7 @@ OutputRequest output(const Options& o) {
 void add_flags(Command& c, Context& context, Options& o) {
   add_writer_keys(c, context, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
   o.world_size_option =
-      &c.number("--world-size", o.world_size, 1u, 65536u, "N", "Ranks to lay a DCP folder out for (default 1)").in("Layout");
+      &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Ranks to lay a DCP folder out for (default 1)").in("Layout");
   add_dcp(c, o.dcp);
   add_model_file(c, o.file);
   add_writer_writing(c, o.writer);

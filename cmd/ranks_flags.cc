@@ -54,7 +54,8 @@ void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
            "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
       .one_of({"auto", "file", "gloo", "nccl"})
       .in(group);
-  c.number("--timeout", f.timeout_s, 1.0, 86400.0, "SECONDS", "Seconds without a sign of life after which a rank is given up (default 60)")
+  c.number("--timeout", f.timeout_s, {1.0, 86400.0}, "SECONDS",
+           "Seconds without a sign of life after which a rank is given up (default 60)")
       .in(group);
   c.flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say").in(group);
 }

@@ -40,7 +40,7 @@ void add_max_memory(Command& c, std::string& max_memory, const std::string& grou
 }
 
 void add_threads(Command& c, unsigned& threads, const std::string& group) {
-  c.number("-j,--threads", threads, 1u, 1024u, "N", "Worker threads (default: cores, at least 4, at most 16)").in(group);
+  c.number("-j,--threads", threads, {1u, 1024u}, "N", "Worker threads (default: cores, at least 4, at most 16)").in(group);
 }
 
 uint64_t reading_cap(const std::string& max_memory) { return max_memory.empty() ? default_reading_cap() : parse_size(max_memory); }

@@ -120,11 +120,11 @@ void add_save(Command& c, SaveFlags& f) {
   c.option("--save", f.folder, "DIR", "Train and save checkpoints under DIR, which is empty or not there yet")
       .writes(Offer::kFolders)
       .in("Training with saves");
-  add(c.number("--steps", f.train.steps, 1u, 1000000u, "N", "Steps of training (default 12)"));
-  add(c.number("--save-every", f.train.save_every, 1u, 1000000u, "K", "Save every K steps, and after the last (default 4)"));
-  add(c.number("--step-time", f.step_ms, 0.0, 3600000.0, "MS", "Length of a step in milliseconds (default 200)"));
+  add(c.number("--steps", f.train.steps, {1u, 1000000u}, "N", "Steps of training (default 12)"));
+  add(c.number("--save-every", f.train.save_every, {1u, 1000000u}, "K", "Save every K steps, and after the last (default 4)"));
+  add(c.number("--step-time", f.step_ms, {0.0, 3600000.0}, "MS", "Length of a step in milliseconds (default 200)"));
   add(c.option("--modes", f.modes, "LIST", "Only these of disabled,async,async_with_pinned_mem"));
-  add(c.number("--keep-latest-k", f.train.keep_latest_k, 0u, 1000000u, "K",
+  add(c.number("--keep-latest-k", f.train.keep_latest_k, {0u, 1000000u}, "K",
                "Keep the latest K checkpoints of each mode (default 2; 0: all)"));
   add(c.flag("--last-model-only", f.train.last_model_only, "The last checkpoint holds the model alone"));
   add(c.option("--export-dtype", f.export_dtype, "DTYPE", "The last checkpoint's floats in this dtype").offers(Offer::kDtypes));

@@ -50,7 +50,7 @@ class Writing {
   void run_units(Sink& sink, Progress& progress) {
     const ExecuteOptions options{
         .workers = result_.workers, .fp8_overflow = request_.fp8_overflow, .supply = shared_ ? &shared_->exchange : nullptr};
-    const auto units = [&] { return execute(plan_, source_, sink, options, progress, world_.stop); };
+    const auto units = [&] { return execute(plan_, source_, sink, options, {progress, world_.stop}); };
     result_.executed = all_write() ? execute_together(world_, shared_->exchange, result_.workers, progress, units) : units();
   }
 

@@ -2,11 +2,11 @@
 
 namespace dcp {
 
-ExecuteReport run_digest_units(const Plan& plan, const Source& source, DigestSink& sink, unsigned workers, Progress& progress,
-                               World& world) {
+ExecuteReport run_digest_units(const DigestWork& work, DigestSink& sink, Progress& progress, World& world) {
+  const auto& [plan, source, workers] = work;
   ExecuteOptions options{.workers = workers, .faults = Faults::kCollect};
   RankedRun* const ranks = world.ranks.get();
-  if (!ranks) return execute(plan, source, sink, options, progress, world.stop);
+  if (!ranks) return execute(plan, source, sink, options, {progress, world.stop});
   Session& session = ranks->session;
   ranks->group.check_same_plan(plan);
   Exchange exchange(session, ranks->group.visibility(),
@@ -17,7 +17,7 @@ ExecuteReport run_digest_units(const Plan& plan, const Source& source, DigestSin
                      .workers = workers});
   options.supply = &exchange;
   ExecuteReport executed =
-      execute_together(world, exchange, workers, progress, [&] { return execute(plan, source, sink, options, progress, world.stop); });
+      execute_together(world, exchange, workers, progress, [&] { return execute(plan, source, sink, options, {progress, world.stop}); });
   ranks->group.gather_digests(sink);
   executed.damage = ranks->group.gather_problems(std::move(executed.damage));
   ranks->work = ranks->group.gather_work(

@@ -8,9 +8,14 @@
 
 namespace dcp {
 
+struct DigestWork {
+  const Plan& plan;
+  Source source;
+  unsigned workers = 1;
+};
+
 // What cannot be read is in the report. With several ranks each does the units whose bytes it sees; digests and findings come together at
 // rank 0.
-ExecuteReport run_digest_units(const Plan& plan, const Source& source, DigestSink& sink, unsigned workers, Progress& progress,
-                               World& world);
+ExecuteReport run_digest_units(const DigestWork& work, DigestSink& sink, Progress& progress, World& world);
 
 }  // namespace dcp

@@ -98,7 +98,7 @@ void compare_ties(const MapAnswer& answer, const Source& source, unsigned worker
   DigestSink sink(plan.plan);
   Progress progress;
   const ExecuteReport executed =
-      run_digest_units(plan.plan, {derived.catalog, derived.resolved, source.files}, sink, workers, progress, world);
+      run_digest_units({plan.plan, {derived.catalog, derived.resolved, source.files}, workers}, sink, progress, world);
   if (!executed.damage.empty()) throw Error(executed.damage.front());
   if (!world.leads()) return;
   std::map<std::string_view, std::optional<uint64_t>> digests;

@@ -55,7 +55,7 @@ void Preparation::resolve(std::span<const TensorId> tensors, std::span<const Blo
                                .limits = request_.source.limits(),
                                .memory_bytes = memory_left(cap_),
                                .memory_cap = cap_};
-  resolved_ = resolve_together(world_, *files_, source_, tensors, blobs, options);
+  resolved_ = resolve_together(world_, *files_, tensors, blobs, options);
 }
 
 std::vector<Problem> Preparation::compare_copies(Faults faults) {

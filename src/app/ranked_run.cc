@@ -81,10 +81,10 @@ void join_ranks(const RankOptions& options, World& world) {
   world.events.verbose(std::to_string(launch.world_size) + " ranks by " + launch.by + ", " + world.ranks->transport);
 }
 
-Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
-                          std::span<const BlobId> blobs, const ResolveOptions& options) {
-  if (world.ranks) return world.ranks->group.resolve(files, catalog, tensors, blobs, options, world.stop);
-  return resolve(files, catalog, tensors, blobs, options, world.stop);
+Resolved resolve_together(World& world, DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
+                          const ResolveOptions& options) {
+  if (world.ranks) return world.ranks->group.resolve(files, tensors, blobs, options, world.stop);
+  return resolve(files, tensors, blobs, options, world.stop);
 }
 
 ContentOf contents_together(World& world, const Source& source, const Limits& limits) {

@@ -41,8 +41,8 @@ class RankedRun {
 
 // Sets world.ranks. Without a launch nothing happens, and no module is loaded. Throws module_*, rank_lost, ranks_differ.
 void join_ranks(const RankOptions& options, World& world);
-Resolved resolve_together(World& world, DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors,
-                          std::span<const BlobId> blobs, const ResolveOptions& options);
+Resolved resolve_together(World& world, DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
+                          const ResolveOptions& options);
 ContentOf contents_together(World& world, const Source& source, const Limits& limits);
 // Does the units of this rank and serves those of others at the same time.
 ExecuteReport execute_together(World& world, Exchange& exchange, unsigned workers, Progress& progress,

@@ -101,14 +101,13 @@ void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport 
   result.findings.push_back(std::move(p));
 }
 
-void use_digests(const VerifyRequest& request, World& world, const Manifest& found, std::optional<Manifest> expected,
-                 const VerifyPlan& plan, const Catalog& catalog, VerifyResult& result) {
-  if (expected) {
-    ManifestComparison compared = compare_with(std::move(*expected), found, plan, catalog, request.subset);
-    add(result.findings, std::move(compared.findings));
-    result.compared_keys = compared.keys;
-    result.compared_files = compared.files;
-  }
+void note_comparison(ManifestComparison compared, VerifyResult& result) {
+  add(result.findings, std::move(compared.findings));
+  result.compared_keys = compared.keys;
+  result.compared_files = compared.files;
+}
+
+void keep_manifest(const VerifyRequest& request, World& world, const Manifest& found, VerifyResult& result) {
   if (request.manifest.empty()) return;
   if (result.is_damaged()) return world.events.warn("no manifest is written of a checkpoint that is damaged");
   const std::string text = write_manifest(found, {.path = request.read.source.path});
@@ -161,15 +160,18 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   {
     const auto display = world.events.show(progress, progress.bytes_read, plan.plan.bytes_to_read + (sum ? file_bytes(catalog) : 0));
     source.compare_ties(workers);
-    executed = run_digest_units(plan.plan, source.source(), sink, workers, progress, world);
+    executed = run_digest_units({plan.plan, source.source(), workers}, sink, progress, world);
     if (sum)
       collect(result.findings,
-              [&] { sums = sum_files(source.source().files, catalog, request.read.source.links(), workers, progress, world.stop); });
+              [&] { sums = sum_files(source.source().files, request.read.source.links(), workers, {progress, world.stop}); });
   }
   if (!world.leads()) return;
   note_work(source.source(), plan, std::move(executed), result);
-  if (request.digests())
-    use_digests(request, world, manifest_of(source.catalog(), plan, sink, sums), std::move(expected), plan, source.catalog(), result);
+  if (request.digests()) {
+    const Manifest found = manifest_of(source.catalog(), plan, sink, sums);
+    if (expected) note_comparison(compare_with(std::move(*expected), found, plan, source.catalog(), request.subset), result);
+    keep_manifest(request, world, found, result);
+  }
   result.unsafe = fold_unsafe(result.findings);
   sort_findings(result.findings);
   result.nanoseconds = world.io.now_ns() - begin;

@@ -25,6 +25,7 @@ class DataFiles {
   // Throws file_missing, or what open_beneath throws.
   std::shared_ptr<const OpenFile> open(uint32_t file);
   Io& io() const { return io_; }
+  const Catalog& catalog() const { return catalog_; }
 
  private:
   Io& io_;

@@ -70,7 +70,7 @@ class ContentReader {
     const Item part = s.packed != 0 ? Item::deflated(at, s.packed, item_.file) : Item{.offset = at, .length = s.bytes, .file = item_.file};
     uint32_t raw32 = 0;
     uint64_t raw64 = 0;
-    decode_item(files_, catalog_, part, {.path = catalog_.file_path(item_.file), .offset = at}, s.bytes, [&](Bytes block) {
+    decode_item(files_, part, {.path = catalog_.file_path(item_.file), .offset = at}, s.bytes, [&](Bytes block) {
       raw32 = crc32_shift(raw32, block.size()) ^ crc32_raw(block);
       raw64 = crc64_shift(raw64, block.size()) ^ crc64_raw(block);
     });

@@ -115,7 +115,7 @@ EndsSource ItemResolver::decoded_ends(const Wanted& w, const Place& place) {
       w.tensor == kNone ? options_.limits.blob_bytes : volume(catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes);
   EndsSource ends(place);
   const uint64_t cap = add_or_fail(mul_or_fail(elements, 16, place), options_.limits.item_pickle_bytes, place);
-  decode_item(files_, catalog_, item_of(catalog_, w), place, cap, [&](Bytes b) { ends.append(b); });
+  decode_item(files_, item_of(catalog_, w), place, cap, [&](Bytes b) { ends.append(b); });
   bytes_read_ += item_of(catalog_, w).length;
   return ends;
 }
@@ -124,7 +124,7 @@ std::vector<std::byte> ItemResolver::decoded_whole(const Wanted& w, const Place&
   std::vector<std::byte> decoded;
   uint64_t bytes = 0;
   const uint64_t max = std::min(options_.limits.blob_bytes, options_.limits.decoded_bytes + 16 * item_of(catalog_, w).length);
-  decode_item(files_, catalog_, item_of(catalog_, w), place, kNoCap, [&](Bytes b) {
+  decode_item(files_, item_of(catalog_, w), place, kNoCap, [&](Bytes b) {
     bytes += b.size();
     if (options_.blobs == BlobUse::kNames && bytes > max_to_look_at())  // and no more of it is decoded
       throw Error(unseen_pickle(place, "an object that decodes to " + std::to_string(bytes) + " bytes or more", max_to_look_at()));

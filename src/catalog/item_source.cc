@@ -64,10 +64,9 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
        "within its first or last " + std::to_string(kKept) + " bytes");
 }
 
-void decode_item(DataFiles& files, const Catalog& catalog, const Item& i, const Place& place, uint64_t cap,
-                 const std::function<void(Bytes)>& sink) {
+void decode_item(DataFiles& files, const Item& i, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
   const bool deflated = i.transforms == Item::kDeflated;
-  const std::vector<std::string>& transforms = catalog.transforms[deflated ? 0 : i.transforms];
+  const std::vector<std::string>& transforms = files.catalog().transforms[deflated ? 0 : i.transforms];
   for (const std::string& t : transforms)
     if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
   const auto file = files.open(i.file);

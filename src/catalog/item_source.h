@@ -70,7 +70,6 @@ class EndsSource : public ItemSource {
 
 // Streams an item's bytes to `sink` block by block, decoding transforms; fails beyond `cap` bytes. Throws
 // transform_unknown, zstd_*, deflate_broken.
-void decode_item(DataFiles& files, const Catalog& catalog, const Item& item, const Place& place, uint64_t cap,
-                 const std::function<void(Bytes)>& sink);
+void decode_item(DataFiles& files, const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

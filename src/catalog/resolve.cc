@@ -59,8 +59,9 @@ uint64_t Resolved::memory_bytes() const {
   return bytes;
 }
 
-Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                 const ResolveOptions& options, const StopFlag& stop) {
+Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options,
+                 const StopFlag& stop) {
+  const Catalog& catalog = files.catalog();
   std::vector<Wanted> wanted;
   const bool all = options.faults == Faults::kCollect;
   const auto want = [&](const Wanted& w, const Item& i) {

@@ -91,7 +91,7 @@ struct ResolveOptions {
 
 // The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,
 // check_item), unless faults are collected. Throws what the format room throws, chunk_shape_differs, dtype_unknown, transform_unknown.
-Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                 const ResolveOptions& options, const StopFlag& stop);
+Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options,
+                 const StopFlag& stop);
 
 }  // namespace dcp

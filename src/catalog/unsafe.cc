@@ -117,7 +117,7 @@ std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog,
     tensors.resize(catalog.tensors.size());
     std::iota(tensors.begin(), tensors.end(), 0u);
   }
-  std::vector<Problem> found = resolve(files, catalog, tensors, blobs, options, stop).findings;
+  std::vector<Problem> found = resolve(files, tensors, blobs, options, stop).findings;
   if (what == LookInto::kAll) return found;
   std::erase_if(found, [](const Problem& p) { return !tells_unsafe(p.id); });
   for (Problem& p : found)

@@ -106,8 +106,7 @@ class Reader {
  private:
   std::vector<std::byte> read(ItemId id, const Place& place) {
     std::vector<std::byte> bytes;
-    decode_item(files_, catalog_, catalog_.items[id], place, kMaxItem,
-                [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+    decode_item(files_, catalog_.items[id], place, kMaxItem, [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
     return bytes;
   }
   DataFiles& files_;

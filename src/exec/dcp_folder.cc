@@ -65,13 +65,12 @@ std::string DcpFolder::metadata() const {
   return text;
 }
 
-FileId DcpFolder::write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop,
-                        const Payload& payload) const {
+FileId DcpFolder::write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop, const Payload& payload) const {
   std::vector<FileSpec> specs;
   for (size_t r = 0; r < names_.size(); ++r) specs.push_back({names_[r], rank_bytes_[r]});
   specs.push_back({".metadata", metadata_.size()});
-  FileSet sink(io, out, specs, {.folder = true, .replace = replace, .sync = sync});
-  parallel_for(workers, chunks_.size(), stop, [&](unsigned, uint64_t chunk) { write_item(chunk, sink, payload); });
+  FileSet sink(io, out, specs, {.folder = true, .replace = options.replace, .sync = options.sync});
+  parallel_for(options.workers, chunks_.size(), stop, [&](unsigned, uint64_t chunk) { write_item(chunk, sink, payload); });
   sink.write(narrow<uint32_t>(specs.size() - 1), 0, as_bytes(metadata_));
   sink.finish();
   sink.commit();

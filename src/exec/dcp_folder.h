@@ -27,6 +27,12 @@ struct FolderChunk {
   std::vector<int64_t> offsets, sizes;
 };
 
+struct FolderOptions {
+  Replace replace = Replace::kNo;
+  bool sync = true;
+  unsigned workers = 1;
+};
+
 class DcpFolder {
  public:
   // Chunks in the order of their tensors; a file's items follow each other in that order.
@@ -40,8 +46,7 @@ class DcpFolder {
   using Emit = std::function<void(Bytes)>;
   using Payload = std::function<void(size_t chunk, const Emit& emit)>;
   // A new folder `out`, committed whole; which one it is. Throws as FileSet does, what `payload` throws, and `interrupted`.
-  FileId write(Io& io, const std::string& out, Replace replace, bool sync, unsigned workers, const StopFlag& stop,
-               const Payload& payload) const;
+  FileId write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop, const Payload& payload) const;
 
  private:
   struct Item {

@@ -76,8 +76,8 @@ uint64_t execute_bytes(const Plan& plan) {
   return RunSums::bytes(plan) + plan.tensors.size() * kOfTensor;
 }
 
-ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, Progress& progress,
-                      const StopFlag& stop) {
+ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, const Watch& watch) {
+  Progress& progress = watch.progress;
   RunSums sums(plan, source.catalog);
   RunLosses losses(plan);
   const MaxExtents extents(plan, source.catalog);
@@ -97,7 +97,7 @@ ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const 
   for (unsigned w = 0; w < options.workers; ++w) workers.emplace_back(run);
   ExecuteReport report;
   std::mutex mutex;  // report.damage
-  parallel_for(options.workers, supply.batches(), stop, [&](unsigned worker, uint64_t ordinal) {
+  parallel_for(options.workers, supply.batches(), watch.stop, [&](unsigned worker, uint64_t ordinal) {
     try {
       workers[worker].batch(supply.take(ordinal));
     } catch (const Error& e) {

@@ -22,6 +22,12 @@ struct Progress {
   std::atomic<uint64_t> bytes_written{0};
 };
 
+// Of a run: how far it is, and what asks it to end.
+struct Watch {
+  Progress& progress;
+  const StopFlag& stop;
+};
+
 struct ExecuteOptions {
   unsigned workers = 1;
   Faults faults = Faults::kThrow;  // kCollect: what cannot be read joins the damage, and the units that do not need it go on
@@ -44,7 +50,6 @@ struct ExecuteReport {
 uint64_t execute_bytes(const Plan& plan);
 
 // The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.
-ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, Progress& progress,
-                      const StopFlag& stop);
+ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, const Watch& watch);
 
 }  // namespace dcp

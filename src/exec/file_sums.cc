@@ -20,7 +20,7 @@ bool is_metadata(std::string_view name) {
   return name == ".metadata" || (name.starts_with("__") && name.ends_with(".metadata")) || name == "model.safetensors.index.json";
 }
 
-void sum(Io& io, Handle handle, FileSum& out, Progress& progress, const StopFlag& stop) {
+void sum(Io& io, Handle handle, FileSum& out, const Watch& watch) {
   struct Free {
     void operator()(XXH3_state_t* s) const { XXH3_freeState(s); }
   };
@@ -28,11 +28,11 @@ void sum(Io& io, Handle handle, FileSum& out, Progress& progress, const StopFlag
   if (!state || XXH3_128bits_reset(state.get()) != XXH_OK) throw std::bad_alloc();
   out.bytes = io.facts(handle).bytes;
   std::vector<std::byte> block(std::min(kBlockBytes, out.bytes));
-  for (uint64_t at = 0; at < out.bytes && stop.load() == 0; at += block.size()) {
+  for (uint64_t at = 0; at < out.bytes && watch.stop.load() == 0; at += block.size()) {
     const MutableBytes part = MutableBytes(block).first(std::min<uint64_t>(block.size(), out.bytes - at));
     read_exact(io, handle, at, part);
     XXH3_128bits_update(state.get(), part.data(), part.size());
-    progress.bytes_read.fetch_add(part.size(), std::memory_order_relaxed);
+    watch.progress.bytes_read.fetch_add(part.size(), std::memory_order_relaxed);
   }
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state.get()));
@@ -44,8 +44,8 @@ void sum(Io& io, Handle handle, FileSum& out, Progress& progress, const StopFlag
 
 }  // namespace
 
-std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowLinks links, unsigned workers, Progress& progress,
-                               const StopFlag& stop) {
+std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned workers, const Watch& watch) {
+  const Catalog& catalog = files.catalog();
   std::vector<File> all;
   for (uint32_t f = 0; f < catalog.files.size(); ++f)
     if (catalog.files[f].bytes)
@@ -55,9 +55,9 @@ std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowL
     const std::optional<Handle> handle = files.io().open_beneath(catalog.folder, e.name, links);
     if (handle) all.push_back({.sum = {.name = e.name, .xxh3_128 = {}}, .open = std::make_shared<const OpenFile>(files.io(), *handle)});
   }
-  parallel_for(workers, all.size(), stop, [&](unsigned, uint64_t i) {
+  parallel_for(workers, all.size(), watch.stop, [&](unsigned, uint64_t i) {
     const std::shared_ptr<const OpenFile> open = all[i].open ? all[i].open : files.open(all[i].number);
-    sum(files.io(), open->get(), all[i].sum, progress, stop);
+    sum(files.io(), open->get(), all[i].sum, watch);
   });
   std::vector<FileSum> sums;
   for (File& f : all) sums.push_back(std::move(f.sum));

@@ -18,7 +18,6 @@ struct FileSum {
 
 // Of the checkpoint's data files and of its metadata, sorted by name. Reads each from front to back, several at once: this sum cannot be
 // joined from parts.
-std::vector<FileSum> sum_files(DataFiles& files, const Catalog& catalog, FollowLinks links, unsigned workers, Progress& progress,
-                               const StopFlag& stop);
+std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned workers, const Watch& watch);
 
 }  // namespace dcp

@@ -28,7 +28,7 @@ MutableBytes FilePieces::read(uint32_t file, uint64_t offset, MutableBytes into)
 }
 
 void FilePieces::decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
-  decode_item(files_, catalog_, item, place, cap, sink);
+  decode_item(files_, item, place, cap, sink);
 }
 
 ChunkSpans ChunkReads::of_box(uint32_t chunk, BoxView part) const {
@@ -108,7 +108,7 @@ struct Reads {
   void box(uint32_t tensor, BoxView box) {
     const Tensor& t = source.catalog.tensors[plan.tensors[tensor].id];
     const ChunkReads reads(plan, source, t);
-    each_chunk(plan, source.catalog, extents, tensor, box, [&](uint32_t chunk, BoxView part) {
+    each_chunk(extents, tensor, box, [&](uint32_t chunk, BoxView part) {
       reads.each(chunk, part, [&](const ChunkSpans& spans) {
         const uint32_t file = source.catalog.items[spans.item].file;
         spans.each([&](uint64_t element, const Numbers&) {

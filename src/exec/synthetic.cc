@@ -45,7 +45,7 @@ class Generator {
     rows_ = elements / columns_;
   }
 
-  SyntheticReport write(Io& io, const std::string& out, unsigned workers, Replace replace, const StopFlag& stop) {
+  SyntheticReport write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop) {
     std::vector<FolderTensor> tensors;
     for (uint32_t t = 0; t < spec_.tensors; ++t) {
       tensors.push_back(
@@ -53,7 +53,7 @@ class Generator {
       chunks(t);
     }
     const DcpFolder folder(std::move(tensors), chunks_, spec_.world_size);
-    folder.write(io, out, replace, false, workers, stop, [&](size_t chunk, const DcpFolder::Emit& emit) { payload(chunks_[chunk], emit); });
+    folder.write(io, out, options, stop, [&](size_t chunk, const DcpFolder::Emit& emit) { payload(chunks_[chunk], emit); });
     return {.tensor_bytes = folder.tensor_bytes(), .file_bytes = folder.file_bytes(), .items = folder.items()};
   }
 
@@ -109,9 +109,9 @@ void synthetic_values(MutableBytes to, DType dtype, uint64_t seed, uint32_t tens
   }
 }
 
-SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace,
+SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, const FolderOptions& options,
                                 const StopFlag& stop) {
-  return Generator(spec).write(io, out, workers, replace, stop);
+  return Generator(spec).write(io, out, options, stop);
 }
 
 }  // namespace dcp

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/io.h"
 #include "base/workers.h"
+#include "exec/dcp_folder.h"
 #include "format/dtype.h"
 
 namespace dcp {
@@ -32,7 +33,7 @@ struct SyntheticReport {
 
 // A new DCP folder `out` (output_exists if there is one that is not empty), committed whole. Keys are model.layers.N.weight, with planner
 // data. Throws usage for a spec that gives empty tensors.
-SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, unsigned workers, Replace replace,
+SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, const FolderOptions& options,
                                 const StopFlag& stop);
 
 // The elements of a tensor from global element `first` on, as write_synthetic() gives them: with noise() as splitmix64's step, the 8 bytes

@@ -2,7 +2,7 @@
 
 namespace dcp {
 
-MaxExtents::MaxExtents(const Plan& plan, const Catalog& catalog) {
+MaxExtents::MaxExtents(const Plan& plan, const Catalog& catalog) : plan_(plan), catalog_(catalog) {
   at_.reserve(plan.tensors.size() + 1);
   for (const PlanTensor& p : plan.tensors) {
     const Tensor& t = catalog.tensors[p.id];

@@ -12,16 +12,20 @@
 
 namespace dcp {
 
-// Largest extents of a tensor's chunks and regions on each dim, for finding those that a box crosses.
+// Largest extents of a tensor's chunks and regions on each dim, for finding those that a box crosses. Views the plan and the catalog.
 class MaxExtents {
  public:
   MaxExtents(const Plan& plan, const Catalog& catalog);
+  const Plan& plan() const { return plan_; }
+  const Catalog& catalog() const { return catalog_; }
   const int64_t* chunks(uint32_t plan_tensor) const { return extents_.data() + at_[plan_tensor]; }
   const int64_t* regions(uint32_t plan_tensor) const {
     return extents_.data() + at_[plan_tensor] + (at_[plan_tensor + 1] - at_[plan_tensor]) / 2;
   }
 
  private:
+  const Plan& plan_;
+  const Catalog& catalog_;
   std::vector<uint64_t> at_;
   std::vector<int64_t> extents_;
 };
@@ -44,8 +48,7 @@ void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps
   switch (g.kind) {
     case Group::Kind::kGrid: {
       if (k == 0) steps.empty_items(g.first);
-      Numbers offsets, sizes;
-      return steps.box(g.first, unit_box(plan, catalog, g, k, offsets, sizes));
+      return steps.box(g.first, UnitBox(plan, catalog, g, k).view());
     }
     case Group::Kind::kBatch: {
       constexpr Numbers kOrigin{};
@@ -86,8 +89,9 @@ void walk_unit(const Plan& plan, const Catalog& catalog, uint64_t ordinal, Steps
 
 // The parts of a tensor's chunks that lie in a box, in the order in which they are read: fn(chunk, part).
 template <class Fn>
-void each_chunk(const Plan& plan, const Catalog& catalog, const MaxExtents& extents, uint32_t tensor, BoxView box, const Fn& fn) {
-  const Tensor& t = catalog.tensors[plan.tensors[tensor].id];
+void each_chunk(const MaxExtents& extents, uint32_t tensor, BoxView box, const Fn& fn) {
+  const Catalog& catalog = extents.catalog();
+  const Tensor& t = catalog.tensors[extents.plan().tensors[tensor].id];
   const auto offsets_of = [&](uint32_t c) { return catalog.box(t, c).offsets; };
   visit_overlaps(0, t.chunk_count, extents.chunks(tensor), box, offsets_of, [&](uint32_t c) {
     Numbers offsets, sizes;
@@ -97,7 +101,8 @@ void each_chunk(const Plan& plan, const Catalog& catalog, const MaxExtents& exte
 
 // The parts of its regions that lie in a box, in the order in which they are written: fn(region, part).
 template <class Fn>
-void each_region(const Plan& plan, const MaxExtents& extents, uint32_t tensor, BoxView box, const Fn& fn) {
+void each_region(const MaxExtents& extents, uint32_t tensor, BoxView box, const Fn& fn) {
+  const Plan& plan = extents.plan();
   const PlanTensor& p = plan.tensors[tensor];
   const auto offsets_of = [&](uint32_t r) { return plan.box(plan.regions[r]).offsets; };
   visit_overlaps(p.first_region, p.first_region + p.region_count, extents.regions(tensor), box, offsets_of, [&](uint32_t r) {

@@ -49,7 +49,7 @@ void Worker::box(uint32_t tensor, BoxView box) {
   Assembly a = assembly(tensor, box);
   a.wants_raw = p.region_count == 1 && sums_->wants_region(p.first_region) && run_.plan.regions[p.first_region].dtype == t.dtype;
   const ChunkReads reads(run_.plan, run_.source, t);
-  each_chunk(run_.plan, catalog_, run_.extents, tensor, box,
+  each_chunk(run_.extents, tensor, box,
              [&](uint32_t chunk, BoxView part) { reads.each(chunk, part, [&](const ChunkSpans& spans) { place_piece(a, spans); }); });
   a.bytes = cast_elements(tensor, a.bytes, volume(box.sizes), t.dtype);
   scatter(tensor, a);

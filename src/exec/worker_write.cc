@@ -16,7 +16,7 @@ uint64_t written_bytes(const Plan& plan, const Region& region) { return region.h
 }  // namespace
 
 void Worker::scatter(uint32_t tensor, const Assembly& a) {
-  each_region(run_.plan, run_.extents, tensor, a.box, [&](uint32_t r, BoxView part) {
+  each_region(run_.extents, tensor, a.box, [&](uint32_t r, BoxView part) {
     const Region& region = run_.plan.regions[r];
     const bool whole = std::ranges::equal(part.sizes, run_.plan.box(region).sizes);
     if (whole && (gather_.on || region.is_item())) write_whole(a, r);

@@ -164,12 +164,12 @@ class Reader {
 
 class Comparer {
  public:
-  Comparer(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, FilesAre files)
-      : expected_(expected), found_(found), place_(place), subset_(subset), files_(files) {}
+  Comparer(const Manifest& expected, const Manifest& found, const Place& place, ManifestRules rules)
+      : expected_(expected), found_(found), place_(place), rules_(rules) {}
 
-  ManifestComparison run(Objects objects) {
+  ManifestComparison run() {
     compare(expected_.tensors, found_.tensors);
-    if (objects == Objects::kNotHeld) {
+    if (rules_.objects == Objects::kNotHeld) {
       if (!expected_.objects.empty())
         note(ProblemId::manifest_key_lacking, std::to_string(expected_.objects.size()) +
                                                   (expected_.objects.size() == 1 ? " object" : " objects") +
@@ -177,7 +177,7 @@ class Comparer {
     } else {
       compare(expected_.objects, found_.objects);
     }
-    if (subset_ == Subset::kYes && lacking_ > 0) note(ProblemId::manifest_key_lacking, lacking_text());
+    if (rules_.subset == Subset::kYes && lacking_ > 0) note(ProblemId::manifest_key_lacking, lacking_text());
     files();
     return std::move(out_);
   }
@@ -221,7 +221,7 @@ class Comparer {
 
   void lack(Place place, std::string what) {
     if (++lacking_ <= 5) lacking_names_ += (lacking_names_.empty() ? "" : ", ") + place.tensor;
-    if (subset_ == Subset::kNo) add(ProblemId::manifest_key_lacking, Severity::kDamage, std::move(place), {}, std::move(what));
+    if (rules_.subset == Subset::kNo) add(ProblemId::manifest_key_lacking, Severity::kDamage, std::move(place), {}, std::move(what));
   }
   std::string lacking_text() const {
     return lacking_ > 5 ? lacking_names_ + " and " + std::to_string(lacking_ - 5) + " more" : lacking_names_;
@@ -235,7 +235,7 @@ class Comparer {
       ++out_.files;
       const Manifest::File& f = found_.files.at(name);
       Place place = place_;
-      if (files_ == FilesAre::kBelow) place.path += "/" + name;
+      if (rules_.files == FilesAre::kBelow) place.path += "/" + name;
       if (!(f == e)) add(ProblemId::manifest_file_differs, Severity::kDamage, std::move(place), "XXH3-128 " + f.xxh3_128, e.xxh3_128);
     }
   }
@@ -243,8 +243,7 @@ class Comparer {
   const Manifest& expected_;
   const Manifest& found_;
   const Place& place_;
-  Subset subset_;
-  FilesAre files_;
+  const ManifestRules rules_;
   ManifestComparison out_;
   uint64_t lacking_ = 0;
   std::string lacking_names_;
@@ -274,9 +273,8 @@ std::string write_manifest(const Manifest& manifest, const Place& place) {
 
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits) { return Reader(place, limits).read(json); }
 
-ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects,
-                                     FilesAre files) {
-  return Comparer(expected, found, place, subset, files).run(objects);
+ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, ManifestRules rules) {
+  return Comparer(expected, found, place, rules).run();
 }
 
 }  // namespace dcp

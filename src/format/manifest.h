@@ -53,6 +53,12 @@ enum class Subset : uint8_t { kNo, kYes };          // kYes: what is not there i
 enum class FilesAre : uint8_t { kBelow, kItself };  // in the folder at `place`, or `place` is the one file
 enum class Objects : uint8_t { kHeld, kNotHeld };   // kNotHeld: the form of what was found has no objects of its own
 
+struct ManifestRules {
+  Subset subset = Subset::kNo;
+  Objects objects = Objects::kHeld;
+  FilesAre files = FilesAre::kBelow;
+};
+
 // What `found` has otherwise than `expected`: damage, or a note for keys that may be missing. Files are compared where they have the names
 // and sizes of the expected ones: then they are the same files, and each bit counts.
 struct ManifestComparison {
@@ -60,7 +66,6 @@ struct ManifestComparison {
   uint64_t keys = 0;   // compared
   uint64_t files = 0;  // compared
 };
-ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, Subset subset, Objects objects,
-                                     FilesAre files = FilesAre::kBelow);
+ManifestComparison compare_manifests(const Manifest& expected, const Manifest& found, const Place& place, ManifestRules rules = {});
 
 }  // namespace dcp

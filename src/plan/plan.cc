@@ -30,17 +30,16 @@ const Group& Plan::group_of(uint64_t ordinal) const {
   return *std::prev(std::ranges::upper_bound(groups, ordinal, {}, &Group::first_unit));
 }
 
-BoxView unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, Numbers& offsets, Numbers& sizes) {
-  const Tensor& t = catalog.tensors[plan.tensors[group.first].id];
-  const Dims dims = catalog.dims(t);
-  for (size_t d = t.rank; d-- > 0;) {
+UnitBox::UnitBox(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k) {
+  const Dims dims = catalog.dims(catalog.tensors[plan.tensors[group.first].id]);
+  rank_ = dims.size();
+  for (size_t d = rank_; d-- > 0;) {
     const int64_t step = plan.numbers[group.steps_at + d];
     const auto cells = static_cast<uint64_t>((dims[d] + step - 1) / step);
-    offsets[d] = static_cast<int64_t>(k % cells) * step;
-    sizes[d] = std::min(step, dims[d] - offsets[d]);
+    offsets_[d] = static_cast<int64_t>(k % cells) * step;
+    sizes_[d] = std::min(step, dims[d] - offsets_[d]);
     k /= cells;
   }
-  return {{offsets.data(), t.rank}, {sizes.data(), t.rank}};
 }
 
 }  // namespace dcp

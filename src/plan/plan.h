@@ -286,7 +286,15 @@ DCP_MEMBERS(Plan, mcore_shapes, folder, files, tensors, regions, literals, copie
 // The shape that a tensor has in the output. Throws mcore_shape.
 Dims output_shape(const Plan& plan, const Catalog& catalog, TensorId tensor);
 
-// The box of unit `k` of a kGrid group, a view of `offsets` and `sizes`.
-BoxView unit_box(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k, Numbers& offsets, Numbers& sizes);
+// The box of unit `k` of a kGrid group.
+class UnitBox {
+ public:
+  UnitBox(const Plan& plan, const Catalog& catalog, const Group& group, uint64_t k);
+  BoxView view() const { return {{offsets_.data(), rank_}, {sizes_.data(), rank_}}; }
+
+ private:
+  Numbers offsets_, sizes_;
+  size_t rank_;
+};
 
 }  // namespace dcp

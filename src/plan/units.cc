@@ -7,27 +7,11 @@
 
 #include "kernels/kernels.h"
 #include "plan/record_cover.h"
+#include "plan/unit_steps.h"
 #include "plan/view_checks.h"
 
 namespace dcp {
 namespace {
-
-// What the source chunks and the target regions of a tensor mean for its cut.
-struct Shape {
-  uint64_t element = 1;  // bytes, of the largest of stored, the metadata's and output
-  bool transformed = false;
-  bool strided = false;    // a chunk is not row-major
-  bool converted = false;  // a stored dtype is not the metadata's
-  bool cast = false;       // the output's is not
-  uint64_t growth = 1;     // most bytes that a stored byte becomes by that
-  uint64_t recast = 1;     // most bytes that a byte of the metadata's dtype becomes in the output
-  uint64_t collected = 0;  // bytes of the largest streamed record that must be held whole, as its strides are not row-major
-  int fastest = -1;        // dim along which a column-major chunk is contiguous; -1: all chunks are row-major
-  bool items = false;      // its regions are items
-  uint64_t written = 0;    // bytes of its regions, or of their items
-  // Extents on each dim of boxes with elements.
-  std::vector<int64_t> min_chunk, min_region, max_region;
-};
 
 class Cutter {
  public:
@@ -104,7 +88,7 @@ class Cutter {
   void tensor(uint32_t index) {
     const Tensor& t = catalog_.tensors[plan_.tensors[index].id];
     const Dims dims = catalog_.dims(t);
-    const Shape s = look(index, t);
+    const CutShape s = look(index, t);
     const uint64_t elements = volume(dims);
     plan_.elements += elements;
     if (elements == 0 && !s.items) return;
@@ -130,7 +114,7 @@ class Cutter {
       return batch(index, elements * s.element, s.items ? s.written : 0);
     }
     end_batch();
-    const std::vector<int64_t> steps = is_derived() ? derived_steps(t, dims, s) : steps_for(dims, s);
+    const std::vector<int64_t> steps = is_derived() ? derived_steps(t, dims, s) : UnitSteps(dims, s, options_).steps();
     if (is_derived()) views_.add(t, steps);
     uint64_t units = 1, box = s.element;
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -144,7 +128,7 @@ class Cutter {
   }
 
   // Its chunks go with others of the same records.
-  void scattered(uint32_t index, const Tensor& t, const Shape& s) {
+  void scattered(uint32_t index, const Tensor& t, const CutShape& s) {
     end_batch();
     views_.add_decoded(t);
     for (uint32_t c = 0; c < t.chunk_count; ++c) plan_.scattered.push_back({.tensor = index, .chunk = c});
@@ -190,7 +174,7 @@ class Cutter {
   }
 
   // A span of a strided source may hold more than what is used of it: 64 KiB, or, but for derived tensors, four times as much (exec/pieces.cc).
-  Buffers buffers(uint64_t box, const Shape& s) const {
+  Buffers buffers(uint64_t box, const CutShape& s) const {
     const uint64_t wide = is_derived() ? box : 4 * box;
     const uint64_t span = s.strided ? std::max<uint64_t>(wide, 64 * 1024) : box;
     const uint64_t converted = !s.converted ? 0 : s.strided ? std::max(wide, s.growth * 64 * 1024) : box;
@@ -203,9 +187,9 @@ class Cutter {
   }
 
   // Also decides how each chunk's CRC is checked.
-  Shape look(uint32_t index, const Tensor& t) {
+  CutShape look(uint32_t index, const Tensor& t) {
     const Dims dims = catalog_.dims(t);
-    Shape s{.element = bytes_of(t.dtype)};
+    CutShape s{.element = bytes_of(t.dtype)};
     s.min_chunk = s.min_region = {dims.begin(), dims.end()};
     s.max_region.assign(dims.size(), 0);
     const PlanTensor& p = plan_.tensors[index];
@@ -243,7 +227,7 @@ class Cutter {
     return s;
   }
 
-  void look_at_region(const Region& region, Shape& s) const {
+  void look_at_region(const Region& region, CutShape& s) const {
     const Dims sizes = plan_.box(region).sizes;
     const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
     s.element = std::max(s.element, bytes_of(region.dtype));
@@ -280,9 +264,9 @@ class Cutter {
   // --- derived tensors
   bool is_derived() const { return resolved_.views.any(); }
 
-  // As steps_for(), but that what a unit ranges over holds whole inner axes of the views, so that their order is its own matter (a head, whose
+  // As UnitSteps::steps(), but that what a unit ranges over holds whole inner axes of the views, so that their order is its own matter (a head, whose
   // rotary pairs become halves); and, where elements cross, all dims from the one on that is fastest in the source.
-  std::vector<int64_t> derived_steps(const Tensor& t, Dims dims, const Shape& s) const {
+  std::vector<int64_t> derived_steps(const Tensor& t, Dims dims, const CutShape& s) const {
     std::vector<int64_t> inner(dims.size(), 1), steps;
     std::vector<ViewAxis> axes;
     uint64_t first = 0;
@@ -290,11 +274,12 @@ class Cutter {
       axes = axes_of({catalog_, resolved_}, t, c, first);
       for (const ViewAxis& a : axes) inner[a.dim] = std::max(inner[a.dim], a.step);
     }
-    const size_t dim = band(dims, s, steps);
+    const UnitSteps cut(dims, s, options_);
+    const size_t dim = cut.band(steps);
     if (dim == dims.size()) return steps;
-    if (const size_t cut = short_runs(dims, s, s.min_region, dim, steps[dim]); cut < dims.size())
-      steps = block(dims, s, dim, cut, options_.unit_bytes);
-    for (size_t d = 0; d < dims.size(); ++d) steps[d] = in_whole(dims, steps, d, inner[d], s.element);
+    if (const size_t partial = cut.short_runs(s.min_region, dim, steps[dim]); partial < dims.size())
+      steps = cut.block(dim, partial, options_.unit_bytes);
+    for (size_t d = 0; d < dims.size(); ++d) steps[d] = cut.in_whole(steps, d, inner[d]);
     for (uint32_t c = 0; c < t.chunk_count; ++c) {
       if (views_.is_readable(t, c, steps)) continue;
       axes = axes_of({catalog_, resolved_}, t, c, first);
@@ -305,21 +290,11 @@ class Cutter {
         std::fill(steps.begin(), steps.begin() + static_cast<int64_t>(fastest), 1);
         std::copy(dims.begin() + static_cast<int64_t>(fastest), dims.end(), steps.begin() + static_cast<int64_t>(fastest));
       } else if (fastest + 1 < dims.size()) {
-        steps = block(dims, s, fastest, dims.size() - 1, options_.plane_bytes);
+        steps = cut.block(fastest, dims.size() - 1, options_.plane_bytes);
       }
       return steps;
     }
     return steps;
-  }
-
-  // The step of one dim, in whole `inner`s if a unit of that size is not too large.
-  int64_t in_whole(Dims dims, const std::vector<int64_t>& steps, size_t d, int64_t inner, uint64_t element) const {
-    if (steps[d] == dims[d]) return steps[d];
-    if (steps[d] > inner) return steps[d] - steps[d] % inner;
-    for (size_t other = 0; other < dims.size(); ++other)
-      if (other != d) element *= static_cast<uint64_t>(steps[other]);
-    inner = std::min(inner, dims[d]);
-    return element * static_cast<uint64_t>(inner) <= options_.plane_bytes ? inner : steps[d];
   }
 
   // The dim whose neighbours are neighbours in the storage; -1 if that is the last dim anyway, where row order is good order.
@@ -346,67 +321,6 @@ class Cutter {
     if (batch_count_ > 0) add({.kind = Group::Kind::kBatch, .first = batch_first_, .count = batch_count_, .units = 1});
     batch_count_ = 0;
     batch_bytes_ = batch_written_ = 0;
-  }
-
-  // The steps of a unit that is a band: leading dims fixed, one dim ranged, the rest full. Returns the dim that is ranged; the number of dims
-  // where all are full.
-  size_t band(Dims dims, const Shape& s, std::vector<int64_t>& steps) const {
-    steps.assign(dims.size(), 1);
-    uint64_t row = s.element;  // bytes of one index of `dim`, all later dims full
-    size_t dim = dims.size();
-    while (dim > 0 && row * static_cast<uint64_t>(dims[dim - 1]) <= options_.unit_bytes) {
-      --dim;
-      row *= static_cast<uint64_t>(dims[dim]);
-      steps[dim] = dims[dim];
-    }
-    if (dim == 0) return dims.size();
-    --dim;
-    steps[dim] = std::clamp<int64_t>(static_cast<int64_t>(options_.unit_bytes / row), 1, dims[dim]);
-    return dim;
-  }
-
-  // A band. Where the runs that a band leaves on either side would be short (columns
-  // over many ranks, a column-major chunk), a block: two dims ranged.
-  std::vector<int64_t> steps_for(Dims dims, const Shape& s) const {
-    std::vector<int64_t> steps;
-    const size_t dim = band(dims, s, steps);
-    // Not the whole tensor, or it would be in a batch; but for one between half a unit and a unit.
-    if (dim == dims.size()) return steps;
-    if (s.fastest >= 0) return block(dims, s, static_cast<size_t>(s.fastest), dims.size() - 1, 4 * options_.unit_bytes);
-    const size_t cut = std::min(short_runs(dims, s, s.min_chunk, dim, steps[dim]), short_runs(dims, s, s.min_region, dim, steps[dim]));
-    if (cut < dims.size()) return block(dims, s, dim, cut, options_.unit_bytes);
-    // Regions that fit are not torn: an item that one unit holds whole is one write.
-    const int64_t region = s.max_region[dim];
-    if (region > 0 && region <= steps[dim]) steps[dim] -= steps[dim] % region;
-    return steps;
-  }
-
-  // The first dim after `dim` on which the boxes of a side are partial, where the run that `step` indices of `dim` make in the smallest
-  // of them is short; else dims.size().
-  size_t short_runs(Dims dims, const Shape& s, const std::vector<int64_t>& min, size_t dim, int64_t step) const {
-    uint64_t run = s.element * static_cast<uint64_t>(step);
-    size_t cut = dims.size();
-    for (size_t d = dims.size(); d-- > dim + 1;) {
-      run *= static_cast<uint64_t>(std::max<int64_t>(min[d], 1));
-      if (min[d] < dims[d]) cut = d;
-    }
-    return run >= options_.min_run ? dims.size() : cut;
-  }
-
-  // `rows` ranges along the source's direction, `columns` along the output's: long enough for a good write, the rest of the unit in rows.
-  std::vector<int64_t> block(Dims dims, const Shape& s, size_t rows, size_t columns, uint64_t unit_bytes) const {
-    std::vector<int64_t> steps(dims.size(), 1);
-    uint64_t column = s.element;
-    for (size_t d = columns + 1; d < dims.size(); ++d) {
-      steps[d] = dims[d];
-      column *= static_cast<uint64_t>(dims[d]);
-    }
-    const auto fit = [](uint64_t bytes, uint64_t each, int64_t max) {
-      return std::clamp<int64_t>(static_cast<int64_t>(bytes / std::max<uint64_t>(each, 1)), 1, max);
-    };
-    steps[columns] = fit(std::max(options_.min_run, column), column, dims[columns]);
-    steps[rows] = fit(unit_bytes, column * static_cast<uint64_t>(steps[columns]), dims[rows]);
-    return steps;
   }
 
   Plan& plan_;

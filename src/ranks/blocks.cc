@@ -24,7 +24,7 @@ struct Writes {
       if (const Region& region = plan.regions[r]; region.is_item() && plan.payload_bytes(region) == 0) item(region, 0, 0);
   }
   void box(uint32_t tensor, BoxView box) {
-    each_region(plan, extents, tensor, box, [&](uint32_t r, BoxView part) {
+    each_region(extents, tensor, box, [&](uint32_t r, BoxView part) {
       const Region& region = plan.regions[r];
       const BoxView whole = plan.box(region);
       const Numbers strides = row_major(whole.sizes);

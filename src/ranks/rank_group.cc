@@ -20,8 +20,9 @@ Catalog RankGroup::share(Catalog mine, Io& io, FollowLinks links) {
   return catalog;
 }
 
-Resolved RankGroup::resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                            ResolveOptions options, const StopFlag& stop) {
+Resolved RankGroup::resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
+                            const StopFlag& stop) {
+  const Catalog& catalog = files.catalog();
   // One reader for each file, the same in the eyes of all; of a file that rank 0 has opened as the checkpoint itself, rank 0 is, whose
   // turn the first file is.
   std::vector<bool> mine(catalog.files.size());
@@ -31,7 +32,7 @@ Resolved RankGroup::resolve(DataFiles& files, const Catalog& catalog, std::span<
   if (catalog.kind == CheckpointKind::kTorch && !catalog.torch && std::ranges::find(mine, true) != mine.end())
     fail(ProblemId::internal, {.path = catalog.path}, "rank " + std::to_string(session_.rank()) + " as its reader", "rank 0");
   options.only_files = &mine;
-  Resolved resolved = dcp::resolve(files, catalog, tensors, blobs, options, stop);
+  Resolved resolved = dcp::resolve(files, tensors, blobs, options, stop);
   tree_.gather([&](Bytes bytes) { merge_resolved(resolved, catalog, bytes); }, [&] { return resolved_to_wire(resolved); });
   const std::vector<std::byte> all = tree_.broadcast(leads() ? resolved_to_wire(resolved) : std::vector<std::byte>());
   if (leads()) return resolved;

@@ -35,8 +35,8 @@ class RankGroup {
   // `mine`: rank 0's catalog; that of the others is not looked at. Then all look for its files.
   Catalog share(Catalog mine, Io& io, FollowLinks links);
   // Each rank looks into the items of the files that it is the reader of; all get all.
-  Resolved resolve(DataFiles& files, const Catalog& catalog, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
-                   ResolveOptions options, const StopFlag& stop);
+  Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
+                   const StopFlag& stop);
   // Files that rank 0 cannot see but needs to open the checkpoint `path` (metadata_io.h); nullptr if there are none.
   std::unique_ptr<Io> gather_remote_metadata(Io& io, const std::string& path);
   // At rank 0 what all ranks read of the copies of items that are resolved, for it to compare; at others nothing.

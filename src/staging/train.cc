@@ -206,7 +206,7 @@ class Trainer {
       }
     };
     const std::string name = "step-" + std::to_string(step);
-    kept_.push_back({name, content.folder->write(io_, path_ + "/" + name, Replace::kNo, spec_.sync, 1, stop_, payload)});
+    kept_.push_back({name, content.folder->write(io_, path_ + "/" + name, {.sync = spec_.sync}, stop_, payload)});
     s.bytes = content.folder->file_bytes();
     while (spec_.keep_latest_k > 0 && kept_.size() > spec_.keep_latest_k) purge();
   }

@@ -97,7 +97,7 @@ Opened open_all(Io& io, const StopFlag& stop) {
     }
   }
   DataFiles files(io, o.catalog, FollowLinks::kCacheOnly);
-  o.resolved = resolve(files, o.catalog, tensors, blobs, {}, stop);
+  o.resolved = resolve(files, tensors, blobs, {}, stop);
   return o;
 }
 
@@ -109,7 +109,7 @@ bool run(Io& io) {
   DataFiles files(io, o.catalog, FollowLinks::kCacheOnly);
   BoundsSink sink(plan);
   Progress progress;
-  return execute(plan, {o.catalog, o.resolved, files}, sink, {}, progress, stop).damage.empty();
+  return execute(plan, {o.catalog, o.resolved, files}, sink, {}, {progress, stop}).damage.empty();
 }
 
 // For each byte of `file` whether it lies in a record whose CRC says what it must be. Zstd streams have none.

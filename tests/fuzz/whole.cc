@@ -52,11 +52,11 @@ void plan_and_run(Io& io, const std::string& path, unsigned workers) {
   const StopFlag stop{0};
   DataFiles files(io, catalog, FollowLinks::kCacheOnly);
   const Resolved resolved =
-      resolve(files, catalog, tensors, blobs, {.workers = workers, .limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
+      resolve(files, tensors, blobs, {.workers = workers, .limits = kLimits, .memory_bytes = kLimits.memory_bytes}, stop);
   const Plan plan = plan_torch({catalog, resolved}, selection, {.limits = kLimits, .units = kUnits});
   BoundsSink sink(plan);
   Progress progress;
-  execute(plan, {catalog, resolved, files}, sink, {.workers = workers}, progress, stop);
+  execute(plan, {catalog, resolved, files}, sink, {.workers = workers}, {progress, stop});
 }
 
 }  // namespace

@@ -11,11 +11,11 @@ void run(Bytes input) {
   surely("what was written is read", [&] {
     const Manifest again = read_manifest(write_manifest(read, place), place, kLimits);
     must(again == read, "the same");
-    must(compare_manifests(read, again, place, Subset::kNo, Objects::kHeld).findings.empty(), "no difference from itself");
+    must(compare_manifests(read, again, place).findings.empty(), "no difference from itself");
     return 0;
   });
   const Manifest nothing;
-  const ManifestComparison none = compare_manifests(read, nothing, place, Subset::kYes, Objects::kHeld);
+  const ManifestComparison none = compare_manifests(read, nothing, place, {.subset = Subset::kYes});
   must(none.keys == 0, "nothing is compared with nothing");
 }
 

@@ -64,7 +64,7 @@ void run(Bytes input) {
     for (BlobId b = 0; b < blobs.size(); ++b) blobs[b] = b;
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
     const StopFlag stop{0};
-    const Resolved mine = resolve(files, catalog, tensors, blobs, {.limits = kLimits}, stop);
+    const Resolved mine = resolve(files, tensors, blobs, {.limits = kLimits}, stop);
     Resolved merged;
     for (int time = 0; time < 2; ++time) merge_resolved(merged, catalog, changed(resolved_to_wire(mine), changes));
     must(merged.items.size() == catalog.items.size(), "facts of all items");

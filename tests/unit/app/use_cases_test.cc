@@ -29,7 +29,7 @@ struct Listener final : Events {
 
 // A checkpoint of two ranks in "/ckpt", three float32 tensors.
 struct Fixture {
-  Fixture() { write_synthetic(io, "/ckpt", {.bytes = 3000, .world_size = 2, .tensors = 3, .seed = 7}, 1, Replace::kNo, stop); }
+  Fixture() { write_synthetic(io, "/ckpt", {.bytes = 3000, .world_size = 2, .tensors = 3, .seed = 7}, {.sync = false}, stop); }
   ReadRequest read(const std::string& path = "/ckpt") const { return {.source = {.path = path}, .max_memory = kGiB, .threads = 1}; }
   WriteRequest to(const std::string& path, OutputRequest::Kind kind) const {
     return {.read = read(), .output = {.path = path, .kind = kind}, .sync = false};

@@ -52,7 +52,7 @@ inline Resolved resolved(FakeIo& io, Catalog& c, const ResolveOptions& options =
   for (TensorId t = 0; t < tensors.size(); ++t) tensors[t] = t;
   for (BlobId b = 0; b < blobs.size(); ++b) blobs[b] = b;
   const StopFlag stop{0};
-  return resolve(files, c, tensors, blobs, options, stop);
+  return resolve(files, tensors, blobs, options, stop);
 }
 
 inline const std::string kEight = "01234567";

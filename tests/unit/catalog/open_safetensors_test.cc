@@ -65,7 +65,7 @@ TEST_CASE("a file is known by its content, whatever its name") {
   DataFiles files(io, c, FollowLinks::kCacheOnly);
   const std::vector<TensorId> all{0, 1};
   const StopFlag stop{0};
-  const Resolved r = resolve(files, c, all, {}, {}, stop);
+  const Resolved r = resolve(files, all, {}, {}, stop);
   CHECK(r.bytes_read == 0);
   CHECK(r.items[0].record == c.items[0].offset);
   CHECK(r.items[0].record_bytes == 12);

@@ -48,7 +48,7 @@ struct TwoRanks {
     const Catalog c = open();
     DataFiles files(io, c, FollowLinks::kCacheOnly);
     return error_line([&] {
-      const Resolved resolved = resolve(files, c, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
+      const Resolved resolved = resolve(files, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
       prove_duplicates({c, resolved}, contents_of(files, c, {}));
     });
   }
@@ -123,13 +123,13 @@ TEST_CASE("only what is selected must be proven; a copy past the end of its file
   two.b(1).storage[5] = '?';
   const Catalog c = two.open();
   DataFiles files(two.io, c, FollowLinks::kCacheOnly);
-  const Resolved resolved = resolve(files, c, std::vector<TensorId>{0}, {}, {}, StopFlag{0});
+  const Resolved resolved = resolve(files, std::vector<TensorId>{0}, {}, {}, StopFlag{0});
   CHECK_NOTHROW(prove_duplicates({c, resolved}, contents_of(files, c, {})));
 
   TwoRanks cut;
   Catalog shorter = cut.open();
   DataFiles cut_files(cut.io, shorter, FollowLinks::kCacheOnly);
-  const Resolved all = resolve(cut_files, shorter, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
+  const Resolved all = resolve(cut_files, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
   shorter.files[shorter.duplicates[0].other.file].bytes = 10;
   CHECK(error_id([&] { prove_duplicates({shorter, all}, contents_of(cut_files, shorter, {})); }) == "item_past_end");
 }

@@ -30,7 +30,7 @@ struct Checkpoint {
     for (TensorId t = 0; t < tensors.size(); ++t) tensors[t] = t;
     for (BlobId b = 0; b < blobs.size(); ++b) blobs[b] = b;
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
-    return dcp::resolve(files, catalog, tensors, blobs, options, kGo);
+    return dcp::resolve(files, tensors, blobs, options, kGo);
   }
   std::string refusal(const ResolveOptions& options = {}) {
     return error_line([&] { resolve(options); });

@@ -13,7 +13,7 @@ namespace {
 ExecuteReport run_plan(const Plan& plan, Opened& opened, Sink& sink) {
   Progress progress;
   const StopFlag stop{0};
-  return execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 3}, progress, stop);
+  return execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 3}, {progress, stop});
 }
 
 // The payloads of data/0, data/1, ... of the written archive.
@@ -86,7 +86,7 @@ TEST_CASE("a damaged storage of a byte item is found") {
     MemorySink sink(plan);
     Progress progress;
     const StopFlag stop{0};
-    const ExecuteReport report = execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 2}, progress, stop);
+    const ExecuteReport report = execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 2}, {progress, stop});
     REQUIRE(report.damage.size() == 1);
     CHECK(report.damage[0].place.offset == plan.copies[copy].source_offset);
     CHECK(report.damage[0].place.tensor == "optim");

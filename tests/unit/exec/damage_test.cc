@@ -19,7 +19,8 @@ ExecuteReport run_with_flip(RandomRun& run, const std::string& path, uint64_t at
   DataFiles files(run.io, run.opened->catalog, FollowLinks::kCacheOnly);
   Progress progress;
   const StopFlag stop{0};
-  const ExecuteReport report = execute(run.plan, {run.opened->catalog, run.opened->resolved, files}, sink, {.workers = 1}, progress, stop);
+  const ExecuteReport report =
+      execute(run.plan, {run.opened->catalog, run.opened->resolved, files}, sink, {.workers = 1}, {progress, stop});
   run.fake.put(path, whole);
   return report;
 }
@@ -75,7 +76,7 @@ TEST_CASE("all damaged records are reported, in the metadata's order") {
   MemorySink sink(plan);
   Progress progress;
   const StopFlag stop{0};
-  const ExecuteReport report = execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 2}, progress, stop);
+  const ExecuteReport report = execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 2}, {progress, stop});
   REQUIRE(report.damage.size() == 2);
   CHECK(report.damage[0].place.tensor == "b");
   CHECK(report.damage[1].place.tensor == "c");

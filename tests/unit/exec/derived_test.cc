@@ -36,7 +36,7 @@ struct DerivedRun {
   }
   ExecuteReport execute(const Plan& plan, Sink& sink, unsigned workers) {
     Progress progress;
-    return dcp::execute(plan, {derived.catalog, derived.resolved, opened->files}, sink, {.workers = workers}, progress, kRunning);
+    return dcp::execute(plan, {derived.catalog, derived.resolved, opened->files}, sink, {.workers = workers}, {progress, kRunning});
   }
   // What belongs into a region.
   std::string expected(const Plan& plan, const Region& r) const {
@@ -108,7 +108,7 @@ void check_damage(DerivedRun& run, const Plan& plan, Rng& rng) {
   MemorySink sink(plan);
   DataFiles files(run.fake, c, FollowLinks::kCacheOnly);
   Progress progress;
-  const ExecuteReport report = dcp::execute(plan, {c, run.derived.resolved, files}, sink, {.workers = 2}, progress, kRunning);
+  const ExecuteReport report = dcp::execute(plan, {c, run.derived.resolved, files}, sink, {.workers = 2}, {progress, kRunning});
   REQUIRE(report.damage.size() == 1);
   REQUIRE(report.damage[0].place.offset == info.record);
   run.fake.put(path, whole);
@@ -228,7 +228,7 @@ TEST_CASE("a compressed item is decoded once for all tensors that it becomes") {
   MemorySink sink(plan);
   Progress progress;
   io.reset();
-  const ExecuteReport report = execute(plan, {derived.catalog, derived.resolved, opened.files}, sink, {.workers = 2}, progress, kRunning);
+  const ExecuteReport report = execute(plan, {derived.catalog, derived.resolved, opened.files}, sink, {.workers = 2}, {progress, kRunning});
   CHECK(report.damage.empty());
   CHECK(report.records_checked == 1);
   CHECK(sink.each_byte_once());

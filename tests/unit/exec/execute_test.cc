@@ -68,7 +68,7 @@ TEST_CASE("no worker holds more than the plan says") {
     MemorySink sink(plan);
     Progress progress;
     const ExecuteReport report =
-        dcp::execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 1}, progress, StopFlag{0});
+        dcp::execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 1}, {progress, StopFlag{0}});
     CHECK(report.worker_bytes > 0);
     CHECK(report.worker_bytes <= plan.worker_bytes);
   };

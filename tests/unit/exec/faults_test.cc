@@ -76,7 +76,7 @@ TEST_CASE("a stop request lets the running unit finish and starts no other") {
       };
       Progress progress;
       CHECK(error_id([&] {
-              execute(run.plan, {run.opened->catalog, run.opened->resolved, run.opened->files}, sink, {.workers = 1}, progress, stop);
+              execute(run.plan, {run.opened->catalog, run.opened->resolved, run.opened->files}, sink, {.workers = 1}, {progress, stop});
             }) == "interrupted");
       run.fake.before = nullptr;
       CHECK_FALSE(frame_written(run.plan, sink));
@@ -118,7 +118,7 @@ TEST_CASE("a file that became shorter after it was looked at") {
   MemorySink sink(plan);
   Progress progress;
   const StopFlag stop{0};
-  CHECK(error_id([&] { execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1}, progress, stop); }) == "short_file");
+  CHECK(error_id([&] { execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1}, {progress, stop}); }) == "short_file");
 }
 
 TEST_CASE("a zstd stream that became shorter after it was looked at is no tensor") {
@@ -141,7 +141,7 @@ TEST_CASE("a zstd stream that became shorter after it was looked at is no tensor
     MemorySink sink(plan);
     Progress progress;
     const StopFlag stop{0};
-    CHECK(error_id([&] { execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1}, progress, stop); }) ==
+    CHECK(error_id([&] { execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1}, {progress, stop}); }) ==
           "zstd_truncated");
   }
 }

@@ -43,7 +43,7 @@ struct RandomRun {
   ExecuteReport execute(Sink& sink, unsigned workers = 1) {
     Progress progress;
     const StopFlag stop{0};
-    return dcp::execute(plan, {opened->catalog, opened->resolved, opened->files}, sink, {.workers = workers}, progress, stop);
+    return dcp::execute(plan, {opened->catalog, opened->resolved, opened->files}, sink, {.workers = workers}, {progress, stop});
   }
   // What belongs into a region of the plan: what a loader sees, in the region's dtype.
   std::string expected(const Region& r) const {

@@ -16,7 +16,7 @@ const StopFlag kGoOn{0};
 
 ExecuteReport run_plan(const Plan& plan, Opened& from, Sink& sink, unsigned workers) {
   Progress progress;
-  return execute(plan, {from.catalog, from.resolved, from.files}, sink, {.workers = workers}, progress, kGoOn);
+  return execute(plan, {from.catalog, from.resolved, from.files}, sink, {.workers = workers}, {progress, kGoOn});
 }
 
 void put(FakeIo& io, const std::string& folder, const Plan& plan, const MemorySink& sink) {
@@ -174,7 +174,7 @@ TEST_CASE("byte items and tensors that are not plain are copied byte by byte, an
         DataFiles files(io, opened.catalog, FollowLinks::kCacheOnly);
         MemorySink unused(plan);
         Progress progress;
-        const ExecuteReport damaged = execute(plan, {opened.catalog, opened.resolved, files}, unused, {.workers = 1}, progress, kGoOn);
+        const ExecuteReport damaged = execute(plan, {opened.catalog, opened.resolved, files}, unused, {.workers = 1}, {progress, kGoOn});
         REQUIRE(damaged.damage.size() == 1);
         CHECK(damaged.damage[0].place.offset == copy.source_offset + plan.copy_checks[n].at);
       }

@@ -23,7 +23,7 @@ constexpr Layout kLayouts[] = {Layout::kShard0, Layout::kShard1, Layout::kWhole}
 struct Synthetic {
   explicit Synthetic(const SyntheticSpec& spec, unsigned workers = 2) {
     const StopFlag stop{0};
-    report = write_synthetic(io, "synthetic", spec, workers, Replace::kNo, stop);
+    report = write_synthetic(io, "synthetic", spec, {.sync = false, .workers = workers}, stop);
     opened.emplace(io, "synthetic");
   }
   // Consolidated, its records checked on the way.
@@ -32,7 +32,7 @@ struct Synthetic {
     MemorySink sink(plan);
     Progress progress;
     const StopFlag stop{0};
-    const ExecuteReport done = execute(plan, {opened->catalog, opened->resolved, opened->files}, sink, {.workers = 1}, progress, stop);
+    const ExecuteReport done = execute(plan, {opened->catalog, opened->resolved, opened->files}, sink, {.workers = 1}, {progress, stop});
     CHECK(done.damage.empty());
     CHECK(done.records_checked == report.items);
     CHECK(plan.tensor_bytes == report.tensor_bytes);
@@ -118,6 +118,6 @@ TEST_CASE("a spec that gives empty tensors is refused, and so is an output that 
   FakeIo io;
   io.put("synthetic/x", "here");
   const StopFlag stop{0};
-  CHECK(error_id([&] { write_synthetic(io, "synthetic", {.bytes = 64, .tensors = 1}, 1, Replace::kNo, stop); }) == "output_exists");
+  CHECK(error_id([&] { write_synthetic(io, "synthetic", {.bytes = 64, .tensors = 1}, {.sync = false}, stop); }) == "output_exists");
   CHECK(io.paths() == std::vector<std::string>{"synthetic/x"});
 }

@@ -30,5 +30,5 @@ TEST_CASE("a record that tensors share is checked once") {
   MemorySink sink(plan);
   Progress progress;
   const StopFlag stop{0};
-  CHECK(execute(plan, {c, r, files}, sink, {.workers = 1}, progress, stop).damage.size() == 1);
+  CHECK(execute(plan, {c, r, files}, sink, {.workers = 1}, {progress, stop}).damage.size() == 1);
 }

@@ -39,7 +39,7 @@ struct Verified {
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
     const StopFlag stop{0};
     const ResolveOptions options{.workers = setup.workers, .faults = Faults::kCollect, .limits = setup.limits};
-    resolved = resolve(files, catalog, tensors, blobs, options, stop);
+    resolved = resolve(files, tensors, blobs, options, stop);
     add(std::move(resolved.findings));
     add(find_differing_duplicates({catalog, resolved}, contents_of(files, catalog, options.limits)));
     VerifyOptions what{.data = setup.data, .sample_percent = setup.sample_percent, .units = setup.units};
@@ -49,7 +49,8 @@ struct Verified {
     add(std::move(plan.findings));
     DigestSink sink(plan.plan);
     Progress progress;
-    executed = execute(plan.plan, {catalog, resolved, files}, sink, {.workers = setup.workers, .faults = Faults::kCollect}, progress, stop);
+    executed =
+        execute(plan.plan, {catalog, resolved, files}, sink, {.workers = setup.workers, .faults = Faults::kCollect}, {progress, stop});
     for (Problem& p : executed.damage) p.severity = Severity::kDamage;
     add(std::move(executed.damage));
     for (uint32_t f = 0; f < plan.digests.size(); ++f)

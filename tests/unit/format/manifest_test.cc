@@ -28,7 +28,7 @@ std::string with_tensor(const std::string& members) { return R"({"schema": "dcpc
 std::vector<std::string> compared(const Manifest& expected, const Manifest& found, Subset subset = Subset::kNo,
                                   Objects objects = Objects::kHeld) {
   std::vector<std::string> lines;
-  for (const Problem& p : compare_manifests(expected, found, {.path = "ckpt"}, subset, objects).findings)
+  for (const Problem& p : compare_manifests(expected, found, {.path = "ckpt"}, {.subset = subset, .objects = objects}).findings)
     lines.push_back((p.severity == Severity::kNote ? "note " : "damage ") + to_line(p));
   return lines;
 }
@@ -109,7 +109,7 @@ TEST_CASE("what is no manifest is refused") {
 }
 
 TEST_CASE("equal manifests have no differences") {
-  const ManifestComparison c = compare_manifests(sample(), sample(), {.path = "ckpt"}, Subset::kNo, Objects::kHeld);
+  const ManifestComparison c = compare_manifests(sample(), sample(), {.path = "ckpt"});
   CHECK(c.findings.empty());
   CHECK(c.keys == 3);
   CHECK(c.files == 1);

@@ -30,7 +30,7 @@ struct Opened {
       }
     }
     const StopFlag stop{0};
-    resolved = resolve(files, catalog, tensors, blobs, {.workers = workers, .blobs = use, .limits = {}}, stop);
+    resolved = resolve(files, tensors, blobs, {.workers = workers, .blobs = use, .limits = {}}, stop);
   }
 
   Plan torch(const LayoutOptions& options = {}) const { return plan_torch({catalog, resolved}, selection, options); }

@@ -40,11 +40,11 @@ std::vector<std::vector<unsigned>> count_elements(const Planned& p) {
       ++times[tensor].at(static_cast<uint64_t>(at));
     });
   };
-  Numbers offsets, sizes;
   for (const Group& g : p.plan.groups) {
     for (uint64_t k = 0; k < g.units; ++k) {
       if (g.kind == Group::Kind::kGrid) {
-        const BoxView box = unit_box(p.plan, c, g, k, offsets, sizes);
+        const UnitBox unit(p.plan, c, g, k);
+        const BoxView box = unit.view();
         add(g.first, {box.offsets.begin(), box.offsets.end()}, {box.sizes.begin(), box.sizes.end()});
       } else if (g.kind == Group::Kind::kStream) {
         const BoxView box = c.box(c.tensors[p.plan.tensors[g.first].id], static_cast<uint32_t>(k));
@@ -106,14 +106,14 @@ TEST_CASE("each element is in one unit, and each unit in one group") {
     for (const auto& times : count_elements(p)) REQUIRE(std::ranges::all_of(times, [](unsigned n) { return n == 1; }));
 
     uint64_t next = 0;
-    Numbers offsets, sizes;
     for (const Group& g : p.plan.groups) {
       REQUIRE(g.first_unit == next);
       REQUIRE(g.units > 0);
       for (const uint64_t unit : {next, next + g.units - 1}) REQUIRE(&p.plan.group_of(unit) == &g);
       next += g.units;
       if (g.kind != Group::Kind::kGrid) continue;
-      const BoxView box = unit_box(p.plan, p.opened->catalog, g, 0, offsets, sizes);
+      const UnitBox unit(p.plan, p.opened->catalog, g, 0);
+      const BoxView box = unit.view();
       const Tensor& t = p.opened->catalog.tensors[p.plan.tensors[g.first].id];
       REQUIRE(volume(box.sizes) * bytes_of(t.dtype) <= std::max({4 * units.unit_bytes, units.min_run, uint64_t{16}}));
     }

@@ -66,7 +66,7 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     std::vector<BlobId> blobs;
     for (const Entry& e : selection.entries) e.is_blob() ? blobs.push_back(e.blob()) : tensors.push_back(e.tensor());
     DataFiles files(own, catalog, FollowLinks::kCacheOnly);
-    const Resolved resolved = group.resolve(files, catalog, tensors, blobs, {.workers = 3, .limits = {}}, stop);
+    const Resolved resolved = group.resolve(files, tensors, blobs, {.workers = 3, .limits = {}}, stop);
     const Prepared prepared = prepare({catalog, resolved});
     const Source source =
         prepared.derived ? Source{prepared.derived->catalog, prepared.derived->resolved, files} : Source{catalog, resolved, files};
@@ -86,7 +86,7 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     SerialQueue serving;
     serving.run([&] { exchange.serve(2, moved, stop); });
     if (all_write || group.leads())
-      execute(plan, source, all_write ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, moved, stop);
+      execute(plan, source, all_write ? static_cast<Sink&>(part) : whole, {.workers = 3, .supply = &exchange}, {moved, stop});
     serving.wait();
   });
   CHECK(said == std::vector<std::string>(ranks, "no error"));
@@ -105,7 +105,7 @@ TEST_CASE("Ranks of several workers write what one process writes") {
     std::vector<std::string> alone = room_for(plan);
     SharedMemory sink(alone);
     Progress progress;
-    execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 1}, progress, StopFlag{0});
+    execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 1}, {progress, StopFlag{0}});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
       CHECK(written_together(all, opened.catalog, 3, writers, room_for(plan), [&](const SourceFacts& source) {
@@ -137,7 +137,7 @@ TEST_CASE("Ranks write what one process makes by a map") {
     std::vector<std::string> alone = room_for(plan);
     SharedMemory sink(alone);
     Progress progress;
-    execute(plan, {derived->catalog, derived->resolved, opened.files}, sink, {.workers = 1}, progress, StopFlag{0});
+    execute(plan, {derived->catalog, derived->resolved, opened.files}, sink, {.workers = 1}, {progress, StopFlag{0}});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
       CHECK(written_together(all, opened.catalog, 1 + static_cast<uint32_t>(seed % 4), writers, room_for(plan), prepare) == alone);
@@ -214,7 +214,7 @@ TEST_CASE("What another rank decodes is no more than belongs there") {
     std::vector<std::string> written = room_for(plan);
     SharedMemory sink(written);
     if (session.rank() == 0)
-      execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1, .supply = &exchange}, moved, stop);
+      execute(plan, {opened.catalog, opened.resolved, files}, sink, {.workers = 1, .supply = &exchange}, {moved, stop});
     serving.wait();
   });
   CHECK(said[0].find("the zstd stream holds more bytes than belong there") != std::string::npos);

@@ -59,7 +59,7 @@ void write_shared(test::Opened& opened, const Plan& plan, uint32_t world, uint64
       Progress progress;
       const StopFlag stop{0};
       failed[r] = test::error_line(
-          [&] { execute(plan, {opened.catalog, opened.resolved, opened.files}, own, {.workers = 2, .supply = &units}, progress, stop); });
+          [&] { execute(plan, {opened.catalog, opened.resolved, opened.files}, own, {.workers = 2, .supply = &units}, {progress, stop}); });
     });
   ranks.clear();
   REQUIRE(failed == std::vector<std::string>(world, "no error"));
@@ -80,7 +80,7 @@ TEST_CASE("Ranks that write one output write each byte of it once") {
       test::MemorySink alone(plan);
       Progress progress;
       const StopFlag stop{0};
-      execute(plan, {opened.catalog, opened.resolved, opened.files}, alone, {}, progress, stop);
+      execute(plan, {opened.catalog, opened.resolved, opened.files}, alone, {}, {progress, stop});
       REQUIRE(alone.each_byte_once());
       for (const uint32_t world : {2u, 3u, 5u}) {
         test::MemorySink together(plan);
@@ -124,7 +124,7 @@ TEST_CASE("A shared run with literals needs a sink that keeps this rank's part")
   Progress progress;
   const StopFlag stop{0};
   CHECK(test::error_line([&] {
-          execute(run.plan, {opened.catalog, opened.resolved, opened.files}, sink, {.supply = &units}, progress, stop);
+          execute(run.plan, {opened.catalog, opened.resolved, opened.files}, sink, {.supply = &units}, {progress, stop});
         }).find("keeps what every rank writes") != std::string::npos);
   CHECK(sink.writes == 0);
 }
