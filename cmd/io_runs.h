@@ -1,0 +1,36 @@
+// What `bench io` runs on a checkpoint: dcpctl's commands, and what only copies or reads the same bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "timed_runs.h"
+
+namespace dcp::cmd {
+
+// A hidden folder that goes with everything in it, whatever happens.
+class Scratch {
+ public:
+  Scratch(Io& io, std::string path);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct IoRuns {
+  std::string checkpoint;
+  std::string scratch;  // folder for what is made
+  unsigned workers = 1;
+  uint32_t ranks = 1;  // of the checkpoint
+};
+std::vector<TimedRun> io_runs(const IoRuns& what, Context& context);
+
+// `bytes`: of the checkpoint's files.
+void print_io_runs(const std::vector<TimedRun>& runs, uint64_t bytes, const Context& context);
+void json_io_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& json);
+
+}  // namespace dcp::cmd
