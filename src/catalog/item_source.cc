@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "base/checked.h"
 #include "format/inflate.h"
@@ -64,42 +65,68 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
        "within its first or last " + std::to_string(kKept) + " bytes");
 }
 
-void decode_item(DataFiles& files, const Item& i, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
-  const bool deflated = i.transforms == Item::kDeflated;
-  const std::vector<std::string>& transforms = files.catalog().transforms[deflated ? 0 : i.transforms];
+struct ItemDecoder::State {
+  State(DataFiles& files, const Item& item)
+      : io(files.io()), file(files.open(item.file)), at(item.offset), end(item.offset + item.length) {}
+  Io& io;
+  std::shared_ptr<const OpenFile> file;
+  uint64_t at, end;  // what is left of the item in the file
+  std::vector<std::byte> packed;
+  std::optional<InflateReader> inflate;
+  std::deque<ZstdReader> readers;  // in decode order
+  std::vector<std::vector<std::byte>> buffers;
+
+  Bytes pull() {
+    const MutableBytes part = MutableBytes(packed).first(std::min<uint64_t>(packed.size(), end - at));
+    take(part);
+    return part;
+  }
+  void take(MutableBytes part) {
+    if (!part.empty()) read_exact(io, file->get(), at, part);
+    at += part.size();
+  }
+};
+
+ItemDecoder::ItemDecoder(DataFiles& files, const Item& item, const Place& place, uint64_t cap) {
+  const bool deflated = item.transforms == Item::kDeflated;
+  const std::vector<std::string>& transforms = files.catalog().transforms[deflated ? 0 : item.transforms];
   for (const std::string& t : transforms)
     if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
-  const auto file = files.open(i.file);
-  uint64_t at = i.offset;
-  const uint64_t end = i.offset + i.length;
-  std::vector<std::byte> packed(kReadAhead), block(kReadAhead);
-  const auto pull = [&] {
-    const MutableBytes part = MutableBytes(packed).first(std::min<uint64_t>(packed.size(), end - at));
-    if (!part.empty()) read_exact(files.io(), file->get(), at, part);
-    at += part.size();
-    return Bytes(part);
-  };
+  state_ = std::make_unique<State>(files, item);
+  State& s = *state_;
+  if (!deflated && transforms.empty()) return;
+  s.packed.resize(kReadAhead);
+  const auto pull = [&s] { return s.pull(); };
   if (deflated) {
-    InflateReader reader(pull, place, cap);
-    while (const size_t n = reader.read(block)) sink(Bytes(block).first(n));
+    s.inflate.emplace(pull, place, cap);
     return;
   }
-  if (transforms.empty()) {
-    while (at < end) sink(pull());
-    return;
-  }
-  // In decode order. What lies between two of them is packed: it cannot be much larger than the item.
-  const uint64_t between = add_or_fail(mul_or_fail(i.length, 16, place), 8 * kMiB, place);
-  std::deque<ZstdReader> readers;
-  std::vector<std::vector<std::byte>> buffers(transforms.size() - 1, std::vector<std::byte>(kReadAhead));
+  // What lies between two of them is packed: it cannot be much larger than the item.
+  const uint64_t between = add_or_fail(mul_or_fail(item.length, 16, place), 8 * kMiB, place);
+  s.buffers.assign(transforms.size() - 1, std::vector<std::byte>(kReadAhead));
   for (size_t n = 0; n < transforms.size(); ++n) {
-    const bool last = n + 1 == transforms.size();
-    if (n == 0) readers.emplace_back(pull, place, last ? cap : between);
+    const uint64_t max = n + 1 == transforms.size() ? cap : between;
+    if (n == 0) s.readers.emplace_back(pull, place, max);
     else
-      readers.emplace_back([&from = readers.back(), &buffer = buffers[n - 1]] { return Bytes(buffer).first(from.read(buffer)); }, place,
-                           last ? cap : between);
+      s.readers.emplace_back([&from = s.readers.back(), &buffer = s.buffers[n - 1]] { return Bytes(buffer).first(from.read(buffer)); },
+                             place, max);
   }
-  while (const size_t n = readers.back().read(block)) sink(Bytes(block).first(n));
+}
+
+ItemDecoder::~ItemDecoder() = default;
+
+size_t ItemDecoder::read(MutableBytes out) {
+  if (state_->inflate) return state_->inflate->read(out);
+  if (!state_->readers.empty()) return state_->readers.back().read(out);
+  const MutableBytes part = out.first(std::min<uint64_t>(out.size(), state_->end - state_->at));
+  state_->take(part);
+  return part.size();
+}
+
+void decode_item(DataFiles& files, const Item& i, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) {
+  ItemDecoder decoder(files, i, place, cap);
+  std::vector<std::byte> block(kReadAhead);
+  while (const size_t n = decoder.read(block)) sink(Bytes(block).first(n));
 }
 
 }  // namespace dcp

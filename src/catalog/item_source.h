@@ -68,8 +68,23 @@ class EndsSource : public ItemSource {
   std::vector<std::byte> tail_;  // the last bytes, at most 2 * kKept
 };
 
-// Streams an item's bytes to `sink` block by block, decoding transforms; fails beyond `cap` bytes. Throws
-// transform_unknown, zstd_*, deflate_broken.
+// The decoded bytes of an item, from front to back; of an item without a transform its bytes as they are. What is given must outlive it.
+class ItemDecoder {
+ public:
+  // At most `cap` bytes in all. Throws transform_unknown.
+  ItemDecoder(DataFiles& files, const Item& item, const Place& place, uint64_t cap);
+  ~ItemDecoder();
+  ItemDecoder(const ItemDecoder&) = delete;
+  ItemDecoder& operator=(const ItemDecoder&) = delete;
+  // Fills `out`, or as much of it as there is: less only at the end. Throws zstd_*, deflate_broken.
+  size_t read(MutableBytes out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// All of them, `sink` by block. Throws what ItemDecoder does.
 void decode_item(DataFiles& files, const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

@@ -194,6 +194,15 @@ void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
   const Value root = graph_.root();
   if (!is_mapping(root)) refuse_root(root);
   open(root, false);
+  walk(fn);
+}
+
+void StateDict::flatten_any(const std::function<void(const Leaf&)>& fn) {
+  enter(graph_.root(), fn);
+  walk(fn);
+}
+
+void StateDict::walk(const std::function<void(const Leaf&)>& fn) {
   while (!open_.empty()) {
     Open& top = open_.back();
     path_.resize(open_.size() - 1);

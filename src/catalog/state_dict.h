@@ -62,6 +62,10 @@ class StateDict {
   // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, state_dict_key_twice,
   // over_limit.
   void flatten(const std::function<void(const Leaf&)>& fn);
+  // The same for any root: one that is neither a mapping nor a list to descend into is the one leaf, whose key is "".
+  void flatten_any(const std::function<void(const Leaf&)>& fn);
+  // Whether a value is a call that makes a tensor, and which.
+  TensorCall tensor_call(Value v) const;
 
   const GraphNames& names() const { return names_; }
   std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }  // as long as this object
@@ -83,7 +87,6 @@ class StateDict {
     int64_t position = 0;
   };
 
-  TensorCall tensor_call(Value v) const;
   bool is_any_tensor(const Value& v) const;
   bool is_mapping(const Value& v) const;
   bool is_empty_mapping(const Value& v) const;
@@ -91,6 +94,7 @@ class StateDict {
   bool is_hollow(const Value& v);
   PickleMachine::Items mapping_items(const Value& v) const;
   void open(const Value& v, bool is_list);
+  void walk(const std::function<void(const Leaf&)>& fn);
   void enter(const Value& v, const std::function<void(const Leaf&)>& fn);
   PathElement key_of(const Value& key);
   void refuse_root(const Value& root) const;

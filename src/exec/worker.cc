@@ -43,7 +43,7 @@ Worker::Assembly Worker::assembly(uint32_t tensor, BoxView box) {
   return a;
 }
 
-void Worker::box(uint32_t tensor, BoxView box) {
+Worker::Assembly Worker::assemble(uint32_t tensor, BoxView box) {
   const PlanTensor& p = run_.plan.tensors[tensor];
   const Tensor& t = catalog_.tensors[p.id];
   Assembly a = assembly(tensor, box);
@@ -52,7 +52,19 @@ void Worker::box(uint32_t tensor, BoxView box) {
   each_chunk(run_.extents, tensor, box,
              [&](uint32_t chunk, BoxView part) { reads.each(chunk, part, [&](const ChunkSpans& spans) { place_piece(a, spans); }); });
   a.bytes = cast_elements(tensor, a.bytes, volume(box.sizes), t.dtype);
-  scatter(tensor, a);
+  return a;
+}
+
+void Worker::box(uint32_t tensor, BoxView box) { scatter(tensor, assemble(tensor, box)); }
+
+Bytes Worker::read_box(PieceSource& pieces, DecodedRecords& decoded, uint32_t tensor, BoxView box) {
+  pieces_ = &pieces;
+  decoded_ = &decoded;
+  sums_ = &run_.sums;
+  losses_ = &run_.losses;
+  const Assembly a = assemble(tensor, box);
+  decoded_ = nullptr;
+  return a.bytes;
 }
 
 void Worker::copy(uint32_t range, uint64_t at, uint64_t bytes) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "catalog/data_files.h"
+#include "exec/decoded_records.h"
 #include "exec/execute.h"
 #include "exec/pieces.h"
 #include "exec/sums.h"
@@ -39,11 +40,23 @@ struct Run {
   const MaxExtents& extents;
 };
 
+// Takes the boxes that a worker assembles in the place of a plan's regions. They are row-major, of the dtype of the tensor's regions.
+class BoxTaker {
+ public:
+  virtual ~BoxTaker() = default;
+  virtual void take(uint32_t tensor, BoxView box, Bytes elements) = 0;
+};
+
 class Worker {
  public:
-  explicit Worker(Run& run) : run_(run), catalog_(run.source.catalog), resolved_(run.source.resolved) {}
+  // `taker`: who gets the boxes; nullptr: they are written to the plan's regions.
+  explicit Worker(Run& run, BoxTaker* taker = nullptr)
+      : run_(run), catalog_(run.source.catalog), resolved_(run.source.resolved), taker_(taker) {}
   // All units of a batch, in order.
   void batch(const UnitBatch& batch);
+
+  // A box of a tensor that no unit of this plan asks for, but that of another source. What lies in a transformed item comes from `decoded`.
+  Bytes read_box(PieceSource& pieces, DecodedRecords& decoded, uint32_t tensor, BoxView box);
 
   // --- steps of a unit (walk_unit)
   void begin_batch(const Group& group);
@@ -115,6 +128,8 @@ class Worker {
 
   // --- worker_read.cc: from source chunks into the box
   Assembly assembly(uint32_t tensor, BoxView box);
+  Assembly assemble(uint32_t tensor, BoxView box);
+  MutableBytes read_span(ItemId item, uint64_t at, MutableBytes into);  // `at`: in the item's record
   void place_piece(Assembly& a, const ChunkSpans& spans);
   void place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to);
 
@@ -147,8 +162,10 @@ class Worker {
   Run& run_;
   const Catalog& catalog_;
   const Resolved& resolved_;
-  PieceSource* pieces_ = nullptr;  // of the batch that is being done
-  RunSums* sums_ = nullptr;        // that count the unit that is being done
+  BoxTaker* taker_;
+  DecodedRecords* decoded_ = nullptr;  // in read_box() only
+  PieceSource* pieces_ = nullptr;      // of the batch that is being done
+  RunSums* sums_ = nullptr;            // that count the unit that is being done
   RunLosses* losses_ = nullptr;
   Buffer assembled_, source_, converted_, cast_, packed_, dense_, item_, gathered_;
   Gather gather_;

@@ -38,6 +38,13 @@ MutableBytes Worker::finish_elements(const ItemInfo& info, MutableBytes bytes, u
   return converted;
 }
 
+MutableBytes Worker::read_span(ItemId item, uint64_t at, MutableBytes into) {
+  if (decoded_ == nullptr || source_of(run_.source, item).transforms == 0)
+    return read(catalog_.items[item].file, resolved_.items[item].record + at, into);
+  decoded_->read(item, at, into);
+  return into;
+}
+
 void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t to) {
   const ItemInfo& info = *p.spans.info;
   const ItemId item = p.spans.item;
@@ -46,8 +53,7 @@ void Worker::place_span(Assembly& a, const Piece& p, uint64_t element, uint64_t 
   const uint64_t to_at = to * bytes_of(a.dtype);
   const bool plain = info.dtype == a.dtype && !info.swap && !info.conj && !info.neg;
   const bool direct = plain && p.dense_to;
-  const MutableBytes span =
-      read(catalog_.items[item].file, info.record + at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
+  const MutableBytes span = read_span(item, at, direct ? a.bytes.subspan(to_at, bytes) : source_.first(bytes));
   const bool summed = run_.plan.checks[item] == CrcCheck::kFromUnits;
   if (summed || (direct && a.wants_raw)) {
     const uint32_t raw = crc32_raw(span);

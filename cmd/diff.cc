@@ -1,0 +1,119 @@
+// dcpctl diff: whether two checkpoints hold the same.
+#include "app/diff.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/working_names.h"
+#include "commands.h"
+#include "diff_report.h"
+#include "dtype_flags.h"
+#include "key_flags.h"
+#include "map_flags.h"
+#include "ranks_flags.h"
+#include "source.h"
+#include "text_file.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText =
+    R"(Says whether two checkpoints hold the same state dict, and where they do not, whatever their kinds, shardings and files are: a folder
+of 64 ranks against one safetensors file. Exit code 0: they hold the same; 1: they do not; 2 and more: one of them could not be read.
+
+  - KEY      only in A
+  + KEY      only in B
+  ~ KEY      in both, with another dtype, shape or value, and by how much
+
+Tensors are compared by their bytes, and where these differ by their values. An element of the same bytes is the same, a NaN too; 0.0 and
+-0.0 are the same. With --rtol and --atol values that are close are the same, as torch.allclose has it: |a - b| <= atol + rtol * |b|.
+Relative errors are relative to B, where that is not 0.
+
+Objects are compared as values, whatever pickled them: 3 and 3.0 differ. What an older torch kept as one object is the same as what a
+newer one saves item by item. Objects that the other format has no place for are named and do not count.
+
+Options of which keys and names are for both sides: --root for those that have it, --rename for both or for the one where it makes keys
+meet. --map makes the published form of the model, of each side that has a trainer's names.
+
+  dcpctl diff step-1000 all.pt
+  dcpctl diff step-1000 model.safetensors --model-only --compare-as bfloat16
+  dcpctl diff step-1000 step-10 --rtol 1e-5 --atol 1e-8 --json)";
+
+struct Options {
+  SourceFlags a;
+  std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as;
+  KeyFlags keys;
+  MapFlags map;
+  bool equal_nan = false, keys_only = false;
+  unsigned threads = 0;
+};
+
+double tolerance_of(std::string_view option, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a number from 0 on, such as 1e-5");
+  return value;
+}
+
+DiffRequest request_of(const Options& o, const Context& context) {
+  DiffRequest request{
+      .a = {.source = o.a.request(context), .ranks = {}, .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+      .b = {},
+      .select = o.keys.select_options(context),
+      .map = o.map.request(),
+      .tolerance = {.relative = tolerance_of("--rtol", o.rtol), .absolute = tolerance_of("--atol", o.atol), .equal_nan = o.equal_nan},
+      .compare_as = {},
+      .keys_only = o.keys_only};
+  if (!o.compare_as.empty()) request.compare_as = parse_dtype(o.compare_as);
+  request.b = request.a;
+  request.b.source.path = o.b;
+  request.b.source.step = o.step_b;
+  return request;
+}
+
+int run(const Options& o, Context& context) {
+  DiffResult result;
+  const DiffPaths paths{.a = o.a.path, .b = o.b};
+  const int exit = run_reported(context, {.source = o.a.path}, [&] {
+    diff(request_of(o, context), context, result);
+    note_left_out(result, context);
+    if (context.common.json) context.print(diff_document(result, paths));
+    else print_diff(result, paths, context);
+    return diff_document(result, paths);
+  });
+  return exit == 0 && !result.equal() ? static_cast<int>(Exit::kAnswerNo) : exit;
+}
+
+}  // namespace
+
+void add_diff(Command& c, Context& context) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  c.details = kText;
+  add_source(c, context, o.a);
+  c.find("--step")->help = "A is a run folder: take step N, or 'latest' (the newest complete one)";
+  c.option("--step-b", o.step_b, "N|latest", "The same of B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
+  add_max_memory(c, o.max_memory, "Reading");
+  add_threads(c, o.threads, "Reading");
+  const std::string how = "How values are compared";
+  c.option("--rtol", o.rtol, "NUMBER", "Values may differ by this much of B's (default: 0)").in(how);
+  c.option("--atol", o.atol, "NUMBER", "And by this much (default: 0)").in(how);
+  c.flag("--equal-nan", o.equal_nan, "Any two NaNs are the same").in(how);
+  c.option("--compare-as", o.compare_as, "DTYPE", "Bring floating tensors of both sides to DTYPE first").offers(Offer::kDtypes).in(how);
+  c.flag("--keys-only", o.keys_only, "Keys, dtypes, shapes and objects alone: no tensor is read").in(how);
+  add_key_flags(c, o.keys);
+  add_map(c, o.map);
+  c.argument("B", o.b, "The checkpoint that it is compared with, of any kind").reads().is_required();
+  c.arguments.front().value = "A";
+  c.arguments.back().leads_to = [&o](Io&, const std::string& path) {
+    return o.map.map.empty() ? path : folder_around(path) + "/config.json";
+  };
+  add_common(c, context, true);
+  c.run = [options, &context] {
+    if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
+    return run(*options, context);
+  };
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,20 @@
+// What diff says: lines of what differs and one of sums, or JSON.
+#pragma once
+
+#include <string>
+
+#include "app/diff.h"
+#include "context.h"
+
+namespace dcp::cmd {
+
+struct DiffPaths {
+  std::string a, b;  // as on the command line
+};
+
+void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context);
+std::string diff_document(const DiffResult& result, const DiffPaths& paths);
+// Notes of what was not compared.
+void note_left_out(const DiffResult& result, Context& context);
+
+}  // namespace dcp::cmd

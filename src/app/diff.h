@@ -1,0 +1,66 @@
+// Whether two checkpoints hold the same, and where they do not. Compared is the state dict that torch would load: neither the sharding
+// counts, nor the format, nor what is one object and what several.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/mapped.h"
+#include "app/prepare.h"
+#include "catalog/select.h"
+#include "kernels/compare.h"
+
+namespace dcp {
+
+struct DiffRequest {
+  ReadRequest a, b;
+  SelectOptions select;  // of both; a root of those that have it
+  MapRequest map;        // of those that have the names of its left side
+  Tolerance tolerance;
+  std::optional<DType> compare_as;  // floating tensors are brought to it first
+  bool keys_only = false;           // keys, dtypes, shapes, objects: no tensor is read
+};
+
+// What a key holds on one side.
+struct HeldValue {
+  bool is_tensor = false;
+  std::string dtype;           // of a tensor
+  std::vector<int64_t> shape;  // of a tensor
+  std::string text;            // of an object: "3", "{'lr': 0.1}"
+};
+
+struct KeyDifference {
+  enum class Kind : uint8_t { kOnlyA, kOnlyB, kKind, kDType, kShape, kValues, kObject };
+  Kind kind = Kind::kValues;
+  std::string key;
+  std::optional<HeldValue> a, b;
+  // Of kValues:
+  DType dtype{};  // that both were brought to
+  uint64_t elements = 0;
+  ElementDifferences values;
+};
+
+struct DiffResult {
+  struct Side {
+    std::string checkpoint;  // what was read: a step of a run
+    std::optional<CheckpointKind> kind;
+    std::vector<std::string> not_held;  // its objects that the other side's format has no place for
+    std::vector<std::string> gone;      // empty dicts, and None in lists, of which the other side, a DCP folder, keeps nothing
+  };
+  Side a, b;
+  std::vector<KeyDifference> differences;   // by key
+  uint64_t tensors = 0, objects = 0;        // on both sides
+  uint64_t elements = 0, tensor_bytes = 0;  // whose values were compared, of one side
+  ElementDifferences values;                // sums over all of them: the counts
+  uint64_t bytes_read = 0, planned_memory = 0, nanoseconds = 0;
+
+  bool equal() const { return differences.empty(); }
+  uint64_t count(KeyDifference::Kind kind) const;
+};
+
+// Filled as far as it got. Throws what opening, selecting and reading either side throws; crc_mismatch for bytes that are not what their
+// writer summed.
+void diff(const DiffRequest& request, World& world, DiffResult& result);
+
+}  // namespace dcp

@@ -1,0 +1,123 @@
+#include "app/diff_side.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "app/memory.h"
+#include "catalog/open.h"
+
+namespace dcp {
+namespace {
+
+constexpr ReprCaps kCaps{.depth = 2, .length = 60, .text = 40};
+
+// As far as they are compared, keys must be whole.
+void check_selected(const Catalog& catalog, const Selection& selection, const std::vector<TensorId>& tensors) {
+  std::set<std::string_view> kept;
+  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
+  check_opened(catalog, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+  for (const Entry& e : selection.entries)
+    if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
+  for (const TensorId id : tensors)
+    if (const Tensor& t = catalog.tensors[id]; !catalog.torch || t.strided) check_whole(catalog, t);
+}
+
+}  // namespace
+
+void DiffSide::map(const SelectOptions& options, const MapRequest& request) {
+  MapRequest mine = request;
+  if (request.map != "auto" && !request.from) {
+    std::vector<std::string_view> keys;
+    for (const Entry& e : selection_.entries)
+      if (!e.is_blob()) keys.push_back(e.key);
+    const bool published = kind() == CheckpointKind::kHf || kind() == CheckpointKind::kSafetensors;
+    mine.from = maps::side_of(open_map(request.map, world_.io), keys, published);
+  }
+  if (mine.from == maps::Side::kRight) return;
+  selection_ = prepared_.select(options, mine, "");
+}
+
+bool DiffSide::has_key(const std::function<bool(std::string_view)>& fits) const {
+  const Catalog& c = prepared_.catalog();
+  return std::ranges::any_of(c.order, [&](KeyRef id) { return fits(c.key(id)); });
+}
+
+bool DiffSide::holds_objects() const { return !prepared_.map() && kind() != CheckpointKind::kSafetensors && kind() != CheckpointKind::kHf; }
+
+void DiffSide::resolve(const SelectOptions& options, const DiffSide& other, bool keys_only) {
+  const Catalog& catalog = prepared_.catalog();
+  std::vector<TensorId> tensors;
+  std::vector<BlobId> blobs;
+  if (prepared_.map()) {
+    tensors = prepared_.map()->sources();
+  } else {
+    std::unordered_set<std::string_view> theirs, objects;
+    for (const Entry& e : other.selection_.entries) (e.is_blob() ? objects : theirs).insert(e.key);
+    const auto may_have = [&](std::string_view key) {
+      if (other.prepared_.map() || theirs.contains(key) || objects.contains(key)) return true;
+      for (size_t at = key.find('.'); at != std::string_view::npos; at = key.find('.', at + 1))
+        if (objects.contains(key.substr(0, at))) return true;
+      return false;
+    };
+    for (const Entry& e : selection_.entries) {
+      if (e.is_blob()) blobs.push_back(e.blob());
+      else if (!keys_only && may_have(e.key)) tensors.push_back(e.tensor());
+    }
+  }
+  limits_ = request_.source.limits();
+  check_selected(catalog, selection_, tensors);
+  prepared_.resolve(tensors, blobs, Faults::kThrow, BlobUse::kPickles);
+  prepared_.compare_copies(Faults::kThrow);
+  selection_ = prepared_.make(options, std::move(selection_));
+  inner_ = std::make_unique<InnerTensors>(prepared_.catalog(), limits_);
+}
+
+void DiffSide::add_tensor(const Entry& e, std::vector<DiffKey>& keys) {
+  const Catalog& catalog = prepared_.catalog();
+  const Resolved& resolved = prepared_.source().resolved;
+  const Tensor& t = catalog.tensors[e.tensor()];
+  std::vector<ObjectDigest> pieces;
+  for (uint32_t c = 0; c < t.chunk_count; ++c) {
+    const ItemId item = catalog.item_of(t, c);
+    if (item >= resolved.items.size() || !resolved.items[item].opaque) continue;
+    const OpenObject object(resolved.blob(item), item, limits_);
+    pieces.push_back(ObjectDigester(prepared_.source().files, catalog, object, limits_).of(object.graph.root()));
+  }
+  if (pieces.empty()) keys.push_back({.key = std::string(e.key), .kind = DiffKey::Kind::kTensor, .tensor = e.tensor()});
+  else
+    keys.push_back(
+        {.key = std::string(e.key), .digest = joined(pieces), .text = "a tensor of " + std::string(catalog.strings[t.dtype_name])});
+}
+
+void DiffSide::add_object(const Entry& e, std::vector<DiffKey>& keys) {
+  const ItemId item = prepared_.catalog().item_of(e.blob());
+  OpenObject object(prepared_.source().resolved.blob(item), item, limits_);
+  ObjectDigester digester(prepared_.source().files, prepared_.catalog(), object, limits_);
+  object.state.flatten_any([&](const StateDict::Leaf& leaf) {
+    DiffKey k{.key = std::string(e.key) + (leaf.key.empty() ? "" : "." + std::string(leaf.key))};
+    const bool is_tensor = leaf.tensor.kind == TorchGlobal::Kind::kTensorV2 || leaf.tensor.kind == TorchGlobal::Kind::kTensorV3;
+    if (is_tensor && !leaf.tensor.opaque) {
+      k.kind = DiffKey::Kind::kInnerTensor;
+      k.tensor = inner_->add(object, leaf, k.key);
+    } else {
+      k.digest = digester.of(leaf.value);
+      k.text = object.graph.repr(leaf.value, kCaps);
+      const std::span<const PathPart> path = selection_.path(e);
+      const bool in_list = leaf.path.empty() ? !path.empty() && path.back().position >= 0 : leaf.path.back().position >= 0;
+      k.may_be_gone = leaf.empty_mapping || (in_list && leaf.value.kind == dcp::Kind::kNil);
+    }
+    keys.push_back(std::move(k));
+  });
+}
+
+std::vector<DiffKey> DiffSide::keys() {
+  std::vector<DiffKey> keys;
+  keys.reserve(selection_.entries.size());
+  for (const Entry& e : selection_.entries) e.is_blob() ? add_object(e, keys) : add_tensor(e, keys);
+  inner_->end();
+  std::ranges::stable_sort(keys, {}, &DiffKey::key);
+  return keys;
+}
+
+}  // namespace dcp

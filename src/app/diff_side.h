@@ -1,0 +1,71 @@
+// One of the two checkpoints that are compared: which keys it has in the end, and what they hold. What an older torch kept as one object
+// comes apart here as a newer one would have saved it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/prepare.h"
+#include "catalog/inner_tensors.h"
+#include "catalog/select.h"
+#include "exec/compare.h"
+#include "exec/object_digest.h"
+
+namespace dcp {
+
+// A key of the state dict that torch would load.
+struct DiffKey {
+  enum class Kind : uint8_t { kTensor, kInnerTensor, kObject };
+  std::string key;
+  Kind kind = Kind::kObject;
+  TensorId tensor = 0;       // of the catalog, or of the tensors inside objects
+  ObjectDigest digest{};     // of an object
+  std::string text{};        // the same in a few words
+  bool may_be_gone = false;  // an empty dict, or None in a list, of which a DCP folder keeps nothing
+};
+
+class DiffSide {
+ public:
+  DiffSide(const ReadRequest& request, World& world) : request_(request), world_(world), prepared_(request, world) {}
+
+  const Catalog& open() { return prepared_.open(); }
+  // Throws what select_keys throws.
+  Selection try_select(const SelectOptions& options) { return prepared_.select(options, {}, ""); }
+  void take(Selection selection) { selection_ = std::move(selection); }
+  // The map, if the names are those of its left side; else the names stay. Throws map_*.
+  void map(const SelectOptions& options, const MapRequest& request);
+
+  // Looks into what both may have: all objects, and the tensors that `other` may have too.
+  void resolve(const SelectOptions& options, const DiffSide& other, bool keys_only);
+  // By key.
+  std::vector<DiffKey> keys();
+
+  bool holds_objects() const;
+  bool drops_empty() const { return kind() == CheckpointKind::kDcp || kind() == CheckpointKind::kDcpRankLocal; }
+  const Catalog& catalog() const { return prepared_.catalog(); }
+  bool has_key(const std::function<bool(std::string_view)>& fits) const;
+  CheckpointKind kind() const { return prepared_.catalog().kind; }
+  const Selection& selection() const { return selection_; }
+  Preparation& preparation() { return prepared_; }
+  // What has the tensor, and its place there.
+  Source of(DiffKey::Kind kind) {
+    return kind == DiffKey::Kind::kTensor ? prepared_.source() : Source{inner_->catalog(), inner_->resolved(), prepared_.source().files};
+  }
+
+ private:
+  void add_tensor(const Entry& entry, std::vector<DiffKey>& keys);
+  void add_object(const Entry& entry, std::vector<DiffKey>& keys);
+
+  const ReadRequest& request_;
+  World& world_;
+  Preparation prepared_;
+  Selection selection_;
+  Limits limits_;
+  std::unique_ptr<InnerTensors> inner_;
+};
+
+}  // namespace dcp

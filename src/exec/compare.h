@@ -1,0 +1,33 @@
+// The tensors of two sources, unit by unit: where the bytes of a box are the same, nothing is decoded; else its elements are compared.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "catalog/data_files.h"
+#include "exec/execute.h"
+#include "kernels/compare.h"
+#include "plan/compare_plan.h"
+
+namespace dcp {
+
+struct CompareOptions {
+  unsigned workers = 1;
+  Tolerance tolerance;
+  bool lead_is_a = true;  // which side errors are relative to: b
+};
+
+struct CompareReport {
+  // By tensor of the plans, of those whose bytes differ somewhere. Indexes are those of the tensor's elements in row-major order.
+  std::map<uint32_t, ElementDifferences> differences;
+  std::vector<Problem> damage;  // records of either side that are not what their writer summed
+};
+
+// Throws Error of a unit.
+CompareReport compare(const ComparePlan& plan, const Source& lead, const Source& follow, const CompareOptions& options, Progress& progress,
+                      const StopFlag& stop);
+
+// What one worker needs.
+uint64_t compare_worker_bytes(const ComparePlan& plan, const Source& follow);
+
+}  // namespace dcp
