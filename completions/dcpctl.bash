@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert maps ranks bench help man version completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert diff maps ranks bench help man version completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -32,6 +32,9 @@ _dcpctl_options() {
     'convert')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+    'diff')
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --step-b --max-memory -j --threads --rtol --atol --equal-nan --compare-as --keys-only --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --step-b --max-memory -j --threads --rtol --atol --compare-as --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --color --report --progress' ;;
     'maps')
       options='--config --set --json -q --quiet -v --color -h --help'
       valued='--config --set --color' ;;
@@ -198,6 +201,23 @@ _dcpctl_value() {
     'convert --progress') list='auto bar plain json none' ;;
     'convert 0') kind=file ;;
     'convert 1') kind=file ;;
+    'diff --step') kind=steps ;;
+    'diff --sandbox') list='auto on off' ;;
+    'diff --step-b') kind=steps ;;
+    'diff --compare-as') list=$(_dcpctl_dtypes) ;;
+    'diff --include') kind=keys ;;
+    'diff --exclude') kind=keys ;;
+    'diff --key') kind=keys ;;
+    'diff --rename-map') kind=file ;;
+    'diff --map') kind=file ;;
+    'diff --config') kind=file ;;
+    'diff --unmapped') list='error keep drop' ;;
+    'diff --map-from') list='left right' ;;
+    'diff --color') list='auto always never' ;;
+    'diff --report') kind=file ;;
+    'diff --progress') list='auto bar plain json none' ;;
+    'diff 0') kind=file ;;
+    'diff 1') kind=file ;;
     'maps --config') kind=file ;;
     'maps --color') list='auto always never' ;;
     'maps 0') kind=file ;;

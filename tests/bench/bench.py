@@ -134,6 +134,23 @@ class Bench:
         for name, runs in (("consolidate", ours), ("reshard to 8 ranks", resharded)):
             row(f"{name}, 4 GiB, synced / bare copy and fsync", f"{best(runs) / best(copies):.2f}", "", f"{spread(runs)} / {spread(copies)}")
 
+    def diff(self):
+        """4 GiB of 32 float32 tensors, on 4 ranks by rows or columns against one safetensors file, beside cmp of two such files"""
+        for layout in ("shard0", "shard1"):
+            checkpoint = self.generate("4GiB", 32, layout)
+            whole, copy = self.folder / "out.safetensors", self.output("copy")
+            self.consolidate(checkpoint, whole.name)
+            Run("cp", whole, copy)
+            compared, ours = [], []
+            for _ in range(PAIRS):
+                compared.append(Run("cmp", whole, copy))
+                ours.append(Run(self.dcpctl, "diff", checkpoint, whole, "-j2", "--quiet", "--max-memory", "256MiB"))
+            ratio = best(compared) / best(ours)
+            row(f"diff 4 GiB, {layout} against safetensors: rate / cmp", f"{ratio:.2f}", ">= 0.5", f"{spread(ours)} / {spread(compared)}", ratio >= 0.5)
+            row(f"diff 4 GiB, {layout}: peak memory", f"{peak(ours) / MIB:.0f} MiB", "<= 256 MiB", "", peak(ours) <= 256 * MIB)
+            self.output("copy")
+            self.output(whole.name)
+
     def cast(self):
         """4 GiB of 32 float32 tensors on 4 ranks to bfloat16, beside a bare copy of the source"""
         checkpoint = self.generate("4GiB", 32)
@@ -319,7 +336,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "durable", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "maps", "gather"]
+NAMES = ["shard0", "shard1", "durable", "diff", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "maps", "gather"]
 
 
 def table():
