@@ -44,6 +44,7 @@ int list(const Context& context) {
   for (const maps::BuiltinMap& m : maps::builtin_maps()) {
     const maps::ModelMap map = maps::builtin_map(m.name, {});
     json.begin_object().member("name", m.name).member("dialect", m.name.substr(m.name.rfind('.') + 1));
+    json.member("tried_against", maps::tried_against(m.name.substr(m.name.rfind('.') + 1)));
     strings(json, "models", map.families);
     json.member("title", title_of(m.text)).end_object();
     std::string models;
@@ -61,6 +62,8 @@ int list(const Context& context) {
     models.resize(widths[1], ' ');
     text += name + "  " + models + "  " + title + "\n";
   }
+  text += "\nTried against " + std::string(maps::tried_against("torchtitan")) + ", " + std::string(maps::tried_against("transformers")) +
+          " and " + std::string(maps::tried_against("megatron")) + ".\n";
   context.print(text);
   return 0;
 }

@@ -9,7 +9,13 @@ namespace dcp::cmd {
 void add_model_file(Command& c, ModelFileFlags& f) {
   c.flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses").in("Which keys");
   c.option("--max-shard-size", f.max_shard_size, "SIZE", "Write a folder of safetensors shards of at most SIZE").in("Writing");
-  c.option("--assets", f.assets, "DIR", "With --max-shard-size: copy configuration, tokenizer and generation files from the folder DIR")
+  c.option("--like-index", f.like_index, "REF",
+           "Write a folder of safetensors files, each tensor into the file that the index of the model REF has it in")
+      .reads(Offer::kFolders)
+      .excludes("--max-shard-size")
+      .in("Writing");
+  c.option("--assets", f.assets, "DIR",
+           "With --max-shard-size or --like-index: copy configuration, tokenizer and generation files from the folder DIR")
       .reads(Offer::kFolders)
       .in("Writing");
   c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
@@ -21,10 +27,13 @@ std::optional<OutputRequest> model_file(const std::string& out, const ModelFileF
       .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
   std::string ending = std::filesystem::path(out).extension();
   for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // model.PT
-  if (!flags.max_shard_size.empty()) {
+  if (!flags.max_shard_size.empty() || !flags.like_index.empty()) {
     if (ending == ".pt" || ending == ".pth" || ending == ".safetensors")
-      fail(ProblemId::usage, {.path = out}, "a file name together with --max-shard-size", "a folder name");
+      fail(ProblemId::usage, {.path = out},
+           std::string("a file name together with ") + (flags.like_index.empty() ? "--max-shard-size" : "--like-index"), "a folder name");
     request.kind = Kind::kShards;
+    request.like_index = flags.like_index;
+    if (!flags.like_index.empty()) return request;
     request.max_shard_bytes = parse_size(flags.max_shard_size);
     if (request.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "a size greater than zero");
     return request;

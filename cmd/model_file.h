@@ -11,7 +11,7 @@
 namespace dcp::cmd {
 
 struct ModelFileFlags {
-  std::string max_shard_size, assets;
+  std::string max_shard_size, like_index, assets;
   bool weights_only_safe = false, mcore_shapes = false;
 };
 void add_model_file(Command& command, ModelFileFlags& flags);

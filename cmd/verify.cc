@@ -85,7 +85,7 @@ int run(const Options& o, Context& context, VerifyReport& report) {
 void check_flags(const Command& command, const Options& o) {
   if (!o.manifest.empty() || !o.against.empty()) return;
   for (const Option* given : command.given)
-    if (given->group == "Which keys" || given->group == "Names" || given->name() == "--map")
+    if (given->group == "Which keys" || given->group == "Names")
       fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest or --against beside it");
 }
 

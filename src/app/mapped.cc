@@ -32,6 +32,18 @@ std::vector<std::string_view> tensor_keys(const Selection& selection) {
   return keys;
 }
 
+// The names are those that are published: nothing is moved, and what transformers loads must be there.
+void check_published(const maps::Auto& found, const maps::Config& config, maps::ResolveOptions options, const MapQuestion& q,
+                     World& world) {
+  if (!found.published) return world.events.info("no map: the names are those that are published");
+  options.from = maps::Side::kRight;
+  MapAnswer answer{.map = *found.published, .made = {}};
+  answer.made = maps::resolve_selected(answer.map, config, options, q.catalog, q.selection, Limits());
+  check_holds(answer, world);
+  world.events.info("no map: the names are those that are published, and all that " + std::string(maps::tried_against("transformers")) +
+                    " loads is there");
+}
+
 }  // namespace
 
 std::vector<TensorId> MapAnswer::sources() const {
@@ -63,7 +75,7 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
   if (request.map == "auto") {
     maps::Auto found = maps::auto_map(config.model_type(), path.empty() ? "config.json" : path, tensor_keys(q.selection), limits);
     if (found.maps.empty()) {
-      world.events.info("no map: the names are those that are published");
+      check_published(found, config, options, q, world);
       return {};
     }
     answer.map = std::move(found.maps[0]);

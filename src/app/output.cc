@@ -7,6 +7,8 @@
 #include "app/memory.h"
 #include "base/limits.h"
 #include "catalog/data_files.h"
+#include "catalog/open_safetensors.h"
+#include "format/safetensors.h"
 #include "plan/assets.h"
 
 namespace dcp {
@@ -62,6 +64,16 @@ void copy_assets(const std::string& dir, World& world, std::optional<DType> dtyp
   add_assets(plan, std::move(assets));
 }
 
+// An index, or the one of a folder. Throws hf_index_bad.
+std::vector<std::pair<std::string, std::string>> read_index(const std::string& like, Io& io) {
+  const auto facts = io.facts(like);
+  const std::string path = facts && facts->kind == FileKind::kDirectory ? like + "/model" + std::string(kIndexEnding) : like;
+  const Limits limits;
+  HfIndex index = read_hf_index(as_text(read_file(io, path, limits.json_bytes)), {.path = path}, limits);
+  if (index.weight_map.empty()) fail(ProblemId::hf_index_bad, {.path = path}, "no tensors");
+  return std::move(index.weight_map);
+}
+
 }  // namespace
 
 OutputForm form_of(const OutputRequest& request) {
@@ -76,6 +88,7 @@ OutputForm form_of(const OutputRequest& request) {
 
 OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
     : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
+  if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.io);
   if (request.kind != OutputRequest::Kind::kDcp) return;
   layout_ = requested_layout(request.layout, world.io, memory_left(max_memory));
   layout_.options.units = units_;
@@ -96,6 +109,8 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
   layout.mcore_shapes = request_.mcore_shapes;
   if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(source, selection, layout);
   layout.max_shard_bytes = request_.max_shard_bytes;
+  layout.file_of = file_of_;
+  layout.file_of_path = request_.like_index;
   Plan plan = plan_safetensors(source, selection, layout);
   if (!request_.assets.empty()) copy_assets(request_.assets, world_, main_dtype(source.catalog, selection), plan);
   return plan;

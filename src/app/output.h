@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "app/layout_request.h"
 #include "app/world.h"
@@ -15,7 +17,7 @@ struct OutputRequest {
   enum class Kind : uint8_t {
     kTorch,        // one torch.save file
     kSafetensors,  // one file
-    kShards,       // a folder of safetensors files of at most max_shard_bytes, and their index
+    kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
     kDcp,          // a DCP folder, laid out as `layout` says
     kSameFolder,   // a folder of the source's own kind: the same boxes on the same ranks, or the same shards
   };
@@ -26,7 +28,8 @@ struct OutputRequest {
   bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
   bool check_crcs = true;
   uint64_t max_shard_bytes = 0;
-  std::string assets;  // folder whose configuration and tokenizer files are copied beside shards; "": none
+  std::string like_index;  // shards: an index, or a folder with one, that says which file has which tensor; "": by size
+  std::string assets;      // folder whose configuration and tokenizer files are copied beside shards; "": none
   LayoutRequest layout;
   TorchTarget torch;  // the oldest that is to load a DCP folder
 
@@ -56,6 +59,7 @@ class OutputLayout {
   World& world_;
   const UnitOptions units_;
   RequestedLayout layout_;
+  std::vector<std::pair<std::string, std::string>> file_of_;  // of like_index
 };
 
 }  // namespace dcp

@@ -43,7 +43,9 @@ Auto auto_map(std::string_view model_type, const std::string& config_path, std::
     ModelMap map = read_map(m.text, std::string(m.name), limits);
     if (!has_family(map, model_type)) continue;
     const Fit left = fit_of(map, Side::kLeft, keys);
-    are_published = are_published || fit_of(map, Side::kRight, keys).taken == keys.size();
+    const bool is_right = fit_of(map, Side::kRight, keys).taken == keys.size();
+    are_published = are_published || is_right;
+    if (is_right && dialect_of(m.name) == "transformers") found.published = map;
     tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not take " + shortened(left.untaken);
     if (left.taken < keys.size()) continue;
     several += (several.empty() ? "" : ", ") + std::string(m.name);
@@ -54,6 +56,12 @@ Auto auto_map(std::string_view model_type, const std::string& config_path, std::
     fail(ProblemId::map_auto_none, {}, tried.empty() ? "the model_type " + std::string(model_type) + ", for which there is none" : tried,
          tried.empty() ? "one of " + names() : std::string());
   return found;
+}
+
+std::string_view tried_against(std::string_view dialect) {
+  if (dialect == "torchtitan") return "torchtitan 0.3";
+  if (dialect == "transformers") return "transformers 5.23";
+  return "the documented layout of Megatron-Core 0.16";
 }
 
 }  // namespace dcp::maps

@@ -1,6 +1,7 @@
 // The maps that come with dcpctl: the files of src/maps/builtin, FAMILY.DIALECT.map.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +24,12 @@ ModelMap builtin_map(std::string_view name, const Limits& limits);
 
 // What --map auto finds for a checkpoint's keys.
 struct Auto {
-  std::vector<ModelMap> maps;  // one, or none: the keys are those that are published
+  std::vector<ModelMap> maps;         // one, or none: the keys are those that are published
+  std::optional<ModelMap> published;  // the map of transformers, if all keys are on its right side
 };
+// What the maps of a dialect were tried against: "transformers 5.23".
+std::string_view tried_against(std::string_view dialect);
+
 // Of the maps of a model_type, the one whose left side has all keys. None, because the keys are those of a right side: the result is empty.
 // Throws map_auto_none, map_auto_several and map_config for a configuration without a model_type.
 Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits);

@@ -11,7 +11,7 @@ Memo::Memo(Bytes pickle, const Place& place, const Limits& limits) {
   uint32_t count = 0;
   for (Group& group : groups_) {
     group.before = count;
-    count += kOnes[group.read & 0xff] + uint32_t{kOnes[group.read >> 8]};
+    count += ones(group.read);
   }
   kept_.resize(count);
   next_read_ = first_read(0);
@@ -22,7 +22,7 @@ void Memo::find_reads(Bytes pickle, const Place& place, uint64_t cap) {
   const auto mark = [&](uint64_t slot) {
     if (slot >= room) return false;
     Group& group = groups_[slot / kGroup];
-    group.read = static_cast<uint16_t>(group.read | 1u << (slot % kGroup));
+    group.read |= uint32_t{1} << (slot % kGroup);
     return true;
   };
   TokenReader reader(pickle, place);
@@ -48,12 +48,14 @@ void Memo::find_reads(Bytes pickle, const Place& place, uint64_t cap) {
       default: break;
     }
   } while (t.op != Op::STOP);
+  while (!groups_.empty() && groups_.back().read == 0) groups_.pop_back();
+  groups_.shrink_to_fit();  // it grew by doubling
 }
 
 uint64_t Memo::first_read(uint64_t from) const {
   for (uint64_t slot = from; slot / kGroup < groups_.size(); slot = (slot / kGroup + 1) * kGroup) {
-    const unsigned above = static_cast<unsigned>(groups_[slot / kGroup].read) >> (slot % kGroup);
-    if (above != 0) return slot + static_cast<unsigned>(std::countr_zero(above));
+    const uint32_t above = groups_[slot / kGroup].read >> (slot % kGroup);
+    if (above != 0) return slot + static_cast<uint64_t>(std::countr_zero(above));
   }
   return kNever;
 }

@@ -42,11 +42,11 @@ class Memo {
   }
 
  private:
-  static constexpr uint64_t kGroup = 16;
+  static constexpr uint64_t kGroup = 32;
   static constexpr uint64_t kNever = ~uint64_t{0};
-  struct Group {          // of 16 slots
+  struct Group {          // of 32 slots
     uint32_t before = 0;  // slots below it that are read: fewer than limits.pickle_memo_slots
-    uint16_t read = 0;    // bit per slot: read by some GET
+    uint32_t read = 0;    // bit per slot: read by some GET
   };
   // Without -mpopcnt std::popcount is a call of libgcc's.
   static constexpr auto kOnes = [] {
@@ -54,15 +54,17 @@ class Memo {
     for (unsigned i = 0; i < 256; ++i) ones[i] = static_cast<uint8_t>(std::popcount(i));
     return ones;
   }();
+  static uint32_t ones(uint32_t bits) {
+    return uint32_t{kOnes[bits & 0xff]} + kOnes[(bits >> 8) & 0xff] + kOnes[(bits >> 16) & 0xff] + kOnes[bits >> 24];
+  }
 
   // Where the value of a slot is kept; nullopt: nothing ever reads it.
   std::optional<uint64_t> find(uint64_t slot) const {
     if (slot / kGroup >= groups_.size()) return std::nullopt;
     const Group& group = groups_[slot / kGroup];
-    const unsigned bit = 1u << (slot % kGroup);
+    const uint32_t bit = uint32_t{1} << (slot % kGroup);
     if ((group.read & bit) == 0) return std::nullopt;
-    const unsigned below = group.read & (bit - 1);
-    return group.before + uint64_t{kOnes[below & 0xff]} + kOnes[below >> 8];
+    return group.before + uint64_t{ones(group.read & (bit - 1))};
   }
   bool memoize_read(const Value& v);
   void fill(uint64_t slot);

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/limits.h"
 #include "catalog/select.h"
@@ -16,7 +19,10 @@ struct LayoutOptions {
   bool weights_only_safe = false;  // .pt: leave out what torch.load(weights_only=True) refuses
   bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
   uint64_t max_shard_bytes = 0;    // safetensors: 0: one file; else a folder of shards with an index
-  bool shards_of_source = false;   // safetensors: a folder with a shard for each file of the source that a tensor begins in
+  // safetensors: a folder with these files, and which of them has each tensor, as in an index of Hugging Face's
+  std::vector<std::pair<std::string, std::string>> file_of{};
+  std::string file_of_path{};     // where it is from, for messages
+  bool shards_of_source = false;  // safetensors: a folder with a shard for each file of the source that a tensor begins in
 };
 
 // One torch.save archive: the nesting of the keys' paths, every tensor a storage of its own, byte items and opaque tensors spliced in

@@ -48,27 +48,51 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
   return tensors;
 }
 
+struct Shard {
+  std::string name;  // "": numbered
+  std::vector<Named> tensors;
+};
+
 // Greedy, in the metadata's order, as transformers splits a state dict: a tensor larger than the limit gets a shard of its own.
-std::vector<std::vector<Named>> into_shards(std::vector<Named> tensors, uint64_t limit) {
-  std::vector<std::vector<Named>> shards(1);
+std::vector<Shard> into_shards(std::vector<Named> tensors, uint64_t limit) {
+  std::vector<Shard> shards(1);
   uint64_t held = 0;
   for (Named& t : tensors) {
-    if (limit > 0 && !shards.back().empty() && held + t.bytes > limit) {
+    if (limit > 0 && !shards.back().tensors.empty() && held + t.bytes > limit) {
       shards.emplace_back();
       held = 0;
     }
     held += t.bytes;
-    shards.back().push_back(std::move(t));
+    shards.back().tensors.push_back(std::move(t));
   }
   return shards;
 }
 
 // A shard for each file that a tensor begins in, in the order of the files' names.
-std::vector<std::vector<Named>> shards_of_source(const Catalog& catalog, std::vector<Named> tensors) {
+std::vector<Shard> shards_of_source(const Catalog& catalog, std::vector<Named> tensors) {
   std::map<uint32_t, std::vector<Named>> by_file;
   for (Named& t : tensors) by_file[catalog.items[catalog.item_of(catalog.tensors[t.id], 0)].file].push_back(std::move(t));
-  std::vector<std::vector<Named>> shards;
-  for (auto& [file, held] : by_file) shards.push_back(std::move(held));
+  std::vector<Shard> shards;
+  for (auto& [file, held] : by_file) shards.push_back({.name = {}, .tensors = std::move(held)});
+  return shards;
+}
+
+// Each tensor in the file that an index has it in.
+std::vector<Shard> shards_as_in(const LayoutOptions& options, std::vector<Named> tensors) {
+  const std::map<std::string_view, std::string_view> file_of(options.file_of.begin(), options.file_of.end());
+  std::map<std::string_view, std::vector<Named>> by_file;
+  for (Named& t : tensors) {
+    const auto file = file_of.find(t.name);
+    if (file == file_of.end())
+      fail(ProblemId::hf_index_bad, {.path = options.file_of_path, .tensor = t.name}, "no file for it",
+           "one for each tensor that is written");
+    if (file->second.find('/') != std::string_view::npos || !file->second.ends_with(".safetensors"))
+      fail(ProblemId::hf_index_bad, {.path = options.file_of_path, .tensor = t.name}, std::string(file->second),
+           "the name of a safetensors file");
+    by_file[file->second].push_back(std::move(t));
+  }
+  std::vector<Shard> shards;
+  for (auto& [name, held] : by_file) shards.push_back({.name = std::string(name), .tensors = std::move(held)});
   return shards;
 }
 
@@ -111,15 +135,16 @@ Plan plan_safetensors(const SourceFacts& source, const Selection& selection, con
   refuse_opaque_casts(source, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
-  plan.folder = options.max_shard_bytes > 0 || options.shards_of_source;
+  plan.folder = options.max_shard_bytes > 0 || options.shards_of_source || !options.file_of.empty();
   std::vector<Named> tensors = tensors_of(source, selection, plan);
-  std::vector<std::vector<Named>> shards = options.shards_of_source ? shards_of_source(source.catalog, std::move(tensors))
-                                                                    : into_shards(std::move(tensors), options.max_shard_bytes);
+  std::vector<Shard> shards = options.shards_of_source   ? shards_of_source(source.catalog, std::move(tensors))
+                              : !options.file_of.empty() ? shards_as_in(options, std::move(tensors))
+                                                         : into_shards(std::move(tensors), options.max_shard_bytes);
   std::vector<std::pair<std::string, std::string>> weight_map;
   for (size_t s = 0; s < shards.size(); ++s) {
-    const std::string name = plan.folder ? shard_name(s + 1, shards.size()) : "";
-    for (const Named& n : shards[s]) weight_map.emplace_back(n.name, name);
-    lay_out(source.catalog, std::move(shards[s]), name, plan);
+    const std::string name = !plan.folder ? "" : !shards[s].name.empty() ? shards[s].name : shard_name(s + 1, shards.size());
+    for (const Named& n : shards[s].tensors) weight_map.emplace_back(n.name, name);
+    lay_out(source.catalog, std::move(shards[s].tensors), name, plan);
   }
   if (plan.folder) {  // the index comes last: its presence says that the folder is complete
     std::string index = write_hf_index(plan.tensor_bytes, weight_map);
