@@ -19,7 +19,9 @@ namespace {
 struct Pair {
   explicit Pair(uint64_t bytes = 5 << 20) {
     using Layout = SyntheticSpec::Layout;
-    write_synthetic(io, "/a", {.bytes = bytes, .world_size = 5, .layout = Layout::kShard1, .tensors = 2, .seed = 7}, {.workers = 1}, stop);
+    write_synthetic(io, "/a",
+                    {.bytes = bytes, .world_size = 5, .layout = Layout::kShard1, .tensors = 2, .dtype = DType::float32, .seed = 7},
+                    {.workers = 1}, stop);
     WriteResult result;
     write({.read = read("/a"), .output = {.path = "/b.safetensors", .kind = OutputRequest::Kind::kSafetensors}, .sync = false}, world,
           result, [] {});
@@ -84,7 +86,7 @@ TEST_CASE("one element that differs is found, where it is and by how much, with 
 
 TEST_CASE("bytes that are not what their writer summed are damage, not a difference") {
   Pair p;
-  p.change("/a/__3_0.distcp", [](std::string& bytes) { bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1); });
+  p.change("/a/__3_0.distcp", [](std::string& bytes) { bytes[bytes.size() / 4] = static_cast<char>(bytes[bytes.size() / 4] ^ 1); });
   CHECK(error_id([&] { p.compare(p.request()); }) == "crc_mismatch");
 }
 
