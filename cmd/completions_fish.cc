@@ -26,6 +26,14 @@ function __dcpctl_at
     test (__dcpctl_command) = "$argv"
 end
 
+# Whether a word after the command's is there as a path.
+function __dcpctl_has_path
+    for word in (commandline -opc)[3..]
+        test -e (string replace -r '^~/' "$HOME/" -- $word); and return 0
+    end
+    return 1
+end
+
 # Names that only dcpctl knows: of the first word that is a path, and of a run with its --step.
 function __dcpctl_names
     set -l words (commandline -opc)
@@ -92,6 +100,7 @@ std::string argument_offer(const Option& p) {
     case Offer::kFiles: return " -F\n";
     case Offer::kFolders: return " -a '(__fish_complete_directories)'\n";
     case Offer::kCommands: return " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
+    case Offer::kKeys: return " -a '(__dcpctl_names keys)'\n";
     default: return "";
   }
 }
@@ -118,8 +127,13 @@ std::string fish_completion(const Commands& all) {
     for (size_t i = 0; i < c->arguments.size(); ++i) {
       const std::string offer = argument_offer(c->arguments[i]);
       if (offer.empty() || offer == std::exchange(last, offer)) continue;
-      const std::string later = at + "; and test (count (commandline -opc)) -ge " + std::to_string(c->path.size() + i);
-      text += (i == 0 ? start : "complete -c dcpctl -n " + fish_quoted(later)) + offer;
+      // Keys follow a checkpoint, which is there.
+      const bool before_keys = i + 1 < c->arguments.size() && c->arguments[i + 1].offer == Offer::kKeys;
+      std::string when = at;
+      if (before_keys) when += "; and not __dcpctl_has_path";
+      else if (c->arguments[i].offer == Offer::kKeys) when += "; and __dcpctl_has_path";
+      else if (i > 0) when += "; and test (count (commandline -opc)) -ge " + std::to_string(c->path.size() + i);
+      text += "complete -c dcpctl -n " + fish_quoted(when) + offer;
     }
   }
   return text;

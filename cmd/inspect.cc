@@ -14,6 +14,7 @@
 #include "map_flags.h"
 #include "ranks_flags.h"
 #include "source.h"
+#include "stats_report.h"
 #include "text_file.h"
 
 namespace dcp::cmd {
@@ -29,6 +30,9 @@ keeps beside the model is folded where it would not fit. --tree and --keys show 
 Where the data files are there, the pickles of objects are looked into, too: one that would run what torch.load(weights_only=True) refuses
 is named with its key. With --fail-on unsafe every item's pickle is, and the exit code is 1 if one does, or cannot be looked into.
 
+With --stats the answer is bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? Then the
+tensors' data is read, by units, and its CRCs are checked.
+
 CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files,
 or with --step a run folder. What a file is, its content says.
 
@@ -36,6 +40,7 @@ or with --step a run folder. What a file is, its content says.
   dcpctl inspect step-1000 --tree --root model
   dcpctl inspect step-1000 --keys --include 'model.*'
   dcpctl inspect step-1000 --fail-on unsafe
+  dcpctl inspect step-1000 --stats 'model.*'
   dcpctl inspect step-1000 --json | jq '.tensors[].key')";
 
 struct Options {
@@ -46,8 +51,25 @@ struct Options {
   MapFlags map;
   DtypeFlags dtypes;
   FailOn fail_on;
-  std::string html, max_memory;
+  std::string html, max_memory, stats;
+  unsigned threads = 0;
 };
+
+// What of the tensors' values is asked for, beside the rest of the answer or in its place.
+std::optional<StatsResult> stats_of(const Options& o, const SelectOptions& select, Context& context) {
+  if (o.stats.empty()) return std::nullopt;
+  StatsResult result;
+  SelectOptions plain = select;
+  plain.dtypes = {};
+  stats({.read = {.source = o.source.request(context), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+         .select = std::move(plain),
+         .glob = o.stats},
+        context, result);
+  if (result.tensors.empty()) context.info("no tensor for --stats '" + escaped(o.stats) + "'");
+  for (const KeyStats& k : result.tensors)
+    if (k.fault) context.warn(context.line_of(*k.fault));
+  return result;
+}
 
 struct Answer {
   std::string document;  // the JSON, if --report asks for it
@@ -87,9 +109,15 @@ Answer answer(const Options& o, Context& context) {
   Answer a{.document = {}, .fails = fails(o.fail_on, found.findings) || lacks_files(found)};
   if (!found.selection.unmatched.empty()) context.info("no key for " + list_of(found.selection.unmatched));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
-  if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); });
+  const std::optional<StatsResult> values = stats_of(o, select, context);
+  if (values) a.fails |= std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); });
+  const auto more = [&](JsonWriter& json) {
+    if (values) stats_json(json, *values);
+  };
+  if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
+  else if (values) print_stats(*values, context);
   else inspect_text(found, o.view, o.depth, context);
-  if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; });
+  if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);
   return a;
 }
 
@@ -120,6 +148,14 @@ void add_inspect(Command& c, Context& context) {
   add_view("--keys", InspectView::kKeys, "Flat list of keys");
   add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
   add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
+  c.option("--stats", o.stats, "GLOB", "Read the tensors whose keys match GLOB, and say what their values are")
+      .offers(Offer::kKeys)
+      .excludes("--keys")
+      .excludes("--chunks")
+      .excludes("--files")
+      .excludes("--map");
+  add_threads(c, o.threads, "Source");
+  c.find("--threads")->needs("--stats");
   c.option("--html", o.html, "FILE", "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")
       .writes();
   add_key_flags(c, o.keys);

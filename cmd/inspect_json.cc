@@ -133,7 +133,8 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
 
 }  // namespace
 
-void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write) {
+void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write,
+                  const std::function<void(JsonWriter&)>& more) {
   const Catalog& catalog = found.catalog;
   const Selection& selection = found.selection;
   std::vector<Entry> entries = selection.entries;
@@ -167,6 +168,7 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   for (const Problem& p : found.findings) finding_json(json, p);
   json.end_array();
   unsafe_json(json, found.unsafe);
+  more(json);
   json.end_object();
   json.finish();
 }

@@ -23,7 +23,10 @@ enum class InspectView : uint8_t { kOutline, kSummary, kTree, kKeys, kChunks, kF
 
 // `depth`: of the outline; nullopt: what fits a screen.
 void inspect_text(const InspectResult& found, InspectView view, std::optional<size_t> depth, const Context& context);
-void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write);
+// `more` adds members at the end.
+void inspect_json(
+    const InspectResult& found, const std::function<void(std::string_view)>& write,
+    const std::function<void(JsonWriter&)>& more = [](JsonWriter&) {});
 // A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
 std::string inspect_html(const InspectResult& found);
 

@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert diff maps ranks bench help man version completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert diff extract maps ranks bench help man version completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -15,8 +15,8 @@ _dcpctl_options() {
       options='-V --version --json -q --quiet -v --color --report --progress --sandbox -h --help'
       valued='--color --report --progress --sandbox' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --html --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --stats -j --threads --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --stats -j --threads --html --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --transport --timeout --color --report --progress' ;;
@@ -35,6 +35,9 @@ _dcpctl_options() {
     'diff')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --step-b --max-memory -j --threads --rtol --atol --equal-nan --compare-as --keys-only --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --json -q --quiet -v --color --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --step-b --max-memory -j --threads --rtol --atol --compare-as --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --color --report --progress' ;;
+    'extract')
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --slice --stats -o --output --format --dtype --raw --force --no-verify --no-sync -j --threads --max-memory --json -q --quiet -v --color --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --slice -o --output --format --dtype -j --threads --max-memory --color --report --progress' ;;
     'maps')
       options='--config --set --json -q --quiet -v --color -h --help'
       valued='--config --set --color' ;;
@@ -74,6 +77,7 @@ _dcpctl_value() {
     ' --sandbox') list='auto on off' ;;
     'inspect --step') kind=steps ;;
     'inspect --sandbox') list='auto on off' ;;
+    'inspect --stats') kind=keys ;;
     'inspect --html') kind=file ;;
     'inspect --include') kind=keys ;;
     'inspect --exclude') kind=keys ;;
@@ -220,6 +224,16 @@ _dcpctl_value() {
     'diff --progress') list='auto bar plain json none' ;;
     'diff 0') kind=file ;;
     'diff 1') kind=file ;;
+    'extract --step') kind=steps ;;
+    'extract --sandbox') list='auto on off' ;;
+    'extract -o' | 'extract --output') kind=file ;;
+    'extract --format') list='npy pt safetensors raw text json' ;;
+    'extract --dtype') list=$(_dcpctl_dtypes) ;;
+    'extract --color') list='auto always never' ;;
+    'extract --report') kind=file ;;
+    'extract --progress') list='auto bar plain json none' ;;
+    'extract 0') kind=file ;;
+    'extract 1') kind=keys ;;
     'maps --config') kind=file ;;
     'maps --color') list='auto always never' ;;
     'maps 0') kind=file ;;

@@ -11,6 +11,7 @@ function __dcpctl_commands
             printf '%s\t%s\n' cast 'The same checkpoint in another dtype'
             printf '%s\t%s\n' convert 'A checkpoint of any kind as a DCP folder or another kind of file'
             printf '%s\t%s\n' diff 'Whether two checkpoints hold the same, and where they do not'
+            printf '%s\t%s\n' extract 'One tensor or object of a checkpoint'
             printf '%s\t%s\n' maps 'Maps between the tensors of trainers and those of published models'
             printf '%s\t%s\n' ranks 'What each rank of a launcher sees'
             printf '%s\t%s\n' bench 'Measurements'
@@ -43,6 +44,14 @@ end
 
 function __dcpctl_at
     test (__dcpctl_command) = "$argv"
+end
+
+# Whether a word after the command's is there as a path.
+function __dcpctl_has_path
+    for word in (commandline -opc)[3..]
+        test -e (string replace -r '^~/' "$HOME/" -- $word); and return 0
+    end
+    return 1
 end
 
 # Names that only dcpctl knows: of the first word that is a path, and of a run with its --step.
@@ -98,6 +107,8 @@ complete -c dcpctl -n '__dcpctl_at inspect' -l tree -d 'Every key, in the tree o
 complete -c dcpctl -n '__dcpctl_at inspect' -l keys -d 'Flat list of keys'
 complete -c dcpctl -n '__dcpctl_at inspect' -l chunks -d 'Each chunk with its box, file and byte range'
 complete -c dcpctl -n '__dcpctl_at inspect' -l files -d 'Each data file: bytes, items, unreferenced bytes'
+complete -c dcpctl -n '__dcpctl_at inspect' -l stats -x -a '(__dcpctl_names keys)' -d 'Read the tensors whose keys match GLOB, and say what their values are'
+complete -c dcpctl -n '__dcpctl_at inspect' -s j -l threads -x -d 'Worker threads (default: cores, at least 4, at most 16)'
 complete -c dcpctl -n '__dcpctl_at inspect' -l html -r -F -d 'Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut'
 complete -c dcpctl -n '__dcpctl_at inspect' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
 complete -c dcpctl -n '__dcpctl_at inspect' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
@@ -440,6 +451,34 @@ complete -c dcpctl -n '__dcpctl_at diff' -l progress -x -a 'auto bar plain json 
 complete -c dcpctl -n '__dcpctl_at diff' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at diff' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at diff' -F
+
+complete -c dcpctl -n '__dcpctl_at extract' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at extract' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
+complete -c dcpctl -n '__dcpctl_at extract' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
+complete -c dcpctl -n '__dcpctl_at extract' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
+complete -c dcpctl -n '__dcpctl_at extract' -l follow-links -d 'Follow symbolic links inside the checkpoint'
+complete -c dcpctl -n '__dcpctl_at extract' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
+complete -c dcpctl -n '__dcpctl_at extract' -l slice -x -d 'Only that part of the tensor, such as \'0:4, :8\' or \'-1\''
+complete -c dcpctl -n '__dcpctl_at extract' -l stats -d 'Bounds, mean, deviation, NaN, inf and zero counts and magnitudes instead of values'
+complete -c dcpctl -n '__dcpctl_at extract' -s o -l output -r -F -d 'Write to FILE; - is standard output'
+complete -c dcpctl -n '__dcpctl_at extract' -l format -x -a 'npy pt safetensors raw text json' -d 'As npy, pt, safetensors, raw, text or json (default: what the ending of FILE says, or text)'
+complete -c dcpctl -n '__dcpctl_at extract' -l dtype -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Convert a floating tensor to D, such as float32 (fp32)'
+complete -c dcpctl -n '__dcpctl_at extract' -l raw -d 'Convert a float8 tensor that has a scale, too: its values as they are'
+complete -c dcpctl -n '__dcpctl_at extract' -l force -d 'Replace FILE when the new one is complete'
+complete -c dcpctl -n '__dcpctl_at extract' -l no-verify -d 'Do not check the CRC of what is read'
+complete -c dcpctl -n '__dcpctl_at extract' -l no-sync -d 'Do not wait for the disk before FILE appears'
+complete -c dcpctl -n '__dcpctl_at extract' -s j -l threads -x -d 'Worker threads (default: cores, at least 4, at most 16)'
+complete -c dcpctl -n '__dcpctl_at extract' -l max-memory -x -d 'Hard cap on memory (default: half of the machine\'s, at most 16GiB)'
+complete -c dcpctl -n '__dcpctl_at extract' -l json -d 'Print one JSON document on stdout'
+complete -c dcpctl -n '__dcpctl_at extract' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
+complete -c dcpctl -n '__dcpctl_at extract' -s v -d 'Say more on stderr'
+complete -c dcpctl -n '__dcpctl_at extract' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
+complete -c dcpctl -n '__dcpctl_at extract' -l report -r -F -d 'Write the JSON document to FILE in every outcome'
+complete -c dcpctl -n '__dcpctl_at extract' -l progress -x -a 'auto bar plain json none' -d 'Progress on stderr: auto, bar, plain, json or none'
+complete -c dcpctl -n '__dcpctl_at extract' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at extract' -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at extract; and not __dcpctl_has_path' -F
+complete -c dcpctl -n '__dcpctl_at extract; and __dcpctl_has_path' -a '(__dcpctl_names keys)'
 
 complete -c dcpctl -n '__dcpctl_at maps' -l config -r -F -d 'The model\'s config.json, which the sizes and conditions of a map are from'
 complete -c dcpctl -n '__dcpctl_at maps' -l set -x -d 'A size, an axis or a choice of the map, or a key of config.json; repeatable'

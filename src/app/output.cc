@@ -107,7 +107,14 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
   layout.units = units_;
   layout.weights_only_safe = request_.weights_only_safe;
   layout.mcore_shapes = request_.mcore_shapes;
-  if (request_.kind == OutputRequest::Kind::kTorch) return plan_torch(source, selection, layout);
+  layout.bare = request_.one_value;
+  using Kind = OutputRequest::Kind;
+  if (request_.one_value && request_.kind != Kind::kTorch && selection.entries.front().is_blob())
+    fail(ProblemId::usage, {.path = source.catalog.path, .tensor = std::string(selection.entries.front().key), .object = true},
+         "an object, which has no elements", "a .pt file, text or JSON for it");
+  if (request_.kind == Kind::kTorch) return plan_torch(source, selection, layout);
+  if (request_.kind == Kind::kNpy || request_.kind == Kind::kRaw)
+    return plan_arrays(source, selection, request_.kind == Kind::kNpy ? ArrayForm::kNpy : ArrayForm::kRaw, units_);
   layout.max_shard_bytes = request_.max_shard_bytes;
   layout.file_of = file_of_;
   layout.file_of_path = request_.like_index;

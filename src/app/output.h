@@ -17,6 +17,8 @@ struct OutputRequest {
   enum class Kind : uint8_t {
     kTorch,        // one torch.save file
     kSafetensors,  // one file
+    kNpy,          // one tensor, as numpy reads it
+    kRaw,          // one tensor: its elements, row-major and little-endian
     kShards,       // a folder of safetensors files, of at most max_shard_bytes or as an index has them, and their index
     kDcp,          // a DCP folder, laid out as `layout` says
     kSameFolder,   // a folder of the source's own kind: the same boxes on the same ranks, or the same shards
@@ -24,6 +26,7 @@ struct OutputRequest {
   std::string path;
   Kind kind = Kind::kTorch;
   bool same_kind = false;          // as the source's: of a file too; throws usage otherwise
+  bool one_value = false;          // of one key, without a dict around it
   bool weights_only_safe = false;  // leave out objects that torch.load(weights_only=True) refuses
   bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
   bool check_crcs = true;

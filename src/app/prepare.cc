@@ -6,6 +6,7 @@
 #include "app/open_files.h"
 #include "catalog/duplicates.h"
 #include "maps/selected.h"
+#include "plan/layout.h"
 
 namespace dcp {
 namespace {
@@ -39,9 +40,36 @@ Selection Preparation::select(const SelectOptions& options, const MapRequest& ma
 }
 
 Selection Preparation::make(const SelectOptions& options, Selection before) {
+  if (part_) return make_part(std::move(before));
   if (!map_) return before;
   derived_ = derive({source_, resolved_}, map_->made.targets);
   return maps::select_mapped(derived_->catalog, options, std::move(before));
+}
+
+void Preparation::take_part(const Subscript& slice, TensorId tensor) {
+  const Tensor& t = source_.tensors[tensor];
+  part_ = {.tensor = tensor, .axes = slice.of(source_.dims(t)), .files = {}};
+  part_->files = files_of(source_, tensor, part_->axes);
+}
+
+void Preparation::refuse_opaque_part() const {
+  if (!is_opaque({source_, resolved_}, part_->tensor)) return;
+  Problem p =
+      make_problem(ProblemId::cast_opaque, {.path = source_.path, .tensor = std::string(source_.key(source_.tensors[part_->tensor]))},
+                   "one that is quantized or a subclass");
+  p.what = "only plain tensors have elements that stand for themselves";
+  p.hint = "a .pt file holds it whole";
+  throw Error(std::move(p));
+}
+
+Selection Preparation::make_part(Selection before) {
+  refuse_opaque_part();
+  const IndexMap map = map_of(source_, part_->tensor, part_->axes);
+  derived_ = derive({source_, resolved_}, {&map, 1});
+  Selection selection = select_keys(derived_->catalog, {});
+  selection.entries.front().dtype = before.entries.front().dtype;
+  selection.casts = before.casts;
+  return selection;
 }
 
 void Preparation::compare_ties(unsigned workers) {
@@ -54,7 +82,8 @@ void Preparation::resolve(std::span<const TensorId> tensors, std::span<const Blo
                                .blobs = use,
                                .limits = request_.source.limits(),
                                .memory_bytes = memory_left(cap_),
-                               .memory_cap = cap_};
+                               .memory_cap = cap_,
+                               .only_files = part_ ? &part_->files : nullptr};
   resolved_ = resolve_together(world_, *files_, tensors, blobs, options);
 }
 

@@ -11,6 +11,7 @@
 #include "catalog/data_files.h"
 #include "catalog/resolve.h"
 #include "maps/derive.h"
+#include "maps/subscript.h"
 #include "plan/plan.h"
 
 namespace dcp {
@@ -34,11 +35,16 @@ class Preparation {
   // The keys of the source that are asked for; those that a map reads, where one is asked for: then make() gives those that it makes.
   // `assets`: a folder that may hold the config.json of the map's model, or "".
   Selection select(const SelectOptions& options, const MapRequest& map, const std::string& assets);
+  // Of what is selected, which is one tensor, only this part is wanted: the files that hold none of it are not looked into, and make() gives
+  // it as the tensor. Throws usage.
+  void take_part(const Subscript& slice, TensorId tensor);
+  // Throws cast_opaque if it is a part of one that is not plain. After resolve().
+  void refuse_opaque_part() const;
   // Looks into these items. With Faults::kCollect what is wrong joins resolved.findings.
   void resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use);
   // Items that several ranks wrote: at the leading rank all copies must say the same. kThrow throws, kCollect returns findings.
   std::vector<Problem> compare_copies(Faults faults);
-  // What the map makes, as a catalog of its own: that, and its keys, is what follows is about.
+  // What the map, or the part, makes, as a catalog of its own: that, and its keys, is what follows is about.
   Selection make(const SelectOptions& options, Selection before);
   // All ranks have made this plan; then the workers for it. `least_bytes`: see WorkerNeeds.
   void check_same_plan(const Plan& plan) const;
@@ -62,6 +68,13 @@ class Preparation {
   std::optional<DataFiles> files_;
   Resolved resolved_;  // of the source
   std::optional<MapAnswer> map_;
+  struct Part {
+    TensorId tensor = 0;
+    std::vector<SliceAxis> axes;
+    std::vector<bool> files;
+  };
+  Selection make_part(Selection before);
+  std::optional<Part> part_;
   std::optional<Derived> derived_;
   size_t open_outputs_ = 0;
 };

@@ -1,6 +1,7 @@
 // Small files beside the work: reports, pages, manifests.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,9 @@ struct SmallFileOptions {
 };
 // Whole, or absent. Throws output_exists, and what writing throws. What an interrupted run left there is removed, and noted.
 void save_small_file(World& world, const std::string& path, std::string_view text, const SmallFileOptions& options);
+
+// A text of any size: `emit` hands it over piece by piece. It is called twice, the first time for the size.
+using TextOut = std::function<void(std::string_view)>;
+void save_text(World& world, const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options);
 
 }  // namespace dcp

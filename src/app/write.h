@@ -17,8 +17,9 @@ namespace dcp {
 
 struct WriteRequest {
   ReadRequest read;
-  SelectOptions select;  // which keys, under which names, in which dtypes
-  MapRequest map;        // another form of the model
+  SelectOptions select;                 // which keys, under which names, in which dtypes
+  MapRequest map;                       // another form of the model
+  std::optional<Subscript> slice = {};  // of the one tensor that is selected; without a map
   OutputRequest output;
   ExpectRequest expect;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;

@@ -17,6 +17,7 @@ struct LayoutOptions {
   Limits limits;
   UnitOptions units;
   bool weights_only_safe = false;  // .pt: leave out what torch.load(weights_only=True) refuses
+  bool bare = false;               // .pt: the value of the one key itself, with no dict around it
   bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
   uint64_t max_shard_bytes = 0;    // safetensors: 0: one file; else a folder of shards with an index
   // safetensors: a folder with these files, and which of them has each tensor, as in an index of Hugging Face's
@@ -32,6 +33,10 @@ Plan plan_torch(const SourceFacts& source, const Selection& selection, const Lay
 // Tensors only, as the reference library lays them out. Throws keys_collide, cast_opaque, and no_dtype_in_output naming every tensor whose
 // dtype the format lacks.
 Plan plan_safetensors(const SourceFacts& source, const Selection& selection, const LayoutOptions& options);
+
+// A file for each of the selection's entries, all of them plain tensors: what numpy reads, or the elements alone. Throws cast_opaque.
+enum class ArrayForm : uint8_t { kNpy, kRaw };
+Plan plan_arrays(const SourceFacts& source, const Selection& selection, ArrayForm form, const UnitOptions& units);
 
 // A record that lies in the last of plan.copies.
 void add_check(Plan& plan, const CopyCheck& check);

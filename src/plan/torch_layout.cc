@@ -23,13 +23,13 @@ class TorchLayout {
     entries_ = selection.entries;
     if (options_.weights_only_safe) leave_out_unsafe();
     if (entries_.empty() && !catalog_.order.empty()) fail(ProblemId::nothing_selected, {.path = catalog_.path});
-    const Tree tree(catalog_, selection, entries_, options_.limits);
     // A string that grows is there twice. Real pickles have 250 bytes a tensor.
     uint64_t bytes = 300 * entries_.size();
     for (const auto& [item, b] : resolved_.blobs) bytes += b.item.pickle.size();
     pickle_.reserve(bytes);
     writer_.begin();
-    write_container(tree, 0, writer_, [&](uint32_t entry) { leaf(entries_[entry]); }, plan_.list_holes);
+    if (options_.bare) leaf(entries_.front());
+    else containers(selection);
     writer_.end();
     archive();
     plan_.unsafe_globals.assign(unsafe_.begin(), unsafe_.end());
@@ -80,6 +80,11 @@ class TorchLayout {
       if (!weights_only_allows(g)) text += (text.empty() ? "" : ", ") + g;
     if (text.empty() && !result.weights_only_opcodes) text = "opcodes of a newer pickle protocol";
     return text;
+  }
+
+  void containers(const Selection& selection) {
+    const Tree tree(catalog_, selection, entries_, options_.limits);
+    write_container(tree, 0, writer_, [&](uint32_t entry) { leaf(entries_[entry]); }, plan_.list_holes);
   }
 
   void leaf(const Entry& e) {

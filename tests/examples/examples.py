@@ -94,7 +94,7 @@ class Runner:
                 continue  # a built-in one
             if option.get("path") == "read":
                 read.append(value)
-            elif option.get("path") == "write" and not nothing_written and option.get("names") != ["--in"]:
+            elif option.get("path") == "write" and value != "-" and not nothing_written and option.get("names") != ["--in"]:
                 written.append(value)
 
     def make(self, path, folder):

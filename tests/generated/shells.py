@@ -48,6 +48,8 @@ def questions_about_names(dcpctl):
     yield "dcpctl inspect step-1000 --key ", keys
     yield "dcpctl consolidate -j 4 step-1000 model.pt --include w", {k for k in keys if k.startswith("w")}
     yield "dcpctl inspect run --step 20 --exclude ", keys
+    yield "dcpctl extract step-1000 ", keys
+    yield "dcpctl extract -o x.npy step-1000 ", keys
     yield "dcpctl inspect nowhere --key ", set()
     yield "dcpctl inspect --key ", set()
     yield "dcpctl verify run --step ", {"latest", "5", "20"}

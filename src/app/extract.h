@@ -1,0 +1,68 @@
+// One key of a checkpoint, to be shown or passed on as a stream. A file of it is what app/write makes.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/prepare.h"
+#include "kernels/kernels.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+
+struct ExtractRequest {
+  ReadRequest read;
+  std::string key;
+  std::optional<Subscript> slice;  // of a tensor
+  DtypeOptions dtypes;
+  Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
+};
+
+// The elements at both ends of each dim, row-major: `head` indices from its beginning and `tail` to its end.
+struct Glance {
+  std::vector<int64_t> head, tail;
+  std::vector<bool> is_cut;  // by dim: something lies between them
+  std::vector<std::byte> elements;
+  bool is_whole() const { return std::ranges::find(is_cut, true) == is_cut.end(); }
+};
+
+class Extraction {
+ public:
+  // Opens, selects, looks into the items that are wanted. Throws what writing the key to a file would throw.
+  Extraction(ExtractRequest request, World& world);
+  bool is_object() const { return entry().is_blob(); }
+  std::string_view key() const { return entry().key; }
+  const std::string& checkpoint() const { return prep_.catalog().path; }  // a step of a run
+  const Catalog& catalog() const { return prep_.catalog(); }
+
+  // --- an object
+  PickleGraph object();
+
+  // --- a tensor, or the slice of one
+  DType dtype() const { return entry().dtype; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  uint64_t bytes() const { return volume(shape_) * bytes_of(dtype()); }
+  // Reads all of the tensor and compares its CRCs. Of a slice there is nothing to compare.
+  void check();
+  // Its elements, row-major and little-endian, in pieces from front to back: memory is bounded, whatever its size.
+  void each_piece(const std::function<void(Bytes)>& fn);
+  // All of it, if it has at most `most` elements; else a few of each end.
+  Glance glance(uint64_t most);
+
+ private:
+  const Entry& entry() const { return selection_.entries.front(); }
+  std::vector<std::byte> read(const IndexMap& map);
+
+  const ExtractRequest request_;
+  World& world_;
+  Preparation prep_;
+  Selection selection_;
+  std::vector<SliceAxis> axes_;
+  std::vector<int64_t> shape_;
+  unsigned workers_ = 0;  // 0: not known yet
+};
+
+}  // namespace dcp

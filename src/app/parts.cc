@@ -1,0 +1,66 @@
+#include "app/parts.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string_view>
+
+#include "base/utf8.h"
+#include "base/working_names.h"
+#include "catalog/open.h"
+
+namespace dcp {
+namespace {
+
+// Python could not read a name that is no text.
+void check_text(const Catalog& catalog, const Selection& selection, const Entry& e) {
+  bool text = is_pickled_text(e.key);
+  for (const PathPart& p : selection.path(e)) text = text && is_pickled_text(p.name);
+  if (text) return;
+  Problem p = make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()},
+                           "a key that is not UTF-8");
+  p.hint = "--rename gives it another name, --exclude leaves it out";
+  throw Error(std::move(p));
+}
+
+}  // namespace
+
+void refuse_source(const std::string& path, const Catalog& catalog) {
+  std::error_code ignored;
+  const auto out = std::filesystem::weakly_canonical(std::filesystem::absolute(without_trailing_slashes(path)), ignored);
+  const auto holds = [&](const std::string& name) {
+    const auto source = std::filesystem::weakly_canonical(name, ignored);
+    return std::mismatch(out.begin(), out.end(), source.begin(), source.end()).first == out.end();
+  };
+  bool replaces = !catalog.single_file && holds(catalog.folder);
+  for (uint32_t f = 0; f < catalog.files.size() && !replaces; ++f) replaces = catalog.files[f].raw && holds(catalog.file_path(f));
+  const auto source = std::filesystem::weakly_canonical(catalog.folder, ignored);
+  const bool is_inside = !catalog.single_file && std::mismatch(source.begin(), source.end(), out.begin(), out.end()).first == source.end();
+  if (!replaces && !is_inside) return;
+  Problem p = make_problem(ProblemId::output_in_source, {.path = path});
+  if (!replaces) p.what = "the output would lie inside the source checkpoint";
+  throw Error(std::move(p));
+}
+
+Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
+  Parts parts;
+  std::set<std::string_view> kept;
+  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
+  check_opened(catalog, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) {
+      if (!form.blobs) continue;
+      check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
+      check_text(catalog, selection, e);
+      parts.blobs.push_back(e.blob());
+      continue;
+    }
+    const Tensor& t = catalog.tensors[e.tensor()];
+    if (!form.any_tensor || !catalog.torch || t.strided) check_whole(catalog, t);
+    if (form.blobs) check_text(catalog, selection, e);
+    parts.tensors.push_back(e.tensor());
+  }
+  return parts;
+}
+
+}  // namespace dcp

@@ -1,0 +1,110 @@
+#include "app/stats.h"
+
+#include <algorithm>
+#include <map>
+
+#include "catalog/open.h"
+#include "exec/execute.h"
+#include "plan/layout.h"
+
+namespace dcp {
+namespace {
+
+// Why the tensor cannot be read, or nothing.
+std::optional<Problem> fault_of(const Catalog& catalog, const Tensor& t) {
+  try {
+    check_whole(catalog, t);
+  } catch (const Error& e) {
+    return e.problem();
+  }
+  return std::nullopt;
+}
+
+class Collector {
+ public:
+  Collector(const Catalog& catalog, StatsResult& result) : catalog_(catalog), result_(result) {}
+
+  // The tensors that may be read.
+  std::vector<TensorId> list(const Selection& selection) {
+    std::vector<TensorId> wanted;
+    for (const Entry& e : selection.entries) {
+      if (e.is_blob()) {
+        ++result_.objects;
+        continue;
+      }
+      const Tensor& t = catalog_.tensors[e.tensor()];
+      KeyStats k{.key = std::string(e.key), .dtype = t.dtype, .shape = {}, .stats = {}, .fault = fault_of(catalog_, t)};
+      const Dims dims = catalog_.dims(t);
+      k.shape.assign(dims.begin(), dims.end());
+      k.has_numbers = t.dtype_known && has_numbers(t.dtype);
+      if (k.has_numbers && !k.fault) wanted.push_back(e.tensor());
+      at_.emplace(catalog_.key(e.ref), result_.tensors.size());
+      result_.tensors.push_back(std::move(k));
+    }
+    return wanted;
+  }
+
+  KeyStats& of(std::string_view key) { return result_.tensors[at_.at(std::string(key))]; }
+  void blame(Problem p) {
+    const auto found = at_.find(p.place.tensor);
+    if (found != at_.end() && !result_.tensors[found->second].fault) result_.tensors[found->second].fault = std::move(p);
+  }
+
+ private:
+  const Catalog& catalog_;
+  StatsResult& result_;
+  std::map<std::string, size_t, std::less<>> at_;  // by key of the source, in result_.tensors
+};
+
+}  // namespace
+
+void stats(const StatsRequest& request, World& world, StatsResult& result) {
+  Preparation source(request.read, world);
+  const Catalog& opened = source.open();
+  result.checkpoint = opened.path;
+  Selection selection = source.select(request.select, {}, "");
+  result.unmatched = selection.unmatched;
+  std::erase_if(selection.entries, [&](const Entry& e) { return !glob_matches(request.glob, e.key); });
+  Collector found(opened, result);
+  const std::vector<TensorId> wanted = found.list(selection);
+  if (request.slice && !wanted.empty()) source.take_part(*request.slice, wanted.front());
+  source.resolve(wanted, {}, request.slice ? Faults::kThrow : Faults::kCollect, BlobUse::kPickles);
+  for (Problem& p : source.take_findings()) found.blame(std::move(p));
+  for (const TensorId t : wanted)
+    if (is_opaque(source.source(), t)) found.of(opened.key(opened.tensors[t])).has_numbers = false;
+  std::erase_if(selection.entries, [&](const Entry& e) {
+    if (e.is_blob()) return true;
+    const KeyStats& k = found.of(opened.key(e.ref));
+    return !k.has_numbers || k.fault;
+  });
+  if (selection.entries.empty()) return;
+  std::vector<KeyStats*> by_file;
+  for (const Entry& e : selection.entries) by_file.push_back(&found.of(opened.key(e.ref)));
+  if (request.slice) selection = source.make({}, std::move(selection));
+
+  const Catalog& catalog = source.catalog();
+  const Plan plan = plan_arrays(source.source(), selection, ArrayForm::kRaw, {.verify = !request.slice});
+  std::vector<DType> dtypes;
+  for (const KeyStats* k : by_file) dtypes.push_back(k->dtype);
+  StatsSink sink(plan, dtypes, source.source());
+  uint64_t planned = 0;
+  const unsigned workers = source.fit(plan, kMiB, planned);
+  Progress progress;
+  ExecuteReport done;
+  {
+    const auto display = world.events.show(progress, progress.bytes_read, plan.bytes_to_read);
+    done = execute(plan, source.source(), sink, {.workers = workers, .faults = Faults::kCollect, .supply = &sink}, {progress, world.stop});
+  }
+  sink.finish();
+  for (size_t f = 0; f < by_file.size(); ++f) {
+    by_file[f]->stats = sink.of(static_cast<uint32_t>(f));
+    if (request.slice) {
+      const Dims dims = catalog.dims(catalog.tensors[selection.entries[f].tensor()]);
+      by_file[f]->shape.assign(dims.begin(), dims.end());
+    }
+  }
+  for (Problem& p : done.damage) found.blame(std::move(p));
+  result.bytes_read = source.source().resolved.bytes_read + done.bytes_read;
+}
+
+}  // namespace dcp

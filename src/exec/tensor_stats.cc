@@ -1,0 +1,181 @@
+#include "exec/tensor_stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "kernels/kernels.h"
+
+namespace dcp {
+namespace {
+
+constexpr size_t kBlock = 2048;  // values that are looked at together: they stay in the nearest cache
+constexpr size_t kLanes = 8;     // sums side by side: their order is the same on every machine
+
+// The parts that a complex number consists of.
+DType part_of(DType dtype) {
+  switch (dtype) {
+    case DType::complex128: return DType::float64;
+    case DType::complex64: return DType::float32;
+    case DType::complex32: return DType::float16;
+    case DType::bcomplex32: return DType::bfloat16;
+    default: return dtype;
+  }
+}
+
+double power_of_ten(int n) {
+  static const std::array<double, 33> kPowers = [] {
+    std::array<double, 33> p{};
+    for (size_t i = 0; i < p.size(); ++i) p[i] = std::pow(10.0, TensorStats::kLowest + static_cast<int>(i));
+    return p;
+  }();
+  return kPowers[static_cast<size_t>(n)];
+}
+
+// Of a finite value that is not zero.
+size_t decade_of(double magnitude) {
+  constexpr int kMost = static_cast<int>(std::tuple_size_v<decltype(TensorStats::decades)>) - 1;
+  uint64_t bits = 0;
+  std::memcpy(&bits, &magnitude, sizeof bits);
+  const int exponent = static_cast<int>(bits >> 52) - 1023;
+  // log10(2) a little too small, and so never too far up but by what the comparison finds.
+  int n = std::clamp(static_cast<int>(std::floor(exponent * 0.30102)) - TensorStats::kLowest, 0, kMost);
+  while (n < kMost && magnitude >= power_of_ten(n + 1)) ++n;
+  while (n > 0 && magnitude < power_of_ten(n)) --n;
+  return static_cast<size_t>(n);
+}
+
+double total(const double (&lanes)[kLanes]) {
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+TensorStats stats_of_block(std::span<const double> values) {
+  TensorStats s{.values = values.size()};
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  double min = kLargest, max = -kLargest, sums[kLanes]{}, squares[kLanes]{};
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double v = values[i];
+    const bool finite = std::abs(v) <= kLargest;
+    s.nan += v != v;
+    s.infinite += !finite && v == v;
+    s.zero += v == 0;
+    min = finite && v < min ? v : min;
+    max = finite && v > max ? v : max;
+    sums[i % kLanes] += finite ? v : 0;
+  }
+  if (s.finite() == 0) return s;
+  s.min = min;
+  s.max = max;
+  s.mean = total(sums) / static_cast<double>(s.finite());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double from_mean = std::abs(values[i]) <= kLargest ? values[i] - s.mean : 0;
+    squares[i % kLanes] += from_mean * from_mean;
+  }
+  s.deviations = total(squares);
+  for (const double v : values)
+    if (v != 0 && std::abs(v) <= kLargest) ++s.decades[decade_of(std::abs(v))];
+  return s;
+}
+
+template <class T>
+void exact_bounds(const std::byte* from, size_t count, TensorStats& s) {
+  T min = std::numeric_limits<T>::max(), max = std::numeric_limits<T>::min();
+  for (size_t i = 0; i < count; ++i) {
+    T v;
+    std::memcpy(&v, from + i * sizeof v, sizeof v);
+    min = std::min(min, v);
+    max = std::max(max, v);
+  }
+  s.min = static_cast<long double>(min);
+  s.max = static_cast<long double>(max);
+}
+
+}  // namespace
+
+double TensorStats::std() const {
+  if (finite() < 2) return std::numeric_limits<double>::quiet_NaN();
+  return std::sqrt(deviations / static_cast<double>(finite() - 1));
+}
+
+TensorStats& TensorStats::operator+=(const TensorStats& more) {
+  const auto a = static_cast<double>(finite()), b = static_cast<double>(more.finite());
+  if (more.finite() > 0) {
+    min = finite() > 0 ? std::min(min, more.min) : more.min;
+    max = finite() > 0 ? std::max(max, more.max) : more.max;
+    // Chan, Golub and LeVeque: of two halves, each with its own mean.
+    const double apart = more.mean - mean;
+    deviations += more.deviations + apart * apart * (a * b / (a + b));
+    mean = finite() > 0 ? mean + apart * (b / (a + b)) : more.mean;
+  }
+  values += more.values;
+  nan += more.nan;
+  infinite += more.infinite;
+  zero += more.zero;
+  for (size_t n = 0; n < decades.size(); ++n) decades[n] += more.decades[n];
+  return *this;
+}
+
+bool has_numbers(DType dtype) { return convertible(part_of(dtype), DType::float64); }
+
+TensorStats stats_of(DType dtype, Bytes elements) {
+  const DType part = part_of(dtype);
+  const uint64_t each = bytes_of(part);
+  std::array<double, kBlock> block;
+  TensorStats all;
+  for (uint64_t at = 0; at < elements.size(); at += kBlock * each) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(kBlock, (elements.size() - at) / each));
+    const std::byte* from = elements.data() + at;
+    convert(reinterpret_cast<std::byte*>(block.data()), DType::float64, from, part, count);
+    TensorStats s = stats_of_block(std::span(block).first(count));
+    if (part == DType::int64) exact_bounds<int64_t>(from, count, s);
+    if (part == DType::uint64) exact_bounds<uint64_t>(from, count, s);
+    all += s;
+  }
+  return all;
+}
+
+StatsSink::StatsSink(const Plan& plan, std::vector<DType> dtypes, const Source& source)
+    : plan_(plan), dtypes_(std::move(dtypes)), source_(source), sums_(plan.files.size()) {}
+
+namespace {
+
+// What this thread does; of another sink once that is gone.
+thread_local std::pair<const StatsSink*, uint64_t> in_hand{nullptr, 0};
+
+}  // namespace
+
+UnitBatch StatsSink::take(uint64_t batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (in_hand.first == this) done(in_hand.second);
+    doing_[batch];
+  }
+  in_hand = {this, batch};
+  return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(source_.files, source_.catalog)};
+}
+
+void StatsSink::write(uint32_t file, uint64_t, Bytes bytes) {
+  const TensorStats part = stats_of(dtypes_[file], bytes);
+  const std::lock_guard lock(mutex_);
+  Parts& parts = doing_[in_hand.second];
+  if (parts.empty() || parts.back().first != file) parts.emplace_back(file, part);
+  else parts.back().second += part;
+}
+
+void StatsSink::done(uint64_t unit) {
+  const auto taken = doing_.find(unit);
+  if (taken == doing_.end()) return;
+  done_.insert(doing_.extract(taken));
+  for (auto first = done_.begin(); first != done_.end() && first->first == next_; first = done_.erase(first), ++next_)
+    for (const auto& [file, part] : first->second) sums_[file] += part;
+}
+
+void StatsSink::finish() {
+  const std::lock_guard lock(mutex_);
+  while (!doing_.empty()) done(doing_.begin()->first);
+  in_hand = {};
+}
+
+}  // namespace dcp
