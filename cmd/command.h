@@ -23,8 +23,8 @@ namespace dcp::cmd {
 struct Context;
 
 // What the command does with the path that is given. kSteps: the checkpoint is one below CKPT, which a link may lead to. kEverywhere: links
-// may lead anywhere.
-enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere };
+// may lead anywhere. kRun: it reads a folder of checkpoints, to which links may lead. kChange: it changes a folder, and nothing beside it.
+enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere, kRun, kChange };
 
 // What a shell can offer for a value that is not one of a closed list.
 enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules };

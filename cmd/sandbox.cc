@@ -43,11 +43,12 @@ Sandbox needs_of(const Command& command, Io& io) {
   bool is_run = false;
   const auto add = [&](const Option& option) {
     if (option.given.empty() || !option.access) return;
-    is_run |= *option.access == Access::kSteps;
+    is_run |= *option.access == Access::kSteps || *option.access == Access::kRun || *option.access == Access::kChange;
     needs.read_everything |= *option.access == Access::kEverywhere;
     for (const std::string& value : option.given) {
       if (*option.access == Access::kWrite && value != "-") add_output_paths(value, needs.write);
-      if (*option.access != Access::kRead) continue;
+      if (*option.access == Access::kChange) needs.write.push_back(value);
+      if (*option.access == Access::kWrite || *option.access == Access::kSteps || *option.access == Access::kEverywhere) continue;
       read.push_back(value);
       if (option.leads_to) read.push_back(option.leads_to(io, value));
     }

@@ -22,7 +22,6 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge
                                                                          {"info", "inspect"},
                                                                          {"show", "inspect"},
                                                                          {"ls", "inspect"},
-                                                                         {"list", "inspect"},
                                                                          {"check", "verify"},
                                                                          {"validate", "verify"},
                                                                          {"fsck", "verify"},

@@ -1,16 +1,12 @@
-// What is checked before anything is read: that what is selected is whole, and that the output lies apart from it.
+// What is selected, checked to be whole before anything is read.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "app/output.h"
 #include "catalog/select.h"
 
 namespace dcp {
-
-// Throws output_in_source.
-void refuse_source(const std::string& path, const Catalog& catalog);
 
 // What is selected.
 struct Parts {

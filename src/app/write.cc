@@ -4,6 +4,7 @@
 
 #include "app/carry_out.h"
 #include "app/memory.h"
+#include "app/output_in_source.h"
 #include "app/parts.h"
 #include "exec/output_free.h"
 

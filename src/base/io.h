@@ -36,6 +36,7 @@ struct FileFacts {
   int64_t modified_ns = 0;  // since the epoch
   FileId id{};
   uint32_t owner = 0;  // the user
+  uint64_t names = 1;  // hard links
   bool link = false;   // the name itself is a symbolic link; the rest is of what it points to
 };
 
@@ -91,6 +92,8 @@ class Io {
                       Replace replace) = 0;  // kNo: output_exists if `to` exists
   // One more name for an open file, whatever its other names have come to. output_exists if it exists; false: not possible here.
   virtual bool link(Handle file, Handle folder, const std::string& name) = 0;
+  // The empty file `to` gets the bytes of `from`, which the two share until one of them is written to. False: not possible here.
+  virtual bool clone(Handle /*from*/, Handle /*to*/) { return false; }
   virtual void remove_file(Handle folder, const std::string& name) = 0;    // absent is fine
   virtual void remove_folder(Handle folder, const std::string& name) = 0;  // empty folders only; absent is fine
   // Exclusive, for the life of the handle; false: held by another process. True where the file system has no locks.

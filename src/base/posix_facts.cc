@@ -46,7 +46,8 @@ FileFacts facts_of(const struct stat& status) {
           .kind = kind_of(status.st_mode),
           .modified_ns = int64_t{status.st_mtim.tv_sec} * kNsPerSecond + status.st_mtim.tv_nsec,
           .id = {status.st_dev, status.st_ino},
-          .owner = status.st_uid};
+          .owner = status.st_uid,
+          .names = status.st_nlink};
 }
 
 std::vector<DirEntry> entries_of(Fd fd, const std::string& folder) {

@@ -1,7 +1,9 @@
 // Io on Linux: a Handle is the file descriptor itself, and the names for messages are kept beside it.
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -256,6 +258,12 @@ class PosixIo final : public Io {
     if (posix::link_open(file, folder, name) == 0) return true;
     if (errno == EEXIST) fail_in(ProblemId::output_exists, folder, name, errno);
     return false;
+  }
+
+  bool clone(Handle from, Handle to) override {
+    if (retry([&] { return ::ioctl(to, FICLONE, from); }) == 0) return true;
+    if (errno == ENOSPC || errno == EDQUOT || errno == EIO) fail_handle(ProblemId::io_write, to, errno);
+    return false;  // another file system, or one without it
   }
 
   void remove_file(Handle folder, const std::string& name) override {

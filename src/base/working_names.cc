@@ -4,6 +4,8 @@
 
 namespace dcp {
 
+bool is_working_name(std::string_view name) { return name.starts_with('.') && (name.ends_with(kPartial) || name.ends_with(kOld)); }
+
 std::string without_trailing_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;

@@ -9,6 +9,9 @@ namespace dcp {
 // What is being written; the old output, moved aside; the lock of who writes.
 inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-old", kLock = ".dcpctl-lock";
 
+// Of something that dcpctl works on, or has moved aside.
+bool is_working_name(std::string_view name);
+
 // "/" stays as it is.
 std::string without_trailing_slashes(std::string path);
 

@@ -55,7 +55,7 @@ class Folder {
   void entry(const std::string& name) {
     const std::string path = catalog_.folder + "/" + name;
     if (name == ".metadata.tmp") found_.push_back(odd(ProblemId::unfinished_save, Severity::kWarning, path));
-    else if (is_partial(name)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
+    else if (is_working_name(name)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
     else if (name.ends_with(".distcp") && !named_.contains(name) && holds_something(path))
       found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
   }
@@ -65,8 +65,6 @@ class Folder {
     const auto facts = io_.facts(path);
     return !facts || facts->kind != FileKind::kRegular || facts->bytes > 0;
   }
-
-  static bool is_partial(std::string_view name) { return name.starts_with('.') && (name.ends_with(kPartial) || name.ends_with(kOld)); }
 
   std::string orphan_text(std::string_view name) const {
     const std::optional<uint32_t> rank = rank_of(name);

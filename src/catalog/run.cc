@@ -5,6 +5,8 @@
 #include <functional>
 #include <regex>
 
+#include "base/working_names.h"
+
 namespace dcp {
 namespace {
 
@@ -47,8 +49,8 @@ void refuse_twins(const std::vector<Step>& steps, const std::string& run) {
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
 }
 
-// The checkpoints in a step's folders, the optimizer's last: FSDP with transformers or accelerate keeps model and optimizer apart.
-std::vector<std::string> parts_of(Io& io, const std::string& step) {
+// FSDP with transformers or accelerate keeps model and optimizer apart.
+std::vector<std::string> inner_checkpoints(Io& io, const std::string& step) {
   std::vector<std::string> parts;
   for (const DirEntry& e : io.list(step)) {
     if (e.kind != FileKind::kDirectory || e.link) continue;
@@ -76,15 +78,24 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
                               const std::function<bool(const std::string& path)>& is_step) {
   std::optional<std::regex> regex;
   if (!pattern.empty()) regex = compiled(pattern);
+  // What cannot be looked into may be a step; who opens it says what is wrong with it.
+  const auto is_or_cannot_be_seen = [&](const std::string& path) {
+    try {
+      return is_step(path);
+    } catch (const Error& e) {
+      if (e.problem().id != ProblemId::io_list) throw;
+      return true;
+    }
+  };
   std::vector<Step> steps;
   for (const DirEntry& e : io.list(run)) {
-    if (e.kind != FileKind::kDirectory) continue;
+    if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
     std::smatch match;
     std::optional<uint64_t> number;
     if (!regex) number = last_integer(e.name);
     else if (std::regex_search(e.name, match, *regex)) number = parsed(match[1].str());
     const std::string path = run + "/" + e.name;
-    if (number && is_step(path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
+    if (number && is_or_cannot_be_seen(path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
   }
   std::ranges::stable_sort(steps, {}, &Step::number);
   return steps;
@@ -93,7 +104,7 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
 // No folder of the run is a step by itself: the one that is wanted may be in parts.
 [[noreturn]] void refuse_parts(Io& io, const std::string& step, const std::string& command) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
-  for (const std::string& part : parts_of(io, step)) p.hint += (p.hint.empty() ? "dcpctl " : "; dcpctl ") + command + " " + part;
+  for (const std::string& part : inner_checkpoints(io, step)) p.hint += (p.hint.empty() ? "dcpctl " : "; dcpctl ") + command + " " + part;
   throw Error(std::move(p));
 }
 
@@ -101,6 +112,16 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
 
 std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern) {
   return steps_where(io, run, pattern, [&](const std::string& path) { return looks_like_step(io, path); });
+}
+
+std::vector<Step> all_steps_of(Io& io, const std::string& run, const std::string& pattern) {
+  std::vector<Step> steps = steps_of(io, run, pattern);
+  if (!steps.empty()) return steps;
+  return steps_where(io, run, pattern, [&](const std::string& path) { return !inner_checkpoints(io, path).empty(); });
+}
+
+std::vector<std::string> parts_of(Io& io, const std::string& step) {
+  return looks_like_step(io, step) ? std::vector<std::string>{} : inner_checkpoints(io, step);
 }
 
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options) {
@@ -120,12 +141,11 @@ std::string find_step(Io& io, const std::string& given, const std::string& wante
   std::string run = given;
   while (run.size() > 1 && run.ends_with('/')) run.pop_back();
   if (!io.facts(run)) fail(ProblemId::no_such_path, {.path = run});
-  std::vector<Step> steps = steps_of(io, run, pattern);
-  const bool in_parts = steps.empty();
-  if (in_parts) steps = steps_where(io, run, pattern, [&](const std::string& path) { return !parts_of(io, path).empty(); });
+  std::vector<Step> steps = all_steps_of(io, run, pattern);
+  const bool in_parts = !steps.empty() && steps_of(io, run, pattern).empty();
   const auto fault_of = [&](const std::string& step) -> std::optional<Problem> {
     if (!in_parts) return why_broken(io, step, options);
-    for (const std::string& part : parts_of(io, step))
+    for (const std::string& part : inner_checkpoints(io, step))
       if (auto fault = why_broken(io, part, options)) return fault;
     return std::nullopt;
   };

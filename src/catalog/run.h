@@ -23,6 +23,12 @@ struct Step {
 // filled, see why_broken.
 std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern);
 
+// The same; where there are none, folders that hold the checkpoints of a step in folders of their own (parts_of): accelerate keeps model and
+// optimizer apart.
+std::vector<Step> all_steps_of(Io& io, const std::string& run, const std::string& pattern);
+// The checkpoints in a folder's folders, the optimizer's last. Empty where it is a checkpoint itself.
+std::vector<std::string> parts_of(Io& io, const std::string& step);
+
 // Why this checkpoint cannot be used.
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options);
 

@@ -77,6 +77,11 @@ OpenFile lock_output(Io& io, Handle folder, const std::string& name) {
   return {};
 }
 
+// Its name goes before it is let go (lock_output says why).
+ClaimedName::~ClaimedName() {
+  if (lock_) ignoring_errors([&] { io_.remove_file(folder_, name_); });
+}
+
 bool may_be_in_output(std::string_view name) {
   constexpr std::string_view kEndings[] = {".metadata", ".distcp", ".safetensors", ".safetensors.index.json", kPartial, kLock};
   return is_asset(name) || std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });

@@ -16,6 +16,7 @@ struct FileSet::State {
     std::string name, final_name;  // in the folder that the files are written into; the same in a folder that is renamed as a whole
     uint64_t bytes;
     std::optional<FileFacts> made{};  // as soon as they are known
+    Sharing sharing = Sharing::kCopy;
   };
 
   Io& io;
@@ -49,6 +50,7 @@ struct FileSet::State {
   void check_space(const std::vector<FileSpec>& specs) const;
   void make_partial_folder();
   void create(const FileSpec& spec, std::vector<std::string>& notes);
+  bool share(const FileSpec& spec, File& file);
   Handle folder() const { return inside ? inside.get() : around.get(); }
   std::string path_of(const std::string& beside_out) const { return split_path(out).prefix + beside_out; }
   std::string path_of(const File& f) const {
@@ -105,11 +107,11 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
     for (const DirEntry& entry : io.list(inside.get())) {
       if (!is_working_file(entry) || entry.name == kLock) continue;
       if (const auto facts = io.facts(inside.get(), entry.name))
-        remove(out + "/" + entry.name, entry.name, *facts, Links::kNone, interrupted);
+        remove(out + "/" + entry.name, entry.name, *facts, Links::kNever, interrupted);
     }
     return;
   }
-  if (const auto facts = io.facts(around.get(), partial)) remove(path_of(partial), partial, *facts, Links::kNone, interrupted);
+  if (const auto facts = io.facts(around.get(), partial)) remove(path_of(partial), partial, *facts, Links::kNever, interrupted);
   const auto replaced = io.facts(around.get(), old);
   if (!replaced) return;
   // An interrupted run came as far as moving the old folder aside. Without a new one in its place it is still the output.
@@ -123,7 +125,8 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
 void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
   const std::string folder = form == Form::kInPlace ? out : folder_around(out);
   uint64_t needed = 0;
-  for (const FileSpec& spec : specs) needed = add_or_fail(needed, spec.bytes, Place{.path = out});
+  for (const FileSpec& spec : specs)
+    if (!spec.same_as || options.sharing == Sharing::kCopy) needed = add_or_fail(needed, spec.bytes, Place{.path = out});
   const std::optional<uint64_t> free = io.free_bytes(folder);
   if (!free || *free >= needed) return;
   fail(ProblemId::io_no_space, Place{.path = out}, std::to_string(*free) + " bytes free", std::to_string(needed) + " bytes");
@@ -145,6 +148,7 @@ void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& note
   File file{.name = partial, .final_name = name, .bytes = spec.bytes};
   if (form == Form::kFolder) file.name = file.final_name = spec.name;
   if (form == Form::kInPlace) file.name = beside(spec.name, kPartial), file.final_name = spec.name;
+  if (spec.same_as && options.sharing != Sharing::kCopy && share(spec, file)) return files.push_back(std::move(file));
   const auto handle = opened.open(static_cast<uint32_t>(files.size()), [&] {
     OpenFile open(io, io.create(folder(), file.name));
     files.push_back(std::move(file));  // ours from here on; there is room, so nothing can come between
@@ -154,6 +158,34 @@ void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& note
   const bool reserved = io.allocate(handle->get(), spec.bytes);
   const std::string note = "'" + escaped(out) + "': the file system reserves no space, so it may run out later";
   if (!reserved && (notes.empty() || notes.back() != note)) notes.push_back(note);
+}
+
+// False: it has to be written, and there is nothing of it yet. `files` has room.
+bool FileSet::State::share(const FileSpec& spec, File& file) {
+  const OpenFile source = spec.same_as();
+  if (options.sharing != Sharing::kLink) {
+    OpenFile clone(io, io.create(folder(), file.name));
+    bool is_clone = false;
+    try {
+      is_clone = io.clone(source.get(), clone.get());
+      if (is_clone) file.made = io.facts(clone.get());
+      if (is_clone && options.sync) io.sync(clone.get());
+    } catch (...) {
+      ignoring_errors([&] { io.remove_file(folder(), file.name); });
+      throw;
+    }
+    file.sharing = Sharing::kClone;
+    if (is_clone) return true;
+    io.remove_file(folder(), file.name);
+    if (options.sharing == Sharing::kClone) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "no reflink");
+  }
+  file.sharing = Sharing::kLink;
+  file.made = io.facts(source.get());
+  if (io.link(source.get(), folder(), file.name)) return true;
+  file.made.reset();
+  if (options.sharing == Sharing::kLink) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "no hard link");
+  file.sharing = Sharing::kCopy;
+  return false;
 }
 
 std::shared_ptr<const OpenFile> FileSet::State::handle(uint32_t file) {
@@ -198,7 +230,7 @@ void FileSet::State::rename_written(const std::string& path, Handle in, const st
 // The file gets its name from what is open, so that no other can get it. A name that is taken can only be given by renaming.
 void FileSet::State::name_file(uint32_t file, Replace replace) {
   const File& f = files[file];
-  if (replace == Replace::kNo && io.link(handle(file)->get(), folder(), f.final_name)) return;
+  if (replace == Replace::kNo && f.sharing == Sharing::kCopy && io.link(handle(file)->get(), folder(), f.final_name)) return;
   rename_written(path_of(f), folder(), f.name, f.final_name, *f.made, replace);
 }
 
@@ -288,7 +320,8 @@ void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
 void FileSet::finish() {
   State& s = *state_;
   if (!s.options.sync) return;
-  for (uint32_t file = 0; file < s.files.size(); ++file) s.io.sync(s.handle(file)->get());
+  for (uint32_t file = 0; file < s.files.size(); ++file)
+    if (s.files[file].sharing == Sharing::kCopy) s.io.sync(s.handle(file)->get());
   if (s.form == State::Form::kFolder) s.io.sync_folder(s.inside.get());
 }
 
@@ -324,6 +357,8 @@ std::vector<std::string> FileSet::shared() const {
   for (const State::File& f : s.files) add(f.name, *f.made);
   return reported;
 }
+
+Sharing FileSet::sharing_of(uint32_t file) const { return state_->files.at(file).sharing; }
 
 void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }
 

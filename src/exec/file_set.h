@@ -17,6 +17,7 @@
 // has the partial name is compared with what was made, before the renaming and after it, and put back if it is something else.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "exec/sink.h"
@@ -26,18 +27,24 @@ namespace dcp {
 struct FileSpec {
   std::string name;    // inside the folder, without '/'; "" where the output is one file
   uint64_t bytes = 0;  // final size
+  // Opens a file of these bytes: where the file system can, nothing is written and the two share them (sharing_of).
+  std::function<OpenFile()> same_as{};
 };
+
+// How a file gets the bytes of another one: by a clone, which is a file of its own; as one more name of it; by being written.
+enum class Sharing : uint8_t { kBest, kClone, kLink, kCopy };
 
 struct FileSetOptions {
   bool folder = false;
   Replace replace = Replace::kNo;
   bool sync = true;
-  size_t open_files = 256;  // at once; others are opened again when they are written to
+  size_t open_files = 256;           // at once; others are opened again when they are written to
+  Sharing sharing = Sharing::kBest;  // of files that are the same as others; kBest: what works here, in this order
 };
 
 // The constructor throws output_exists or io_create (no parent folder) before anything is created; output_busy if a concurrent dcpctl holds the
 // lock; leftover_foreign if something else lies where leftovers may; io_no_space if the space is not there. What an interrupted run left is
-// removed and named in found().
+// removed and named in found(). Throws share_impossible where another sharing than the best is asked for and does not work.
 // An error of commit() means that nothing has changed, with three exceptions: io_sync of the folder around it (the new output is in place,
 // but a power loss may still undo it; a replaced folder is kept aside for that), io_remove (it is in place, and of what lay beside it
 // something is left) and output_swapped where one file was to replace another (neither has the name). The next run with this output removes
@@ -54,6 +61,7 @@ class FileSet : public Sink {
   void read(uint32_t file, uint64_t offset, MutableBytes into) const;
   // Where the files lie until commit, for other processes that write into them: a folder, one in it or "", the files; after each its inode.
   std::vector<std::string> shared() const;
+  Sharing sharing_of(uint32_t file) const;                          // kCopy: it has to be written
   void drop_cache(uint32_t file) const;                             // so that read() asks the medium; after finish()
   std::string name_of(uint32_t file) const;                         // where it will be, for messages
   FileId folder_id() const;                                         // of a folder that was made and committed

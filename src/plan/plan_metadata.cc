@@ -54,8 +54,9 @@ void write_paths(const DcpKeys& keys, DcpMetadataStream& out) {
   }
 }
 
-void write_items(const Plan& plan, const Catalog& catalog, DcpMetadataStream& out) {
+void write_items(const Plan& plan, const Catalog& catalog, ItemsAre items, DcpMetadataStream& out) {
   out.storage();
+  std::vector<std::string_view> transforms;
   for (uint32_t k = 0; k < plan.keys->keys.size(); ++k) {
     const DcpKey& key = plan.keys->keys[k];
     DcpMetadataStream::Item item{.key_number = k, .key = key.name, .offsets = {}, .index = {}};
@@ -70,6 +71,12 @@ void write_items(const Plan& plan, const Catalog& catalog, DcpMetadataStream& ou
     if (key.copied) {
       for (uint32_t c = 0; c < (t ? t->chunk_count : 1); ++c) {
         const Slice& slice = plan.keys->slices[key.at + c];
+        if (items == ItemsAre::kAsStored) {
+          const auto& stored =
+              catalog.transforms[catalog.items[t ? catalog.item_of(*t, c) : catalog.item_of(key.ref.blob())].transforms];
+          transforms.assign(stored.begin(), stored.end());
+          item.transforms = transforms;
+        }
         if (t) {
           item.offsets = catalog.box(*t, c).offsets;
           item.index = c;
@@ -132,11 +139,11 @@ DcpKeys name_keys(const Catalog& catalog, const Selection& selection, const Flat
   return keys;
 }
 
-void write_plan_metadata(const Plan& plan, const Catalog& catalog, const std::function<void(std::string_view)>& sink) {
+void write_plan_metadata(const Plan& plan, const Catalog& catalog, const std::function<void(std::string_view)>& sink, ItemsAre items) {
   DcpMetadataStream out(sink, plan.dcp->for_torch);
   write_entries(plan, catalog, out);
   write_paths(*plan.keys, out);
-  write_items(plan, catalog, out);
+  write_items(plan, catalog, items, out);
   std::vector<DcpMetadataStream::Attribute> attributes;
   for (const DcpAttribute& a : plan.keys->attributes)
     attributes.push_back({.name = a.name, .value = a.value, .entries = {a.entries.begin(), a.entries.end()}, .is_dict = a.is_dict});

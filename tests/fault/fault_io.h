@@ -155,6 +155,10 @@ class FaultIo final : public Io {
     record([&] { return Change{.call = Call::kLink, .path = io_.name_of(file), .to = Where(folder, name).path()}; });
     return linked;
   }
+  bool clone(Handle from, Handle to) override {
+    enter(Call::kLink, io_.name_of(to));
+    return io_.clone(from, to);
+  }
   void remove_file(Handle folder, const std::string& name) override {
     enter(Call::kRemove, {folder, name});
     io_.remove_file(folder, name);

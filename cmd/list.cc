@@ -1,0 +1,136 @@
+// dcpctl list: the steps of a run.
+#include "app/list.h"
+
+#include <algorithm>
+
+#include "commands.h"
+#include "inspect_text.h"
+#include "step_text.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText =
+    R"text(Lists the steps of a run: number, age, bytes, whether it has optimizer and other training state beside the model (full) or the model alone
+(model-only), and whether it is complete: its metadata parses, and every file that it names is there and long enough. No data is read.
+
+A link such as 'latest' and a file such as latest_checkpointed_iteration.txt that name a step are compared with what is there: one that leads
+to a step that is not complete, or to an older one than the newest, is said.
+
+With --latest, --latest-full or --latest-model the path of one step is printed and nothing else; the exit code is 1, and nothing is printed,
+where there is none. --wait is for exporters beside a run: it waits until there is one, newer than --after.
+
+  dcpctl list run
+  dcpctl list run --latest-full
+  dcpctl consolidate "$(dcpctl list run --latest)" model.pt --model-only
+  dcpctl list run --latest --wait 3600 --after 500)text";
+
+struct Options {
+  RunFlags run;
+  bool latest = false, latest_full = false, latest_model = false;
+  std::optional<uint64_t> after;
+  std::string wait;
+
+  bool one() const { return latest || latest_full || latest_model; }
+};
+
+ListRequest request_of(const Options& o, const Context& context) {
+  ListRequest request{.survey = o.run.request(), .newest_only = o.one() && !context.common.json, .after = o.after};
+  if (o.latest_full) request.content = StepContent::kFull;
+  if (o.latest_model) request.content = StepContent::kModel;
+  if (!o.wait.empty()) request.wait_ns = parse_duration(o.wait, "--wait");
+  return request;
+}
+
+// "complete, the newest full one, latest".
+std::string standing(const RunSurvey& run, size_t s) {
+  const StepFacts& step = run.steps[s];
+  std::string text = step.state == StepState::kComplete ? "complete" : step.state == StepState::kLocked ? "" : "not complete: ";
+  text += fault_text(step);
+  const auto add = [&](const std::string& more) { text += ", " + more; };
+  if (run.newest() == s) add("the newest");
+  if (run.newest(StepContent::kFull) == s) add("the newest full one");
+  if (run.newest(StepContent::kModel) == s) add("the newest model-only one");
+  for (const RunPointer& p : run.pointers)
+    if (p.step == s) add((p.is_link ? "linked as '" : "named by '") + escaped(p.name) + "'");
+  return text;
+}
+
+void print(const RunSurvey& run, const Context& context) {
+  const auto complete = std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state);
+  uint64_t bytes = 0;
+  for (const StepFacts& s : run.steps) bytes += s.bytes;
+  context.print(escaped(run.run) + ": " + counted(run.steps.size(), "step") + ", " + std::to_string(complete) + " complete; " +
+              human_bytes(bytes) + "\n");
+  const int64_t now = wall_clock_ns();
+  print_table(context, {true, false, true, true, false, false}, [&](const std::function<void(Cells)>& row) {
+    for (size_t s = 0; s < run.steps.size(); ++s) {
+      const StepFacts& step = run.steps[s];
+      row({std::to_string(step.number), escaped(step.name), age_text(now - step.modified_ns), human_bytes(step.bytes),
+           std::string(content_name(step.content)), standing(run, s)});
+    }
+  });
+  for (const RunPointer& p : run.pointers)
+    if (!p.wrong.empty())
+      context.print("warning: '" + escaped(p.name) + "'" + (p.says.empty() ? "" : " says '" + escaped(p.says) + "'") + ": " + p.wrong + "\n");
+}
+
+void path_json(JsonWriter& json, std::string_view name, const RunSurvey& run, std::optional<size_t> step) {
+  json.key(name);
+  if (step) json.value(run.steps[*step].path);
+  else json.null();
+}
+
+void list_json(const ListResult& found, const std::function<void(std::string_view)>& write) {
+  const RunSurvey& run = found.survey;
+  const int64_t now = wall_clock_ns();
+  JsonWriter json(write);
+  json.begin_object().member("schema", "dcpctl.list/1").member("path", run.run);
+  path_json(json, "latest", run, run.newest());
+  path_json(json, "latest_full", run, run.newest(StepContent::kFull));
+  path_json(json, "latest_model", run, run.newest(StepContent::kModel));
+  json.key("steps").begin_array();
+  for (const StepFacts& s : run.steps) {
+    step_json(json, s);
+    json.member("age_seconds", (now - s.modified_ns) / 1'000'000'000).end_object();
+  }
+  json.end_array().key("pointers").begin_array();
+  for (const RunPointer& p : run.pointers) {
+    json.begin_object().member("name", p.name).member("kind", p.is_link ? "link" : "file");
+    if (!p.is_link) json.member("says", p.says);
+    if (p.step) json.member("step", run.steps[*p.step].number);
+    if (!p.wrong.empty()) json.member("wrong", p.wrong);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  json.finish();
+}
+
+int run(const Options& o, Context& context) {
+  const ListRequest request = request_of(o, context);
+  ListResult found;
+  list_steps(request, context, found);
+  if (context.common.json) list_json(found, [&](std::string_view text) { context.print(text); });
+  else if (!o.one()) print(found.survey, context);
+  else if (found.newest) context.print(found.newest->path + "\n");
+  return !found.newest && (o.one() || request.wait_ns || request.after) ? static_cast<int>(Exit::kAnswerNo) : 0;
+}
+
+}  // namespace
+
+void add_list(Command& c, Context& context) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  c.details = kText;
+  add_run(c, context, o.run, Access::kRun);
+  const std::string group = "One step";
+  c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
+  c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
+  c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);
+  c.number("--after", o.after, "N", "Only a step with a greater number than N").offers(Offer::kSteps).in(group);
+  c.option("--wait", o.wait, "SECONDS", "Wait for one so long (or 10min, 12h); exit code 1 if none comes").in(group);
+  add_common(c, context, false);
+  c.run = [options, &context] { return run(*options, context); };
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,164 @@
+// dcpctl prune: steps of a run that are not needed any more go.
+#include "app/prune.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "commands.h"
+#include "inspect_text.h"
+#include "step_text.h"
+#include "text_file.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText =
+    R"(Deletes steps of a run that no rule keeps, oldest first, and prints before what it will do and how many bytes come free. On a terminal it
+asks; elsewhere --yes says that it may.
+
+  --keep-latest K   of the complete steps those with the K highest numbers stay
+  --keep-every N    numbers that N divides stay, too
+  --partial         steps go that an interrupted save has left, if nothing in them has changed for --grace
+  --older-than AGE  of what would go, only what is older
+  --drop-optimizer  what would go and is full keeps its model and loses the rest; nothing complete goes
+
+Whatever the rules say, these stay: the newest complete step with model and training state, the newest that is model-only, what a link or a
+tracker file of the run leads to, what a dcpctl is writing, what cannot be judged, and folders that hold anything but a checkpoint's files.
+
+A step's metadata goes first: whatever interrupts the work, no step is left that only looks complete. Links are not followed. An optimizer is
+dropped by writing the model's items into new files, and new metadata in one step: torch loads the same model before, meanwhile and after.
+
+  dcpctl prune run --keep-latest 3 --dry-run
+  dcpctl prune run --keep-latest 3 --keep-every 1000 --partial --yes
+  dcpctl prune run --keep-latest 10 --older-than 7d --yes
+  dcpctl prune run --keep-latest 2 --drop-optimizer --yes)";
+
+struct Options {
+  RunFlags run;
+  std::optional<uint64_t> keep_latest;
+  uint64_t keep_every = 0;
+  bool partial = false, drop_optimizer = false, dry_run = false, yes = false, no_sync = false;
+  std::string older_than, grace = "10min";
+};
+
+RetentionRules rules_of(const Options& o) {
+  if (!o.keep_latest && !o.partial) fail(ProblemId::usage, {.path = o.run.run}, "neither --keep-latest nor --partial", "one of them");
+  RetentionRules rules{.keep_latest = o.keep_latest,
+                       .partial = o.partial,
+                       .grace_ns = parse_duration(o.grace, "--grace"),
+                       .drop_optimizer = o.drop_optimizer};
+  if (o.keep_every > 0) rules.keep_every = o.keep_every;
+  if (!o.older_than.empty()) rules.older_than_ns = parse_duration(o.older_than, "--older-than");
+  return rules;
+}
+
+std::string_view fate_name(Fate fate) {
+  switch (fate) {
+    case Fate::kKeep: return "keep";
+    case Fate::kDelete: return "delete";
+    case Fate::kDropOptimizer: return "drop-optimizer";
+  }
+  return "";
+}
+
+void print_plan(const PruneResult& found, const Context& context) {
+  const RunSurvey& run = found.survey;
+  const int64_t now = wall_clock_ns();
+  print_table(context, {false, true, false, true, true, false, false}, [&](const std::function<void(Cells)>& row) {
+    for (size_t s = 0; s < run.steps.size(); ++s) {
+      const StepFacts& step = run.steps[s];
+      row({std::string(fate_name(found.decisions[s].fate)), std::to_string(step.number), escaped(step.name),
+           age_text(now - step.modified_ns), human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
+    }
+  });
+  const auto going = std::ranges::count_if(found.decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
+  context.print(escaped(run.run) + ": " + std::to_string(going) + " of " + counted(run.steps.size(), "step") + " to go, " +
+              human_bytes(found.to_free()) + " to come free\n");
+}
+
+// On a terminal a person says it.
+bool may_go(const Options& o, const PruneResult& found, Context& context) {
+  if (!context.common.json && !(context.common.quiet && o.yes)) print_plan(found, context);
+  if (o.dry_run || o.yes || !found.has_work()) return true;
+  const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !context.common.json;
+  if (!on_terminal) {
+    Problem p = make_problem(ProblemId::usage, {.path = o.run.run}, "no --yes, and nobody to ask");
+    p.hint = "--dry-run shows what would go, --yes does it";
+    throw Error(std::move(p));
+  }
+  context.print("go on? [y/N] ");
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "Y" || answer == "yes") return true;
+  context.info("nothing was changed");
+  return false;
+}
+
+void print_done(const PruneResult& found, const Context& context) {
+  uint64_t done[3] = {};  // by Fate
+  for (size_t s = 0; s < found.done.size(); ++s)
+    if (found.done[s] == Done::kYes) ++done[static_cast<size_t>(found.decisions[s].fate)];
+  const uint64_t deleted = done[static_cast<size_t>(Fate::kDelete)], dropped = done[static_cast<size_t>(Fate::kDropOptimizer)];
+  if (deleted + dropped == 0) return;
+  std::string text = deleted > 0 ? counted(deleted, "step") + " deleted" : "";
+  if (dropped > 0) text += (text.empty() ? "" : ", ") + counted(dropped, "step") + " made model-only";
+  context.print(text + "; " + human_bytes(found.freed) + " came free\n");
+}
+
+void prune_json(const Options& o, const PruneResult& found, int exit, const std::function<void(std::string_view)>& write) {
+  JsonWriter json(write);
+  json.begin_object().member("schema", "dcpctl.prune/1").member("exit", exit).member("path", found.survey.run).member("dry_run", o.dry_run);
+  json.member("bytes_to_free", found.to_free()).member("bytes_freed", found.freed);
+  json.key("steps").begin_array();
+  for (size_t s = 0; s < found.survey.steps.size(); ++s) {
+    step_json(json, found.survey.steps[s]);
+    json.member("fate", fate_name(found.decisions[s].fate)).member("why", found.decisions[s].why);
+    json.member("frees", found.frees[s]).member("done", found.done[s] == Done::kYes).end_object();
+  }
+  json.end_array().end_object();
+  json.finish();
+}
+
+int run(const Options& o, Context& context) {
+  int exit = 0;
+  const int failed = run_reported(context, {.source = o.run.run}, [&] {
+    PruneResult found;
+    bool confirmed = false;
+    prune({.survey = o.run.request(), .rules = rules_of(o), .now_ns = wall_clock_ns(), .dry_run = o.dry_run, .sync = !o.no_sync}, context,
+          found, [&] { return confirmed = may_go(o, found, context); });
+    exit = static_cast<int>(confirmed ? Exit::kOk : Exit::kAnswerNo);
+    std::string document;
+    prune_json(o, found, exit, [&](std::string_view text) { document += text; });
+    if (context.common.json) context.print(document);
+    else if (!o.dry_run && !context.common.quiet) print_done(found, context);
+    return document;
+  });
+  return failed != 0 ? failed : exit;
+}
+
+}  // namespace
+
+void add_prune(Command& c, Context& context) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  c.details = kText;
+  add_run(c, context, o.run, Access::kChange);
+  const std::string rules = "What stays", writing = "Writing";
+  c.number("--keep-latest", o.keep_latest, "K", "Keep the complete steps with the K highest numbers").in(rules);
+  c.number("--keep-every", o.keep_every, uint64_t{1}, UINT64_MAX, "N", "Keep steps whose number N divides")
+      .needs("--keep-latest")
+      .in(rules);
+  c.flag("--partial", o.partial, "Delete what interrupted saves have left").in(rules);
+  c.option("--older-than", o.older_than, "AGE", "Delete nothing younger: 12h, 7d, 2w").in(rules);
+  c.flag("--drop-optimizer", o.drop_optimizer, "Make full steps model-only instead of deleting them").needs("--keep-latest").in(rules);
+  c.option("--grace", o.grace, "TIME", "An incomplete step that has changed since may be being written (default 10min)").in(rules);
+  c.flag("--dry-run", o.dry_run, "Print what would go; delete nothing").in(writing);
+  c.flag("--yes", o.yes, "Do not ask").in(writing);
+  c.flag("--no-sync", o.no_sync, "Do not wait for the disk at the end").in(writing);
+  add_common(c, context, true);
+  c.run = [options, &context] { return run(*options, context); };
+}
+
+}  // namespace dcp::cmd

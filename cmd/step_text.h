@@ -1,0 +1,37 @@
+// Steps of a run in text and JSON, which list and prune share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "app/run_survey.h"
+#include "command.h"
+#include "context.h"
+
+namespace dcp::cmd {
+
+struct RunFlags {
+  std::string run, pattern, max_memory;
+  bool follow_links = false;
+  unsigned threads = 0;
+
+  // Throws usage.
+  SurveyRequest request() const;
+};
+// RUN and how its steps are found. `access`: what is done with it.
+void add_run(Command& command, Context& context, RunFlags& flags, Access access);
+
+// Since the epoch.
+int64_t wall_clock_ns();
+// "45 s", "5 min", "3 h", "12 d"; a time that is yet to come is "0 s".
+std::string age_text(int64_t ns);
+// 90s, 10min, 12h, 7d, 2w, or seconds: nanoseconds. Throws usage.
+uint64_t parse_duration(const std::string& text, const char* option);
+
+std::string_view content_name(StepContent content);  // "full"; "" where it is not known
+// Why it is not complete, without the path of the step.
+std::string fault_text(const StepFacts& step);
+// Opens an object and leaves it open.
+void step_json(JsonWriter& json, const StepFacts& step);
+
+}  // namespace dcp::cmd

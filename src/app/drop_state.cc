@@ -1,0 +1,128 @@
+#include "app/drop_state.h"
+
+#include <algorithm>
+#include <set>
+
+#include "app/memory.h"
+#include "app/open_files.h"
+#include "base/working_names.h"
+#include "catalog/data_files.h"
+#include "catalog/select.h"
+#include "exec/metadata_swap.h"
+#include "plan/edited_metadata.h"
+#include "plan/plan_metadata.h"
+
+namespace dcp {
+namespace {
+
+struct Compaction {
+  Catalog catalog;
+  EditedPlan edited;
+  std::vector<std::string> outdated;  // files that only the old metadata names
+  uint64_t freed = 0;                 // bytes
+};
+
+Compaction plan_for(const DropRequest& request, World& world) {
+  Compaction c{.catalog = open_source(request.source, world, request.memory_bytes), .edited = {}, .outdated = {}};
+  const Catalog& catalog = c.catalog;
+  SelectOptions model{.rules = {}, .model_only = true, .keep_root = true};
+  const Selection selection = select_keys(catalog, model);
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
+    else check_whole(catalog, catalog.tensors[e.tensor()]);
+  }
+  std::vector<std::string> taken;
+  for (const DirEntry& e : world.io.list(catalog.folder)) taken.push_back(e.name);
+  c.edited = plan_compaction(catalog, selection, {}, taken);
+  std::set<std::string_view> named;
+  for (const OutputFile& f : c.edited.plan.files) named.insert(f.name);
+  for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+    if (named.contains(catalog.file_name(f))) continue;
+    c.outdated.emplace_back(catalog.file_name(f));
+    c.freed += catalog.files[f].bytes.value_or(0);
+  }
+  c.freed -= std::min(c.freed, c.edited.plan.bytes_to_write);
+  return c;
+}
+
+class Compactor {
+ public:
+  Compactor(const DropRequest& request, World& world, Compaction& c) : request_(request), world_(world), c_(c) {}
+
+  void run(MetadataSwap& swap) {
+    swap.begin(metadata_bytes(c_.edited, c_.catalog));
+    for (const std::string& found : swap.found()) world_.events.info(found);
+    uint64_t at = 0;
+    const auto sink = [&](std::string_view block) {
+      swap.write(at, as_bytes(block));
+      at += block.size();
+    };
+    write_plan_metadata(c_.edited.plan, c_.catalog, sink, ItemsAre::kAsStored);
+    swap.metadata_is_complete();
+    for (size_t f = 0; f < c_.edited.files.size(); ++f)
+      if (!c_.edited.files[f].ranges.empty()) copy(f, swap);
+    world_.check_stop();
+    swap.commit_without(c_.outdated);
+  }
+
+ private:
+  // The items that stay, back to back.
+  void copy(size_t f, MetadataSwap& swap) {
+    struct Piece {
+      uint64_t from = 0, to = 0, bytes = 0;
+    };
+    constexpr uint64_t kPiece = 8 * kMiB;
+    const EditedFile& file = c_.edited.files[f];
+    std::vector<Piece> pieces;
+    uint64_t to = 0;
+    for (const EditedFile::Range& r : file.ranges)
+      for (uint64_t at = 0; at < r.bytes; at += kPiece) {
+        pieces.push_back({r.from + at, to, std::min(kPiece, r.bytes - at)});
+        to += pieces.back().bytes;
+      }
+    Io& io = world_.io;
+    const std::optional<Handle> handle = open_data_file(io, c_.catalog, file.source, request_.source.links());
+    if (!handle) fail(ProblemId::file_missing, {.path = c_.catalog.file_path(file.source)});
+    const OpenFile source(io, *handle);
+    const OpenFile target = swap.make_data_file(c_.edited.plan.files[f].name, to);
+    const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(pieces.size(), 1, wanted_workers(request_.threads, false)));
+    std::vector<std::vector<std::byte>> buffers(workers);
+    parallel_for(workers, pieces.size(), world_.stop, [&](unsigned worker, uint64_t p) {
+      std::vector<std::byte>& buffer = buffers[worker];
+      buffer.resize(kMiB);
+      for (uint64_t at = 0; at < pieces[p].bytes;) {
+        const MutableBytes part = MutableBytes(buffer).first(std::min<uint64_t>(kMiB, pieces[p].bytes - at));
+        read_exact(io, source.get(), pieces[p].from + at, part);
+        write_all(io, target.get(), pieces[p].to + at, part, request_.sync ? Cache::kPass : Cache::kKeep);
+        at += part.size();
+      }
+    });
+    if (request_.sync) io.sync(target.get());
+  }
+
+  const DropRequest& request_;
+  World& world_;
+  Compaction& c_;
+};
+
+}  // namespace
+
+uint64_t freed_by_drop(const DropRequest& request, World& world) { return plan_for(request, world).freed; }
+
+uint64_t drop_state(const DropRequest& request, World& world) {
+  MetadataSwap swap(world.io, request.source.path, request.sync);
+  Compaction c = plan_for(request, world);
+  Compactor(request, world, c).run(swap);
+  return c.freed;
+}
+
+bool has_interrupted_drop(Io& io, const std::string& path) {
+  return io.facts(path + "/" + beside(".metadata", kOld)) || io.facts(path + "/" + beside(".metadata", kPartial));
+}
+
+void finish_interrupted_drop(const std::string& path, World& world, bool sync) {
+  const MetadataSwap swap(world.io, path, sync);
+  for (const std::string& found : swap.found()) world.events.info(found);
+}
+
+}  // namespace dcp

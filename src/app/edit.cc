@@ -1,0 +1,183 @@
+#include "app/edit.h"
+
+#include <algorithm>
+#include <set>
+
+#include "app/memory.h"
+#include "app/open_files.h"
+#include "app/output_in_source.h"
+#include "base/working_names.h"
+#include "catalog/data_files.h"
+#include "catalog/duplicates.h"
+#include "catalog/item_source.h"
+#include "exec/metadata_swap.h"
+#include "exec/output_free.h"
+#include "plan/plan_metadata.h"
+
+namespace dcp {
+namespace {
+
+class Editing {
+ public:
+  Editing(const EditRequest& request, World& world, EditResult& result)
+      : request_(request), world_(world), result_(result), cap_(take_memory_cap(request.max_memory, world)) {}
+
+  void open() {
+    result_.catalog = open_source(request_.source, world_, memory_left(cap_));
+    const Catalog& catalog = result_.catalog;
+    if (catalog.single_file || (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal)) refuse_kind();
+    if (!request_.out.empty()) refuse_source(request_.out, catalog);
+    files_.emplace(world_.io, catalog, request_.source.links(), open_file_shares().inputs);
+  }
+
+  void plan() {
+    const Catalog& catalog = result_.catalog;
+    result_.selection = select_keys(catalog, request_.select);
+    for (const Entry& e : result_.selection.entries) {
+      if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
+      else check_whole(catalog, catalog.tensors[e.tensor()]);
+    }
+    if (!request_.source.prefer_rank) compare_copies();
+    result_.edited = plan_edit(catalog, result_.selection, request_.torch);
+    result_.metadata_bytes = metadata_bytes(result_.edited, catalog);
+    std::set<uint32_t> used;
+    for (const EditedFile& f : result_.edited.files) used.insert(f.source);
+    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+      if (used.contains(f)) continue;
+      result_.unneeded.emplace_back(catalog.file_name(f));
+      result_.unneeded_bytes += catalog.files[f].bytes.value_or(0);
+    }
+  }
+
+  void write_in_place() {
+    const Catalog& catalog = result_.catalog;
+    MetadataSwap swap(world_.io, catalog.folder, request_.sync);
+    swap.begin(result_.metadata_bytes);
+    for (const std::string& found : swap.found()) world_.events.info(found);
+    write_metadata([&](uint64_t at, Bytes bytes) { swap.write(at, bytes); });
+    world_.check_stop();
+    result_.original = swap.commit(request_.keep_original);
+  }
+
+  void write_folder() {
+    const std::vector<OutputFile>& files = result_.edited.plan.files;
+    std::vector<FileSpec> specs;
+    for (size_t f = 0; f < files.size(); ++f)
+      specs.push_back({.name = files[f].name, .bytes = files[f].bytes, .same_as = [this, f] { return source_of(f); }});
+    specs.push_back({.name = ".metadata", .bytes = result_.metadata_bytes});
+    FileSet set(world_.io, request_.out, std::move(specs),
+                {.folder = true,
+                 .replace = request_.replace,
+                 .sync = request_.sync,
+                 .open_files = open_file_shares().outputs,
+                 .sharing = request_.sharing});
+    for (const std::string& found : set.found()) world_.events.info(found);
+    for (const std::string& note : set.notes()) world_.events.verbose(note);
+    copy(set);
+    const auto metadata = static_cast<uint32_t>(files.size());
+    write_metadata([&](uint64_t at, Bytes bytes) { set.write(metadata, at, bytes); });
+    set.finish();
+    world_.check_stop();
+    set.commit();
+  }
+
+ private:
+  [[noreturn]] void refuse_kind() const {
+    Problem p = make_problem(ProblemId::metadata_not_enough, {.path = result_.catalog.path}, "no DCP folder");
+    p.hint = "'dcpctl convert' writes it anew, and takes the same options";
+    throw Error(std::move(p));
+  }
+
+  // Of rank-local checkpoints: only items that several ranks wrote are looked into.
+  void compare_copies() {
+    const Catalog& catalog = result_.catalog;
+    if (catalog.duplicates.empty()) return;
+    std::set<StringId> twice;
+    for (const Duplicate& d : catalog.duplicates) twice.insert(d.key);
+    std::vector<TensorId> tensors;
+    std::vector<BlobId> blobs;
+    for (const Entry& e : result_.selection.entries) {
+      if (e.is_blob() && twice.contains(catalog.blobs[e.blob()].key)) blobs.push_back(e.blob());
+      if (!e.is_blob() && twice.contains(catalog.tensors[e.tensor()].key)) tensors.push_back(e.tensor());
+    }
+    const ResolveOptions options{.workers = wanted_workers(request_.threads, false),
+                                 .blobs = BlobUse::kPickles,
+                                 .limits = request_.source.limits(),
+                                 .memory_bytes = memory_left(cap_),
+                                 .memory_cap = cap_};
+    const Resolved resolved = resolve(*files_, tensors, blobs, options, world_.stop);
+    prove_duplicates({catalog, resolved}, contents_of(*files_, catalog, request_.source.limits()));
+  }
+
+  OpenFile source_of(size_t file) {
+    const uint32_t f = result_.edited.files[file].source;
+    const std::optional<Handle> handle = open_data_file(world_.io, result_.catalog, f, request_.source.links());
+    if (!handle) fail(ProblemId::file_missing, {.path = result_.catalog.file_path(f)});
+    return {world_.io, *handle};
+  }
+
+  // What could not be shared.
+  void copy(FileSet& set) {
+    struct Piece {
+      uint32_t file;
+      uint64_t at, bytes;
+    };
+    constexpr uint64_t kPiece = 64 * kMiB;
+    const std::vector<OutputFile>& files = result_.edited.plan.files;
+    std::vector<Piece> pieces;
+    for (uint32_t f = 0; f < files.size(); ++f) {
+      const auto sharing = static_cast<size_t>(set.sharing_of(f));
+      ++result_.files_of[sharing];
+      result_.bytes_of[sharing] += files[f].bytes;
+      if (set.sharing_of(f) != Sharing::kCopy) continue;
+      for (uint64_t at = 0; at < files[f].bytes; at += kPiece) pieces.push_back({f, at, std::min(kPiece, files[f].bytes - at)});
+    }
+    if (pieces.empty()) return;
+    const unsigned workers = wanted_workers(request_.threads, false);
+    std::vector<std::vector<std::byte>> buffers(workers);
+    parallel_for(workers, pieces.size(), world_.stop, [&](unsigned worker, uint64_t p) {
+      std::vector<std::byte>& buffer = buffers[worker];
+      buffer.resize(kMiB);
+      const Piece& piece = pieces[p];
+      const auto source = files_->open(result_.edited.files[piece.file].source);
+      for (uint64_t at = piece.at; at < piece.at + piece.bytes;) {
+        const MutableBytes part = MutableBytes(buffer).first(std::min<uint64_t>(kMiB, piece.at + piece.bytes - at));
+        read_exact(world_.io, source->get(), at, part);
+        set.write(piece.file, at, part);
+        at += part.size();
+      }
+    });
+  }
+
+  void write_metadata(const std::function<void(uint64_t, Bytes)>& write) {
+    uint64_t at = 0;
+    const auto sink = [&](std::string_view block) {
+      write(at, as_bytes(block));
+      at += block.size();
+    };
+    write_plan_metadata(result_.edited.plan, result_.catalog, sink, ItemsAre::kAsStored);
+  }
+
+  const EditRequest& request_;
+  World& world_;
+  EditResult& result_;
+  const uint64_t cap_;
+  std::optional<DataFiles> files_;
+};
+
+}  // namespace
+
+void edit(const EditRequest& request, World& world, EditResult& result, const std::function<void()>& planned) {
+  const uint64_t begin = world.io.now_ns();
+  if (!request.out.empty()) check_output_free(world.io, request.out, true, request.replace);
+  Editing editing(request, world, result);
+  editing.open();
+  editing.plan();
+  planned();
+  if (request.dry_run) return;
+  if (request.out.empty()) editing.write_in_place();
+  else editing.write_folder();
+  result.nanoseconds = world.io.now_ns() - begin;
+}
+
+}  // namespace dcp

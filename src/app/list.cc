@@ -1,0 +1,34 @@
+#include "app/list.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace dcp {
+namespace {
+
+// In pieces, so that a signal ends it soon.
+void sleep_for(uint64_t ns, const World& world) {
+  constexpr uint64_t kPiece = 50'000'000;
+  for (; ns > 0; ns -= std::min(ns, kPiece)) {
+    world.check_stop();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(ns, kPiece)));
+  }
+}
+
+}  // namespace
+
+void list_steps(const ListRequest& request, World& world, ListResult& result) {
+  constexpr uint64_t kLook = 500'000'000;  // between two looks: network file systems answer for all
+  const uint64_t begin = world.io.now_ns();
+  for (;;) {
+    result.newest = find_newest(request.survey, world, request.content, request.after);
+    if (result.newest || !request.wait_ns) break;
+    const uint64_t waited = world.io.now_ns() - begin;
+    if (waited >= *request.wait_ns) break;
+    sleep_for(std::min(kLook, *request.wait_ns - waited), world);
+  }
+  if (!request.newest_only) result.survey = survey_run(request.survey, world);
+}
+
+}  // namespace dcp

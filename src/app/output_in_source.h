@@ -1,0 +1,13 @@
+// An output may not take the place of what is read, nor lie in it.
+#pragma once
+
+#include <string>
+
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+// Throws output_in_source.
+void refuse_source(const std::string& output, const Catalog& catalog);
+
+}  // namespace dcp

@@ -1,0 +1,94 @@
+#include "app/prune.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "app/drop_state.h"
+#include "app/memory.h"
+#include "exec/remove_checkpoint.h"
+
+namespace dcp {
+namespace {
+
+class Pruning {
+ public:
+  Pruning(const PruneRequest& request, World& world, PruneResult& result) : request_(request), world_(world), result_(result) {}
+
+  void plan() {
+    result_.survey = survey_run(request_.survey, world_);
+    result_.decisions = decide(result_.survey, request_.rules, request_.now_ns);
+    result_.done.resize(result_.decisions.size());
+    for (size_t s = 0; s < result_.decisions.size(); ++s) result_.frees.push_back(freed_by(result_.survey.steps[s], result_.decisions[s]));
+  }
+
+  void carry_out() {
+    const OpenFile run(world_.io, world_.io.open_folder(result_.survey.run));
+    for (size_t s = 0; s < result_.decisions.size(); ++s) {
+      const StepFacts& step = result_.survey.steps[s];
+      world_.check_stop();
+      switch (result_.decisions[s].fate) {
+        case Fate::kKeep: put_in_order(step); break;
+        case Fate::kDelete: remove(run.get(), s, step); break;
+        case Fate::kDropOptimizer:
+          result_.freed += drop_state(drop_of(step), world_);
+          result_.done[s] = Done::kYes;
+          break;
+      }
+    }
+    if (request_.sync) world_.io.sync_folder(run.get());
+  }
+
+ private:
+  DropRequest drop_of(const StepFacts& step) const {
+    return {.source = {.path = step.path, .follow_links = request_.survey.follow_links},
+            .memory_bytes = memory_left(request_.survey.max_memory),
+            .threads = request_.survey.threads,
+            .sync = request_.sync};
+  }
+
+  // Of a step whose optimizer cannot be told from its model, or that is damaged, nothing is dropped.
+  uint64_t freed_by(const StepFacts& step, Decision& decision) const {
+    if (decision.fate == Fate::kDelete) return step.bytes_of_its_own;
+    if (decision.fate == Fate::kKeep) return 0;
+    try {
+      return freed_by_drop(drop_of(step), world_);
+    } catch (const Error& e) {
+      decision = {Fate::kKeep, world_.events.line_of(e.problem())};
+      return 0;
+    }
+  }
+
+  void remove(Handle run, size_t s, const StepFacts& step) {
+    const CheckpointFolder folder{
+        .name = step.name, .id = step.id, .files = step.files, .bytes = step.bytes, .modified_ns = step.modified_ns};
+    const bool removed = remove_checkpoint(world_.io, run, folder);
+    result_.done[s] = removed ? Done::kYes : Done::kChanged;
+    if (removed) result_.freed += result_.frees[s];
+    else world_.events.info("'" + escaped(step.path) + "' has changed meanwhile, and stays");
+  }
+
+  void put_in_order(const StepFacts& step) {
+    const bool asked = request_.rules.drop_optimizer && step.state == StepState::kComplete && step.not_alone.empty();
+    if (asked && has_interrupted_drop(world_.io, step.path)) finish_interrupted_drop(step.path, world_, request_.sync);
+  }
+
+  const PruneRequest& request_;
+  World& world_;
+  PruneResult& result_;
+};
+
+}  // namespace
+
+uint64_t PruneResult::to_free() const { return std::accumulate(frees.begin(), frees.end(), uint64_t{0}); }
+
+bool PruneResult::has_work() const {
+  return std::ranges::any_of(decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
+}
+
+void prune(const PruneRequest& request, World& world, PruneResult& result, const std::function<bool()>& confirmed) {
+  Pruning pruning(request, world, result);
+  pruning.plan();
+  if (confirmed() && !request.dry_run) pruning.carry_out();
+}
+
+}  // namespace dcp

@@ -1,0 +1,38 @@
+// Steps of a run that are not needed any more go, by rules (retention.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "app/retention.h"
+
+namespace dcp {
+
+struct PruneRequest {
+  SurveyRequest survey;
+  RetentionRules rules;
+  int64_t now_ns = 0;  // since the epoch
+  bool dry_run = false;
+  bool sync = true;
+};
+
+// What has become of a step that was to go.
+enum class Done : uint8_t { kNothing, kYes, kChanged };  // kChanged: meanwhile, so it stays
+
+struct PruneResult {
+  RunSurvey survey;
+  std::vector<Decision> decisions;  // of each step
+  std::vector<Done> done;           // of each step
+  std::vector<uint64_t> frees;      // bytes, of each step: files that have another name elsewhere free nothing
+  uint64_t freed = 0;               // bytes
+
+  uint64_t to_free() const;  // bytes
+  bool has_work() const;
+};
+
+// `confirmed` is asked when it stands what goes, before anything does; false: nothing does. The oldest step goes first. Throws what
+// survey_run throws, and what removing throws: steps before it are gone, and of the one at which it failed the metadata or nothing.
+void prune(const PruneRequest& request, World& world, PruneResult& result, const std::function<bool()>& confirmed);
+
+}  // namespace dcp

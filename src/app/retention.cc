@@ -1,0 +1,81 @@
+#include "app/retention.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/problem.h"
+
+namespace dcp {
+namespace {
+
+class Judge {
+ public:
+  Judge(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns) : run_(run), rules_(rules), now_ns_(now_ns) {
+    for (size_t s = run.steps.size(); s-- > 0;)
+      if (run.steps[s].state == StepState::kComplete && latest_.size() < rules.keep_latest.value_or(0)) latest_.insert(run.steps[s].number);
+    for (const StepContent content : {StepContent::kFull, StepContent::kModel, StepContent::kState, StepContent::kUnknown})
+      if (const auto newest = run.newest(content)) newest_.insert({content, run.steps[*newest].number});
+  }
+
+  Decision of(size_t s) const {
+    const StepFacts& step = run_.steps[s];
+    std::string why = why_kept(step);
+    for (const RunPointer& p : run_.pointers)
+      if (why.empty() && p.step == s) why = "'" + escaped(p.name) + "' leads to it";
+    if (why.empty()) why = narrowed(step);
+    if (!why.empty()) return {Fate::kKeep, std::move(why)};
+    if (step.state != StepState::kComplete) return {Fate::kDelete, "incomplete"};
+    if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
+    if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
+    if (step.kind != CheckpointKind::kDcp) return {Fate::kKeep, "only a DCP folder can lose its optimizer"};
+    return {Fate::kDropOptimizer, "no rule keeps it"};
+  }
+
+ private:
+  std::string why_kept(const StepFacts& step) const {
+    switch (step.state) {
+      case StepState::kLocked: return "a dcpctl is writing it";
+      case StepState::kUnclear: return "it cannot be judged";
+      case StepState::kBroken:
+        if (!rules_.partial) return "incomplete";
+        if (age_of(step) < rules_.grace_ns) return "incomplete, and changed just now";
+        break;
+      case StepState::kComplete:
+        if (newest_.contains({step.content, step.number})) return newest_text(step.content);
+        if (!rules_.keep_latest) return "complete";
+        if (latest_.contains(step.number)) return "one of the latest";
+    }
+    if (rules_.keep_every && step.number % *rules_.keep_every == 0) return "every " + std::to_string(*rules_.keep_every);
+    return {};
+  }
+
+  std::string narrowed(const StepFacts& step) const {
+    if (rules_.older_than_ns && age_of(step) < *rules_.older_than_ns) return "not that old";
+    return step.not_alone;
+  }
+
+  static std::string newest_text(StepContent content) {
+    if (content == StepContent::kFull) return "the newest full one";
+    return content == StepContent::kModel ? "the newest model-only one" : "the newest of its kind";
+  }
+
+  // A time that is yet to come is a clock that differs: just now.
+  uint64_t age_of(const StepFacts& step) const { return static_cast<uint64_t>(std::max<int64_t>(now_ns_ - step.modified_ns, 0)); }
+
+  const RunSurvey& run_;
+  const RetentionRules& rules_;
+  const int64_t now_ns_;
+  std::set<uint64_t> latest_;                          // numbers
+  std::set<std::pair<StepContent, uint64_t>> newest_;  // of each content its number
+};
+
+}  // namespace
+
+std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns) {
+  const Judge judge(run, rules, now_ns);
+  std::vector<Decision> decisions;
+  for (size_t s = 0; s < run.steps.size(); ++s) decisions.push_back(judge.of(s));
+  return decisions;
+}
+
+}  // namespace dcp

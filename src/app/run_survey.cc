@@ -1,0 +1,265 @@
+#include "app/run_survey.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "app/memory.h"
+#include "base/working_names.h"
+#include "catalog/data_files.h"
+#include "catalog/run.h"
+#include "catalog/training_state.h"
+#include "exec/remove_checkpoint.h"
+
+namespace dcp {
+namespace {
+
+// A save that was cut short leaves these: no metadata, metadata that ends early or was never written, data that is not all there. Whatever
+// else is wrong may be a newer torch's doing, a disk that cannot be read, or damage that somebody wants to look at.
+bool is_of_cut_save(ProblemId id) {
+  switch (id) {
+    case ProblemId::not_checkpoint:
+    case ProblemId::file_missing:
+    case ProblemId::item_past_end:
+    case ProblemId::short_file:
+    case ProblemId::rank_missing:
+    case ProblemId::shard_file_missing:
+    case ProblemId::hf_index_no_tensor:
+    case ProblemId::pickle_no_stop:
+    case ProblemId::pickle_truncated:
+    case ProblemId::pickle_frame:
+    case ProblemId::pickle_unknown_opcode:
+    case ProblemId::pickle_underflow:
+    case ProblemId::pickle_no_mark:
+    case ProblemId::pickle_memo_unset:
+    case ProblemId::safetensors_bad_length: return true;
+    default: return false;
+  }
+}
+
+StepContent content_of(const TrainingState& state) {
+  if (state.models.empty()) return StepContent::kState;
+  return state.keys > 0 ? StepContent::kFull : StepContent::kModel;
+}
+
+StepContent joined(StepContent a, StepContent b) {
+  if (a == StepContent::kUnknown || a == b) return b;
+  return b == StepContent::kUnknown ? a : StepContent::kFull;
+}
+
+class Surveyor {
+ public:
+  Surveyor(const SurveyRequest& request, World& world, unsigned workers, uint64_t memory_bytes)
+      : world_(world), io_(world.io), options_{.limits = {}, .links = request.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly} {
+    options_.limits.memory_bytes = memory_bytes / workers;
+  }
+
+  StepFacts look(const Step& step) const {
+    StepFacts facts{.number = step.number, .name = split_path(step.path).name, .path = step.path};
+    const std::optional<FileFacts> folder = io_.facts(step.path);
+    if (folder) facts.id = folder->id, facts.is_link = folder->link, facts.modified_ns = folder->modified_ns;
+    if (facts.is_link) facts.not_alone = "it is a link";
+    try {
+      facts.parts = parts_of(io_, step.path);
+      weigh(step.path, facts);
+      for (const std::string& part : facts.parts) weigh(part, facts);
+      if (facts.parts.empty()) open(step.path, facts);
+      for (const std::string& part : facts.parts)
+        if (!facts.fault) open(part, facts);
+      facts.state = !facts.fault ? StepState::kComplete : is_of_cut_save(facts.fault->id) ? StepState::kBroken : StepState::kUnclear;
+    } catch (const Error& e) {  // it is being removed, or cannot be read
+      facts.fault = e.problem();
+    }
+    if (is_locked(step.path)) facts.state = StepState::kLocked;
+    return facts;
+  }
+
+ private:
+  // Sizes and ages of what is in a folder.
+  void weigh(const std::string& path, StepFacts& facts) const {
+    std::vector<std::string> names;
+    for (const DirEntry& e : io_.list(path)) {
+      const std::optional<FileFacts> file = io_.facts(path + "/" + e.name);
+      const bool regular = e.kind == FileKind::kRegular && !e.link && file;
+      if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
+        facts.not_alone = "it holds '" + escaped(e.name) + "', which is no file of a checkpoint";
+      if (!regular) continue;
+      names.push_back(e.name);
+      ++facts.files;
+      facts.bytes += file->bytes;
+      if (file->names == 1) facts.bytes_of_its_own += file->bytes;
+      // A folder's own time moves with names that come and go, as locks do; what it holds tells more, where it holds something.
+      facts.modified_ns = facts.files == 1 ? file->modified_ns : std::max(facts.modified_ns, file->modified_ns);
+    }
+    if (facts.not_alone.empty() && removal_order(names).names.size() < names.size())
+      facts.not_alone = "it has no index: half removed it would look complete";
+  }
+
+  void open(const std::string& path, StepFacts& facts) const {
+    try {
+      Catalog catalog = open_checkpoint(io_, path, options_);
+      look_at_files(io_, catalog, options_.links);
+      facts.kind = catalog.kind;
+      facts.content = joined(facts.content, content_of(find_training_state(catalog)));
+      facts.fault = fault_of(catalog);
+    } catch (const Error& e) {
+      facts.fault = e.problem();
+    }
+  }
+
+  static std::optional<Problem> fault_of(const Catalog& catalog) {
+    for (const Problem& p : structure_findings(catalog))
+      if (p.severity >= Severity::kDamage || p.id == ProblemId::rank_missing) return p;
+    return std::nullopt;
+  }
+
+  // Beside it while it is made, or in it while it is filled.
+  bool is_locked(const std::string& path) const {
+    const auto held = [&](const std::string& folder, const std::string& name) {
+      try {
+        const std::optional<Handle> lock = io_.open_beneath(folder, name, FollowLinks::kCacheOnly);
+        if (!lock) return false;
+        const OpenFile file(io_, *lock);
+        return !io_.try_lock(*lock);
+      } catch (const Error&) {
+        return false;  // nothing of ours
+      }
+    };
+    const std::string beside_it = beside(path, kLock);
+    return held(folder_around(path), split_path(beside_it).name) || held(path, std::string(kLock));
+  }
+
+  World& world_;
+  Io& io_;
+  OpenOptions options_;
+};
+
+// The last number in a text: "global_step100", "100\n".
+std::optional<uint64_t> number_in(std::string_view text) {
+  const size_t last = text.find_last_of("0123456789");
+  if (last == std::string_view::npos) return std::nullopt;
+  const size_t before = text.find_last_not_of("0123456789", last);
+  const char* const first = text.data() + (before == std::string_view::npos ? 0 : before + 1);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(first, text.data() + last + 1, number);
+  return error == std::errc{} ? std::optional(number) : std::nullopt;
+}
+
+// `latest`, `last.ckpt`, `checkpoint-latest`, and not `blast`.
+bool is_latest_name(std::string_view name) {
+  for (const std::string_view word : {"latest", "last"}) {
+    const size_t at = name.find(word);
+    if (at == std::string_view::npos) continue;
+    const auto letter = [&](size_t i) { return i < name.size() && std::isalpha(static_cast<unsigned char>(name[i])) != 0; };
+    if ((at == 0 || !letter(at - 1)) && !letter(at + word.size())) return true;
+  }
+  return false;
+}
+
+bool is_tracker_name(std::string_view name) { return is_latest_name(name) && (name.find('.') == name.npos || name.ends_with(".txt")); }
+
+// A link or a tracker file of the run that names a step, or should.
+class PointerReader {
+ public:
+  PointerReader(Io& io, const RunSurvey& survey) : io_(io), survey_(survey), newest_(survey.newest()) {}
+
+  std::optional<RunPointer> read(const DirEntry& e) const {
+    const bool is_step = std::ranges::find(survey_.steps, e.name, &StepFacts::name) != survey_.steps.end();
+    if (is_step || is_working_name(e.name)) return std::nullopt;
+    if (e.link) return link(e);
+    if (e.kind == FileKind::kRegular && is_tracker_name(e.name)) return tracker(e);
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<RunPointer> link(const DirEntry& e) const {
+    RunPointer p{.name = e.name, .is_link = true};
+    const std::optional<FileFacts> target = io_.facts(survey_.run + "/" + e.name);
+    if (target) {
+      const auto step = std::ranges::find(survey_.steps, target->id, &StepFacts::id);
+      if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
+    }
+    const bool is_latest = is_latest_name(e.name);
+    if (!p.step && !is_latest) return std::nullopt;  // a link to something else
+    p.wrong = !target ? "leads nowhere" : !p.step ? "leads to no step of the run" : wrong_step(*p.step, is_latest);
+    return p;
+  }
+
+  std::optional<RunPointer> tracker(const DirEntry& e) const {
+    constexpr uint64_t kMost = 4096;
+    RunPointer p{.name = e.name};
+    try {
+      p.says = as_text(read_file_beneath(io_, survey_.run, e.name, FollowLinks::kCacheOnly, kMost));
+    } catch (const Error& error) {
+      p.wrong = to_line(error.problem());
+      return p;
+    }
+    while (!p.says.empty() && std::isspace(static_cast<unsigned char>(p.says.back()))) p.says.pop_back();
+    const std::string name = split_path(p.says).name;
+    auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
+    const std::optional<uint64_t> number = number_in(name);
+    if (step == survey_.steps.end() && number) step = std::ranges::find(survey_.steps, *number, &StepFacts::number);
+    if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
+    if (!p.step && !number) return std::nullopt;  // Megatron's "release", or a file of another kind
+    p.wrong = p.step ? wrong_step(*p.step, true) : "names a step that is not there";
+    return p;
+  }
+
+  std::string wrong_step(size_t step, bool is_latest) const {
+    const StepFacts& s = survey_.steps[step];
+    if (s.state != StepState::kComplete) return "step " + std::to_string(s.number) + " is not complete";
+    if (!is_latest || s.number >= survey_.steps[*newest_].number) return {};
+    return "the newest complete step is " + std::to_string(survey_.steps[*newest_].number);
+  }
+
+  Io& io_;
+  const RunSurvey& survey_;
+  const std::optional<size_t> newest_;
+};
+
+std::vector<Step> steps_in(const SurveyRequest& request, World& world, const std::string& run) {
+  const std::optional<FileFacts> facts = world.io.facts(run);
+  if (!facts) fail(ProblemId::no_such_path, {.path = run});
+  if (facts->kind != FileKind::kDirectory) fail(ProblemId::not_checkpoint, {.path = run}, "a file", "a folder of checkpoints");
+  std::vector<Step> steps = all_steps_of(world.io, run, request.pattern);
+  if (!steps.empty() || !world.io.facts(run + "/.metadata")) return steps;
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = run}, "a checkpoint", "a folder of checkpoints");
+  p.what = "is not a run";
+  p.hint = "give the folder around it";
+  throw Error(std::move(p));
+}
+
+}  // namespace
+
+std::optional<size_t> RunSurvey::newest(std::optional<StepContent> content) const {
+  for (size_t s = steps.size(); s-- > 0;)
+    if (steps[s].state == StepState::kComplete && (!content || steps[s].content == *content)) return s;
+  return std::nullopt;
+}
+
+RunSurvey survey_run(const SurveyRequest& request, World& world) {
+  RunSurvey survey{.run = without_trailing_slashes(request.run), .steps = {}, .pointers = {}};
+  const std::vector<Step> steps = steps_in(request, world, survey.run);
+  const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(steps.size(), 1, wanted_workers(request.threads, false)));
+  const Surveyor surveyor(request, world, workers, memory_left(take_memory_cap(request.max_memory, world)));
+  survey.steps.resize(steps.size());
+  parallel_for(workers, steps.size(), world.stop, [&](unsigned, uint64_t s) { survey.steps[s] = surveyor.look(steps[s]); });
+  const PointerReader reader(world.io, survey);
+  for (const DirEntry& e : world.io.list(survey.run))
+    if (auto pointer = reader.read(e)) survey.pointers.push_back(std::move(*pointer));
+  return survey;
+}
+
+std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,
+                                     std::optional<uint64_t> after) {
+  const std::vector<Step> steps = steps_in(request, world, without_trailing_slashes(request.run));
+  const Surveyor surveyor(request, world, 1, memory_left(take_memory_cap(request.max_memory, world)));
+  for (size_t s = steps.size(); s-- > 0 && !(after && steps[s].number <= *after);) {
+    world.check_stop();
+    StepFacts facts = surveyor.look(steps[s]);
+    if (facts.state == StepState::kComplete && (!content || facts.content == *content)) return facts;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dcp

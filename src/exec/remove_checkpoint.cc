@@ -1,0 +1,86 @@
+#include "exec/remove_checkpoint.h"
+
+#include <algorithm>
+
+#include "base/problem.h"
+#include "base/working_names.h"
+#include "exec/claim.h"
+
+namespace dcp {
+namespace {
+
+bool is_index(std::string_view name) { return name.ends_with(".safetensors.index.json"); }
+
+// Metadata makes a folder a checkpoint, and without it the data is none. Of safetensors files each is one by itself: there the index stays
+// to the end, which misses the first file that goes.
+int phase_of(std::string_view name, bool has_metadata) {
+  if (has_metadata) return name.ends_with(".metadata") ? 0 : name.ends_with(".distcp") ? 2 : 1;
+  return name.ends_with(".safetensors") ? 0 : is_index(name) ? 2 : 1;
+}
+
+// Held by nobody: in the folder itself lies the lock of who fills it.
+bool is_free(Io& io, Handle folder) {
+  const std::optional<Handle> lock = io.open_write(folder, std::string(kLock));
+  if (!lock) return true;
+  const OpenFile file(io, *lock);
+  return io.try_lock(file.get());
+}
+
+// Names of its files; nothing where it is not what it was.
+std::optional<std::vector<std::string>> names_in(Io& io, Handle handle, const CheckpointFolder& folder) {
+  std::vector<std::string> names;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;
+  for (const DirEntry& e : io.list(handle)) {
+    const std::optional<FileFacts> facts = io.facts(handle, e.name);
+    if (!facts) return std::nullopt;
+    if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name))
+      fail(ProblemId::leftover_foreign, {.path = io.name_of(handle) + "/" + e.name}, "no file of a checkpoint");
+    modified_ns = names.empty() ? facts->modified_ns : std::max(modified_ns, facts->modified_ns);
+    bytes += facts->bytes;
+    names.push_back(e.name);
+  }
+  if (names.size() != folder.files || bytes != folder.bytes || (!names.empty() && modified_ns != folder.modified_ns)) return std::nullopt;
+  return names;
+}
+
+}  // namespace
+
+bool is_checkpoint_file(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".metadata.tmp", ".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json"};
+  return may_be_in_output(name) || name.starts_with(".metadata.orig") ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+RemovalOrder removal_order(std::vector<std::string> names) {
+  const bool has_metadata =
+      std::ranges::any_of(names, [](const std::string& n) { return n.ends_with(".metadata") || n.ends_with(".distcp"); });
+  const auto safetensors = std::ranges::count_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
+  if (!has_metadata && safetensors > 1 && std::ranges::none_of(names, is_index)) return {};
+  std::ranges::sort(names);  // `__0.metadata` before that of other ranks, which miss it
+  const auto phase = [&](const std::string& n) { return phase_of(n, has_metadata); };
+  std::ranges::stable_sort(names, {}, phase);
+  const auto metadata = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });
+  return {.names = std::move(names), .metadata = static_cast<size_t>(metadata)};
+}
+
+bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
+  const ClaimedName claim(io, run, beside(folder.name, kLock));
+  if (!claim.is_ours()) return false;
+  const std::optional<Handle> handle = io.open_folder(run, folder.name);
+  if (!handle) return false;
+  const OpenFile inside(io, *handle);
+  if (io.facts(inside.get()).id != folder.id || !is_free(io, inside.get())) return false;
+  const auto names = names_in(io, inside.get(), folder);
+  if (!names) return false;
+  const RemovalOrder order = removal_order(*names);
+  if (order.names.size() != names->size()) return false;
+  for (size_t i = 0; i < order.names.size(); ++i) {
+    if (i == order.metadata) io.sync_folder(inside.get());
+    io.remove_file(inside.get(), order.names[i]);
+  }
+  if (is_named(io, run, folder.name, io.facts(inside.get()))) io.remove_folder(run, folder.name);
+  return true;
+}
+
+}  // namespace dcp

@@ -1,0 +1,41 @@
+// Plans that move no tensor: new metadata for items that stay as they are, byte for byte.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/dcp_layout.h"
+#include "plan/plan.h"
+
+namespace dcp {
+
+struct EditedFile {
+  uint32_t source = 0;  // in the catalog's files
+  // What it is made of, in this order; empty: it is the source's, whole.
+  struct Range {
+    uint64_t from = 0, bytes = 0;
+    bool operator==(const Range&) const = default;
+  };
+  std::vector<Range> ranges;
+};
+
+struct EditedPlan {
+  Plan plan;                      // files without `.metadata`, and its keys
+  std::vector<EditedFile> files;  // of plan.files
+  uint64_t unreferenced = 0;      // bytes of them that no key needs any more
+};
+
+// The selected keys under their names, in the files that hold them. Throws keys_collide, dtype_needs_torch; metadata_not_enough where items
+// would have to be written anew.
+EditedPlan plan_edit(const Catalog& catalog, const Selection& selection, const TorchTarget& torch);
+
+// The same without what is not selected: a file that holds such items, too, becomes a new one of the others, under a name that is in none of
+// `taken`.
+EditedPlan plan_compaction(const Catalog& catalog, const Selection& selection, const TorchTarget& torch,
+                           const std::vector<std::string>& taken);
+
+// The size of its `.metadata`, and the bytes of it.
+uint64_t metadata_bytes(const EditedPlan& edited, const Catalog& catalog);
+
+}  // namespace dcp
