@@ -28,14 +28,20 @@ where there is none. --wait is for exporters beside a run: it waits until there 
 struct Options {
   RunFlags run;
   bool latest = false, latest_full = false, latest_model = false;
-  std::optional<uint64_t> after;
-  std::string wait;
+  std::string after, wait;
 
   bool one() const { return latest || latest_full || latest_model; }
 };
 
 ListRequest request_of(const Options& o, const Context& context) {
-  ListRequest request{.survey = o.run.request(), .newest_only = o.one() && !context.common.json, .after = o.after};
+  ListRequest request{.survey = o.run.request(), .newest_only = o.one() && !context.common.json};
+  request.after_newest = o.after == "latest";
+  uint64_t number = 0;
+  if (!o.after.empty() && !request.after_newest) {
+    if (!parse_number(o.after, number, uint64_t{0}, UINT64_MAX))
+      fail(ProblemId::usage, {}, "--after '" + o.after + "'", "a number or 'latest'");
+    request.after = number;
+  }
   if (o.latest_full) request.content = StepContent::kFull;
   if (o.latest_model) request.content = StepContent::kModel;
   if (!o.wait.empty()) request.wait_ns = parse_duration(o.wait, "--wait");
@@ -113,7 +119,7 @@ int run(const Options& o, Context& context) {
   if (context.common.json) list_json(found, [&](std::string_view text) { context.print(text); });
   else if (!o.one()) print(found.survey, context);
   else if (found.newest) context.print(found.newest->path + "\n");
-  return !found.newest && (o.one() || request.wait_ns || request.after) ? static_cast<int>(Exit::kAnswerNo) : 0;
+  return !found.newest && (o.one() || request.wait_ns || !o.after.empty()) ? static_cast<int>(Exit::kAnswerNo) : 0;
 }
 
 }  // namespace
@@ -127,7 +133,9 @@ void add_list(Command& c, Context& context) {
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
   c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
   c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);
-  c.number("--after", o.after, "N", "Only a step with a greater number than N").offers(Offer::kSteps).in(group);
+  c.option("--after", o.after, "N|latest", "Only a step with a greater number than N, or than the newest has now")
+      .offers(Offer::kSteps)
+      .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait for one so long (or 10min, 12h); exit code 1 if none comes").in(group);
   add_common(c, context, false);
   c.run = [options, &context] { return run(*options, context); };

@@ -21,8 +21,11 @@ void sleep_for(uint64_t ns, const World& world) {
 void list_steps(const ListRequest& request, World& world, ListResult& result) {
   constexpr uint64_t kLook = 500'000'000;  // between two looks: network file systems answer for all
   const uint64_t begin = world.io.now_ns();
+  std::optional<uint64_t> after = request.after;
+  if (request.after_newest)
+    if (const auto newest = find_newest(request.survey, world, request.content, std::nullopt)) after = newest->number;
   for (;;) {
-    result.newest = find_newest(request.survey, world, request.content, request.after);
+    result.newest = find_newest(request.survey, world, request.content, after);
     if (result.newest || !request.wait_ns) break;
     const uint64_t waited = world.io.now_ns() - begin;
     if (waited >= *request.wait_ns) break;

@@ -13,6 +13,7 @@ struct ListRequest {
   bool newest_only = false;            // older steps than the answer are not looked at
   std::optional<StepContent> content;  // of the newest
   std::optional<uint64_t> after;       // it must have a greater number
+  bool after_newest = false;           // than the newest such step has now
   std::optional<uint64_t> wait_ns;     // for it
 };
 

@@ -1,12 +1,9 @@
 #include "app/parts.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <set>
 #include <string_view>
 
 #include "base/utf8.h"
-#include "base/working_names.h"
 #include "catalog/open.h"
 
 namespace dcp {

@@ -50,7 +50,7 @@ StepContent joined(StepContent a, StepContent b) {
 class Surveyor {
  public:
   Surveyor(const SurveyRequest& request, World& world, unsigned workers, uint64_t memory_bytes)
-      : world_(world), io_(world.io), options_{.limits = {}, .links = request.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly} {
+      : io_(world.io), options_{.limits = {}, .links = request.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly} {
     options_.limits.memory_bytes = memory_bytes / workers;
   }
 
@@ -129,7 +129,6 @@ class Surveyor {
     return held(folder_around(path), split_path(beside_it).name) || held(path, std::string(kLock));
   }
 
-  World& world_;
   Io& io_;
   OpenOptions options_;
 };

@@ -57,9 +57,8 @@ RemovalOrder removal_order(std::vector<std::string> names) {
       std::ranges::any_of(names, [](const std::string& n) { return n.ends_with(".metadata") || n.ends_with(".distcp"); });
   const auto safetensors = std::ranges::count_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
   if (!has_metadata && safetensors > 1 && std::ranges::none_of(names, is_index)) return {};
-  std::ranges::sort(names);  // `__0.metadata` before that of other ranks, which miss it
   const auto phase = [&](const std::string& n) { return phase_of(n, has_metadata); };
-  std::ranges::stable_sort(names, {}, phase);
+  std::ranges::sort(names, {}, [&](const std::string& n) { return std::pair(phase(n), std::string_view(n)); });
   const auto metadata = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });
   return {.names = std::move(names), .metadata = static_cast<size_t>(metadata)};
 }
