@@ -1,7 +1,7 @@
 // The whole program under faults: every writing command with one call failing, killed at one call, stopped by signals, on a full disk,
 // short of memory, against a twin, and after a power loss at any moment.
 //
-//   fault DATA [--long] [NAME...]     NAME: calls, kills, signals, full, short, memory, power, twins (all of them); --long: every state, not a sample
+//   fault DATA [--long] [NAME...]     NAME: calls, kills, signals, full, short, memory, power, twins, in-place (all of them); --long: every state, not a sample
 //
 // What must hold in each state: world.h. Commands run in processes of their own, with Io in between (fault_io.h).
 #include <sched.h>
@@ -22,6 +22,7 @@
 #include "allocations.h"
 #include "base/problem.h"
 #include "disk.h"
+#include "in_place.h"
 #include "world.h"
 
 namespace dcp::fault {
@@ -350,12 +351,37 @@ void twins(World& world, const Setup& s) {
   if (won[0] == 0 && won[1] == 0) check(world.command(), "twins", "nobody won");
 }
 
+// Each call failing, and each call the last one.
+void in_place(World& world, const Setup&) {
+  const Files& before = world.command().before;
+  const std::vector<Call> made = calls_of(world);
+  for (uint64_t k = 0; k < made.size(); ++k) {
+    for (const bool killed : {false, true}) {
+      world.reset();
+      const ProblemId id = problem_of(made[k]);
+      const Outcome o = world.run({.before = [&](FaultIo& io) {
+        io.before = [k, id, killed](uint64_t index, Call, const std::string& path) {
+          if (index != k) return;
+          if (killed) ::raise(SIGKILL);
+          fail(id, {.path = path}, "a fault of the test");
+        };
+      }});
+      const std::string where = at_call(k, killed ? "killed" : "an error") + std::string(", ") + name_of(made[k]);
+      if (!killed && o.exit != 0) check(world.command(), where, o.exit == 4 ? "" : "exit " + std::to_string(o.exit) + ": " + o.said);
+      check(world.command(), where, steps_fault(before, world.complete(), world.beside()));
+      const Outcome next = world.run();
+      check(world.command(), where, next.exit == 0 ? "" : "the next run fails: " + next.said);
+      check(world.command(), where, repaired_fault(before, world.complete(), world.beside()));
+    }
+  }
+}
+
 struct Mode {
   const char* name;
   void (*run)(World&, const Setup&);
 };
-constexpr Mode kModes[] = {{"calls", calls},       {"kills", kills},   {"signals", signals}, {"full", full},
-                           {"short", short_calls}, {"memory", memory}, {"power", power},     {"twins", twins}};
+constexpr Mode kModes[] = {{"calls", calls},   {"kills", kills}, {"signals", signals}, {"full", full},        {"short", short_calls},
+                           {"memory", memory}, {"power", power}, {"twins", twins},     {"in-place", in_place}};
 
 int usage() {
   std::fprintf(stderr, "fault DATA [--long] [NAME...], where NAME is one of:\n");
@@ -368,7 +394,7 @@ int run_modes(Setup s, const std::vector<std::string>& names) {
     if (!names.empty() && std::ranges::find(names, mode.name) == names.end()) continue;
     g_states = 0;
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<Case> cases = all_cases();
+    std::vector<Case> cases = mode.run == in_place ? in_place_cases(s.data) : all_cases();
     if (mode.run == memory) cases.insert(cases.end(), reading_cases().begin(), reading_cases().end());
     for (const Case& c : cases) {
       World world(s.data, s.scratch / "world", c);

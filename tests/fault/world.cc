@@ -55,6 +55,7 @@ const std::vector<Case>& all_cases() {
        .outputs = {"out"},
        .before = {{"out/", ""}, {"out/.metadata", "older"}, {"out/old.distcp", "older"}}},
       {.name = "a .pt file to a DCP folder", .arguments = {"convert", "model.pt", "out", "--world-size", "2"}, .outputs = {"out"}},
+      {.name = "an edit", .arguments = {"edit", "ckpt", "out", "--rename", "^=>x."}, .outputs = {"out"}},
       {.name = "a manifest", .arguments = {"verify", "ckpt", "--manifest", "m.json", "--progress", "json"}, .outputs = {"m.json"}},
   };
   return cases;

@@ -55,9 +55,10 @@ class World {
   Outcome wait(pid_t child) const;
   Outcome run(const Run& run = {}) const { return wait(start(run)); }
 
-  Files beside() const;                      // all but the source
-  bool committed() const;                    // the new output is in place
-  uint64_t calls() const { return calls_; }  // of Io in an undisturbed run
+  Files beside() const;                                // all but the source
+  const Files& complete() const { return complete_; }  // the same after an undisturbed run
+  bool committed() const;                              // the new output is in place
+  uint64_t calls() const { return calls_; }            // of Io in an undisturbed run
 
   // --- what must hold; each returns what does not, or ""
   enum class Left : uint8_t { kNothing, kLock, kAnything };
