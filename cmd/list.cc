@@ -38,7 +38,7 @@ ListRequest request_of(const Options& o, const Context& context) {
   request.after_newest = o.after == "latest";
   uint64_t number = 0;
   if (!o.after.empty() && !request.after_newest) {
-    if (!parse_number(o.after, number, uint64_t{0}, UINT64_MAX))
+    if (!parse_number(o.after, number, {0, UINT64_MAX}))
       fail(ProblemId::usage, {}, "--after '" + o.after + "'", "a number or 'latest'");
     request.after = number;
   }

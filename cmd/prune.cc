@@ -147,7 +147,7 @@ void add_prune(Command& c, Context& context) {
   add_run(c, context, o.run, Access::kChange);
   const std::string rules = "What stays", writing = "Writing";
   c.number("--keep-latest", o.keep_latest, "K", "Keep the complete steps with the K highest numbers").in(rules);
-  c.number("--keep-every", o.keep_every, uint64_t{1}, UINT64_MAX, "N", "Keep steps whose number N divides")
+  c.number("--keep-every", o.keep_every, {1, UINT64_MAX}, "N", "Keep steps whose number N divides")
       .needs("--keep-latest")
       .in(rules);
   c.flag("--partial", o.partial, "Delete what interrupted saves have left").in(rules);
