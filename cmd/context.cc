@@ -49,21 +49,27 @@ void Context::status(std::string_view text) {
 }
 
 void Context::warn(std::string_view text) {
-  if (prints) write_fd(STDERR_FILENO, "dcpctl: " + std::string(text) + "\n");
+  constexpr std::string_view kWarning = "warning:";
+  const bool is_warning = text.starts_with(kWarning);
+  const std::string word = is_warning ? styled(kWarning, Style::kYellow, colored(STDERR_FILENO)) : "";
+  if (prints) write_fd(STDERR_FILENO, "dcpctl: " + word + std::string(text.substr(is_warning ? kWarning.size() : 0)) + "\n");
 }
 
 void Context::verbose(std::string_view text) {
   if (common.verbose > 0) status(text);
 }
 
+bool Context::at_terminal(int fd) const { return (fd == STDOUT_FILENO && paged_columns > 0) || isatty(fd); }
+
 bool Context::colored(int fd) const {
   if (common.color != When::kAuto) return common.color == When::kAlways;
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  return isatty(fd) && (!no_color || !*no_color) && term && std::string_view(term) != "dumb";
+  return at_terminal(fd) && (!no_color || !*no_color) && term && std::string_view(term) != "dumb";
 }
 
 size_t Context::columns(int fd) const {
+  if (fd == STDOUT_FILENO && paged_columns > 0) return paged_columns;
   winsize size{};
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
@@ -81,7 +87,7 @@ void Context::last_words(const Problem& problem) {
 
 std::string styled(std::string_view text, Style style, bool color) {
   if (!color) return std::string(text);
-  constexpr std::string_view kCodes[] = {"1", "1;31", "1;33"};
+  constexpr std::string_view kCodes[] = {"1", "1;31", "1;33", "1;32"};
   return std::string("\033[").append(kCodes[static_cast<size_t>(style)]).append("m").append(text).append("\033[0m");
 }
 
@@ -161,6 +167,7 @@ void add_common(Command& c, Context& context, bool writer) {
   c.flag("-q,--quiet", o.quiet, "No notes, progress or closing line: the answer and errors only").in(group);
   c.flag("-v", o.verbose, "Say more on stderr").in(group);
   c.choice("--color", o.color, whens, "WHEN", "Colours: auto, always or never").in(group);
+  c.flag("--no-pager", o.no_pager, "No pager ($DCPCTL_PAGER, $PAGER or less) at a terminal").in(group);
   if (!writer) return;
   const Choices<ProgressForm> forms{{"auto", ProgressForm::kAuto},
                                     {"bar", ProgressForm::kBar},

@@ -25,6 +25,7 @@ struct CommonOptions {
   int verbose = 0;
   When color = When::kAuto;
   ProgressForm progress = ProgressForm::kAuto;
+  bool no_pager = false;
   When sandbox = When::kAuto;
   std::string report;  // "": not given
 };
@@ -37,6 +38,7 @@ struct Context final : Events, World {
   std::string command;             // "consolidate"
   std::vector<std::string> notes;  // what note() was given, for the report
   int report_fd = -1;              // where the report goes instead of the file of --report
+  size_t paged_columns = 0;        // of the terminal, where standard output goes there through a pager
   bool several = false;            // one of several checkpoints that the command line names
 
   void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
@@ -47,6 +49,7 @@ struct Context final : Events, World {
   std::unique_ptr<Display> show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) override;
   void last_words(const Problem& problem) override;
   std::string line_of(const Problem& problem) const override;
+  bool at_terminal(int fd) const;
   bool colored(int fd) const;    // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
   size_t columns(int fd) const;  // of the terminal; elsewhere 80
 };
@@ -55,7 +58,7 @@ struct Context final : Events, World {
 void write_fd(int fd, std::string_view text);
 
 // Text between the sequences of a style, or as it is.
-enum class Style : uint8_t { kBold, kRed, kYellow };
+enum class Style : uint8_t { kBold, kRed, kYellow, kGreen };
 std::string styled(std::string_view text, Style style, bool color);
 
 // Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.

@@ -75,7 +75,6 @@ void describe_dcp(Context& context, const DcpNotes& notes) {
   for (const KeyNote& n : notes.attributes_left_out)
     context.info("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
   for (const KeyNote& n : notes.kept_as_is) context.info("warning: '" + escaped(n.key) + "': " + escaped(n.text));
-  for (const std::string& glob : notes.unmatched_placements) context.info("no tensor for --placements '" + escaped(glob) + "'");
   describe_replicated(context, notes.replicated);
   if (!notes.default_layout.empty())
     context.info("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");

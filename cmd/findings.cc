@@ -24,6 +24,15 @@ bool fails(const FailOn& flags, const std::vector<Problem>& findings) {
   });
 }
 
+std::string_view severity_word(Severity severity) {
+  constexpr std::string_view kWords[] = {"note:", "warning:", "damage:", "error:"};
+  return kWords[static_cast<size_t>(severity)];
+}
+
+Style style_of(Severity severity) {
+  return severity >= Severity::kDamage ? Style::kRed : severity == Severity::kWarning ? Style::kYellow : Style::kBold;
+}
+
 void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe) {
   json.key("unsafe").begin_array();
   for (const UnsafePickle& u : unsafe) {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/findings.h"
 #include "base/json.h"
 #include "base/problem.h"
+#include "context.h"
 
 namespace dcp::cmd {
 
@@ -26,6 +28,10 @@ struct FailOn {
 void add_fail_on(Command& command, FailOn& flags, const std::string& group);
 // Whether one of the findings is of a class that is asked for. What cannot be read cannot be told to be safe.
 bool fails(const FailOn& flags, const std::vector<Problem>& findings);
+
+// "damage:", and how it is drawn.
+std::string_view severity_word(Severity severity);
+Style style_of(Severity severity);
 
 // The member "unsafe": each of them.
 void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe);

@@ -82,12 +82,14 @@ std::string examples_text(const Command& command) {
   return text;
 }
 
-std::string head_text(const Command& command, size_t width) {
-  std::string text = wrapped(command.about, 0, width) + "\nUsage: " + usage_line(command) + "\n";
+std::string head_text(const Command& command, const HelpForm& form) {
+  const size_t width = form.columns;
+  std::string text =
+      wrapped(command.about, 0, width) + "\n" + styled("Usage:", Style::kBold, form.color) + " " + usage_line(command) + "\n";
   if (!command.arguments.empty()) text += "\n";
   for (const Option& a : command.arguments) text += entry(option_head(a), a.help, width);
   const std::vector<const CommandName*> commands = commands_under(command);
-  if (!commands.empty()) text += "\nCommands:\n";
+  if (!commands.empty()) text += "\n" + styled("Commands:", Style::kBold, form.color) + "\n";
   for (const CommandName* c : commands) text += entry(c->name(), std::string(c->about), width);
   return text;
 }
@@ -146,20 +148,22 @@ std::string option_head(const Option& option) {
   return option.value.empty() ? names : names.empty() ? option.value : names + " " + option.value;
 }
 
+HelpForm help_form(const Context& context) { return {.columns = context.columns(STDOUT_FILENO), .color = context.colored(STDOUT_FILENO)}; }
+
 constexpr size_t kNarrowest = 40;  // below that lines may be longer
 
-std::string help_text(const Command& command, size_t columns) {
-  const size_t width = std::max(columns, kNarrowest);
-  std::string text = head_text(command, width);
+std::string help_text(const Command& command, HelpForm form) {
+  const size_t width = form.columns = std::max(form.columns, kNarrowest);
+  std::string text = head_text(command, form);
   for (const std::string& group : groups_of(command)) {
-    text += "\n" + group + ":\n";
+    text += "\n" + styled(group + ":", Style::kBold, form.color) + "\n";
     // Long options stand under each other, whether or not they have a short form.
     for (const Option& o : command.options)
       if (o.group == group) text += entry((o.names.front().starts_with("--") ? "    " : "") + option_head(o), o.help, width);
   }
   text += details_text(command, width);
   if (command.path.size() > 1) return text;
-  text += "\nExit status:\n";
+  text += "\n" + styled("Exit status:", Style::kBold, form.color) + "\n";
   for (const ExitStatus& s : kExitStatuses) {
     std::string code = std::to_string(static_cast<int>(s.code));
     code.resize(5, ' ');
@@ -168,18 +172,19 @@ std::string help_text(const Command& command, size_t columns) {
   return text;
 }
 
-std::string short_help_text(const Command& command, size_t columns) {
-  const size_t width = std::max(columns, kNarrowest);
+std::string short_help_text(const Command& command, HelpForm form) {
+  const size_t width = form.columns = std::max(form.columns, kNarrowest);
   constexpr size_t kShortColumn = 20;
   constexpr char kGlue = '\x1f';  // a name and its value stay on one line
-  std::string text = head_text(command, width) + "\n";
+  std::string text = head_text(command, form) + "\n";
   for (const std::string& group : groups_of(command)) {
     std::vector<std::string> heads;
     for (const Option& o : command.options)
       if (o.group == group) heads.push_back(o.names.back() + (o.value.empty() ? "" : kGlue + o.value));
     std::string head = "  " + group + ":";
     head.resize(std::max(head.size() + 2, kShortColumn), ' ');
-    text += head + wrapped(joined(heads, ", "), head.size(), width);
+    const std::string title = styled(group + ":", Style::kBold, form.color);
+    text += "  " + title + head.substr(group.size() + 3) + wrapped(joined(heads, ", "), head.size(), width);
   }
   std::ranges::replace(text, kGlue, ' ');
   return text + examples_text(command) + "\nWhat each option does: " + joined(command.path, " ") + " --help\n";
@@ -190,10 +195,12 @@ void add_help(Command& c, Context& context) {
   c.details = kText;
   c.argument("COMMAND", *words, "Command, such as inspect or bench io").offers(Offer::kCommands);
   c.flag("--json", context.common.json, "Print one JSON document on stdout");
+  c.flag("--no-pager", context.common.no_pager, "No pager ($DCPCTL_PAGER, $PAGER or less) at a terminal");
+  c.pages = true;
   c.run = [words, &context] {
     const std::unique_ptr<Command> wanted = command_of_words(*words, context);
     if (context.common.json) return print_json(*wanted, context);
-    context.print(help_text(*wanted, context.columns(STDOUT_FILENO)));
+    context.print(help_text(*wanted, help_form(context)));
     return 0;
   };
 }

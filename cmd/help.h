@@ -7,10 +7,14 @@
 
 namespace dcp::cmd {
 
-// In lines of at most `width` columns, as far as words and command lines allow.
-std::string help_text(const Command& command, size_t width);
+struct HelpForm {
+  size_t columns = 80;  // of a line at most, as far as words and command lines allow
+  bool color = false;   // of headings
+};
+HelpForm help_form(const Context& context);  // of what stdout is
+std::string help_text(const Command& command, HelpForm form);
 // On one screen: options by name, examples.
-std::string short_help_text(const Command& command, size_t width);
+std::string short_help_text(const Command& command, HelpForm form);
 
 // "-j, --threads N"; a positional: "CKPT".
 std::string option_head(const Option& option);

@@ -25,7 +25,8 @@ constexpr const char* kText =
 sharded, which files hold it. Reads metadata and headers only, in milliseconds; no tensor data, and no data file needs to be there.
 
 Findings come first, then sums, then the keys on one screen: layers and what else differs in numbers only are one row, and what a trainer
-keeps beside the model is folded where it would not fit. --tree and --keys show all. A data file that is missing makes the exit code 1.
+keeps beside the model is folded where it would not fit. --tree and --keys show all. A data file that is missing makes the exit code 1,
+one that cannot be read 4.
 
 Where the data files are there, the pickles of objects are looked into, too: one that would run what torch.load(weights_only=True) refuses
 is named with its key. With --fail-on unsafe every item's pickle is, and the exit code is 1 if one does, or cannot be looked into.
@@ -73,7 +74,7 @@ std::optional<StatsResult> stats_of(const Options& o, const SelectOptions& selec
 
 struct Answer {
   std::string document;  // the JSON, if --report asks for it
-  bool fails = false;
+  Exit exit = Exit::kOk;
 };
 
 // What a map would make of the checkpoint.
@@ -87,9 +88,12 @@ Answer mapped_answer(const Options& o, const InspectResult& found, Context& cont
 }
 
 // The metadata alone may be asked about; a checkpoint has its files.
-bool lacks_files(const InspectResult& found) {
-  if (std::filesystem::path(found.catalog.path).filename() == ".metadata") return false;
-  return std::ranges::find(found.findings, ProblemId::file_missing, &Problem::id) != found.findings.end();
+Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
+  const bool is_metadata = std::filesystem::path(found.catalog.path).filename() == ".metadata";
+  const auto& findings = found.findings;
+  if (!is_metadata && std::ranges::find(findings, Severity::kError, &Problem::severity) != findings.end()) return Exit::kMachine;
+  if (!is_metadata && std::ranges::find(findings, ProblemId::file_missing, &Problem::id) != findings.end()) return Exit::kAnswerNo;
+  return fails(fail_on, findings) ? Exit::kAnswerNo : Exit::kOk;
 }
 
 Answer answer(const Options& o, Context& context) {
@@ -106,8 +110,8 @@ Answer answer(const Options& o, Context& context) {
            .select = select},
           context, found);
   if (found.map) return mapped_answer(o, found, context);
-  Answer a{.document = {}, .fails = fails(o.fail_on, found.findings) || lacks_files(found)};
-  if (!found.selection.unmatched.empty()) context.info("no key for " + list_of(found.selection.unmatched));
+  Answer a{.document = {}, .exit = exit_of(found, o.fail_on)};
+  if (!found.selection.unmatched.empty()) context.info("warning: no key for " + list_of(found.selection.unmatched));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   const std::optional<StatsResult> values = stats_of(o, select, context);
   if (values) a.fails |= std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); });
@@ -122,13 +126,13 @@ Answer answer(const Options& o, Context& context) {
 }
 
 int run(const Options& o, Context& context) {
-  bool fails = false;
+  Exit answer_exit = Exit::kOk;
   const int exit = run_reported(context, {.source = o.source.path}, [&] {
     Answer a = answer(o, context);
-    fails = a.fails;
+    answer_exit = a.exit;
     return std::move(a.document);
   });
-  return fails && exit == 0 ? static_cast<int>(Exit::kAnswerNo) : exit;
+  return exit == 0 ? static_cast<int>(answer_exit) : exit;
 }
 
 }  // namespace
@@ -163,6 +167,7 @@ void add_inspect(Command& c, Context& context) {
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);
   add_common(c, context, true);
+  c.pages = true;
   c.arguments.front().for_each();
   c.run = [options, &context] {
     if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all

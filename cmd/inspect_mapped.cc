@@ -26,7 +26,7 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
   for (const maps::Tie& t : made.ties)
     context.print("must be the same: " + shortened(t.tensor.key) + " and " + shortened(t.same_as.key) + "\n");
   if (view == InspectView::kKeys)
-    print_table(context, {false, false, false, true}, [&](const auto& add) {
+    print_table(context, {false, false, false, true}, LongNames::kOnTheLine, [&](const auto& add) {
       for (const IndexMap& m : made.targets)
         add({shortened(m.key), std::string(facts_of(m.dtype).name), shape_text(m.shape), human_bytes(bytes_of(m))});
     });

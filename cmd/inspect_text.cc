@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/problem.h"
 #include "catalog/cover.h"
@@ -19,18 +20,33 @@
 
 namespace dcp::cmd {
 
-void print_table(const Context& context, const std::vector<bool>& right,
-                 const std::function<void(const std::function<void(Cells)>&)>& rows) {
-  constexpr size_t kWidest = 72;  // one key of 300 characters must not push all columns off the screen
-  // Code points, which is near enough for columns.
-  const auto display_width = [](std::string_view s) {
-    return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-  };
+namespace {
+
+// Code points, which is near enough for columns.
+size_t display_width(std::string_view s) {
+  return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// Of columns: what their cells need, the first one no more than the terminal leaves it.
+std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows) {
+  constexpr size_t kWidest = 72;  // without a terminal: one key of 300 characters must not push all columns off the screen
+  constexpr size_t kLeast = 24;   // of the first column
+  const bool at_terminal = context.at_terminal(STDOUT_FILENO);
+  const size_t columns = at_terminal ? context.columns(STDOUT_FILENO) : kWidest;
   std::vector<size_t> widths(right.size(), 0);
   rows([&](Cells cells) {
-    for (size_t i = 0; i < cells.size(); ++i)
-      if (i + 1 < cells.size() || right[i]) widths[i] = std::max(widths[i], std::min(display_width(cells[i]), kWidest));
+    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], std::min(display_width(cells[i]), columns));
   });
+  size_t others = 0;
+  for (size_t i = 1; i < widths.size(); ++i) others += widths[i] > 0 ? widths[i] + 2 : 0;
+  if (at_terminal) widths[0] = std::min(widths[0], std::max(columns - std::min(columns, others), kLeast));
+  return widths;
+}
+
+}  // namespace
+
+void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows) {
+  const std::vector<size_t> widths = widths_of(context, right, rows);
   std::string text;
   rows([&](Cells cells) {
     for (size_t i = 0; i < cells.size(); ++i) {
@@ -38,7 +54,9 @@ void print_table(const Context& context, const std::vector<bool>& right,
       const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
       if (right[i]) text.append(pad, ' ');
       text += cells[i];
-      if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');
+      if (i == 0 && cells.size() > 1 && width > widths[0] && long_names == LongNames::kOwnLine)
+        text.append("\n").append(widths[0] + 2, ' ');
+      else if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');
     }
     while (text.ends_with(' ')) text.pop_back();
     text += '\n';
@@ -82,7 +100,7 @@ constexpr size_t kDeepest = 40;
 
 void print_tree(const Catalog& catalog, const Selection& selection, const Context& context) {
   const std::vector<TreeRow> tree = tree_of(selection);
-  print_table(context, {false, false, false, true, false}, [&](const auto& add) {
+  print_table(context, {false, false, false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
     for (const TreeRow& row : tree) {
       std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
       if (row.entry) add(cells(catalog, *row.entry, std::move(name)));
@@ -92,13 +110,13 @@ void print_tree(const Catalog& catalog, const Selection& selection, const Contex
 }
 
 void print_keys(const Catalog& catalog, const Selection& selection, const Context& context) {
-  print_table(context, {false, false, false, true, false}, [&](const auto& add) {
+  print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
     for (const Entry& e : sorted_entries(selection)) add(cells(catalog, e, part_text({.name = e.key})));
   });
 }
 
 void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
-  print_table(context, {false, false, false, true, true}, [&](const auto& add) {
+  print_table(context, {false, false, false, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
     for (const Entry& e : sorted_entries(selection)) {
       const std::string key = shortened(e.key);
       const auto add_item = [&](ItemId id, std::string box) {
@@ -117,28 +135,42 @@ void print_chunks(const Catalog& catalog, const Selection& selection, const Cont
   });
 }
 
-void print_outline(const InspectResult& found, std::optional<size_t> depth, const Context& context) {
-  const Catalog& catalog = found.catalog;
-  const std::vector<OutlineRow> rows = outline_of(catalog, found.selection, {.depth = depth, .values = &found.values});
-  print_table(context, {false, false, false, true, true, false}, [&](const auto& add) {
-    for (const OutlineRow& row : rows) {
-      if (!row.example) {
-        std::string what = row.tensors > 0 ? counted(row.tensors, "tensor") : "";
-        if (row.objects > 0) what += (what.empty() ? "" : ", ") + counted(row.objects, "object");
-        add({row.label, std::move(what), "", "", row.bytes > 0 ? human_bytes(row.bytes) : "", ""});
-        continue;
-      }
-      Cells of = cells(catalog, *row.example, row.label);
-      of.insert(of.begin() + 3, row.keys() > 1 ? "x" + grouped(row.keys()) : "");
-      if (!of[4].empty()) of[4] = human_bytes(row.bytes);
-      add(std::move(of));
+void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, const std::function<void(Cells)>& add) {
+  bool is_state = rows.empty() || rows.front().is_state;
+  for (const OutlineRow& row : rows) {
+    if (row.is_state && !std::exchange(is_state, true)) add({});  // what a trainer keeps beside the model stands apart
+    if (!row.example) {
+      std::string what = row.tensors > 0 ? counted(row.tensors, "tensor") : "";
+      if (row.objects > 0) what += (what.empty() ? "" : ", ") + counted(row.objects, "object");
+      add({row.label, std::move(what), "", "", row.bytes > 0 ? human_bytes(row.bytes) : "", ""});
+      continue;
     }
-  });
+    Cells of = cells(catalog, *row.example, row.label);
+    of.insert(of.begin() + 3, row.keys() > 1 ? "x" + grouped(row.keys()) : "");
+    if (!of[4].empty()) of[4] = human_bytes(row.bytes);
+    add(std::move(of));
+  }
+}
+
+void print_outline(const InspectResult& found, std::optional<size_t> depth, const Context& context) {
+  constexpr size_t kLines = 48, kMostRows = 40, kLeastRows = 16;
+  const std::vector<bool> right{false, false, false, true, true, false};
+  OutlineOptions options{.rows = kMostRows, .apart = kMostRows, .depth = depth, .values = &found.values};
+  std::vector<OutlineRow> rows;
+  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog, rows, add); };
+  for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
+    rows = outline_of(found.catalog, found.selection, options);
+    if (depth || rows.size() > kLines || options.rows <= kLeastRows) break;
+    const size_t width = widths_of(context, right, source).front();
+    const auto twice = std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width; });
+    if (rows.size() + static_cast<size_t>(twice) <= kLines) break;
+  }
+  print_table(context, right, LongNames::kOwnLine, source);
 }
 
 void print_files(const Catalog& catalog, const Context& context) {
   const std::vector<FileUse> uses = file_uses(catalog);
-  print_table(context, {false, true, true, true}, [&](const auto& add) {
+  print_table(context, {false, true, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
     add({"file", "bytes", "items", "unreferenced"});
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
       const auto& bytes = catalog.files[f].bytes;
@@ -201,13 +233,14 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
 std::string headline(const InspectResult& found) {
   const Catalog& catalog = found.catalog;
   const Provenance& p = catalog.provenance;
-  uint64_t missing = 0, damage = 0;
+  uint64_t missing = 0, unreadable = 0, damage = 0;
   for (const Problem& f : found.findings) {
     if (f.severity < Severity::kDamage) continue;
-    ++(f.id == ProblemId::file_missing ? missing : damage);
+    ++(f.id == ProblemId::file_missing ? missing : f.severity == Severity::kError ? unreadable : damage);
   }
   std::string text = escaped(catalog.path) + ": ";
   if (missing > 0) text += "incomplete, " + counted(missing, "file") + " missing: ";
+  if (unreadable > 0) text += "not all of it can be read: ";
   if (damage > 0) text += "damaged: ";
   text += kind_text(catalog.kind);
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
@@ -344,9 +377,7 @@ void print_findings(const InspectResult& found, const Context& context) {
       if (n == all) text += "  and " + grouped(all - kShown) + " more like these" + "\n";
       continue;
     }
-    const bool damage = p->severity >= Severity::kDamage;
-    const std::string_view word = damage ? "damage:" : p->severity == Severity::kNote ? "note:" : "warning:";
-    text += styled(word, damage ? Style::kRed : Style::kYellow, color) + " " + to_line(worded(*p)) + "\n";
+    text += styled(severity_word(p->severity), style_of(p->severity), color) + " " + to_line(worded(*p)) + "\n";
   }
   context.print(text);
 }

@@ -1,19 +1,14 @@
 // dcpctl man: manual pages in roff, from the command tree. They carry no date, so that the same tree gives the same bytes.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 
 #include "command_text.h"
 #include "commands.h"
 #include "exit_status.h"
+#include "pager.h"
 #include "usage.h"
-
-extern char** environ;
 
 namespace dcp::cmd {
 namespace {
@@ -182,28 +177,9 @@ std::string man_page(const Command& command) {
 
 // On a terminal man formats the page and pages it. False: there is no man.
 bool shown_by_man(const std::string& page) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return false;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-  std::string words[] = {"man", "-l", "-"};
-  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, "man", &actions, nullptr, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[0]);
-  std::string_view left = page;
-  while (error == 0 && !left.empty()) {
-    const ssize_t n = ::write(ends[1], left.data(), left.size());
-    if (n <= 0) break;  // who has seen enough closes it
-    left.remove_prefix(static_cast<size_t>(n));
-  }
-  ::close(ends[1]);
-  int status = 0;
-  while (error == 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return error == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  Viewer man({"man", "-l", "-"});
+  if (man.is_there()) write_fd(man.input(), page);
+  return man.close();
 }
 
 }  // namespace

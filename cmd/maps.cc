@@ -130,6 +130,7 @@ void add_maps(Command& c, Context& context) {
   c.argument("MAP", options->map, "A built-in map, or a file: its name has a '/' or ends in .map").reads();
   add_map_config(c, options->flags, "Options");
   add_common(c, context, false);
+  c.pages = true;
   c.run = [options, &context] {
     if (!options->map.empty()) return one(*options, context);
     if (!options->flags.config.empty() || !options->flags.sets.empty())

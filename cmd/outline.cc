@@ -220,7 +220,7 @@ std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& sele
     ++(e.is_blob() ? row.sum.objects : row.sum.tensors);
     row.sum.bytes += bytes_of(catalog, e);
   }
-  rows = joined_in_last(std::move(rows), options.depth ? 0 : options.rows, catalog, selection);
+  rows = joined_in_last(std::move(rows), options.depth ? 0 : std::max(options.rows, options.apart), catalog, selection);
   if (options.depth)
     for (const bool state : {true, false}) rows = cut(std::move(rows), std::max<size_t>(*options.depth, 1), state);
   else rows = folded(std::move(rows), options.rows);

@@ -25,6 +25,7 @@ struct OutlineRow {
 
 struct OutlineOptions {
   size_t rows = 40;                                       // to fold to, where no depth is asked for
+  size_t apart = 0;                                       // up to so many rows objects, which have values to show, are not joined
   std::optional<size_t> depth;                            // components that are shown
   const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
 };

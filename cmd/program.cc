@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "commands.h"
 #include "each.h"
 #include "help.h"
+#include "pager.h"
 #include "sandbox.h"
 #include "text_file.h"
 #include "usage.h"
@@ -37,12 +39,17 @@ extern "C" void on_signal(int number) {
   if (g_stop.exchange(number) != 0) std::_Exit(128 + number);
 }
 
-void catch_signals() {
+// A pager reads ^C, too: without us it would fight the shell for the terminal.
+extern "C" void on_signal_while_paged(int number) { g_stop = number; }
+
+void catch_signal(int number, void (*handler)(int)) {
   struct sigaction action{};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
+  action.sa_handler = handler;
+  sigaction(number, &action, nullptr);
+}
+
+void catch_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) catch_signal(number, on_signal);
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout is an error from write(2)
   std::signal(SIGXFSZ, SIG_IGN);  // and so is a file over the limit of ulimit -f: what is half-written gets removed
 }
@@ -96,9 +103,12 @@ int run_words(Io& io, const std::vector<std::string>& words) {
   }
   try {
     if (line.requested == Action::kVersion) return print_version(context);
-    const size_t width = context.columns(STDOUT_FILENO);
-    if (line.requested == Action::kHelp) return context.print(help_text(*line.command, width)), 0;
-    if (line.requested == Action::kShortHelp) return context.print(short_help_text(*line.command, width)), 0;
+    context.common.no_pager |= std::ranges::find(words, "--no-pager") != words.end();  // before --help nothing has read it
+    std::optional<Pager> pager;                                                        // outside the sandbox
+    if (line.requested == Action::kHelp || (line.requested == Action::kRun && line.command->pages)) pager.emplace(context);
+    if (context.paged_columns > 0) catch_signal(SIGINT, on_signal_while_paged);
+    if (line.requested == Action::kHelp) return context.print(help_text(*line.command, help_form(context))), 0;
+    if (line.requested == Action::kShortHelp) return context.print(short_help_text(*line.command, help_form(context))), 0;
     context.command = short_path(*line.command);
     const auto run = [&] { return run_command(*line.command, context); };
     Option* const argument = several(*line.command);

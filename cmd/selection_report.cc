@@ -38,9 +38,7 @@ void describe_selection(Context& context, const Selection& s) {
                  (s.joined_pieces ? " and those of the model's other pieces" : ""));
   if (s.kept_beside)
     context.info("no root is stripped: parameters lie beside the model's root; --exclude leaves keys out, --root takes one subtree");
-  if (!s.unmatched.empty()) context.info("no key for " + list_of(s.unmatched));
   if (s.renamed > 0) context.info("renamed " + counted(s.renamed, "key"));
-  if (!s.unmapped.empty()) context.info("in --rename-map, but no key has the name: " + list_of(s.unmapped));
   if (s.wrapped > 0)
     context.info(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) +
                  "'; --clean-fqns strips it");

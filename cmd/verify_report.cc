@@ -24,22 +24,33 @@ int VerifyReport::exit_code() const {
   return static_cast<int>(no ? Exit::kAnswerNo : Exit::kOk);
 }
 
-std::string VerifyReport::summary() const {
-  const uint64_t unreadable = result.count(Severity::kError), damage = result.count(Severity::kDamage),
-                 warnings = result.count(Severity::kWarning);
+// Of what has been looked at, and no more.
+std::string VerifyReport::verdict() const {
   const auto differs = static_cast<uint64_t>(std::ranges::count_if(result.findings, is_difference));
-  std::string text = escaped(source) + (unreadable + damage > differs ? ": damaged"
-                                        : differs > 0                 ? ": not what the manifest holds"
-                                                                      : ": no damage");
+  if (result.count(Severity::kDamage) > differs) return "damaged";
+  if (result.count(Severity::kError) > 0) return "cannot be read";
+  if (differs > 0) return "not what the manifest holds";
+  if (!against.empty()) return "what the manifest holds";
+  if (result.left_out_records > 0 && result.left_out_records == result.data_records) return "structure is whole, data not checked";
+  if (result.left_out_records > 0)
+    return "structure is whole, " + grouped(result.data_records - result.left_out_records) + " of " +
+           counted(result.data_records, "data record") + " checked";
+  if (result.records_without_crc == 0) return "no damage";
+  if (result.records == 0) return "structure is whole, data not checked: it has no CRCs";
+  return "no damage where there is a CRC, " + counted(result.records_without_crc, "record") + " not checked";
+}
+
+std::string VerifyReport::summary() const {
+  std::string text;
   if (result.tensors_of_map && (*result.tensors_of_map < result.tensors || result.objects > 0))
     text += " in what the map reads, " + counted(*result.tensors_of_map, "tensor");
   std::string counts;
   const auto add = [&](uint64_t n, const char* one) {
     if (n > 0) counts += (counts.empty() ? " (" : ", ") + counted(n, one);
   };
-  add(unreadable, "read error");
-  add(damage, "finding");
-  add(warnings, "warning");
+  add(result.count(Severity::kError), "read error");
+  add(result.count(Severity::kDamage), "finding");
+  add(result.count(Severity::kWarning), "warning");
   text += counts.empty() ? "" : counts + ")";
   text += ": " + counted(result.tensors, "tensor") + ", " + counted(result.objects, "object") + ", " + counted(result.chunks, "chunk") +
           " in " + counted(result.files, "file") + "\n";
@@ -60,16 +71,18 @@ std::string VerifyReport::summary() const {
 
 void VerifyReport::print(const Context& context) const {
   const bool color = context.colored(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO);
-  constexpr std::string_view kNames[] = {"note:", "warning:", "damage:", "error:"};
   std::string text;
   std::set<std::string_view> hints;  // each is said once
   for (const Problem& p : result.findings) {
     if (context.common.quiet && p.severity < Severity::kDamage) continue;
-    const Style style = p.severity >= Severity::kDamage ? Style::kRed : p.severity == Severity::kWarning ? Style::kYellow : Style::kBold;
-    text += styled(kNames[static_cast<size_t>(p.severity)], style, color) + " " + to_line(p) + "\n";
+    text += styled(severity_word(p.severity), style_of(p.severity), color) + " " + to_line(p) + "\n";
     if (!p.hint.empty() && hints.insert(p.hint).second) text += "  " + escaped(p.hint) + "\n";
   }
-  if (!context.common.quiet) text += summary();
+  if (!context.common.quiet) {
+    const bool is_bad = result.is_damaged(), is_whole = result.left_out_records + result.records_without_crc == 0 || !against.empty();
+    const std::string path = result.checkpoint.empty() ? source : result.checkpoint;  // of a run the step
+    text += escaped(path) + ": " + styled(verdict(), is_bad ? Style::kRed : is_whole ? Style::kGreen : Style::kYellow, color) + summary();
+  }
   if (!context.prints) return;
   write_fd(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO, text);  // stdout is the manifest's then
   write_fd(STDOUT_FILENO, result.manifest);
@@ -77,6 +90,7 @@ void VerifyReport::print(const Context& context) const {
 
 void VerifyReport::json(JsonWriter& out) const {
   out.begin_object().member("schema", "dcpctl.verify/1").member("exit", exit_).member("path", source);
+  if (!result.checkpoint.empty() && result.checkpoint != source) out.member("checkpoint", result.checkpoint);
   if (error_) {
     out.key("error");
     error_json(out, *error_);

@@ -29,6 +29,7 @@ class VerifyReport {
   void json(JsonWriter& out) const;
   std::string document() const;
   void print(const Context& context) const;
+  std::string verdict() const;
   std::string summary() const;
   int exit_code() const;
 

@@ -48,7 +48,35 @@ void WriteReport::describe_casts(Context& context) const {
   if (casts.kept_scales > 0)
     context.info("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) +
                  "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
-  for (const std::string& glob : casts.unmatched_rules) context.info("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+}
+
+std::vector<std::string> WriteReport::unmatched_rules() const {
+  const Selection& s = result.selection;
+  std::vector<std::string> unmatched;
+  for (const std::string& rule : s.unmatched) unmatched.push_back("no key for " + shortened(rule));
+  if (!s.unmapped.empty()) unmatched.push_back("in --rename-map, but no key has the name: " + list_of(s.unmapped));
+  for (const std::string& glob : s.casts.unmatched_rules)
+    unmatched.push_back("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+  if (result.plan->dcp)
+    for (const std::string& glob : result.plan->dcp->unmatched_placements)
+      unmatched.push_back("no tensor for --placements '" + escaped(glob) + "'");
+  if (s.casts.requested && s.casts.tensors == 0) unmatched.push_back("nothing is cast: no tensor that is asked for has another dtype");
+  return unmatched;
+}
+
+// A typing error in a rule is one that matches nothing.
+void WriteReport::describe_unmatched(Context& context) const {
+  std::vector<std::string> unmatched = unmatched_rules();
+  if (unmatched.empty()) return;
+  if (!strict) {
+    for (const std::string& text : unmatched) context.info("warning: " + text);
+    return;
+  }
+  for (size_t i = 1; i < unmatched.size(); ++i) context.warn(unmatched[i]);
+  Problem p = make_problem(ProblemId::usage, {});
+  p.what = std::move(unmatched.front());
+  p.hint = "without --strict that is a warning";
+  throw Error(std::move(p));
 }
 
 void WriteReport::describe_losses(Context& context) const {
@@ -72,6 +100,7 @@ void WriteReport::describe(Context& context) const {
   describe_selection(context, result.selection);
   describe_plan(context);
   describe_casts(context);
+  describe_unmatched(context);
   const CheckpointKind kind = result.catalog().kind;
   const uint64_t unchecked = result.plan->unchecked_records;
   if (kind != CheckpointKind::kSafetensors && kind != CheckpointKind::kHf && unchecked > 0)

@@ -17,10 +17,11 @@ class WriteReport {
   WriteReport(std::string source_path, std::string output_path) : source(std::move(source_path)), output(std::move(output_path)) {}
 
   const std::string source, output;
+  bool strict = false;   // a rule that matches nothing is an error
   WriteRequest request;  // once the command line has made one
   WriteResult result;
 
-  // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr.
+  // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr. Throws usage where `strict` has something against it.
   void describe(Context& context) const;
   // Prints the answer and returns the exit code.
   int done(Context& context);
@@ -34,6 +35,8 @@ class WriteReport {
   void cast_keys_json(JsonWriter& out) const;
   void describe_plan(Context& context) const;
   void describe_casts(Context& context) const;
+  void describe_unmatched(Context& context) const;
+  std::vector<std::string> unmatched_rules() const;
   void describe_losses(Context& context) const;
   void print_plan(const Context& context) const;
 

@@ -1,5 +1,14 @@
 #include "writer.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/working_names.h"
 #include "command.h"
 #include "write_report.h"
 
@@ -30,6 +39,9 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
   add_key_flags(c, f);
   add_map(c, f.map);
   add_expect(c, f.expect);
+  c.flag("--strict", f.strict,
+         "Exit with 2 and write nothing if a rule (--include, --rename, --dtype-rule, --placements, ...) matches nothing")
+      .in("Expectations");
   add_casts(c, f.dtypes);
 }
 
@@ -47,12 +59,26 @@ void add_writer_writing(Command& c, WriterFlags& f) {
 
 namespace {
 
+// What the run would meet when it makes its first file; to be asked without making one.
+void check_writable(const OutputRequest& output) {
+  std::error_code ignored;
+  const std::string out = without_trailing_slashes(output.path);
+  const bool in_place = output.is_folder() && std::filesystem::is_directory(out, ignored) && std::filesystem::is_empty(out, ignored);
+  const std::string folder = in_place ? out : folder_around(out);
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return;
+  fail(ProblemId::io_create, {.path = out}, std::strerror(errno));
+}
+
 int run(Context& context, const WriterFlags& flags, const std::function<OutputRequest()>& output, WriteReport& report) {
   WriteRequest request = flags.request(context);
   request.output = output();
   request.output.check_crcs = !flags.no_verify;
   report.request = request;
-  write(request, context, report.result, [&] { report.describe(context); });
+  report.strict = flags.strict;
+  write(request, context, report.result, [&] {
+    report.describe(context);
+    if (request.dry_run && context.leads()) check_writable(request.output);
+  });
   return end_ranks(context, context.leads() ? report.done(context) : 0);
 }
 

@@ -7,6 +7,11 @@
 
 namespace dcp {
 
+void part_errors(std::vector<Problem>& findings) {
+  for (Problem& p : findings)
+    if (p.severity == Severity::kDamage && exit_of(p.id) == Exit::kMachine) p.severity = Severity::kError;
+}
+
 std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings) {
   const auto others =
       std::stable_partition(findings.begin(), findings.end(), [](const Problem& p) { return p.id != ProblemId::pickle_unsafe; });

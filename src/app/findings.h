@@ -15,6 +15,9 @@ struct UnsafePickle {
   std::string path;
   std::vector<std::string> globals;
 };
+// What cannot be read is not damaged by that: such findings are errors.
+void part_errors(std::vector<Problem>& findings);
+
 // The pickle_unsafe findings. Those that tell of the same globals become one, in the order of their places.
 std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);
 

@@ -29,6 +29,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   const Looking looking{.workers = wanted_workers(0, false), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
   result.values = small_values(files, catalog, request.source.limits());
+  part_errors(result.findings);
   result.unsafe = fold_unsafe(result.findings);
   result.selection = select_keys(catalog, request.select);
 }

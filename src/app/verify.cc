@@ -60,8 +60,7 @@ void resolve_items(Preparation& source) {
 }
 
 void sort_findings(std::vector<Problem>& findings) {
-  for (Problem& p : findings)
-    if (p.severity == Severity::kDamage && exit_of(p.id) == Exit::kMachine) p.severity = Severity::kError;
+  part_errors(findings);
   const auto order = [](const Problem& p) {
     return std::tuple(-static_cast<int>(p.severity), std::string_view(p.place.path), p.place.offset.value_or(0),
                       std::string_view(p.place.tensor), id_name(p.id), to_line(p));
@@ -136,6 +135,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
   Selection selection;
   if (request.digests() || request.map.is_given()) what.digests = &(selection = source.select(request.select, request.map, ""));
+  for (const std::string& rule : selection.unmatched) world.events.info("warning: no key for " + shortened(rule));
   resolve_items(source);
   add(result.findings, source.take_findings());
   add(result.findings, source.compare_copies(Faults::kCollect));

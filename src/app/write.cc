@@ -59,7 +59,10 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   weigh_gap(world, result);
   result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
   planned();
-  if (request.dry_run) return;
+  if (request.dry_run) {
+    if (world.leads()) check_output_room(world.io, output.path, output.is_folder(), plan.bytes_to_write);
+    return;
+  }
   source.compare_ties(result.workers);
   carry_out(request, world, result);
 }

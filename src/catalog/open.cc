@@ -153,10 +153,13 @@ bool has_distinct_steps(Io& io, const std::string& path) {
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
   const Foreign foreign = foreign_of(io, path, entries, names);
   if (auto checkpoints = checkpoints_in(io, path); !checkpoints.empty()) {
-    std::ranges::stable_sort(checkpoints, {},
-                             [&](const std::string& c) { return c.find("optim", path.size()) != c.npos; });  // the model's first
+    const auto others =
+        std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";
-    p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step latest: " : "give one of them: ") + joined(checkpoints);
+    if (!others.empty() && others.begin() == checkpoints.begin() + 1)  // accelerate saves a model and its optimizer apart
+      p.hint =
+          "the model is in " + checkpoints.front() + ", its optimizer in " + joined(std::vector<std::string>(others.begin(), others.end()));
+    else p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step latest: " : "give one of them: ") + joined(checkpoints);
   } else if (!foreign.what.empty()) {
     p.got = foreign.what;
     p.hint = foreign.hint;

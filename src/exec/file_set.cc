@@ -127,9 +127,7 @@ void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
   uint64_t needed = 0;
   for (const FileSpec& spec : specs)
     if (!spec.same_as || options.sharing == Sharing::kCopy) needed = add_or_fail(needed, spec.bytes, Place{.path = out});
-  const std::optional<uint64_t> free = io.free_bytes(folder);
-  if (!free || *free >= needed) return;
-  fail(ProblemId::io_no_space, Place{.path = out}, std::to_string(*free) + " bytes free", std::to_string(needed) + " bytes");
+  dcp::check_space(io, out, folder, needed);
 }
 
 // What is opened could be another folder already. An empty one of ours is as good as the one that was made.

@@ -61,4 +61,16 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
   }
 }
 
+void check_space(Io& io, const std::string& out, const std::string& folder, uint64_t bytes) {
+  const std::optional<uint64_t> free = io.free_bytes(folder);
+  if (!free || *free >= bytes) return;
+  fail(ProblemId::io_no_space, Place{.path = out}, std::to_string(*free) + " bytes free", std::to_string(bytes) + " bytes");
+}
+
+void check_output_room(Io& io, const std::string& out_as_given, bool folder, uint64_t bytes) {
+  const std::string out = without_trailing_slashes(out_as_given);
+  const bool in_place = folder && io.facts(out) && is_empty_folder(io, out);
+  check_space(io, out, in_place ? out : folder_around(out), bytes);
+}
+
 }  // namespace dcp

@@ -12,6 +12,10 @@ namespace dcp {
 // failing before any work.
 void check_output_free(Io& io, const std::string& out, bool folder, Replace replace);
 
+// Throws io_no_space where `bytes` have no room: what FileSet meets next, for --dry-run.
+void check_output_room(Io& io, const std::string& out, bool folder, uint64_t bytes);
+void check_space(Io& io, const std::string& out, const std::string& folder, uint64_t bytes);
+
 // Of the two halves of that for a folder. A folder that is to be replaced goes with all that is in it: output_exists if that is more than an
 // output consists of.
 bool is_empty_folder(Io& io, const std::string& path);

@@ -133,6 +133,7 @@ def play(case, dcpctl):
             "DATA": str(DATA),
             "HOME": scratch,
             "LC_ALL": "C.UTF-8",
+            "DCPCTL_PAGER": "cat",
             **{k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "UBSAN_OPTIONS")},
         }
         for line in case.read_text().splitlines():

@@ -50,6 +50,7 @@ def questions_about_names(dcpctl):
     yield "dcpctl inspect run --step 20 --exclude ", keys
     yield "dcpctl extract step-1000 ", keys
     yield "dcpctl extract -o x.npy step-1000 ", keys
+    yield from questions_about_options(dcpctl, keys)
     yield "dcpctl inspect nowhere --key ", set()
     yield "dcpctl inspect --key ", set()
     yield "dcpctl verify run --step ", {"latest", "5", "20"}
@@ -57,6 +58,22 @@ def questions_about_names(dcpctl):
     yield "dcpctl cast step-1000 out --dtype-rule ", keys
     yield "dcpctl cast step-1000 out --dtype-rule w=fp", {"fp32", "fp16"}
     yield "dcpctl cast step-1000 out --dtype-rule w=k", {"keep"}
+
+
+def questions_about_options(dcpctl, keys):
+    """Of every command that takes a checkpoint, every option that names keys or steps of it."""
+    document = json.loads(subprocess.run([dcpctl, "help", "--json"], check=True, stdout=subprocess.PIPE).stdout)
+    asked = {"keys": ("step-1000", keys), "dtype-rules": ("step-1000", keys), "steps": ("run", {"latest", "5", "20"})}
+    found = set()
+    for command in document["command"]["commands"]:
+        if not command["positionals"] or command["positionals"][0]["value"] != "CKPT":
+            continue
+        for option in command["options"]:
+            if option.get("offers") in asked:
+                path, wanted = asked[option["offers"]]
+                yield f"dcpctl {command['name']} {path} {option['names'][-1]} ", wanted
+                found.add((command["name"], option["names"][-1]))
+    assert {(c, "--include") for c in ("inspect", "verify", "consolidate", "reshard", "cast", "convert")} <= found, found
 
 
 def questions_about(command, typed):

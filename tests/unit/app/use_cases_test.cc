@@ -72,6 +72,25 @@ TEST_CASE("a dry run makes nothing, and has the same plan") {
   CHECK(real.plan->bytes_to_write == result.plan->bytes_to_write);
 }
 
+TEST_CASE("a dry run meets a full disk as the run would") {
+  for (const bool dry : {true, false}) {
+    Fixture f;
+    f.io.put_folder("/empty");
+    WriteRequest file = f.to("/out.pt", OutputRequest::Kind::kTorch), folder = f.to("/empty", OutputRequest::Kind::kDcp);
+    file.dry_run = folder.dry_run = dry;
+    folder.output.layout.world_size = 2;
+    const Lines before = f.io.paths();
+    const auto said = [&](const WriteRequest& request) {
+      WriteResult result;
+      return error_line([&] { write(request, f.world, result, [] {}); });
+    };
+    f.io.capacity_bytes = 5000;
+    CHECK(said(file).starts_with("/out.pt: not enough space for the output (got "));
+    CHECK(said(folder).starts_with("/empty: not enough space for the output (got "));
+    CHECK(f.io.paths() == before);
+  }
+}
+
 TEST_CASE("what was not expected is complained of before the first byte, and is in the result") {
   Fixture f;
   f.io.put("/list", "other float32 [3]\n");
