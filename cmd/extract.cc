@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "app/parts.h"
+#include "app/output_in_source.h"
 #include "app/small_file.h"
 #include "commands.h"
 #include "dtype_flags.h"

@@ -114,7 +114,8 @@ Answer answer(const Options& o, Context& context) {
   if (!found.selection.unmatched.empty()) context.info("warning: no key for " + list_of(found.selection.unmatched));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   const std::optional<StatsResult> values = stats_of(o, select, context);
-  if (values) a.fails |= std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); });
+  if (values && a.exit == Exit::kOk && std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); }))
+    a.exit = Exit::kAnswerNo;
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
   };

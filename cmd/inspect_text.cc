@@ -30,7 +30,7 @@ size_t display_width(std::string_view s) {
 // Of columns: what their cells need, the first one no more than the terminal leaves it.
 std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows) {
   constexpr size_t kWidest = 72;  // without a terminal: one key of 300 characters must not push all columns off the screen
-  constexpr size_t kLeast = 24;   // of the first column
+  constexpr size_t kMin = 24;     // of the first column
   const bool at_terminal = context.at_terminal(STDOUT_FILENO);
   const size_t columns = at_terminal ? context.columns(STDOUT_FILENO) : kWidest;
   std::vector<size_t> widths(right.size(), 0);
@@ -39,7 +39,7 @@ std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& r
   });
   size_t others = 0;
   for (size_t i = 1; i < widths.size(); ++i) others += widths[i] > 0 ? widths[i] + 2 : 0;
-  if (at_terminal) widths[0] = std::min(widths[0], std::max(columns - std::min(columns, others), kLeast));
+  if (at_terminal) widths[0] = std::min(widths[0], std::max(columns - std::min(columns, others), kMin));
   return widths;
 }
 
@@ -153,14 +153,14 @@ void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, co
 }
 
 void print_outline(const InspectResult& found, std::optional<size_t> depth, const Context& context) {
-  constexpr size_t kLines = 48, kMostRows = 40, kLeastRows = 16;
+  constexpr size_t kLines = 48, kMaxRows = 40, kMinRows = 16;
   const std::vector<bool> right{false, false, false, true, true, false};
-  OutlineOptions options{.rows = kMostRows, .apart = kMostRows, .depth = depth, .values = &found.values};
+  OutlineOptions options{.rows = kMaxRows, .apart = kMaxRows, .depth = depth, .values = &found.values};
   std::vector<OutlineRow> rows;
   const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog, rows, add); };
   for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
     rows = outline_of(found.catalog, found.selection, options);
-    if (depth || rows.size() > kLines || options.rows <= kLeastRows) break;
+    if (depth || rows.size() > kLines || options.rows <= kMinRows) break;
     const size_t width = widths_of(context, right, source).front();
     const auto twice = std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width; });
     if (rows.size() + static_cast<size_t>(twice) <= kLines) break;

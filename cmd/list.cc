@@ -38,8 +38,7 @@ ListRequest request_of(const Options& o, const Context& context) {
   request.after_newest = o.after == "latest";
   uint64_t number = 0;
   if (!o.after.empty() && !request.after_newest) {
-    if (!parse_number(o.after, number, {0, UINT64_MAX}))
-      fail(ProblemId::usage, {}, "--after '" + o.after + "'", "a number or 'latest'");
+    if (!parse_number(o.after, number, {0, UINT64_MAX})) fail(ProblemId::usage, {}, "--after '" + o.after + "'", "a number or 'latest'");
     request.after = number;
   }
   if (o.latest_full) request.content = StepContent::kFull;
@@ -67,9 +66,9 @@ void print(const RunSurvey& run, const Context& context) {
   uint64_t bytes = 0;
   for (const StepFacts& s : run.steps) bytes += s.bytes;
   context.print(escaped(run.run) + ": " + counted(run.steps.size(), "step") + ", " + std::to_string(complete) + " complete; " +
-              human_bytes(bytes) + "\n");
+                human_bytes(bytes) + "\n");
   const int64_t now = wall_clock_ns();
-  print_table(context, {true, false, true, true, false, false}, [&](const std::function<void(Cells)>& row) {
+  print_table(context, {true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t s = 0; s < run.steps.size(); ++s) {
       const StepFacts& step = run.steps[s];
       row({std::to_string(step.number), escaped(step.name), age_text(now - step.modified_ns), human_bytes(step.bytes),
@@ -78,7 +77,8 @@ void print(const RunSurvey& run, const Context& context) {
   });
   for (const RunPointer& p : run.pointers)
     if (!p.wrong.empty())
-      context.print("warning: '" + escaped(p.name) + "'" + (p.says.empty() ? "" : " says '" + escaped(p.says) + "'") + ": " + p.wrong + "\n");
+      context.print("warning: '" + escaped(p.name) + "'" + (p.says.empty() ? "" : " says '" + escaped(p.says) + "'") + ": " + p.wrong +
+                    "\n");
 }
 
 void path_json(JsonWriter& json, std::string_view name, const RunSurvey& run, std::optional<size_t> step) {

@@ -10,22 +10,22 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr uint64_t kMostValues = uint64_t{1} << 24;  // what is shared counts each time that it is met
-constexpr size_t kMostDepth = 200;
+constexpr uint64_t kMaxValues = uint64_t{1} << 24;  // what is shared counts each time that it is met
+constexpr size_t kMaxDepth = 200;
 
 // Where a walk is: containers and objects that it is in, and how many values it has met.
 class Walk {
  public:
   // False: it is inside itself, or too deep.
   bool enter(const Value& v) {
-    if (path_.size() >= kMostDepth || std::ranges::find(path_, v.payload) != path_.end()) return false;
+    if (path_.size() >= kMaxDepth || std::ranges::find(path_, v.payload) != path_.end()) return false;
     path_.push_back(v.payload);
     return true;
   }
   void leave() { path_.pop_back(); }
   void count() {
-    if (++values_ > kMostValues)
-      fail(ProblemId::over_limit, {}, "an object of more than " + std::to_string(kMostValues) + " values", "fewer");
+    if (++values_ > kMaxValues)
+      fail(ProblemId::over_limit, {}, "an object of more than " + std::to_string(kMaxValues) + " values", "fewer");
   }
 
  private:

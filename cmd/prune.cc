@@ -66,7 +66,7 @@ std::string_view fate_name(Fate fate) {
 void print_plan(const PruneResult& found, const Context& context) {
   const RunSurvey& run = found.survey;
   const int64_t now = wall_clock_ns();
-  print_table(context, {false, true, false, true, true, false, false}, [&](const std::function<void(Cells)>& row) {
+  print_table(context, {false, true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t s = 0; s < run.steps.size(); ++s) {
       const StepFacts& step = run.steps[s];
       row({std::string(fate_name(found.decisions[s].fate)), std::to_string(step.number), escaped(step.name),
@@ -75,7 +75,7 @@ void print_plan(const PruneResult& found, const Context& context) {
   });
   const auto going = std::ranges::count_if(found.decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
   context.print(escaped(run.run) + ": " + std::to_string(going) + " of " + counted(run.steps.size(), "step") + " to go, " +
-              human_bytes(found.to_free()) + " to come free\n");
+                human_bytes(found.to_free()) + " to come free\n");
 }
 
 // On a terminal a person says it.
@@ -147,9 +147,7 @@ void add_prune(Command& c, Context& context) {
   add_run(c, context, o.run, Access::kChange);
   const std::string rules = "What stays", writing = "Writing";
   c.number("--keep-latest", o.keep_latest, "K", "Keep the complete steps with the K highest numbers").in(rules);
-  c.number("--keep-every", o.keep_every, {1, UINT64_MAX}, "N", "Keep steps whose number N divides")
-      .needs("--keep-latest")
-      .in(rules);
+  c.number("--keep-every", o.keep_every, {1, UINT64_MAX}, "N", "Keep steps whose number N divides").needs("--keep-latest").in(rules);
   c.flag("--partial", o.partial, "Delete what interrupted saves have left").in(rules);
   c.option("--older-than", o.older_than, "AGE", "Delete nothing younger: 12h, 7d, 2w").in(rules);
   c.flag("--drop-optimizer", o.drop_optimizer, "Make full steps model-only instead of deleting them").needs("--keep-latest").in(rules);

@@ -130,7 +130,7 @@ void print_stats(const StatsResult& result, const Context& context) {
   for (const KeyStats& k : result.tensors) sorted.push_back(&k);
   std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
   const std::vector<bool> right{false, false, false, true, true, true, true, true, true, true};
-  print_table(context, right, [&](const std::function<void(Cells)>& add) {
+  print_table(context, right, LongNames::kOnTheLine, [&](const std::function<void(Cells)>& add) {
     if (!sorted.empty()) add({"key", "dtype", "shape", "min", "max", "mean", "std", "zero", "NaN", "inf"});
     for (const KeyStats* k : sorted) {
       const TensorStats& s = k->stats;

@@ -62,9 +62,9 @@ uint64_t parse_duration(const std::string& text, const char* option) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  constexpr uint64_t kMost = uint64_t{100} * 366 * 86400;  // a century
+  constexpr uint64_t kMax = uint64_t{100} * 366 * 86400;  // a century
   for (const auto& [name, seconds] : kUnits)
-    if (error == std::errc{} && name == unit && number <= kMost / seconds) return number * seconds * static_cast<uint64_t>(kSecond);
+    if (error == std::errc{} && name == unit && number <= kMax / seconds) return number * seconds * static_cast<uint64_t>(kSecond);
   fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a time such as 90s, 10min, 12h, 7d or 2w");
 }
 

@@ -89,15 +89,15 @@ std::vector<std::byte> Extraction::read(const IndexMap& map) {
 void Extraction::each_piece(const std::function<void(Bytes)>& fn) {
   if (volume(shape_) == 0) return;
   const Catalog& catalog = prep_.catalog();
-  const uint64_t most = std::clamp<uint64_t>(request_.read.max_memory / 32, kMiB, 16 * kMiB);
+  const uint64_t max = std::clamp<uint64_t>(request_.read.max_memory / 32, kMiB, 16 * kMiB);
   std::vector<SliceAxis> piece = axes_;
   std::vector<size_t> kept;
   for (size_t d = 0; d < axes_.size(); ++d)
     if (axes_[d].kept) kept.push_back(d);
   uint64_t row = bytes_of(dtype());
   size_t outer = kept.size();  // dims before it are gone through
-  while (outer > 0 && row * static_cast<uint64_t>(shape_[outer - 1]) <= most) row *= static_cast<uint64_t>(shape_[--outer]);
-  const int64_t step = outer == 0 ? 1 : std::max<int64_t>(1, static_cast<int64_t>(most / row));
+  while (outer > 0 && row * static_cast<uint64_t>(shape_[outer - 1]) <= max) row *= static_cast<uint64_t>(shape_[--outer]);
+  const int64_t step = outer == 0 ? 1 : std::max<int64_t>(1, static_cast<int64_t>(max / row));
   const auto take = [&](size_t k, int64_t from, int64_t count) {
     const SliceAxis& whole = axes_[kept[k]];
     piece[kept[k]] = {.start = whole.start + from * whole.step, .step = whole.step, .count = count};
@@ -115,15 +115,15 @@ void Extraction::each_piece(const std::function<void(Bytes)>& fn) {
   }
 }
 
-Glance Extraction::glance(uint64_t most) {
+Glance Extraction::glance(uint64_t max) {
   constexpr int64_t kEdge = 3;
-  constexpr uint64_t kMost = 4096;  // elements, where there are many dims
+  constexpr uint64_t kMax = 4096;  // elements, where there are many dims
   Glance g{.head = shape_, .tail = std::vector<int64_t>(shape_.size(), 0), .is_cut = std::vector<bool>(shape_.size()), .elements = {}};
   IndexMap map = map_of(prep_.catalog(), entry().tensor(), axes_);
-  if (volume(shape_) > most) {
+  if (volume(shape_) > max) {
     uint64_t shown = 1;
     for (size_t k = shape_.size(); k-- > 0;) {
-      if (shown * static_cast<uint64_t>(std::min(shape_[k], 2 * kEdge)) > kMost) {
+      if (shown * static_cast<uint64_t>(std::min(shape_[k], 2 * kEdge)) > kMax) {
         g.head[k] = 1;
       } else if (shape_[k] > 2 * kEdge) {
         g.head[k] = g.tail[k] = kEdge;

@@ -50,7 +50,7 @@ class Extraction {
   // Its elements, row-major and little-endian, in pieces from front to back: memory is bounded, whatever its size.
   void each_piece(const std::function<void(Bytes)>& fn);
   // All of it, if it has at most `most` elements; else a few of each end.
-  Glance glance(uint64_t most);
+  Glance glance(uint64_t max);
 
  private:
   const Entry& entry() const { return selection_.entries.front(); }

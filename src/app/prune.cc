@@ -68,8 +68,8 @@ class Pruning {
   }
 
   void put_in_order(const StepFacts& step) {
-    const bool asked = request_.rules.drop_optimizer && step.state == StepState::kComplete && step.not_alone.empty();
-    if (asked && has_interrupted_drop(world_.io, step.path)) finish_interrupted_drop(step.path, world_, request_.sync);
+    const bool requested = request_.rules.drop_optimizer && step.state == StepState::kComplete && step.not_alone.empty();
+    if (requested && has_interrupted_drop(world_.io, step.path)) finish_interrupted_drop(step.path, world_, request_.sync);
   }
 
   const PruneRequest& request_;

@@ -185,10 +185,10 @@ class PointerReader {
   }
 
   std::optional<RunPointer> tracker(const DirEntry& e) const {
-    constexpr uint64_t kMost = 4096;
+    constexpr uint64_t kMax = 4096;
     RunPointer p{.name = e.name};
     try {
-      p.says = as_text(read_file_beneath(io_, survey_.run, e.name, FollowLinks::kCacheOnly, kMost));
+      p.says = as_text(read_file_beneath(io_, survey_.run, e.name, FollowLinks::kCacheOnly, kMax));
     } catch (const Error& error) {
       p.wrong = to_line(error.problem());
       return p;

@@ -36,13 +36,13 @@ double power_of_ten(int n) {
 
 // Of a finite value that is not zero.
 size_t decade_of(double magnitude) {
-  constexpr int kMost = static_cast<int>(std::tuple_size_v<decltype(TensorStats::decades)>) - 1;
+  constexpr int kMax = static_cast<int>(std::tuple_size_v<decltype(TensorStats::decades)>) - 1;
   uint64_t bits = 0;
   std::memcpy(&bits, &magnitude, sizeof bits);
   const int exponent = static_cast<int>(bits >> 52) - 1023;
   // log10(2) a little too small, and so never too far up but by what the comparison finds.
-  int n = std::clamp(static_cast<int>(std::floor(exponent * 0.30102)) - TensorStats::kLowest, 0, kMost);
-  while (n < kMost && magnitude >= power_of_ten(n + 1)) ++n;
+  int n = std::clamp(static_cast<int>(std::floor(exponent * 0.30102)) - TensorStats::kLowest, 0, kMax);
+  while (n < kMax && magnitude >= power_of_ten(n + 1)) ++n;
   while (n > 0 && magnitude < power_of_ten(n)) --n;
   return static_cast<size_t>(n);
 }

@@ -112,8 +112,9 @@ TEST_CASE("in place the metadata is replaced, and every old one has a name") {
 TEST_CASE("whatever call fails, the source is whole and the output is there or is not") {
   for (const bool in_place : {false, true})
     for (const bool can_link : {false, true})
-      for (const Op op : {Op::kOpen, Op::kRead, Op::kList, Op::kCreate, Op::kWrite, Op::kAllocate, Op::kSync, Op::kSyncFolder,
-                          Op::kMakeFolder, Op::kRename, Op::kLink, Op::kRemoveFile, Op::kLock})
+      for (const test::Op op :
+           {test::Op::kOpen, test::Op::kRead, test::Op::kList, test::Op::kCreate, test::Op::kWrite, test::Op::kAllocate, test::Op::kSync,
+            test::Op::kSyncFolder, test::Op::kMakeFolder, test::Op::kRename, test::Op::kLink, test::Op::kRemoveFile, test::Op::kLock})
         for (uint64_t k = 0; k < 40; ++k) {
           Edited f;
           const Lines before = f.keys("/ckpt");
@@ -136,7 +137,7 @@ TEST_CASE("whatever call fails, the source is whole and the output is there or i
           else CHECK((after == before || after[0] == "x." + before[0]));
           if (!in_place && !failed) CHECK(f.keys("/out").size() == 3);
           if (f.io.exists("/out")) CHECK(f.keys("/out").size() == 3);
-          if (op == Op::kRemoveFile || op == Op::kSyncFolder) continue;
+          if (op == test::Op::kRemoveFile || op == test::Op::kSyncFolder) continue;
           for (const std::string& path : f.io.paths()) CHECK(path.find("dcpctl") == path.npos);
         }
 }

@@ -193,8 +193,8 @@ TEST_CASE("waiting ends when a step is complete, or when its time is over") {
   list_steps({.survey = f.survey(), .newest_only = true, .after = 1, .wait_ns = 3'000'000}, f.world, found);
   CHECK_FALSE(found.newest);
   uint64_t looks = 0;
-  f.io.before = [&](Op op, uint64_t) {
-    if (op == Op::kList && ++looks == 20) f.io.put("/run/step-2/.metadata", metadata);
+  f.io.before = [&](test::Op op, uint64_t) {
+    if (op == test::Op::kList && ++looks == 20) f.io.put("/run/step-2/.metadata", metadata);
   };
   list_steps({.survey = f.survey(), .newest_only = true, .after = 1, .wait_ns = 60 * kSecond}, f.world, found);
   REQUIRE(found.newest);
@@ -220,7 +220,8 @@ TEST_CASE("what makes a folder a checkpoint goes first and is gone for good befo
 }
 
 TEST_CASE("whatever fails while a step goes, it is complete or known not to be") {
-  for (const Op op : {Op::kRemoveFile, Op::kRemoveFolder, Op::kSyncFolder, Op::kList, Op::kCreate, Op::kLock}) {
+  for (const test::Op op :
+       {test::Op::kRemoveFile, test::Op::kRemoveFolder, test::Op::kSyncFolder, test::Op::kList, test::Op::kCreate, test::Op::kLock}) {
     for (uint64_t k = 0; k < 12; ++k) {
       MadeRun f;
       for (const char* name : {"step-1", "step-2", "step-3"}) f.step(name);
