@@ -136,7 +136,7 @@ CompareReport compare(const ComparePlan& plan, const Source& lead, const Source&
 
 uint64_t compare_worker_bytes(const ComparePlan& plan, const Source& follow) {
   return plan.lead.worker_bytes + follower_bytes(plan, follow) +
-         (plan.follow_transforms ? DecodedRecords::memory_bytes(plan.box_bytes) : 0);
+         (plan.decoded_bytes > 0 ? DecodedRecords::memory_bytes(plan.box_bytes, plan.decoded_bytes) : 0);
 }
 
 }  // namespace dcp

@@ -2,6 +2,7 @@
 // decoded once; going back begins anew.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -23,8 +24,10 @@ class DecodedRecords {
   // Fills `into` from position `at` of the record on. Throws what decoding throws, zstd_truncated.
   void read(ItemId item, uint64_t at, MutableBytes into);
 
-  // The most that it holds for boxes of that size.
-  static uint64_t memory_bytes(uint64_t box_bytes) { return kMax * (2 * kKept + box_bytes + kDecoder); }
+  // The most that it holds for boxes and records of that size.
+  static uint64_t memory_bytes(uint64_t box_bytes, uint64_t record_bytes) {
+    return kMax * (std::min(2 * kKept + box_bytes, record_bytes) + kDecoder);
+  }
 
  private:
   static constexpr size_t kMax = 4;              // records at once: those that a box of a plain layout crosses, and the next

@@ -87,7 +87,7 @@ ComparePlan plan_compare(const SourceFacts& lead, const SourceFacts& follow, std
   for (const TensorPair& pair : pairs)
     each_item(follow, pair.follow, [&](ItemId item, BoxView) {
       if (source_of(follow, item).transforms == 0) return;
-      plan.follow_transforms = true;
+      plan.decoded_bytes = std::max(plan.decoded_bytes, follow.resolved.items[item].record_bytes);
       if (plan.follow.checks[item] == CrcCheck::kFromUnits) plan.follow.checks[item] = CrcCheck::kUnchecked;
     });
   plan.box_bytes = largest_box(plan.lead, lead, options);

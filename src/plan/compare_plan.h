@@ -17,8 +17,8 @@ struct TensorPair {
 // Both plans have a tensor for each pair, in order. Units of the leading side see every byte of both; those of the other are passes alone.
 struct ComparePlan {
   Plan lead, follow;
-  uint64_t box_bytes = 0;          // of the largest box
-  bool follow_transforms = false;  // it has items that must be decoded
+  uint64_t box_bytes = 0;      // of the largest box
+  uint64_t decoded_bytes = 0;  // of the largest record of the other side that must be decoded; 0: none
   uint64_t bytes_to_read() const { return lead.bytes_to_read + follow.bytes_to_read; }
 };
 
