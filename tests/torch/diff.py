@@ -46,24 +46,22 @@ class Rewritten(roundtrip.Trial):
     def walk(self, source, steps):
         self.layouts = [source.path] if source.kind == "dcp" else []
         self.differs(source, source, [])
-        first = source
+        first, all_kept = source, True
         for _ in range(steps):
             made = self.rng.choice([self.to_pt, self.to_safetensors, self.to_hf, self.to_dcp, self.to_dcp])(source)
             if made is None:
                 continue
             options = []
             if made.kind in ("safetensors", "hf"):
+                all_kept = False
                 options = ["--tensors-only"]
                 for key, value in source.tensors().items():
                     if not roundtrip.has_safetensors_form(key, value):
                         options += ["--exclude", roundtrip.glob_of(key)]
             self.differs(source, made, options)
             source = made
-        if first.kind not in ("safetensors", "hf") and source.kind not in ("safetensors", "hf") and not self.left_out(first, source):
+        if all_kept:
             self.differs(source, first, [])
-
-    def left_out(self, first, last):
-        return set(first.tensors()) - set(last.tensors())
 
     def differs(self, a, b, options):
         arguments = [self.dcpctl, "diff", a.path, b.path, *options, "-j", self.rng.choice([1, 3, 16])]
