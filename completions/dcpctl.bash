@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert diff list prune edit maps ranks bench help man version completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert diff extract list prune edit maps ranks bench help man version completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -12,55 +12,58 @@ _dcpctl_commands() {
 _dcpctl_options() {
   case $1 in
     '')
-      options='-V --version --json -q --quiet -v --color --report --progress --sandbox -h --help'
+      options='-V --version --json -q --quiet -v --color --no-pager --report --progress --sandbox -h --help'
       valued='--color --report --progress --sandbox' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --html --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --stats -j --threads --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --stats -j --threads --html --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --transport --timeout --color --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --like-index --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --like-index --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'reshard')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'cast')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'convert')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --like-index --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --like-index --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'diff')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --step-b --max-memory -j --threads --rtol --atol --equal-nan --compare-as --keys-only --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --json -q --quiet -v --color --report --progress -h --help'
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --step-b --max-memory -j --threads --rtol --atol --equal-nan --compare-as --keys-only --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --step-b --max-memory -j --threads --rtol --atol --compare-as --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --color --report --progress' ;;
+    'extract')
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --slice --stats -o --output --format --dtype --raw --force --no-verify --no-sync -j --threads --max-memory --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --slice -o --output --format --dtype -j --threads --max-memory --color --report --progress' ;;
     'list')
-      options='--pattern --follow-links -j --threads --max-memory --sandbox --latest --latest-full --latest-model --after --wait --json -q --quiet -v --color -h --help'
+      options='--pattern --follow-links -j --threads --max-memory --sandbox --latest --latest-full --latest-model --after --wait --json -q --quiet -v --color --no-pager -h --help'
       valued='--pattern -j --threads --max-memory --sandbox --after --wait --color' ;;
     'prune')
-      options='--pattern --follow-links -j --threads --max-memory --sandbox --keep-latest --keep-every --partial --older-than --drop-optimizer --grace --dry-run --yes --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      options='--pattern --follow-links -j --threads --max-memory --sandbox --keep-latest --keep-every --partial --older-than --drop-optimizer --grace --dry-run --yes --no-sync --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--pattern -j --threads --max-memory --sandbox --keep-latest --keep-every --older-than --grace --color --report --progress' ;;
     'edit')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --for-torch --in-place --no-orig --link --dry-run --force -j --threads --max-memory --no-sync --json -q --quiet -v --color --report --progress -h --help'
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --for-torch --in-place --no-orig --link --dry-run --force -j --threads --max-memory --no-sync --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --for-torch --link -j --threads --max-memory --color --report --progress' ;;
     'maps')
-      options='--config --set --json -q --quiet -v --color -h --help'
+      options='--config --set --json -q --quiet -v --color --no-pager -h --help'
       valued='--config --set --color' ;;
     'ranks')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --transport --timeout --alone --json -q --quiet -v --color -h --help'
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --transport --timeout --alone --json -q --quiet -v --color --no-pager -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --transport --timeout --color' ;;
     'bench')
       options='-h --help'
       valued='' ;;
     'bench io')
-      options='--in --generate-only --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color --report --progress -h --help'
+      options='--in --generate-only --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --force --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--in --repeats --bytes --world-size --layout --tensors --dtype --seed -j --threads --color --report --progress' ;;
     'bench staging')
-      options='--sizes --count --model --like --dtype --optimizer --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --no-numa --save --steps --save-every --step-time --modes --keep-latest-k --last-model-only --export-dtype --no-sync --html --force --json -q --quiet -v --color --report --progress -h --help'
+      options='--sizes --count --model --like --dtype --optimizer --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --no-numa --save --steps --save-every --step-time --modes --keep-latest-k --last-model-only --export-dtype --no-sync --html --force --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--sizes --count --model --like --dtype --world-size --rank --device --devices --methods --streams --chunks --repeats --warmup --save --steps --save-every --step-time --modes --keep-latest-k --export-dtype --html --color --report --progress' ;;
     'help')
-      options='--json -h --help'
+      options='--json --no-pager -h --help'
       valued='' ;;
     'man')
       options='-h --help'
@@ -83,6 +86,7 @@ _dcpctl_value() {
     ' --sandbox') list='auto on off' ;;
     'inspect --step') kind=steps ;;
     'inspect --sandbox') list='auto on off' ;;
+    'inspect --stats') kind=keys ;;
     'inspect --html') kind=file ;;
     'inspect --include') kind=keys ;;
     'inspect --exclude') kind=keys ;;
@@ -133,6 +137,7 @@ _dcpctl_value() {
     'consolidate --dtype-scope') list='model all' ;;
     'consolidate --dtype-rule') kind=dtype-rule ;;
     'consolidate --fp8-overflow') list='saturate nan' ;;
+    'consolidate --like-index') kind=folder ;;
     'consolidate --assets') kind=folder ;;
     'consolidate --gather') list='rank0 none' ;;
     'consolidate --transport') list='auto file gloo nccl' ;;
@@ -202,6 +207,7 @@ _dcpctl_value() {
     'convert --dtype-scope') list='model all' ;;
     'convert --dtype-rule') kind=dtype-rule ;;
     'convert --fp8-overflow') list='saturate nan' ;;
+    'convert --like-index') kind=folder ;;
     'convert --assets') kind=folder ;;
     'convert --gather') list='rank0 none' ;;
     'convert --transport') list='auto file gloo nccl' ;;
@@ -227,6 +233,16 @@ _dcpctl_value() {
     'diff --progress') list='auto bar plain json none' ;;
     'diff 0') kind=file ;;
     'diff 1') kind=file ;;
+    'extract --step') kind=steps ;;
+    'extract --sandbox') list='auto on off' ;;
+    'extract -o' | 'extract --output') kind=file ;;
+    'extract --format') list='npy pt safetensors raw text json' ;;
+    'extract --dtype') list=$(_dcpctl_dtypes) ;;
+    'extract --color') list='auto always never' ;;
+    'extract --report') kind=file ;;
+    'extract --progress') list='auto bar plain json none' ;;
+    'extract 0') kind=file ;;
+    'extract 1') kind=keys ;;
     'list --sandbox') list='auto on off' ;;
     'list --after') kind=steps ;;
     'list --color') list='auto always never' ;;
