@@ -80,7 +80,7 @@ void print(const Options& o, const EditResult& found, Context& context) {
   const std::string metadata = human_bytes(found.metadata_bytes) + " of metadata";
   if (o.dry_run) {
     context.print("would write " + escaped(o.in_place ? o.source.path : o.out) + ": " + keys + ", " + metadata + ", " +
-                counted(found.edited.files.size(), "data file") + "\n");
+                  counted(found.edited.files.size(), "data file") + "\n");
     return;
   }
   if (context.common.quiet) return;

@@ -117,7 +117,9 @@ uint64_t drop_state(const DropRequest& request, World& world) {
 }
 
 bool has_interrupted_drop(Io& io, const std::string& path) {
-  return io.facts(path + "/" + beside(".metadata", kOld)) || io.facts(path + "/" + beside(".metadata", kPartial));
+  for (const std::string_view ending : {kOld, kPartial, kLock})
+    if (io.facts(path + "/" + beside(".metadata", ending))) return true;
+  return io.facts(path + "/" + std::string(kLock)).has_value();
 }
 
 void finish_interrupted_drop(const std::string& path, World& world, bool sync) {

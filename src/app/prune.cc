@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "app/drop_state.h"
 #include "app/memory.h"
+#include "base/working_names.h"
+#include "exec/claim.h"
 #include "exec/remove_checkpoint.h"
 
 namespace dcp {
@@ -35,6 +38,7 @@ class Pruning {
           break;
       }
     }
+    remove_leftovers(run.get());
     if (request_.sync) world_.io.sync_folder(run.get());
   }
 
@@ -65,6 +69,21 @@ class Pruning {
     result_.done[s] = removed ? Done::kYes : Done::kChanged;
     if (removed) result_.freed += result_.frees[s];
     else world_.events.info("'" + escaped(step.path) + "' has changed meanwhile, and stays");
+  }
+
+  // What a run that was interrupted while it deleted has left: locks, and a folder in which nothing is any more.
+  void remove_leftovers(Handle run) {
+    for (const DirEntry& e : world_.io.list(run)) {
+      if (!e.name.starts_with('.') || !e.name.ends_with(kLock) || e.kind != FileKind::kRegular) continue;
+      ignoring_errors([&] {
+        const ClaimedName left(world_.io, run, e.name);
+        const std::string step = e.name.substr(1, e.name.size() - 1 - kLock.size());
+        const std::optional<Handle> handle = left.is_ours() ? world_.io.open_folder(run, step) : std::nullopt;
+        if (!handle) return;
+        const OpenFile folder(world_.io, *handle);
+        if (world_.io.list(folder.get()).empty()) world_.io.remove_folder(run, step);
+      });
+    }
   }
 
   void put_in_order(const StepFacts& step) {

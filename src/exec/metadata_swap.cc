@@ -1,7 +1,9 @@
 #include "exec/metadata_swap.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "base/limits.h"
 #include "base/working_names.h"
@@ -55,6 +57,7 @@ MetadataSwap::MetadataSwap(Io& io, const std::string& folder, bool sync)
     : io_(io), path_(folder), sync_(sync), inside_(io, io.open_folder(folder)), claim_(io, inside_.get(), std::string(kLock)) {
   if (!claim_.is_ours()) fail(ProblemId::output_busy, {.path = folder});
   for (const std::string_view ending : {kPartial, kOld}) recover(beside(kMetadata, ending));
+  const ClaimedName left(io, inside_.get(), beside(kMetadata, kLock));  // should it be there, it goes
 }
 
 // The metadata before the data: should this end in between, the files are no part of a checkpoint and nobody misses them.
@@ -99,14 +102,22 @@ OpenFile MetadataSwap::make_data_file(const std::string& name, uint64_t bytes) {
   return file;
 }
 
+// An error of a commit may come before the new one has its name, or after it.
+bool MetadataSwap::is_still(const FileFacts& old) noexcept {
+  bool is = false;
+  ignoring_errors([&] { is = is_named(io_, inside_.get(), kMetadata, old); });
+  return is;
+}
+
 std::string MetadataSwap::commit(bool keep) {
   set_->finish();
-  const std::string kept = keep ? keep_original() : "";
+  const OpenFile old = open_old();
+  const FileFacts facts = old ? io_.facts(old.get()) : FileFacts{};
+  const std::string kept = keep && old ? keep_original(old.get()) : "";
   try {
     set_->commit();
-  } catch (const Error& e) {
-    // Of a failed sync the new one is in place, and the old one has no other name than this.
-    if (!kept.empty() && e.problem().id != ProblemId::io_sync) ignoring_errors([&] { io_.remove_file(inside_.get(), kept); });
+  } catch (...) {
+    if (!kept.empty() && is_still(facts)) ignoring_errors([&] { io_.remove_file(inside_.get(), kept); });
     throw;
   }
   return kept;
@@ -115,37 +126,40 @@ std::string MetadataSwap::commit(bool keep) {
 void MetadataSwap::commit_without(const std::vector<std::string>& files) {
   if (sync_) io_.sync_folder(inside_.get());
   const std::string aside = beside(kMetadata, kOld);
-  {
-    const std::optional<Handle> handle = io_.open_beneath(path_, kMetadata, FollowLinks::kCacheOnly);
-    if (!handle) fail(ProblemId::file_missing, {.path = path_ + "/" + kMetadata});
-    const OpenFile old(io_, *handle);
-    name_again(io_, old.get(), inside_.get(), aside, sync_);
-  }
+  const OpenFile old = open_old();
+  if (!old) fail(ProblemId::file_missing, {.path = path_ + "/" + kMetadata});
+  const FileFacts facts = io_.facts(old.get());
+  name_again(io_, old.get(), inside_.get(), aside, sync_);
+  // From here on the data may be needed: should this end without an answer, what is too much is found by the next run.
+  std::vector<std::string> made = std::exchange(made_, {});
   try {
     set_->commit();
-  } catch (const Error& e) {
-    if (e.problem().id == ProblemId::io_sync || e.problem().id == ProblemId::io_remove) made_.clear();  // it is in place
-    else ignoring_errors([&] { io_.remove_file(inside_.get(), aside); });
+  } catch (...) {
+    if (is_still(facts)) {
+      made_ = std::move(made);
+      ignoring_errors([&] { io_.remove_file(inside_.get(), aside); });
+    }
     throw;
   }
-  made_.clear();
   for (const std::string& name : files) io_.remove_file(inside_.get(), name);
   io_.remove_file(inside_.get(), aside);
   if (sync_) io_.sync_folder(inside_.get());
 }
 
+OpenFile MetadataSwap::open_old() {
+  const std::optional<Handle> handle = io_.open_beneath(path_, kMetadata, FollowLinks::kAll);
+  return handle ? OpenFile(io_, *handle) : OpenFile();
+}
+
 // The first free of `.metadata.orig`, `.metadata.orig.1` and so on: no save's metadata is ever lost. One that an interrupted run has left is
 // the same file.
-std::string MetadataSwap::keep_original() {
-  const std::optional<Handle> handle = io_.open_beneath(path_, kMetadata, FollowLinks::kAll);
-  if (!handle) return {};
-  const OpenFile old(io_, *handle);
-  const FileFacts facts = io_.facts(old.get());
+std::string MetadataSwap::keep_original(Handle old) {
+  const FileFacts facts = io_.facts(old);
   for (uint64_t n = 0;; ++n) {
     const std::string name = kMetadata + ".orig" + (n == 0 ? "" : "." + std::to_string(n));
     if (is_named(io_, inside_.get(), name, facts)) return name;
     if (io_.facts(inside_.get(), name)) continue;
-    name_again(io_, old.get(), inside_.get(), name, sync_);
+    name_again(io_, old, inside_.get(), name, sync_);
     return name;
   }
 }

@@ -38,7 +38,9 @@ class MetadataSwap {
 
  private:
   void recover(const std::string& working_name);
-  std::string keep_original();
+  OpenFile open_old();
+  bool is_still(const FileFacts& old) noexcept;
+  std::string keep_original(Handle old);
 
   Io& io_;
   const std::string path_;

@@ -47,7 +47,7 @@ std::optional<std::vector<std::string>> names_in(Io& io, Handle handle, const Ch
 }  // namespace
 
 bool is_checkpoint_file(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".metadata.tmp", ".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json"};
+  constexpr std::string_view kEndings[] = {".metadata.tmp", ".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json", kOld};
   return may_be_in_output(name) || name.starts_with(".metadata.orig") ||
          std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }

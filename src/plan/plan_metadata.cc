@@ -72,8 +72,7 @@ void write_items(const Plan& plan, const Catalog& catalog, ItemsAre items, DcpMe
       for (uint32_t c = 0; c < (t ? t->chunk_count : 1); ++c) {
         const Slice& slice = plan.keys->slices[key.at + c];
         if (items == ItemsAre::kAsStored) {
-          const auto& stored =
-              catalog.transforms[catalog.items[t ? catalog.item_of(*t, c) : catalog.item_of(key.ref.blob())].transforms];
+          const auto& stored = catalog.transforms[catalog.items[t ? catalog.item_of(*t, c) : catalog.item_of(key.ref.blob())].transforms];
           transforms.assign(stored.begin(), stored.end());
           item.transforms = transforms;
         }
