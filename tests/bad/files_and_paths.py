@@ -151,10 +151,10 @@ def a_link_in_a_finding(c):
     a_link_to_a_file_outside(c)
 
 
-@case("io_open", "inspect ckpt", exit=0, says="findings", user="nobody")
+@case("io_open", "inspect ckpt", exit=4, says="findings", user="nobody")
 def a_data_file_without_permission(c):
     """
-    damage: ckpt/__1_0.distcp: cannot be opened (got Permission denied)
+    error: ckpt/__1_0.distcp: cannot be opened (got Permission denied)
     """
     c.write()
     (c.folder / "__1_0.distcp").chmod(0)

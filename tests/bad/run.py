@@ -116,7 +116,7 @@ def contents(folder):
 def said(case, ran):
     if case["says"] == "stderr":
         return ran.stderr
-    return "".join(line + "\n" for line in ran.stdout.splitlines() if line.startswith(("damage: ", "warning: ", "note: ")))
+    return "".join(line + "\n" for line in ran.stdout.splitlines() if line.startswith(("error: ", "damage: ", "warning: ", "note: ")))
 
 
 def ids_in_json(case, ran):
