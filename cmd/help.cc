@@ -105,7 +105,8 @@ void options_json(JsonWriter& json, const char* key, const std::deque<Option>& o
     }
     if (!o.value.empty()) json.member("value", o.value);
     if (o.access == Access::kRead || o.access == Access::kRun) json.member("path", "read");
-    if (o.access == Access::kWrite || o.access == Access::kChange) json.member("path", "write");
+    if (o.access == Access::kWrite) json.member("path", "write");
+    if (o.access == Access::kChange) json.member("path", "change");
     if (!o.choices.empty()) {
       json.key("choices").begin_array();
       for (const std::string& c : o.choices) json.value(c);

@@ -92,7 +92,7 @@ class Runner:
                 positionals = positionals[0 if option["repeatable"] else 1 :]
             if option.get("value") == "MAP" and "/" not in value and not value.endswith(".map"):
                 continue  # a built-in one
-            if option.get("path") == "read":
+            if option.get("path") in ("read", "change"):
                 read.append(value)
             elif option.get("path") == "write" and value != "-" and not nothing_written and option.get("names") != ["--in"]:
                 written.append(value)

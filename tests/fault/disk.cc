@@ -41,6 +41,15 @@ Disk::NodePtr Disk::at(const std::string& path) const {
   return node;
 }
 
+bool Disk::holds(const std::string& path) const {
+  try {
+    at(path);
+    return true;
+  } catch (const std::out_of_range&) {
+    return false;
+  }
+}
+
 Disk::NodePtr Disk::parent(const std::string& path) const { return at(split(path).first); }
 
 void Disk::change_name(const std::string& folder, NameChange change) {
@@ -85,7 +94,12 @@ void Disk::apply(const Change& c) {
     }
     case Call::kLink: {
       const auto [to_folder, to_name] = split(c.to);
-      return change_name(to_folder, {.removed = {}, .added = to_name, .node = at(c.path)});
+      NodePtr node = holds(c.path) ? at(c.path) : nullptr;
+      if (!node) {
+        node = std::make_shared<Node>();
+        node->durable = node->current = c.bytes;
+      }
+      return change_name(to_folder, {.removed = {}, .added = to_name, .node = std::move(node)});
     }
     case Call::kRemove:
       if (parent(c.path)->names.contains(name)) change_name(folder, {.removed = name, .added = {}, .node = nullptr});

@@ -39,7 +39,7 @@ struct Change {
   Call call{};
   std::string path, to;  // `to`: of a rename; of a link the new name
   uint64_t offset = 0;   // of a write; the new size of kAllocate
-  std::string bytes;     // of a write
+  std::string bytes;     // of a write, and of what is linked
   bool folder = false;   // of kRemove
 };
 
@@ -152,7 +152,11 @@ class FaultIo final : public Io {
     enter(Call::kLink, {folder, name});
     if (!hard_links) return false;
     const bool linked = io_.link(file, folder, name);
-    record([&] { return Change{.call = Call::kLink, .path = io_.name_of(file), .to = Where(folder, name).path()}; });
+    record([&] {  // with its bytes: it may lie where nothing of the command's is
+      std::string bytes(io_.facts(file).bytes, '\0');
+      read_exact(io_, file, 0, std::as_writable_bytes(std::span(bytes)));
+      return Change{.call = Call::kLink, .path = io_.name_of(file), .to = Where(folder, name).path(), .bytes = bytes};
+    });
     return linked;
   }
   bool clone(Handle from, Handle to) override {

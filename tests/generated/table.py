@@ -63,7 +63,7 @@ def check_value(option, label, wrong):
     if value is not None and not re.fullmatch(r"[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
         wrong.append(f"{label}: its value is called {value!r}, not in capitals")
     # What stands for something in the file system says whether it is read or written, or it cannot be opened (cmd/sandbox).
-    if (option.get("path") in ("read", "write")) != (value in PATHS):
+    if (option.get("path") in ("read", "write", "change")) != (value in PATHS):
         wrong.append(f"{label}: {value} is {option.get('path', 'declared neither read nor written')}")
     if "choices" in option and not all(re.fullmatch(r"[a-z0-9_.\-]+", c) for c in option["choices"]):
         wrong.append(f"{label}: odd choices {option['choices']}")

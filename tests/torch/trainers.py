@@ -153,7 +153,7 @@ def run_forms(scratch):
             out = folder / "model.pt"
             result = dcpctl("consolidate", source, out, "--model-only", "--no-sync", "--force")
             loads(out, at(state, root), what)
-            left_out = [line for line in result.stderr.splitlines() if "left out, not model" in line]
+            left_out = [line for line in result.stderr.splitlines() if "non-model key" in line]
             same(len(left_out), int(name not in ("bare", "only")), f"{what}: what is left out is told in one line")
             casts_the_model(source, state, root, what)
             shown = json.loads(dcpctl("inspect", source, "--json").stdout)
