@@ -60,7 +60,8 @@ class Runner:
 
     def paths(self, command):
         """(read, written, folders that a shell writes into)."""
-        lexer = shlex.shlex(command, posix=True, punctuation_chars="|>;")
+        inner = re.compile(r"\$\(([^)]*)\)")  # what such a command prints is made by it
+        lexer = shlex.shlex("; ".join([inner.sub("$()", command), *inner.findall(command)]), posix=True, punctuation_chars="|>;")
         lexer.whitespace_split = True
         words, written, folders = list(lexer), [], []
         read = [name for name in re.findall(r"(?<![\w./-])([\w.-]+)/", command) if name in names.MADE]
@@ -90,6 +91,8 @@ class Runner:
             else:
                 option, value = positionals[0], word
                 positionals = positionals[0 if option["repeatable"] else 1 :]
+            if value == "$()":
+                continue
             if option.get("value") == "MAP" and "/" not in value and not value.endswith(".map"):
                 continue  # a built-in one
             if option.get("path") in ("read", "change"):
