@@ -67,15 +67,11 @@ class PairWorker : public BoxTaker {
         differences_(differences),
         leader_(runs.first.run, this),
         follower_(runs.second.run),
-        pieces_(follow.files, follow.catalog),
+        pieces_(follow.files),
         decoded_(follow.files, follow.catalog, follow.resolved, runs.second.run.progress.bytes_read) {}
 
-  void unit(uint64_t ordinal) {
-    leader_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(lead_.files, lead_.catalog)});
-  }
-  void pass(uint64_t ordinal) {
-    follower_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(follow_.files, follow_.catalog)});
-  }
+  void unit(uint64_t ordinal) { leader_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(lead_.files)}); }
+  void pass(uint64_t ordinal) { follower_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(follow_.files)}); }
 
   void take(uint32_t tensor, BoxView box, Bytes elements) override {
     const Bytes other = follower_.read_box(pieces_, decoded_, tensor, box);

@@ -33,16 +33,13 @@ void write_generated(const Plan& plan, const Catalog& catalog, uint32_t index, S
 // All units, one at a time, from the files.
 class AllUnits : public UnitSupply {
  public:
-  AllUnits(const Plan& plan, DataFiles& files, const Catalog& catalog) : plan_(plan), files_(files), catalog_(catalog) {}
+  AllUnits(const Plan& plan, DataFiles& files) : plan_(plan), files_(files) {}
   uint64_t batches() const override { return plan_.units; }
-  UnitBatch take(uint64_t batch) override {
-    return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(files_, catalog_)};
-  }
+  UnitBatch take(uint64_t batch) override { return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(files_)}; }
 
  private:
   const Plan& plan_;
   DataFiles& files_;
-  const Catalog& catalog_;
 };
 
 // Of items that no unit of this rank has written whole: those whose place is another rank's are cut off by the sink.
@@ -81,7 +78,7 @@ ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const 
   RunSums sums(plan, source.catalog);
   RunLosses losses(plan);
   const MaxExtents extents(plan, source.catalog);
-  AllUnits all(plan, source.files, source.catalog);
+  AllUnits all(plan, source.files);
   UnitSupply& supply = options.supply ? *options.supply : all;
   std::optional<SharedRun> shared;
   if (supply.is_shared()) {

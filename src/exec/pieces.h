@@ -24,13 +24,12 @@ class PieceSource {
 
 class FilePieces : public PieceSource {
  public:
-  FilePieces(DataFiles& files, const Catalog& catalog) : files_(files), catalog_(catalog) {}
+  explicit FilePieces(DataFiles& files) : files_(files) {}
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) override;
   void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) override;
 
  private:
   DataFiles& files_;
-  const Catalog& catalog_;
 };
 
 // One unit to do. Where another rank does the same unit and counts its sums, this rank writes its output only.

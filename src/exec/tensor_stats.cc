@@ -153,7 +153,7 @@ UnitBatch StatsSink::take(uint64_t batch) {
     doing_[batch];
   }
   in_hand = {this, batch};
-  return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(source_.files, source_.catalog)};
+  return {.units = {{.ordinal = batch}}, .pieces = std::make_unique<FilePieces>(source_.files)};
 }
 
 void StatsSink::write(uint32_t file, uint64_t, Bytes bytes) {

@@ -56,7 +56,7 @@ class Exchange::BorrowedBuffer {
 class MessagePieces : public PieceSource {
  public:
   MessagePieces(Exchange& exchange, uint64_t batch, std::span<const UnitTask> units)
-      : x_(exchange), tag_(tag_of(batch)), files_(exchange.source_.files, exchange.source_.catalog) {
+      : x_(exchange), tag_(tag_of(batch)), files_(exchange.source_.files) {
     std::map<uint32_t, uint64_t> bytes;  // by reader
     const ReadVisitor visit{.read =
                                 [&](uint32_t file, uint64_t, uint64_t n) {
@@ -120,7 +120,7 @@ class MessagePieces : public PieceSource {
 class Exchange::Sender {
  public:
   Sender(Exchange& exchange, uint32_t to, uint64_t batch, Progress& progress)
-      : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.source_.files, exchange.source_.catalog), progress_(progress) {
+      : x_(exchange), to_(to), tag_(tag_of(batch)), files_(exchange.source_.files), progress_(progress) {
     const auto mine = [&](uint32_t file) { return x_.visibility_.reader(file, to_) == x_.session_.rank(); };
     const ReadVisitor visit{.read =
                                 [&](uint32_t file, uint64_t offset, uint64_t bytes) {

@@ -26,9 +26,7 @@ class SharedUnits : public UnitSupply {
   SharedUnits(Joint& joint, uint32_t rank, std::vector<UnitTask> units, test::Opened& opened)
       : joint_(joint), rank_(rank), units_(std::move(units)), opened_(opened) {}
   uint64_t batches() const override { return units_.size(); }
-  UnitBatch take(uint64_t n) override {
-    return {.units = {units_[n]}, .pieces = std::make_unique<FilePieces>(opened_.files, opened_.catalog)};
-  }
+  UnitBatch take(uint64_t n) override { return {.units = {units_[n]}, .pieces = std::make_unique<FilePieces>(opened_.files)}; }
   bool is_shared() const override { return true; }
   void join(RunSums& sums, RunLosses&) override {
     joint_.parts[rank_] = sums.parts();
