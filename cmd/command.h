@@ -51,7 +51,8 @@ struct Option {
   std::optional<Access> access;
   std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, which stands in the file that is given
   bool required = false, repeatable = false;
-  bool each = false;  // an argument of which there may be several, for each of which the command runs (each.h)
+  bool may_be_empty = false;  // '' is a value: a key may be ''
+  bool each = false;          // an argument of which there may be several, for each of which the command runs (each.h)
   Action action = Action::kRun;
   std::vector<std::string> needed, excluded;  // other options
   std::string expected;                       // what `take` does not refuse: "a number from 1 to 9"
@@ -66,6 +67,7 @@ struct Option {
   Option& one_of(std::vector<std::string> words) { return choices = std::move(words), *this; }
   Option& some_of(std::vector<std::string> words) { return list = true, one_of(std::move(words)); }
   Option& for_each() { return each = repeatable = true, *this; }
+  Option& or_empty() { return may_be_empty = true, *this; }
   Option& is_required(bool is = true) { return required = is, *this; }
   Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
   Option& excludes(std::string other) { return excluded.push_back(std::move(other)), *this; }

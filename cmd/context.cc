@@ -182,7 +182,7 @@ void add_selection(Command& c, SelectionFlags& flags) {
   const auto add = [&](const char* name, KeyRule::Kind kind, const char* value, const char* help) {
     Option& o = c.option(name, [&flags, kind](const std::string& text) { return flags.given.push_back({kind, text}), true; }, value, help);
     o.repeatable = true;
-    o.offers(Offer::kKeys).in("Which keys");
+    o.offers(Offer::kKeys).or_empty().in("Which keys");
   };
   add("--include", KeyRule::Kind::kInclude, "GLOB", "Keep keys that match GLOB (* crosses dots); repeatable, last match wins");
   add("--exclude", KeyRule::Kind::kExclude, "GLOB", "Leave out keys that match GLOB; repeatable, last match wins");

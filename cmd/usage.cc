@@ -202,7 +202,7 @@ class Reader {
     if (o.action != Action::kRun) return line_.requested = o.action, void();
     if (o.value.empty() && text != "true") return blame(o.name() + " takes no value");
     if (is_group(command())) return before_.emplace_back(o.name(), text), void();
-    if (text.empty() && !o.value.empty() && !problem_) problem_ = lacks_value(o);
+    if (text.empty() && !o.value.empty() && !o.may_be_empty && !problem_) problem_ = lacks_value(o);
     if (problem_) return;
     for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
       if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())

@@ -83,11 +83,11 @@ def a_file_where_a_folder_is_written(c):
     """
 
 
-@wrong("usage", "consolidate ckpt out.pt --exclude ''", "inspect ckpt --exclude ''")
+@wrong("usage", "consolidate ckpt out.pt --root ''", "inspect ckpt --root ''")
 def a_value_that_is_empty(c):
     """
-    dcpctl: the command line is wrong (got --exclude '', expected a value)
-    hint: leave --exclude out, or give it a value; a variable in a script may be empty
+    dcpctl: the command line is wrong (got --root '', expected a value)
+    hint: leave --root out, or give it a value; a variable in a script may be empty
     """
 
 
