@@ -1,6 +1,7 @@
 #include "catalog/inner_tensors.h"
 
 #include "base/checked.h"
+#include "catalog/same_files.h"
 
 namespace dcp {
 
@@ -12,16 +13,8 @@ const BlobItem::Storage& OpenObject::storage(const std::string& key) const {
   fail(ProblemId::item_no_record, place);
 }
 
-InnerTensors::InnerTensors(const Catalog& from, const Limits& limits) : from_(from), limits_(limits) {
-  catalog_.kind = from.kind;
-  catalog_.path = from.path;
-  catalog_.folder = from.folder;
-  catalog_.single_file = from.single_file;
-  for (const DataFile& f : from.files) {
-    catalog_.files.push_back(f);
-    catalog_.files.back().name = catalog_.strings.intern(from.strings[f.name]);
-  }
-  catalog_.transforms = from.transforms;
+InnerTensors::InnerTensors(const Catalog& from, const Limits& limits)
+    : from_(from), limits_(limits), catalog_(catalog_over_files_of(from)) {
   resolved_.strides.push_back(0);
 }
 

@@ -14,17 +14,6 @@ namespace {
 constexpr size_t kBlock = 2048;  // values that are looked at together: they stay in the nearest cache
 constexpr size_t kLanes = 8;     // sums side by side: their order is the same on every machine
 
-// The parts that a complex number consists of.
-DType part_of(DType dtype) {
-  switch (dtype) {
-    case DType::complex128: return DType::float64;
-    case DType::complex64: return DType::float32;
-    case DType::complex32: return DType::float16;
-    case DType::bcomplex32: return DType::bfloat16;
-    default: return dtype;
-  }
-}
-
 double power_of_ten(int n) {
   static const std::array<double, 33> kPowers = [] {
     std::array<double, 33> p{};
@@ -117,10 +106,10 @@ TensorStats& TensorStats::operator+=(const TensorStats& more) {
   return *this;
 }
 
-bool has_numbers(DType dtype) { return convertible(part_of(dtype), DType::float64); }
+bool has_numbers(DType dtype) { return convertible(component_of(dtype), DType::float64); }
 
 TensorStats stats_of(DType dtype, Bytes elements) {
-  const DType part = part_of(dtype);
+  const DType part = component_of(dtype);
   const uint64_t each = bytes_of(part);
   std::array<double, kBlock> block;
   TensorStats all;

@@ -75,17 +75,6 @@ Pair wide_pair(const std::byte* a, const std::byte* b) {
   return {.distance = static_cast<double>(distance), .size = std::abs(static_cast<double>(y)), .equal = x == y};
 }
 
-// What the parts of a complex number are; itself of others.
-DType part_of(DType dtype) {
-  switch (dtype) {
-    case DType::complex128: return DType::float64;
-    case DType::complex64: return DType::float32;
-    case DType::complex32: return DType::float16;
-    case DType::bcomplex32: return DType::bfloat16;
-    default: return dtype;
-  }
-}
-
 enum class Way : uint8_t { kReal, kComplex, kInt64, kUint64, kBytes };
 
 Way way_of(DType dtype) {
@@ -132,7 +121,7 @@ ElementDifferences compare_elements(const std::byte* a, const std::byte* b, DTyp
   ElementDifferences out;
   const size_t bytes = bytes_of(dtype);
   const Way way = way_of(dtype);
-  const DType part = part_of(dtype);
+  const DType part = component_of(dtype);
   const bool as_doubles = way == Way::kReal || way == Way::kComplex;
   const uint64_t parts = way == Way::kComplex ? 2 : 1;
   double x[2 * kBlock], y[2 * kBlock];

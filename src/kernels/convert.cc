@@ -151,16 +151,6 @@ constexpr auto kCodecs = [] {
 
 bool is_complex(DType dtype) { return facts_of(dtype).kind == DTypeKind::kComplex; }
 
-DType component_of(DType dtype) {
-  switch (dtype) {
-    case DType::complex128: return DType::float64;
-    case DType::complex64: return DType::float32;
-    case DType::complex32: return DType::float16;
-    case DType::bcomplex32: return DType::bfloat16;
-    default: return dtype;
-  }
-}
-
 const Codec& codec_for(DType dtype) { return kCodecs[static_cast<size_t>(component_of(dtype))]; }
 
 // `to` and `from` are real; steps in bytes.
@@ -192,6 +182,16 @@ void complex_to_bool(std::byte* to, const std::byte* from, const Codec& source, 
 }
 
 }  // namespace
+
+DType component_of(DType dtype) {
+  switch (dtype) {
+    case DType::complex128: return DType::float64;
+    case DType::complex64: return DType::float32;
+    case DType::complex32: return DType::float16;
+    case DType::bcomplex32: return DType::bfloat16;
+    default: return dtype;
+  }
+}
 
 bool convertible(DType from, DType to) { return from == to || (codec_for(from).bytes != 0 && codec_for(to).bytes != 0); }
 

@@ -35,6 +35,8 @@ struct ConvertOptions {
 // As Tensor.copy_ of torch 2.15 between two dtypes: rounding to nearest even, float to integer by truncation, complex to real drops the
 // imaginary part, to bool is "not zero". False: there is no such conversion (quantized and packed types).
 bool convertible(DType from, DType to);
+// What a complex element consists of two of; of other dtypes itself.
+DType component_of(DType dtype);
 void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options = {});
 
 // Floats that a narrower dtype cannot keep.

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "catalog/overlaps.h"
+#include "catalog/same_files.h"
 
 namespace dcp {
 namespace {
@@ -47,16 +48,7 @@ class Deriver {
  public:
   explicit Deriver(const SourceFacts& source) : from_(source.catalog), resolved_(source.resolved) {
     const Catalog& from = source.catalog;
-    Catalog& c = out_.catalog;
-    c.kind = from.kind;
-    c.path = from.path;
-    c.folder = from.folder;
-    c.single_file = from.single_file;
-    for (const DataFile& f : from.files) {
-      c.files.push_back(f);
-      c.files.back().name = c.strings.intern(from.strings[f.name]);
-    }
-    c.transforms = from.transforms;
+    Catalog& c = out_.catalog = catalog_over_files_of(from);
     c.has_planner_data = true;
     c.provenance = from.provenance;
     c.provenance.attributes.clear();  // what they say of keys says nothing of these
