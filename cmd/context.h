@@ -36,7 +36,7 @@ struct Context final : Events, World {
   CommonOptions common;
   std::string source;              // CKPT as it was typed
   std::string command;             // "consolidate"
-  std::vector<std::string> notes;  // what note() was given, for the report
+  std::vector<std::string> notes;  // what info() was given, for the report
   int report_fd = -1;              // where the report goes instead of the file of --report
   size_t paged_columns = 0;        // of the terminal, where standard output goes there through a pager
   bool several = false;            // one of several checkpoints that the command line names

@@ -49,7 +49,6 @@ class DiffSide {
   const Catalog& catalog() const { return prepared_.catalog(); }
   bool has_key(const std::function<bool(std::string_view)>& fits) const;
   CheckpointKind kind() const { return prepared_.catalog().kind; }
-  const Selection& selection() const { return selection_; }
   Preparation& preparation() { return prepared_; }
   // What has the tensor, and its place there.
   Source of(DiffKey::Kind kind) {

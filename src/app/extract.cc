@@ -22,15 +22,6 @@ class BufferSink final : public Sink {
   MutableBytes to_;
 };
 
-// For what is only to be compared with its CRC.
-class NoSink final : public Sink {
- public:
-  void write(uint32_t, uint64_t, Bytes) override {}
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
-};
-
 Selection select_one(const Catalog& catalog, const ExtractRequest& request) {
   return select_keys(catalog, {.rules = {{KeyRule::Kind::kKey, request.key}}, .dtypes = request.dtypes});
 }

@@ -40,7 +40,7 @@ struct MapAnswer {
 
 // Nothing: no map is given, or `auto` finds the published names. Throws map_*.
 std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const MapQuestion& question);
-// Throws the first problem of the answer; complains of the others.
+// Throws the first problem of the answer; warns of the others.
 void check_holds(const MapAnswer& answer, World& world);
 // Throws map_tied_differ, and what reading can throw.
 void compare_ties(const MapAnswer& answer, const Source& source, unsigned workers, World& world);

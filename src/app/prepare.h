@@ -46,7 +46,7 @@ class Preparation {
   std::vector<Problem> compare_copies(Faults faults);
   // What the map, or the part, makes, as a catalog of its own: that, and its keys, is what follows is about.
   Selection make(const SelectOptions& options, Selection before);
-  // All ranks have made this plan; then the workers for it. `least_bytes`: see WorkerNeeds.
+  // All ranks have made this plan; then the workers for it. `min_bytes`: see WorkerNeeds.
   void check_same_plan(const Plan& plan) const;
   unsigned fit(const Plan& plan, uint64_t min_bytes, uint64_t& planned_memory) const;
 

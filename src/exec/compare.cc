@@ -10,21 +10,12 @@
 namespace dcp {
 namespace {
 
-// Boxes go to a taker, and nothing is written.
-class NoSink : public Sink {
- public:
-  void write(uint32_t, uint64_t, Bytes) override {}
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
-};
-
 // What the workers of one side share.
 struct SideRun {
   RunSums sums;
   RunLosses losses;
   MaxExtents extents;
-  NoSink sink;
+  NoSink sink;  // boxes go to a taker
   Run run;
   SideRun(const Plan& plan, const Source& side, Progress& progress)
       : sums(plan, side.catalog), losses(plan), extents(plan, side.catalog), run{plan,    side,     sink, sums,   losses,

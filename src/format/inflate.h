@@ -15,7 +15,7 @@ class InflateReader {
   // The next packed bytes, valid until the next call; empty at the end of the record.
   using Pull = std::function<Bytes()>;
 
-  // `place` is that of the record's payload; `most_bytes` how many bytes belong into it.
+  // `place` is that of the record's payload; `max_bytes` how many bytes belong into it.
   InflateReader(Pull pull, Place place, uint64_t max_bytes);
   ~InflateReader();
   InflateReader(const InflateReader&) = delete;

@@ -18,7 +18,7 @@ class ZstdReader {
   // The next compressed bytes, valid until the next call; empty at the end of the slice.
   using Pull = std::function<Bytes()>;
 
-  // `place` is that of the slice; `most_bytes` how many decoded bytes belong there.
+  // `place` is that of the slice; `max_bytes` how many decoded bytes belong there.
   ZstdReader(Pull pull, Place place, uint64_t max_bytes);
   ~ZstdReader();
   ZstdReader(const ZstdReader&) = delete;

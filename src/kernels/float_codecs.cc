@@ -88,7 +88,7 @@ struct E5M2 {
   static uint32_t decode(uint32_t x) { return Float16::decode(x << 8); }
 };
 
-// kMost: what too large numbers become. 0x7E: 448; 0x7F: NaN.
+// kMax: what too large numbers become. 0x7E: 448; 0x7F: NaN.
 template <uint32_t kMax>
 struct E4M3FN {
   using Bits = uint8_t;

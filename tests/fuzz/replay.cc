@@ -2,7 +2,7 @@
 //
 //   replay_TARGET CORPUS [SECONDS]
 //
-// Changes are blind, drawn from a fixed seed, and end after kMostCopies: what passes on one machine goes on to pass on a faster one. To
+// Changes are blind, drawn from a fixed seed, and end after kMaxCopies: what passes on one machine goes on to pass on a faster one. To
 // look for what nobody has found yet there is ./dev fuzz. A find is left in the working folder as crash-TARGET.
 #include <unistd.h>
 
