@@ -1,11 +1,12 @@
 // dcpctl version: what a report of a fault begins with.
 #include "version.h"
 
-#include <algorithm>
+#include <optional>
 
 #include "commands.h"
 #include "commit.h"  // made by cmake/commit.cmake
 #include "module_folders.h"
+#include "modules/loader.h"
 
 namespace dcp::cmd {
 namespace {
@@ -21,33 +22,33 @@ struct FoundModule {
 };
 
 // Found, not loaded: LibTorch takes seconds.
-std::vector<FoundModule> found_modules(Io& io) {
+std::vector<FoundModule> found_modules() {
   std::vector<FoundModule> found;
   for (const char* name : {"c10d", "c10d_nccl", "cuda"})
-    for (const std::string& folder : module_folders()) {
-      std::string path = folder + "/libdcpctl_" + name + ".so";
-      if (!io.facts(path)) continue;
-      found.push_back({name, std::move(path)});
-      break;
-    }
+    if (std::optional<std::string> path = module_path(module_folders(), name)) found.push_back({name, std::move(*path)});
   return found;
 }
 
 }  // namespace
 
+std::string program_commit() { return DCPCTL_COMMIT; }
+
+std::string program_version() {
+  const std::string commit = program_commit();
+  return DCPCTL_VERSION + (commit.empty() ? "" : " (commit " + commit + ")");
+}
+
 int print_version(const Context& context) {
-  const std::vector<FoundModule> modules = found_modules(context.io);
-  const std::string commit = DCPCTL_COMMIT;
+  const std::vector<FoundModule> modules = found_modules();
   if (!context.common.json) {
     std::string names;
     for (const FoundModule& m : modules) names += (names.empty() ? "" : ", ") + m.name;
-    context.print("dcpctl " DCPCTL_VERSION + (commit.empty() ? "" : " (commit " + commit + ")") +
-                  "\nmodules: " + (names.empty() ? "none" : names) + "\n");
+    context.print("dcpctl " + program_version() + "\nmodules: " + (names.empty() ? "none" : names) + "\n");
     return 0;
   }
   JsonWriter json([&](std::string_view text) { context.print(text); });
   json.begin_object().member("schema", "dcpctl.version/1").member("version", DCPCTL_VERSION);
-  if (!commit.empty()) json.member("commit", commit);
+  if (const std::string commit = program_commit(); !commit.empty()) json.member("commit", commit);
   json.key("modules").begin_array();
   for (const FoundModule& m : modules) json.begin_object().member("name", m.name).member("path", m.path).end_object();
   json.end_array().end_object();

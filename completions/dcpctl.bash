@@ -3,7 +3,7 @@
 # The commands under a command.
 _dcpctl_commands() {
   case $1 in
-    '') echo 'inspect verify consolidate reshard cast convert diff extract list prune edit maps ranks bench help man version completions' ;;
+    '') echo 'inspect verify consolidate reshard cast convert diff extract list prune edit maps ranks doctor bench help man version completions' ;;
     'bench') echo 'io staging' ;;
   esac
 }
@@ -53,6 +53,9 @@ _dcpctl_options() {
     'ranks')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --transport --timeout --alone --json -q --quiet -v --color --no-pager -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --transport --timeout --color' ;;
+    'doctor')
+      options='--json -q --quiet -v --color --no-pager -h --help'
+      valued='--color' ;;
     'bench')
       options='-h --help'
       valued='' ;;
@@ -272,6 +275,8 @@ _dcpctl_value() {
     'ranks --transport') list='auto file gloo nccl' ;;
     'ranks --color') list='auto always never' ;;
     'ranks 0') kind=file ;;
+    'doctor --color') list='auto always never' ;;
+    'doctor 0') kind=folder ;;
     'bench io --in') kind=folder ;;
     'bench io --layout') list='shard0 shard1 whole' ;;
     'bench io --dtype') list=$(_dcpctl_dtypes) ;;

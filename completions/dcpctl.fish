@@ -17,6 +17,7 @@ function __dcpctl_commands
             printf '%s\t%s\n' edit 'Other names or fewer keys by new metadata alone'
             printf '%s\t%s\n' maps 'Maps between the tensors of trainers and those of published models'
             printf '%s\t%s\n' ranks 'What each rank of a launcher sees'
+            printf '%s\t%s\n' doctor 'What this build and machine have, and what gives what is missing'
             printf '%s\t%s\n' bench 'Measurements'
             printf '%s\t%s\n' help 'Help on a command, or the whole command line as JSON'
             printf '%s\t%s\n' man 'The manual page of a command'
@@ -606,6 +607,15 @@ complete -c dcpctl -n '__dcpctl_at ranks' -l no-pager -d 'No pager ($DCPCTL_PAGE
 complete -c dcpctl -n '__dcpctl_at ranks' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at ranks' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at ranks' -F
+
+complete -c dcpctl -n '__dcpctl_at doctor' -l json -d 'Print one JSON document on stdout'
+complete -c dcpctl -n '__dcpctl_at doctor' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
+complete -c dcpctl -n '__dcpctl_at doctor' -s v -d 'Say more on stderr'
+complete -c dcpctl -n '__dcpctl_at doctor' -l color -x -a 'auto always never' -d 'Colours: auto, always or never'
+complete -c dcpctl -n '__dcpctl_at doctor' -l no-pager -d 'No pager ($DCPCTL_PAGER, $PAGER or less) at a terminal'
+complete -c dcpctl -n '__dcpctl_at doctor' -s h -d 'Print the options by name, and examples'
+complete -c dcpctl -n '__dcpctl_at doctor' -l help -d 'Print this help'
+complete -c dcpctl -n '__dcpctl_at doctor' -a '(__fish_complete_directories)'
 
 complete -c dcpctl -n '__dcpctl_at bench' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at bench' -l help -d 'Print this help'

@@ -8,21 +8,11 @@
 
 #include "base/serial_queue.h"
 #include "base/sums.h"
-#include "modules/loader.h"
+#include "modules/kinds.h"
 #include "ranks/wire.h"
 
 namespace dcp {
 namespace {
-
-const ModuleKind<DcpctlTransportTable> kGloo{.name = "c10d",
-                                             .symbol = "dcpctl_transport",
-                                             .abi = kDcpctlTransportAbi,
-                                             .needs = "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
-const ModuleKind<DcpctlTransportTable> kNccl{
-    .name = "c10d_nccl",
-    .symbol = "dcpctl_transport",
-    .abi = kDcpctlTransportAbi,
-    .needs = "a build with a LibTorch that has CUDA, and the CUDA toolkit (cmake -DDCPCTL_WITH_TORCH=ON)"};
 
 std::string host_name() {
   char name[256] = {};
@@ -62,7 +52,7 @@ void join_ranks(const RankOptions& options, World& world) {
   const bool nccl = options.transport == RankOptions::Transport::kNccl;
   world.prints = launch.rank == 0;
   const uint64_t before = peak_rss_bytes(), begin = world.io.now_ns();
-  const DcpctlTransportTable& table = open_module(options.module_folders, nccl ? kNccl : kGloo);
+  const DcpctlTransportTable& table = open_module(options.module_folders, nccl ? kNcclModule : kGlooModule);
   const auto give_up = [&world, rank = launch.rank](const RankFailure& f) {
     if (f.rank == 0 && rank != 0) world.prints = true;
     world.events.last_words(problem_of(f));

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 
 #include "base/posix_calls.h"
@@ -32,7 +33,7 @@ constexpr uint64_t kNever = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_MAKE
 // What a rule about a file, and not a folder, may say.
 constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
 
-Ruleset known_to(long version) {
+Ruleset known_to(int version) {
   uint64_t files = kRead | kChange | kNever;
   if (version < 2) files &= ~kRefer;
   if (version < 3) files &= ~kTruncate;
@@ -57,9 +58,13 @@ void allow(int ruleset, const std::string& path, uint64_t access) {
 
 }  // namespace
 
+int landlock_version() {
+  return static_cast<int>(std::max(::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION), 0l));
+}
+
 bool enter_sandbox(const Sandbox& allowed) {
-  const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  if (version < 1) return false;
+  const int version = landlock_version();
+  if (version == 0) return false;
   Ruleset known = known_to(version);
   if (allowed.read_everything) known.files &= ~kRead;
   // An old kernel refuses a structure that is longer than its own, unless what it lacks is 0.

@@ -18,6 +18,9 @@ struct Sandbox {
   bool read_everything = false;    // --follow-links: who knows where they lead
 };
 
+// 0: the kernel has no Landlock, or it is switched off.
+int landlock_version();
+
 // Programs can no longer be started, TCP no longer be used, files no longer be opened but as `allowed` says. False: the kernel has no
 // Landlock, or it is switched off. Throws sandbox_failed where it has it and refuses.
 bool enter_sandbox(const Sandbox& allowed);

@@ -6,19 +6,26 @@
 #include "base/problem.h"
 
 namespace dcp {
+namespace {
+
+std::string file_of(std::string_view name) { return "libdcpctl_" + std::string(name) + ".so"; }
+
+}  // namespace
+
+std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name) {
+  for (const std::string& folder : folders) {
+    struct stat facts{};
+    std::string path = folder + "/" + file_of(name);
+    if (::stat(path.c_str(), &facts) == 0) return path;
+  }
+  return std::nullopt;
+}
 
 const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi,
                                       uint32_t bytes, const char* needs) {
-  const std::string file = "libdcpctl_" + std::string(name) + ".so";
-  std::string path;
-  for (const std::string& folder : folders) {
-    struct stat facts{};
-    if (::stat((folder + "/" + file).c_str(), &facts) != 0) continue;
-    path = folder + "/" + file;
-    break;
-  }
+  const std::string path = module_path(folders, name).value_or("");
   if (path.empty()) {
-    Problem p = make_problem(ProblemId::module_missing, {.path = file},
+    Problem p = make_problem(ProblemId::module_missing, {.path = file_of(name)},
                              "not in " + (folders.empty() ? std::string("any folder") : folders.front()) +
                                  (folders.size() > 1 ? " and " + std::to_string(folders.size() - 1) + " more" : ""));
     p.hint = "it needs " + std::string(needs);
@@ -39,6 +46,21 @@ const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, c
          "table " + std::to_string(header.abi) + " of " + std::to_string(header.bytes) + " bytes",
          "table " + std::to_string(abi) + " of " + std::to_string(bytes));
   return header;
+}
+
+std::string library_path(const char* library, const char* symbol) {
+  void* const handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  void* const at = handle ? ::dlsym(handle, symbol) : nullptr;
+  Dl_info where{};
+  return at && ::dladdr(at, &where) != 0 ? where.dli_fname : "";
+}
+
+int library_version(const char* library, const char* function) {
+  void* const handle = ::dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  const auto ask = reinterpret_cast<int (*)(int*)>(handle ? ::dlsym(handle, function) : nullptr);
+  int version = 0;
+  if (ask) ask(&version);
+  return version;
 }
 
 }  // namespace dcp

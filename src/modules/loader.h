@@ -1,6 +1,7 @@
 // Opens modules: shared libraries with what dcpctl itself must not link (LibTorch, CUDA). Nothing of them is loaded before a command asks.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ struct ModuleKind {
   const char* needs;  // what a build must have for it, for the error: "LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
 };
 
+// Of the first of `folders` that has it. nullopt: none has.
+std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name);
+
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
 // module_broken (the linker's reason), module_differs (of another build).
 const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi,
@@ -28,5 +32,10 @@ const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T
   static_assert(sizeof(T) >= sizeof(DcpctlModuleHeader));
   return reinterpret_cast<const T&>(open_module(folders, kind.name, kind.symbol, kind.abi, sizeof(T), kind.needs));
 }
+
+// Where the library lies that has `symbol`, of those that are loaded. "": none.
+std::string library_path(const char* library, const char* symbol);
+// What `int function(int* version)` of a library of the system, or of one that is loaded, gives. 0: there is no such library.
+int library_version(const char* library, const char* function);
 
 }  // namespace dcp

@@ -1,16 +1,12 @@
 #include "staging/cuda_device.h"
 
-#include "modules/loader.h"
+#include "modules/kinds.h"
 #include "staging/device.h"
 
 namespace dcp {
 
 const DcpctlDeviceTable& cuda_device_table(const std::vector<std::string>& module_folders) {
-  constexpr ModuleKind<DcpctlDeviceTable> kKind{.name = "cuda",
-                                                .symbol = "dcpctl_device",
-                                                .abi = kDcpctlDeviceAbi,
-                                                .needs = "the CUDA Toolkit when dcpctl is built (cmake -DDCPCTL_WITH_CUDA=ON)"};
-  const DcpctlDeviceTable& table = open_module(module_folders, kKind);
+  const DcpctlDeviceTable& table = open_module(module_folders, kCudaModule);
   if (device_count(table) == 0) fail(ProblemId::device_missing, {}, "no GPU");
   return table;
 }

@@ -63,7 +63,8 @@ def check_value(option, label, wrong):
     if value is not None and not re.fullmatch(r"[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
         wrong.append(f"{label}: its value is called {value!r}, not in capitals")
     # What stands for something in the file system says whether it is read or written, or it cannot be opened (cmd/sandbox).
-    if (option.get("path") in ("read", "write", "change")) != (value in PATHS):
+    is_path = value in PATHS or (value == "PATH" and not option.get("names"))  # that of --root is one of components
+    if (option.get("path") in ("read", "write", "change")) != is_path:
         wrong.append(f"{label}: {value} is {option.get('path', 'declared neither read nor written')}")
     if "choices" in option and not all(re.fullmatch(r"[a-z0-9_.\-]+", c) for c in option["choices"]):
         wrong.append(f"{label}: odd choices {option['choices']}")

@@ -1,0 +1,21 @@
+// Rendering of `doctor`, and what its facts mean: what is missing, and what gives it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/doctor.h"
+
+namespace dcp::cmd {
+
+struct Lack {
+  std::string what, gives;  // "no CUDA module: ...", "..."
+};
+std::vector<Lack> lacks_of(const DoctorResult& found);
+
+std::string doctor_text(const DoctorResult& found);
+void doctor_json(const DoctorResult& found, const std::function<void(std::string_view)>& write);
+
+}  // namespace dcp::cmd

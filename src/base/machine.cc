@@ -1,0 +1,217 @@
+#include "base/machine.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/posix_calls.h"
+#include "base/posix_facts.h"
+#include "base/problem.h"
+
+namespace dcp {
+namespace {
+
+using posix::Fd;
+using posix::retry;
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The process's group below the mount of one controller: "0::/a/b" is of version 2, "4:memory:/a/b" of version 1.
+struct Group {
+  std::string mount, path;
+};
+std::vector<Group> groups_of(std::string_view text, const std::string& mount, std::string_view controller) {
+  std::vector<Group> groups;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",", path = line.substr(second + 1);
+    if (names == ",,") groups.insert(groups.end(), {{mount, path}, {mount + "/unified", path}});
+    else if (names.find("," + std::string(controller) + ",") != std::string::npos)
+      groups.push_back({mount + "/" + names.substr(1, names.size() - 2), path});
+  }
+  return groups;
+}
+
+// Calls `look` with the group's folder and those above it. In a container the path may be the host's, so that only the mount itself is there.
+template <class Look>
+void for_group_and_above(const Group& group, const Look& look) {
+  for (std::string path = group.path == "/" ? "" : group.path;; path.resize(path.rfind('/'))) {
+    look(group.mount + path);
+    if (path.rfind('/') == std::string::npos) return;
+  }
+}
+
+std::optional<double> core_quota(std::string_view groups, const std::string& mount) {
+  std::optional<double> least;
+  const auto take = [&](double quota, double period) {
+    if (quota > 0 && period > 0) least = std::min(least.value_or(quota / period), quota / period);
+  };
+  for (const Group& group : groups_of(groups, mount, "cpu"))
+    for_group_and_above(group, [&](const std::string& folder) {
+      double quota = 0, period = 0;
+      if (std::ifstream(folder + "/cpu.max") >> quota >> period) take(quota, period);  // "max 100000" has no number first
+      if (std::ifstream(folder + "/cpu.cfs_quota_us") >> quota && std::ifstream(folder + "/cpu.cfs_period_us") >> period)
+        take(quota, period);
+    });
+  return least;
+}
+
+std::optional<uint64_t> limit_of(__rlimit_resource what) {
+  struct rlimit limit{};
+  if (::getrlimit(what, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return uint64_t{limit.rlim_cur};
+}
+
+unsigned usable_cores(unsigned cores) {
+  // The mask is as long as the kernel's, which is more than cpu_set_t on the largest machines.
+  for (size_t n = 1024; n <= (1u << 20); n *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(n), [](cpu_set_t* s) { CPU_FREE(s); });
+    if (set && ::sched_getaffinity(0, CPU_ALLOC_SIZE(n), set.get()) == 0)
+      return static_cast<unsigned>(CPU_COUNT_S(CPU_ALLOC_SIZE(n), set.get()));
+  }
+  return cores;
+}
+
+// Of the last mount whose point leads to `path`.
+std::string file_system_of(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
+  if (!real) return "";
+  const std::string whole = std::string(real.get()) + "/";
+  std::string type;
+  size_t longest = 0;
+  std::istringstream lines(text_of("/proc/self/mountinfo"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string skip, point, word;
+    words >> skip >> skip >> skip >> skip >> point;
+    for (size_t at; (at = point.find("\\040")) != std::string::npos;) point.replace(at, 4, " ");
+    if (!point.ends_with('/')) point += '/';
+    if (point.size() < longest || !whole.starts_with(point)) continue;
+    while (words >> word && word != "-") {
+    }
+    if (words >> type) longest = point.size();
+  }
+  return type;
+}
+
+// A file in the folder until it is dropped; the name goes with it.
+class Trial {
+ public:
+  Trial(int folder, const std::string& name) : folder_(folder), name_(name) {
+    fd_ = Fd(retry([&] { return ::openat(folder, name.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL | O_NOFOLLOW, 0600); }));
+    error_ = fd_ ? 0 : errno;
+  }
+  ~Trial() {
+    if (fd_) ::unlinkat(folder_, name_.c_str(), 0);
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  int get() const { return fd_.get(); }
+  int error() const { return error_; }
+
+ private:
+  int folder_, error_ = 0;
+  std::string name_;
+  Fd fd_;
+};
+
+void try_out(int folder, FolderFacts& facts) {
+  const std::string name = ".dcpctl-doctor-" + std::to_string(::getpid());
+  const Trial one(folder, name), two(folder, name + "-2");
+  const int error = one.error() != 0 ? one.error() : two.error();
+  if (error != 0) {
+    facts.refusal = std::system_category().message(error);
+    return;
+  }
+  const std::vector<char> block(64 * kKiB);
+  const auto size = static_cast<off_t>(block.size());
+  facts.reserves = retry([&] { return ::fallocate(one.get(), 0, 0, size); }) == 0;
+  facts.passes_cache = retry([&] { return posix::pwrite_past_cache(one.get(), block.data(), block.size(), 0); }) == size;
+  if (!facts.passes_cache && retry([&] { return ::pwrite(one.get(), block.data(), block.size(), 0); }) < 0)
+    facts.refusal = std::system_category().message(errno);
+  facts.reflinks = retry([&] { return ::ioctl(two.get(), FICLONE, one.get()); }) == 0;
+  facts.locks = retry([&] { return ::flock(one.get(), LOCK_EX | LOCK_NB); }) == 0;
+  const std::string linked = name + "-3";
+  facts.hard_links = posix::link_open(one.get(), folder, linked) == 0;
+  if (facts.hard_links) ::unlinkat(folder, linked.c_str(), 0);
+}
+
+}  // namespace
+
+std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::string& mount) {
+  constexpr uint64_t kNone = uint64_t{1} << 62;  // version 1 writes a number near 2^63 where there is no limit
+  std::optional<MemoryLimit> least;
+  for (const Group& group : groups_of(groups, mount, "memory"))
+    for_group_and_above(group, [&](const std::string& folder) {
+      for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
+        uint64_t bytes = 0;
+        if (std::ifstream(folder + name) >> bytes && bytes < kNone && (!least || bytes < least->bytes)) least = {bytes, folder + name};
+      }
+    });
+  return least;
+}
+
+MachineFacts machine_facts() {
+  MachineFacts facts;
+  utsname system{};
+  if (::uname(&system) == 0) facts.system = std::string(system.sysname) + " " + system.release, facts.architecture = system.machine;
+  std::array<char, 64> text{};
+  if (::confstr(_CS_GNU_LIBC_VERSION, text.data(), text.size()) > 0) facts.c_library = text.data();
+  facts.cores = static_cast<unsigned>(std::max(::get_nprocs(), 1));
+  facts.usable_cores = usable_cores(facts.cores);
+  const std::string groups = text_of("/proc/self/cgroup");
+  facts.core_quota = core_quota(groups, "/sys/fs/cgroup");
+  facts.memory_limit = memory_limit(groups, "/sys/fs/cgroup");
+  struct sysinfo memory{};
+  if (::sysinfo(&memory) == 0) facts.memory_bytes = uint64_t{memory.totalram} * memory.mem_unit;
+  std::istringstream meminfo(text_of("/proc/meminfo"));
+  for (std::string line; std::getline(meminfo, line);) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) facts.available_bytes = kib * kKiB;
+  }
+  facts.locked_bytes = limit_of(RLIMIT_MEMLOCK);
+  facts.open_files = limit_of(RLIMIT_NOFILE);
+  facts.file_bytes = limit_of(RLIMIT_FSIZE);
+  facts.address_bytes = limit_of(RLIMIT_AS);
+  return facts;
+}
+
+FolderFacts probe_folder(const std::string& path) {
+  const Fd folder(retry([&] { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+  if (!folder) posix::io_fail(ProblemId::io_open, path, errno);
+  FolderFacts facts;
+  facts.file_system = file_system_of(path);
+  struct statvfs fs{};
+  if (::statvfs(path.c_str(), &fs) == 0 && fs.f_blocks > 0)
+    facts.bytes = uint64_t{fs.f_blocks} * fs.f_frsize, facts.free_bytes = uint64_t{fs.f_bavail} * fs.f_frsize;
+  try_out(folder.get(), facts);
+  return facts;
+}
+
+}  // namespace dcp

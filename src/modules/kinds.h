@@ -1,0 +1,24 @@
+// The modules that there are, and what a build must have for each.
+#pragma once
+
+#include "modules/device.h"
+#include "modules/loader.h"
+#include "modules/transport.h"
+
+namespace dcp {
+
+inline constexpr ModuleKind<DcpctlTransportTable> kGlooModule{.name = "c10d",
+                                                              .symbol = "dcpctl_transport",
+                                                              .abi = kDcpctlTransportAbi,
+                                                              .needs = "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"};
+inline constexpr ModuleKind<DcpctlTransportTable> kNcclModule{
+    .name = "c10d_nccl",
+    .symbol = "dcpctl_transport",
+    .abi = kDcpctlTransportAbi,
+    .needs = "a build with a LibTorch that has CUDA, and the CUDA toolkit (cmake -DDCPCTL_WITH_TORCH=ON)"};
+inline constexpr ModuleKind<DcpctlDeviceTable> kCudaModule{.name = "cuda",
+                                                           .symbol = "dcpctl_device",
+                                                           .abi = kDcpctlDeviceAbi,
+                                                           .needs = "the CUDA Toolkit when dcpctl is built (cmake -DDCPCTL_WITH_CUDA=ON)"};
+
+}  // namespace dcp
