@@ -4,26 +4,27 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "app/ranked_run.h"
 #include "base/heap.h"
 #include "base/limits.h"
+#include "base/machine.h"
 #include "base/quantity.h"
 #include "exec/execute.h"
 
 namespace dcp {
 namespace {
 
-// The machine's memory, or less where a container has less.
+// The machine's memory, or less where a container or a job has less.
 uint64_t machine_bytes() {
   struct sysinfo machine{};
   ::sysinfo(&machine);
-  uint64_t bytes = uint64_t{machine.totalram} * machine.mem_unit;
-  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    uint64_t max = 0;
-    if (std::ifstream(limit) >> max && max > 0) bytes = std::min(bytes, max);
-  }
-  return bytes;
+  const uint64_t bytes = uint64_t{machine.totalram} * machine.mem_unit;
+  std::ostringstream groups;
+  if (const std::ifstream file("/proc/self/cgroup"); file) groups << file.rdbuf();
+  const std::optional<MemoryLimit> limit = memory_limit(groups.str(), "/sys/fs/cgroup");
+  return limit ? std::min(bytes, limit->bytes) : bytes;
 }
 
 }  // namespace

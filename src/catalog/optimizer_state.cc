@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 
 namespace dcp {
 namespace {
@@ -64,6 +66,21 @@ void for_words(std::string_view key, Fn&& fn) {
   }
 }
 
+// The hash of a text from its end, so that all suffixes of a key take time in proportion to its bytes.
+uint64_t hash_from_end(std::string_view text) {
+  uint64_t hash = kEmptyHash;
+  for (size_t i = text.size(); i-- > 0;) hash = extended(hash, text.substr(i, 1));
+  return hash;
+}
+// Calls fn(hash) for each suffix of whole words.
+template <class Fn>
+void for_suffixes(std::string_view key, Fn&& fn) {
+  uint64_t hash = kEmptyHash;
+  for (size_t i = key.size(); i-- > 0; hash = extended(hash, key.substr(i, 1)))
+    if (key[i] == '.') fn(hash);
+  fn(hash);
+}
+
 // Sorted hashes behind a filter that most questions do not pass.
 class PrefixSet {
  public:
@@ -89,8 +106,9 @@ class Finder {
   explicit Finder(const Catalog& c) : c_(c) {}
 
   std::vector<OptimizerKey> find() {
-    for (const KeyRef ref : c_.order) look(ref);
+    for (uint32_t k = 0; k < c_.order.size(); ++k) look(k);
     judge_siblings();
+    judge_states();
     std::vector<OptimizerKey> keys(c_.order.size());
     const PrefixSet groups(std::move(groups_)), slots(std::move(slots_));
     if (groups.empty() && slots.empty()) return keys;
@@ -109,9 +127,21 @@ class Finder {
     auto operator<=>(const Sibling&) const = default;
   };
 
+  // A tensor S.<x>.<slot> below S, which ends with `state`.
+  struct BelowState {
+    uint64_t state = 0;      // hash of S
+    uint64_t parameter = 0;  // of x, from its end; 0: there is none
+    uint32_t key = 0;        // position in the order
+    uint32_t state_end = 0;  // in the key
+    bool has_dots = false;   // x has
+    bool may_differ = false;
+  };
+
   // Notes what the key shows.
-  void look(KeyRef ref) {
+  void look(uint32_t k) {
+    const KeyRef ref = c_.order[k];
     const std::string_view key = c_.key(ref);
+    if (!ref.is_blob() && key.find("state.") != std::string_view::npos) note_states(k, key);
     Word state, next;          // the deepest `state` so far, and the word below it
     uint32_t below_state = 0;  // words below it so far
     bool has_state = false, in_model = false, state_in_model = false;
@@ -178,6 +208,64 @@ class Finder {
     modules_ = {};
   }
 
+  void note_states(uint32_t k, std::string_view key) {
+    constexpr int kMax = 4;  // what is called `state` again and again is no optimizer's
+    const std::string_view before_slot = key.substr(0, std::max(key.rfind('.'), size_t{1}));
+    int seen = 0;
+    for_words(key, [&](const Word& w) {
+      if (w.is_last || w.text == "model" || w.text == "module" || seen == kMax) return false;
+      if (w.text != "state") return true;
+      ++seen;
+      BelowState& b =
+          below_.emplace_back(BelowState{.state = w.through, .key = k, .state_end = w.end, .may_differ = is_scalar(c_.order[k])});
+      if (before_slot.size() <= w.end) return true;
+      const std::string_view parameter = before_slot.substr(w.end + 1);
+      b.parameter = hash_from_end(parameter);
+      b.has_dots = parameter.find('.') != std::string_view::npos;
+      return true;
+    });
+  }
+
+  // S is an optimizer's where all in it is called like tensors elsewhere, one word more: S.0.weight.anything, and net.0.weight.
+  void judge_states() {
+    if (below_.empty()) return;
+    std::vector<uint64_t> parameters;
+    for (const BelowState& b : below_) parameters.push_back(b.parameter);
+    const PrefixSet asked(std::move(parameters));
+    // The first and the last key that ends so. Keys are sorted: if one is not below S, one of these is not.
+    std::unordered_map<uint64_t, std::pair<uint32_t, uint32_t>> found;
+    for (uint32_t k = 0; k < c_.order.size(); ++k) {
+      if (c_.order[k].is_blob()) continue;
+      for_suffixes(c_.key(c_.order[k]), [&](uint64_t hash) {
+        if (asked.contains(hash)) found.try_emplace(hash, k, k).first->second.second = k;
+      });
+    }
+    const auto is_elsewhere = [&](const BelowState& b) {
+      const auto it = found.find(b.parameter);
+      if (it == found.end()) return false;
+      const std::string_view state = c_.key(c_.order[b.key]).substr(0, b.state_end + 1);
+      return !c_.key(c_.order[it->second.first]).starts_with(state) || !c_.key(c_.order[it->second.second]).starts_with(state);
+    };
+    std::ranges::sort(below_, {}, [](const BelowState& b) { return std::pair(b.state, b.parameter); });
+    for (size_t i = 0; i < below_.size();) {
+      const uint64_t state = below_[i].state;
+      bool all = true, has_dots = false;
+      uint64_t first = 0, names = 0;  // of parameters: one without dots, as `weight`, may be a module's by chance
+      for (; i < below_.size() && below_[i].state == state; ++i) {
+        const BelowState& b = below_[i];
+        if (!is_elsewhere(b)) {
+          all = all && b.may_differ;
+        } else {
+          has_dots = has_dots || b.has_dots;
+          names += b.parameter != first;
+          first = b.parameter;
+        }
+      }
+      if (all && (has_dots || names > 1)) slots_.push_back(state);
+    }
+    below_ = {};
+  }
+
   static OptimizerKey judged(std::string_view key, const PrefixSet& groups, const PrefixSet& slots) {
     OptimizerKey found;
     uint32_t state = 0, first = 0;  // ends of the words before the deepest `state` or `param_groups`, and of the first word
@@ -202,6 +290,7 @@ class Finder {
   std::vector<Sibling> siblings_;
   std::vector<std::pair<uint64_t, uint64_t>> steps_;  // of `state.0.step`: 'state.0', 'state'
   std::vector<uint64_t> modules_;                     // `state.0` that has weights
+  std::vector<BelowState> below_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 //   P.state.3.exp_avg        the optimizer's names for what it keeps of a parameter (exp_avg, momentum_buffer, ...), or `step`
 //   P.state.<fqn>.exp_avg    the same by name of the parameter: torch's get_optimizer_state_dict, torchtitan's flattened form
 //   P.state.exp_avg.<fqn>    Megatron's form
+//   P.state.<fqn>.anything   for all below P.state, where tensors of these names are elsewhere
 //   exp_avg beside exp_avg_sq, wherever
 //
 // Below a module called `model` one such name alone proves nothing.

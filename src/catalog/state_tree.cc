@@ -1,6 +1,7 @@
 #include "catalog/state_tree.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "catalog/state_names.h"
 
@@ -17,6 +18,7 @@ StateTree::StateTree(const Catalog& catalog)
   for (size_t k = 0; k < signs_.size(); ++k)
     if (optimizer_[k].sign != OptimizerSign::kAbsent)
       signs_[k] = optimizer_[k].sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
+  judge_dicts_of_parameters();
   judge_names();
   count();
   link_children();
@@ -69,6 +71,22 @@ void StateTree::make_dirs() {
     dir_of_[k] = at;
   }
   numbers_ = {};
+}
+
+// A dict that is called like a tensor elsewhere, dots and all, holds what an optimizer keeps of it.
+void StateTree::judge_dicts_of_parameters() {
+  std::unordered_set<std::string_view> names;
+  for (uint32_t d = 1; d < dirs_.size(); ++d)
+    if (has_dots(dirs_[d].name) && !dirs_[d].in_model) names.insert(dirs_[d].name);
+  if (names.empty()) return;
+  std::unordered_set<std::string_view> parameters;
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (tensor(k) && !signs_[k] && names.contains(leaf(k))) parameters.insert(leaf(k));
+  std::vector<bool> in_one(dirs_.size());
+  for (uint32_t d = 1; d < dirs_.size(); ++d)
+    in_one[d] = in_one[dirs_[d].parent] || (!dirs_[d].in_model && parameters.contains(dirs_[d].name));
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (in_one[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kSlots;
 }
 
 bool StateTree::leaf_names_state(size_t k) const { return !dirs_[dir_of_[k]].in_model && names_training_state(leaf(k)); }

@@ -79,6 +79,7 @@ class StateTree {
 
   uint32_t child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered);
   void make_dirs();
+  void judge_dicts_of_parameters();
   bool leaf_names_state(size_t k) const;
   bool leaf_may_name_state(size_t k, bool among_parameters) const;
   void judge_names();

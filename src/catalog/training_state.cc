@@ -56,7 +56,10 @@ class Sorter {
           open.insert(open.end(), parts.begin(), parts.end());
           break;
         }
-        const bool sure = is_root_name(tree_.dir(parts[0]).name) || tree_.is_trainers(at);
+        const Dir &part = tree_.dir(parts[0]), &whole = tree_.dir(at);
+        // A module's state dict is flat: what is in a dict and has dots in its name is one of its own.
+        const bool is_all = part.fqns > 0 && part.open_tensors() == whole.open_tensors();
+        const bool sure = is_root_name(part.name) || tree_.is_trainers(at) || is_all;
         at = parts[0];
         if (sure) root = at;
       }

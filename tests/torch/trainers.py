@@ -93,6 +93,9 @@ def forms():
         "deepspeed": ({"module": plain, "optimizer": state, "global_steps": 1, "ds_version": "0.1", "ds_config": {"a": 1}, "dp_world_size": 1}, ("module",)),
         "titan": ({**plain, "optimizer": flat, "lr_scheduler": scheduler, "train_state": {"step": torch.tensor(1, dtype=torch.int32)}, "ntokens": 5}, ()),
         "actor": ({"policy": plain, "actor_optimizer": state, "sched": scheduler, "returns": torch.tensor(0.5)}, ("policy",)),
+        "own slots": ({"policy": plain, "zz": {"state": {k: {"aaa": v + 0.5, "count": torch.tensor(3.5)} for k, v in plain.items() if v.is_floating_point()}}}, ("policy",)),
+        "own dicts": ({"policy": plain, "zz": {k: {"aaa": v + 0.5} for k, v in plain.items() if v.is_floating_point()}}, ("policy",)),
+        "params": ({"params": plain}, ("params",)),
         "flat opt": ({"net": plain, "o": flat, "cuda_rng": rng, "running": {"loss": torch.zeros(9)}}, ("net",)),
     }
 
@@ -154,7 +157,7 @@ def run_forms(scratch):
             result = dcpctl("consolidate", source, out, "--model-only", "--no-sync", "--force")
             loads(out, at(state, root), what)
             left_out = [line for line in result.stderr.splitlines() if "non-model key" in line]
-            same(len(left_out), int(name not in ("bare", "only")), f"{what}: what is left out is told in one line")
+            same(len(left_out), int(name not in ("bare", "only", "params")), f"{what}: what is left out is told in one line")
             casts_the_model(source, state, root, what)
             shown = json.loads(dcpctl("inspect", source, "--json").stdout)
             same([m["root"] for m in shown.get("models", [])], [".".join(root)], f"{what}: the model in inspect")
@@ -170,7 +173,7 @@ def run_forms(scratch):
                 continue  # a scalar beside an optimizer: here it could be a trainer's
             if path[: len(root)] == root and (root or path[0] in Net().state_dict()):
                 same(dtypes[".".join(map(str, path))], "bfloat16" if value.is_floating_point() else "int64", f"{name}, safetensors: dtype of {path}")
-            elif {"exp_avg", "exp_avg_sq", "step"} & set(str(path[-1]).split(".")):
+            elif name == "own slots" or {"exp_avg", "exp_avg_sq", "step"} & set(str(path[-1]).split(".")):
                 same(dtypes[".".join(map(str, path))], str(value.dtype)[6:], f"{name}, safetensors: dtype of {path}")
 
 

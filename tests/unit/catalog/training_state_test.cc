@@ -92,6 +92,28 @@ TEST_CASE("an optimizer is told by what it keeps of parameters") {
   CHECK(told({"net/0.weight", "z/0.weight/exp_avg", "z/0.weight/step []"}) == Lines{"model: net", "z: slots"});
 }
 
+TEST_CASE("an optimizer is told by the names of parameters elsewhere") {
+  const Lines z{"model: policy", "z: slots"};
+  CHECK(told({"policy/0.weight", "policy/0.bias", "z/state/0.weight/aaa", "z/state/0.bias/aaa"}) == z);
+  CHECK(told({"policy/0.weight", "z/state.0.weight.aaa", "z/state.0.weight.count []"}) == z);
+  CHECK(told({"policy/0.weight [1]", "z/state/0.weight/aaa [1]", "z/state/n [1]"}) == z);
+  CHECK(told({"policy/weight", "policy/bias", "z/state/weight/aaa", "z/state/bias/aaa"}) == z);
+  CHECK(told({"policy/0.weight", "policy/1.weight", "z/0.weight/aaa", "z/0.weight/bbb"}) == z);
+  CHECK(told({"policy/a.state.0.weight", "z/state/a.state.0.weight/aaa", "z/state/a.state.0.weight/state/aaa"}) == z);
+  CHECK(told({"app/policy/0.weight", "app/z/state/0.weight/aaa"}) == Lines{"model: app.policy", "app.z: slots"});
+  CHECK(told({"0.weight", "z/state/0.weight/aaa"}) == Lines{"model: ", "z: slots"});
+  CHECK(flat({"policy/0.weight", "z/state/0.weight/aaa"}) == Lines{"model: ", "z: slots"});
+  CHECK(flat({"s/state/policy/0.weight", "s/state/z/state/0.weight/aaa"}) == Lines{"model: ", "s.state.z: slots"});
+  // Not all of it, or by chance, or a module's.
+  for (const Lines& keys : {Lines{"a.0.weight", "b.state.0.weight.g", "b.state.0.bias"}, Lines{"a.weight", "b.state.weight.g"},
+                            Lines{"a.0.weight", "model.b.state.0.weight.g"}, Lines{"b.state.0.weight", "b.state.0.weight.absmax"}}) {
+    CAPTURE(keys);
+    CHECK(told(keys) == Lines{"model: "});
+    CHECK(flat(keys) == Lines{"model: "});
+  }
+  CHECK(told({"model/a.weight", "model/a.weight/x"}) == Lines{"model: model"});
+}
+
 TEST_CASE("parameters that are called like an optimizer's") {
   const Lines model{"model: "};
   for (const Lines& keys :
@@ -159,6 +181,12 @@ TEST_CASE("what stands beside the model is not model") {
   CHECK(told({"a/weight", "b/weight"}) == Lines{"model: "});
   CHECK(told({"model/a/weight", "model/net/weight"}) == Lines{"model: model"});
   CHECK(told({"app/a/weight", "!x"}) == Lines{"model: app", "x: beside"});
+  // A dict that holds all of a module is a root, whatever it is called; one of nested dicts may be a module's.
+  CHECK(told({"params/0.weight", "params/0.bias"}) == Lines{"model: params"});
+  CHECK(told({"app/params/0.weight"}) == Lines{"model: app.params"});
+  CHECK(told({"model/model/0.weight"}) == Lines{"model: model.model"});
+  CHECK(told({"model/model.0.weight"}) == Lines{"model: model"});
+  CHECK(told({"params/0.weight", "stats/mean [3]"}) == Lines{"model: "});
   // Nothing but state.
   CHECK(told({"optim/state/0/exp_avg", "!lr"}) == Lines{"lr: beside", "optim: slots"});
   CHECK(told({}).empty());
