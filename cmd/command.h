@@ -84,7 +84,7 @@ struct Command {
   std::deque<Option> options, arguments;
   std::vector<const Option*> given;  // options in the order of the command line
   std::function<int()> run;
-  bool pages = false;  // the answer may be longer than a screen
+  bool pages = false;  // the answer may be longer than a screen; an option whose value says that it is none may change that
 
   const std::string& name() const { return path.back(); }
   Option* find(std::string_view option);

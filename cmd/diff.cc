@@ -11,6 +11,7 @@
 #include "key_flags.h"
 #include "map_flags.h"
 #include "ranks_flags.h"
+#include "selection_report.h"
 #include "source.h"
 #include "text_file.h"
 
@@ -44,7 +45,7 @@ struct Options {
   std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as;
   KeyFlags keys;
   MapFlags map;
-  bool equal_nan = false, keys_only = false;
+  bool equal_nan = false, keys_only = false, strict = false;
   unsigned threads = 0;
 };
 
@@ -78,6 +79,7 @@ int run(const Options& o, Context& context) {
   const int exit = run_reported(context, {.source = o.a.path}, [&] {
     diff(request_of(o, context), context, result);
     note_left_out(result, context);
+    describe_unmatched(context, no_key_for(result.unmatched), o.strict);
     if (context.common.json) context.print(diff_document(result, paths));
     else print_diff(result, paths, context);
     return diff_document(result, paths);
@@ -103,6 +105,7 @@ void add_diff(Command& c, Context& context) {
   c.option("--compare-as", o.compare_as, "DTYPE", "Bring floating tensors of both sides to DTYPE first").offers(Offer::kDtypes).in(how);
   c.flag("--keys-only", o.keys_only, "Keys, dtypes, shapes and objects alone: no tensor is read").in(how);
   add_key_flags(c, o.keys);
+  c.flag("--strict", o.strict, "Exit with 2 if a rule (--include, --rename, ...) matches nothing on either side").in("Which keys");
   add_map(c, o.map);
   c.argument("B", o.b, "The checkpoint that it is compared with, of any kind").reads().is_required();
   c.arguments.front().value = "A";
@@ -110,6 +113,7 @@ void add_diff(Command& c, Context& context) {
     return o.map.map.empty() ? path : folder_around(path) + "/config.json";
   };
   add_common(c, context, true);
+  c.pages = true;
   c.run = [options, &context] {
     if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
     return run(*options, context);

@@ -7,6 +7,7 @@
 
 #include "inspect_text.h"
 #include "kernels/kernels.h"
+#include "lines.h"
 #include "source.h"
 
 namespace dcp::cmd {
@@ -203,11 +204,11 @@ void print_diff(const DiffResult& result, const DiffPaths& paths, const Context&
     const Style style = d.kind == Kind::kOnlyA ? Style::kRed : d.kind == Kind::kOnlyB ? Style::kBold : Style::kYellow;
     text += styled(std::string(1, sign_of(d.kind)) + " " + shortened(d.key), style, color) + "  " + line_of(d) + "\n";
     if (text.size() < 64 * 1024) continue;
-    context.print(text);
+    context.print(fitted(context, text));
     text.clear();
   }
   if (!context.common.quiet) text += summary(result, paths);
-  context.print(text);
+  context.print(fitted(context, text));
 }
 
 std::string diff_document(const DiffResult& r, const DiffPaths& paths) {

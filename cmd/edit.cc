@@ -34,7 +34,7 @@ struct Options {
   DcpFlags dcp;
   std::string out, max_memory = "1GiB";
   Sharing sharing = Sharing::kBest;
-  bool in_place = false, no_orig = false, dry_run = false, force = false, no_sync = false;
+  bool in_place = false, no_orig = false, dry_run = false, force = false, no_sync = false, strict = false;
   unsigned threads = 0;
 };
 
@@ -57,6 +57,7 @@ EditRequest request_of(const Options& o, const Context& context) {
 void describe(const Options& o, const EditResult& found, Context& context) {
   describe_selection(context, found.selection);
   if (found.edited.plan.dcp) describe_dcp(context, *found.edited.plan.dcp);
+  describe_unmatched(context, unmatched_rules(found.selection), o.strict);
   if (!found.unneeded.empty())
     context.info((o.in_place ? "no key is left in " : "not taken over, no key is left in ") + counted(found.unneeded.size(), "file") +
                  " of " + human_bytes(found.unneeded_bytes) + ": " + list_of(found.unneeded, 3));
@@ -140,6 +141,7 @@ void add_edit(Command& c, Context& context) {
   c.choice("--link", o.sharing, sharings, "HOW", "How OUT gets its data: reflink, hard or copy (default: the first that works)")
       .excludes("--in-place")
       .in(writing);
+  add_strict(c, o.strict, "--include, --rename, ...", writing);
   c.flag("--dry-run", o.dry_run, "Say what would be written; create nothing").in(writing);
   c.flag("--force", o.force, "Replace OUT when the new one is complete").excludes("--in-place").in(writing);
   add_threads(c, o.threads, writing);

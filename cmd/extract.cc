@@ -257,7 +257,8 @@ void add_extract(Command& c, Context& context) {
   c.argument("KEY", o.key, "The tensor or object, by its full name").offers(Offer::kKeys).is_required();
   c.option("--slice", o.slice, "SLICE", "Only that part of the tensor, such as '0:4, :8' or '-1'").in(what);
   c.flag("--stats", o.stats, "Bounds, mean, deviation, NaN, inf and zero counts and magnitudes instead of values").in(what);
-  c.option("-o,--output", o.out, "FILE", "Write to FILE; - is standard output").writes().excludes("--stats").in(output);
+  const auto take_output = [&o, &c](const std::string& file) { return c.pages = false, o.out = file, true; };  // a stream is no page
+  c.option("-o,--output", take_output, "FILE", "Write to FILE; - is standard output").writes().excludes("--stats").in(output);
   const Choices<Form> forms{{"npy", Form::kNpy}, {"pt", Form::kTorch},  {"safetensors", Form::kSafetensors},
                             {"raw", Form::kRaw}, {"text", Form::kText}, {"json", Form::kJson}};
   c.choice("--format", o.form, forms, "FORM", "As npy, pt, safetensors, raw, text or json (default: what the ending of FILE says, or text)")
@@ -274,6 +275,7 @@ void add_extract(Command& c, Context& context) {
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");
   add_common(c, context, true);
+  c.pages = true;
   c.run = [options, &context] {
     if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 does it for all
     return run(*options, context);

@@ -8,6 +8,7 @@
 #include "command_text.h"
 #include "commands.h"
 #include "exit_status.h"
+#include "lines.h"
 #include "usage.h"
 
 namespace dcp::cmd {
@@ -22,31 +23,11 @@ constexpr const char* kText = R"(Prints what --help prints. With --json: all com
 // Where help texts begin.
 size_t column_of(size_t width) { return std::min<size_t>(30, width / 3); }
 
-// `text` in lines of at most `width`, all but the first indented.
-std::string wrapped(const std::string& text, size_t indent, size_t width) {
-  std::string out;
-  size_t column = indent;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    if (at > 0 && column + 1 + end - at > width) {
-      out.append("\n").append(indent, ' ');
-      column = indent;
-    } else if (at > 0) {
-      out += ' ';
-      ++column;
-    }
-    out.append(text, at, end - at);
-    column += end - at;
-    at = end + 1;
-  }
-  return out + "\n";
-}
-
 std::string entry(std::string head, const std::string& text, size_t width) {
   const size_t column = column_of(width);
   head.insert(0, "  ");
   head += head.size() + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - head.size(), ' ');
-  return head + wrapped(text, column, width);
+  return head + wrapped(text, column, width) + "\n";
 }
 
 // A table's terms end at two spaces; its texts are wrapped where they begin. A file that is shown stays as it is.
@@ -54,7 +35,7 @@ std::string table_text(const TextBlock& block, size_t width) {
   std::string text;
   for (const std::string& line : block.lines) {
     const size_t gap = line.find("  "), begin = gap == std::string::npos ? 0 : line.find_first_not_of(' ', gap);
-    text += "  " + line.substr(0, begin) + (begin == 0 ? line + "\n" : wrapped(line.substr(begin), begin + 2, width));
+    text += "  " + line.substr(0, begin) + (begin == 0 ? line : wrapped(line.substr(begin), begin + 2, width)) + "\n";
   }
   return text;
 }
@@ -64,7 +45,7 @@ std::string details_text(const Command& command, size_t width) {
   std::string text;
   for (const TextBlock& b : blocks_of(command.details)) {
     text += "\n";
-    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0, width);
+    if (b.kind == TextBlock::Kind::kProse) text += wrapped(joined(b.lines, " "), 0, width) + "\n";
     if (b.kind == TextBlock::Kind::kTable) text += table_text(b, width);
     if (b.kind != TextBlock::Kind::kExample) continue;
     for (const std::string& line : b.lines) text += "  " + line + "\n";
@@ -85,7 +66,7 @@ std::string examples_text(const Command& command) {
 std::string head_text(const Command& command, const HelpForm& form) {
   const size_t width = form.columns;
   std::string text =
-      wrapped(command.about, 0, width) + "\n" + styled("Usage:", Style::kBold, form.color) + " " + usage_line(command) + "\n";
+      wrapped(command.about, 0, width) + "\n\n" + styled("Usage:", Style::kBold, form.color) + " " + usage_line(command) + "\n";
   if (!command.arguments.empty()) text += "\n";
   for (const Option& a : command.arguments) text += entry(option_head(a), a.help, width);
   const std::vector<const CommandName*> commands = commands_under(command);
@@ -168,7 +149,7 @@ std::string help_text(const Command& command, HelpForm form) {
   for (const ExitStatus& s : kExitStatuses) {
     std::string code = std::to_string(static_cast<int>(s.code));
     code.resize(5, ' ');
-    text += "  " + code + wrapped(std::string(s.meaning), 7, width);
+    text += "  " + code + wrapped(s.meaning, 7, width) + "\n";
   }
   return text;
 }
@@ -185,7 +166,7 @@ std::string short_help_text(const Command& command, HelpForm form) {
     std::string head = "  " + group + ":";
     head.resize(std::max(head.size() + 2, kShortColumn), ' ');
     const std::string title = styled(group + ":", Style::kBold, form.color);
-    text += "  " + title + head.substr(group.size() + 3) + wrapped(joined(heads, ", "), head.size(), width);
+    text += "  " + title + head.substr(group.size() + 3) + wrapped(joined(heads, ", "), head.size(), width) + "\n";
   }
   std::ranges::replace(text, kGlue, ' ');
   return text + examples_text(command) + "\nWhat each option does: " + joined(command.path, " ") + " --help\n";

@@ -13,6 +13,7 @@
 #include "key_flags.h"
 #include "map_flags.h"
 #include "ranks_flags.h"
+#include "selection_report.h"
 #include "source.h"
 #include "stats_report.h"
 #include "text_file.h"
@@ -111,7 +112,7 @@ Answer answer(const Options& o, Context& context) {
           context, found);
   if (found.map) return mapped_answer(o, found, context);
   Answer a{.document = {}, .exit = exit_of(found, o.fail_on)};
-  if (!found.selection.unmatched.empty()) context.info("warning: no key for " + list_of(found.selection.unmatched));
+  describe_unmatched(context, unmatched_rules(found.selection), false);
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   const std::optional<StatsResult> values = stats_of(o, select, context);
   if (values && a.exit == Exit::kOk && std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); }))

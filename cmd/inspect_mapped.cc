@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "catalog/box.h"
+#include "lines.h"
 #include "map_flags.h"
 #include "source.h"
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -15,57 +16,11 @@
 #include "catalog/open_torch.h"
 #include "catalog/sharding.h"
 #include "dtype_flags.h"
+#include "lines.h"
 #include "outline.h"
 #include "problem_words.h"
 
 namespace dcp::cmd {
-
-namespace {
-
-// Code points, which is near enough for columns.
-size_t display_width(std::string_view s) {
-  return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-// Of columns: what their cells need, the first one no more than the terminal leaves it.
-std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows) {
-  constexpr size_t kWidest = 72;  // without a terminal: one key of 300 characters must not push all columns off the screen
-  constexpr size_t kMin = 24;     // of the first column
-  const bool at_terminal = context.at_terminal(STDOUT_FILENO);
-  const size_t columns = at_terminal ? context.columns(STDOUT_FILENO) : kWidest;
-  std::vector<size_t> widths(right.size(), 0);
-  rows([&](Cells cells) {
-    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], std::min(display_width(cells[i]), columns));
-  });
-  size_t others = 0;
-  for (size_t i = 1; i < widths.size(); ++i) others += widths[i] > 0 ? widths[i] + 2 : 0;
-  if (at_terminal) widths[0] = std::min(widths[0], std::max(columns - std::min(columns, others), kMin));
-  return widths;
-}
-
-}  // namespace
-
-void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows) {
-  const std::vector<size_t> widths = widths_of(context, right, rows);
-  std::string text;
-  rows([&](Cells cells) {
-    for (size_t i = 0; i < cells.size(); ++i) {
-      if (widths[i] == 0 && (right[i] || i + 1 < cells.size())) continue;  // nobody has anything there
-      const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
-      if (right[i]) text.append(pad, ' ');
-      text += cells[i];
-      if (i == 0 && cells.size() > 1 && width > widths[0] && long_names == LongNames::kOwnLine)
-        text.append("\n").append(widths[0] + 2, ' ');
-      else if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');
-    }
-    while (text.ends_with(' ')) text.pop_back();
-    text += '\n';
-    if (text.size() <= 64 * 1024) return;
-    context.print(text);
-    text.clear();
-  });
-  context.print(text);
-}
 
 namespace {
 
@@ -139,6 +94,10 @@ void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, co
   bool is_state = rows.empty() || rows.front().is_state;
   for (const OutlineRow& row : rows) {
     if (row.is_state && !std::exchange(is_state, true)) add({});  // what a trainer keeps beside the model stands apart
+    if (row.has_value) {
+      add({row.label});
+      continue;
+    }
     if (!row.example) {
       std::string what = row.tensors > 0 ? counted(row.tensors, "tensor") : "";
       if (row.objects > 0) what += (what.empty() ? "" : ", ") + counted(row.objects, "object");
@@ -152,18 +111,20 @@ void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, co
   }
 }
 
-void print_outline(const InspectResult& found, std::optional<size_t> depth, const Context& context) {
-  constexpr size_t kLines = 48, kMaxRows = 40, kMinRows = 16;
+// On `lines`, as far as it goes.
+void print_outline(const InspectResult& found, std::optional<size_t> depth, size_t lines, const Context& context) {
+  constexpr size_t kMaxRows = 40, kMinRows = 12;
   const std::vector<bool> right{false, false, false, true, true, false};
-  OutlineOptions options{.rows = kMaxRows, .apart = kMaxRows, .depth = depth, .values = &found.values};
+  OutlineOptions options{.rows = kMaxRows, .depth = depth, .values = &found.values};
   std::vector<OutlineRow> rows;
   const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog, rows, add); };
   for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
     rows = outline_of(found.catalog, found.selection, options);
-    if (depth || rows.size() > kLines || options.rows <= kMinRows) break;
+    if (depth || options.rows <= kMinRows) break;
     const size_t width = widths_of(context, right, source).front();
-    const auto twice = std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width; });
-    if (rows.size() + static_cast<size_t>(twice) <= kLines) break;
+    const auto twice =
+        std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width && !row.has_value; });
+    if (rows.size() + static_cast<size_t>(twice) <= lines) break;
   }
   print_table(context, right, LongNames::kOwnLine, source);
 }
@@ -250,6 +211,32 @@ std::string headline(const InspectResult& found) {
   return text + "\n";
 }
 
+namespace {
+
+using KeysAndBytes = std::pair<uint64_t, uint64_t>;
+
+// The largest of what lies at the top, in the order of their names, and the others in one line.
+std::string tops_text(const std::map<std::string, KeysAndBytes>& tops) {
+  constexpr size_t kShown = 8;
+  std::vector<std::pair<uint64_t, std::string>> order;
+  for (const auto& [name, of] : tops) order.emplace_back(of.second, name);
+  std::ranges::stable_sort(order, std::greater<>(), [](const auto& o) { return o.first; });
+  std::set<std::string> shown;
+  for (size_t i = 0; i < order.size() && (i + 1 < kShown || order.size() == kShown); ++i) shown.insert(order[i].second);
+  std::string text;
+  KeysAndBytes others;
+  const auto line = [](const std::string& name, const KeysAndBytes& of) {
+    return "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
+  };
+  for (const auto& [name, of] : tops) {
+    if (shown.contains(name)) text += line(name, of);
+    else others.first += of.first, others.second += of.second;
+  }
+  return others.first == 0 ? text : text + line("and " + grouped(tops.size() - shown.size()) + " more like these", others);
+}
+
+}  // namespace
+
 std::string summary_text(const InspectResult& found) {
   const Catalog& catalog = found.catalog;
   const Selection& selection = found.selection;
@@ -262,7 +249,7 @@ std::string summary_text(const InspectResult& found) {
   text += "  " + counted(s.chunks, "chunk") + " in " + counted(catalog.files.size(), "file");
   if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + " as the chunks show";
   text += "\n";
-  std::map<std::string, std::pair<uint64_t, uint64_t>> dtypes, tops;
+  std::map<std::string, KeysAndBytes> dtypes, tops;
   for (const Entry& e : selection.entries) {
     const std::span<const PathPart> path = selection.path(e);
     auto& top = tops[path.size() > 1 ? part_text(path[0]) : "(top level)"];
@@ -275,7 +262,7 @@ std::string summary_text(const InspectResult& found) {
     top.second += catalog.tensor_bytes(t);
   }
   for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
-  for (const auto& [name, of] : tops) text += "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
+  text += tops_text(tops);
   text += state_text(catalog, selection.state);
   if (selection.casts.requested) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
@@ -361,7 +348,7 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
 namespace {
 
 // Of one kind the first, and how many more there are.
-void print_findings(const InspectResult& found, const Context& context) {
+std::string findings_text(const InspectResult& found, const Context& context) {
   constexpr uint64_t kShown = 3;
   std::map<std::pair<Severity, ProblemId>, uint64_t> counts, shown;
   for (const Problem& p : found.findings) ++counts[{p.severity, p.id}];
@@ -379,7 +366,7 @@ void print_findings(const InspectResult& found, const Context& context) {
     }
     text += styled(severity_word(p->severity), style_of(p->severity), color) + " " + to_line(worded(*p)) + "\n";
   }
-  context.print(text);
+  return text;
 }
 
 }  // namespace
@@ -392,16 +379,20 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
     else print_chunks(catalog, selection, context);
     return;
   }
-  const bool color = context.colored(STDOUT_FILENO);
+  if (view == InspectView::kFiles) {
+    context.print(fitted(context, findings_text(found, context)));
+    return print_files(catalog, context);
+  }
   const std::string first = headline(found);
-  if (view != InspectView::kFiles) context.print(styled(first.substr(0, first.size() - 1), Style::kBold, color) + "\n");
-  print_findings(found, context);
-  if (view == InspectView::kFiles) return print_files(catalog, context);
-  context.print(summary_text(found));
+  const std::string bold = styled(first.substr(0, first.size() - 1), Style::kBold, context.colored(STDOUT_FILENO)) + "\n";
+  const std::string head = fitted(context, bold + findings_text(found, context) + summary_text(found));
+  context.print(head);
   if (view == InspectView::kSummary) return;
   context.print("\n");
-  if (view == InspectView::kTree) print_tree(catalog, selection, context);
-  else print_outline(found, depth, context);
+  if (view == InspectView::kTree) return print_tree(catalog, selection, context);
+  constexpr size_t kLines = 58, kLeast = 24;  // with the prompt no more than 60, however much there is to say before
+  const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + 2;
+  print_outline(found, depth, std::max(kLines - std::min(kLines, used), kLeast), context);
 }
 
 }  // namespace dcp::cmd

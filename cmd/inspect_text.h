@@ -14,14 +14,6 @@
 
 namespace dcp::cmd {
 
-// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the
-// function that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
-using Cells = std::vector<std::string>;
-using RowSource = std::function<void(const std::function<void(Cells)>&)>;
-// What does not fit the first column: for people it has a line of its own, so that columns stay; for programs a row is a line.
-enum class LongNames : uint8_t { kOwnLine, kOnTheLine };
-void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows);
-
 enum class InspectView : uint8_t { kOutline, kSummary, kTree, kKeys, kChunks, kFiles };
 
 // `depth`: of the outline; nullopt: what fits a screen.

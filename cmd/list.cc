@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "inspect_text.h"
+#include "lines.h"
 #include "step_text.h"
 
 namespace dcp::cmd {
@@ -138,6 +139,7 @@ void add_list(Command& c, Context& context) {
       .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait for one so long (or 10min, 12h); exit code 1 if none comes").in(group);
   add_common(c, context, false);
+  c.pages = true;
   c.run = [options, &context] { return run(*options, context); };
 }
 

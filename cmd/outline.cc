@@ -120,19 +120,19 @@ std::string shape_of(const Row& row, bool without_last) {
   return text;
 }
 
-// Keys that differ in their last component only are one row: tensors all, objects, which have values to show, as far as the rows are too many;
-// the largest groups first.
+// Keys that differ in their last component only are one row: tensors all, objects, which have values to show, where these would take more
+// than `limit` rows; the largest groups first.
 std::vector<Row> joined_in_last(std::vector<Row> rows, size_t limit, const Catalog& catalog, const Selection& selection) {
   using Group = std::pair<std::string, Kind>;
   const auto group_of = [&](const Row& row) { return Group(shape_of(row, true), kind_of(catalog, selection, *row.sum.example)); };
   std::map<Group, size_t> sizes;
-  for (const Row& row : rows) ++sizes[group_of(row)];
+  for (const Row& row : rows)
+    if (row.sum.example->is_blob()) ++sizes[group_of(row)];
   std::vector<std::pair<size_t, Group>> objects;
-  size_t left = 0;  // rows with tensors joined
+  size_t left = 0;  // rows of objects
   for (const auto& [group, size] : sizes) {
-    const bool is_object = std::get<1>(group.second) == "object";
-    left += is_object ? size : 1;
-    if (is_object && size > 1) objects.emplace_back(size, group);
+    left += size;
+    if (size > 1) objects.emplace_back(size, group);
   }
   std::ranges::sort(objects, std::greater<>());
   std::set<Group> apart;
@@ -152,10 +152,16 @@ std::vector<Row> joined_in_last(std::vector<Row> rows, size_t limit, const Catal
   });
 }
 
+enum class Part : uint8_t { kStateTensors, kState, kModel };  // what is folded, in this order
+
+bool belongs_to(Part part, const Row& row) {
+  return row.state == (part != Part::kModel) && (part != Part::kStateTensors || row.sum.objects == 0);
+}
+
 // Shortened to `depth` components, rows of one subtree are one.
-std::vector<Row> cut(std::vector<Row> rows, size_t depth, bool state) {
+std::vector<Row> cut(std::vector<Row> rows, size_t depth, Part part) {
   for (Row& row : rows) {
-    if (row.state != state || row.variants.size() <= depth) continue;
+    if (!belongs_to(part, row) || row.variants.size() <= depth) continue;
     row.variants.resize(depth);
     row.is_folded = true;
   }
@@ -169,11 +175,12 @@ size_t deepest(const std::vector<Row>& rows) {
   return depth;
 }
 
-// What a trainer keeps beside the model is folded first: deepest components, until all fits.
+// What a trainer keeps beside the model is folded first, its tensors before objects, whose values say something; of each the deepest
+// components, until all fits.
 std::vector<Row> folded(std::vector<Row> rows, size_t limit) {
   constexpr size_t kDeepest = 16;
-  for (const bool state : {true, false})
-    for (size_t depth = std::min(deepest(rows), kDeepest); rows.size() > limit && depth > 1;) rows = cut(std::move(rows), --depth, state);
+  for (const Part part : {Part::kStateTensors, Part::kState, Part::kModel})
+    for (size_t depth = std::min(deepest(rows), kDeepest); rows.size() > limit && depth > 1;) rows = cut(std::move(rows), --depth, part);
   return rows;
 }
 
@@ -220,16 +227,18 @@ std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& sele
     ++(e.is_blob() ? row.sum.objects : row.sum.tensors);
     row.sum.bytes += bytes_of(catalog, e);
   }
-  rows = joined_in_last(std::move(rows), options.depth ? 0 : std::max(options.rows, options.apart), catalog, selection);
+  rows = joined_in_last(std::move(rows), options.depth ? 0 : options.rows * 3 / 5, catalog, selection);
   if (options.depth)
-    for (const bool state : {true, false}) rows = cut(std::move(rows), std::max<size_t>(*options.depth, 1), state);
+    for (const Part part : {Part::kState, Part::kModel}) rows = cut(std::move(rows), std::max<size_t>(*options.depth, 1), part);
   else rows = folded(std::move(rows), options.rows);
   std::vector<OutlineRow> result;
   for (Row& row : rows) {
     row.sum.label = label_of(row);
     if (options.values != nullptr && row.sum.keys() == 1 && !row.is_folded)
-      if (const auto value = options.values->find(row.sum.example->ref); value != options.values->end())
+      if (const auto value = options.values->find(row.sum.example->ref); value != options.values->end()) {
         row.sum.label += " = " + escaped(value->second);
+        row.sum.has_value = row.sum.objects > 0;
+      }
     row.sum.is_state = row.state;
     if (row.is_folded) row.sum.example.reset();
     result.push_back(std::move(row.sum));

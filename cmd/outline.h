@@ -2,7 +2,8 @@
 // one row for each subtree.
 //
 //   layers.{0..31}.attention.wq.weight  bfloat16  [4096, 4096]  x32  1.0 GiB  Shard(0) x8
-//   optimizer.param_groups              1,440 objects
+//   optimizer.state.layers.{0..31}      1,440 tensors
+//   train_state.step = 1000
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ struct OutlineRow {
   std::string label;      // escaped; braces stand for what several keys have in one place
   bool is_state = false;  // not model
   uint64_t tensors = 0, objects = 0, bytes = 0;
+  bool has_value = false;        // the label says it, of one object
   std::optional<Entry> example;  // of keys that are alike in all but their names; nullopt: a folded subtree
   uint64_t keys() const { return tensors + objects; }
 };
 
 struct OutlineOptions {
   size_t rows = 40;                                       // to fold to, where no depth is asked for
-  size_t apart = 0;                                       // up to so many rows objects, which have values to show, are not joined
   std::optional<size_t> depth;                            // components that are shown
   const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
 };

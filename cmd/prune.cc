@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "inspect_text.h"
+#include "lines.h"
 #include "step_text.h"
 #include "text_file.h"
 

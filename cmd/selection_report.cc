@@ -1,6 +1,7 @@
 #include "selection_report.h"
 
 #include "base/problem.h"
+#include "command.h"
 
 namespace dcp::cmd {
 namespace {
@@ -45,6 +46,37 @@ void describe_selection(Context& context, const Selection& s) {
   if (s.flat_parameters > 0)
     context.info(counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + escaped(s.flat_example) +
                  "': no model has them under this name or shape");
+}
+
+std::vector<std::string> no_key_for(const std::vector<std::string>& rules) {
+  std::vector<std::string> lines;
+  for (const std::string& rule : rules) lines.push_back("no key for " + shortened(rule));
+  return lines;
+}
+
+std::vector<std::string> unmatched_rules(const Selection& s) {
+  std::vector<std::string> unmatched = no_key_for(s.unmatched);
+  if (!s.unmapped.empty()) unmatched.push_back("in --rename-map, but no key has the name: " + list_of(s.unmapped));
+  for (const std::string& glob : s.casts.unmatched_rules)
+    unmatched.push_back("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+  return unmatched;
+}
+
+void describe_unmatched(Context& context, const std::vector<std::string>& unmatched, bool strict) {
+  if (unmatched.empty()) return;
+  if (!strict) {
+    for (const std::string& text : unmatched) context.info("warning: " + text);
+    return;
+  }
+  for (size_t i = 1; i < unmatched.size(); ++i) context.warn(unmatched[i]);
+  Problem p = make_problem(ProblemId::usage, {});
+  p.what = unmatched.front();
+  p.hint = "without --strict that is a warning";
+  throw Error(std::move(p));
+}
+
+void add_strict(Command& c, bool& strict, const std::string& rules, const std::string& group) {
+  c.flag("--strict", strict, "Exit with 2 and write nothing if a rule (" + rules + ") matches nothing").in(group);
 }
 
 void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s, uint64_t left_out_objects) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "inspect_text.h"
+#include "lines.h"
 #include "outline.h"
 
 namespace dcp::cmd {

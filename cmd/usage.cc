@@ -113,6 +113,7 @@ class Reader {
   explicit Reader(Context& context) : context_(context) { line_.command = build_command("", context); }
 
   CommandLine read(const std::vector<std::string>& all) {
+    typed_ = all;
     std::vector<std::string> words = read_command(with_empty_values(all));
     while (line_.requested == Action::kRun && is_group(command())) {
       auto next = words.begin();
@@ -129,6 +130,18 @@ class Reader {
  private:
   Command& command() { return *line_.command; }
 
+  // The name that was typed: of -j 0 messages say -j.
+  std::string name_of(const Option& o) const {
+    const auto is_typed = [&](const std::string& name) {
+      return std::ranges::any_of(typed_, [&](const std::string& word) {
+        if (name.starts_with("--")) return word == name || word.starts_with(name + "=");
+        return word.size() > 1 && word[0] == '-' && word[1] != '-' && word.find(name[1]) != std::string::npos;
+      });
+    };
+    const auto longest = std::find_if(o.names.rbegin(), o.names.rend(), is_typed);
+    return longest == o.names.rend() ? o.name() : *longest;
+  }
+
   // The first one counts; what comes after it is read only because it may ask for help.
   void blame(std::string what, const std::string& meant = "") {
     if (!problem_) problem_ = wrong(command(), std::move(what), meant);
@@ -137,7 +150,7 @@ class Reader {
   void blame_both(const Option* a, const Option* b) {
     const auto& given = command().given;
     if (std::ranges::find(given, b) < std::ranges::find(given, a)) std::swap(a, b);
-    blame(a->name() + " and " + b->name() + " exclude each other");
+    blame(name_of(*a) + " and " + name_of(*b) + " exclude each other");
   }
 
   void blame_unknown(const std::string& word) {
@@ -191,23 +204,24 @@ class Reader {
     return true;
   }
 
-  static Problem lacks_value(const Option& o) {
-    Problem p = make_problem(ProblemId::usage, {}, o.name() + " ''", "a value");
-    p.hint = o.name().starts_with('-') ? "leave " + o.name() + " out, or give it a value; a variable in a script may be empty"
-                                       : "a variable in a script may be empty";
+  Problem lacks_value(const Option& o) const {
+    const std::string name = name_of(o);
+    Problem p = make_problem(ProblemId::usage, {}, name + " ''", "a value");
+    p.hint = name.starts_with('-') ? "leave " + name + " out, or give it a value; a variable in a script may be empty"
+                                   : "a variable in a script may be empty";
     return p;
   }
 
   void give(Option& o, const std::string& text) {
     if (o.action != Action::kRun) return line_.requested = o.action, void();
-    if (o.value.empty() && text != "true") return blame(o.name() + " takes no value");
+    if (o.value.empty() && text != "true") return blame(name_of(o) + " takes no value");
     if (is_group(command())) return before_.emplace_back(o.name(), text), void();
     if (text.empty() && !o.value.empty() && !o.may_be_empty && !problem_) problem_ = lacks_value(o);
     if (problem_) return;
     for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
       if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())
-        return blame(o.name() + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
-      if (!o.take(part)) return blame(o.name() + " '" + part + "' is not " + o.expected);
+        return blame(name_of(o) + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
+      if (!o.take(part)) return blame(name_of(o) + " '" + part + "' is not " + o.expected);
     }
     if (!o.names.empty()) command().given.push_back(&o);
     o.given.push_back(text);
@@ -219,7 +233,7 @@ class Reader {
       if (a.required && a.given.empty()) return blame(a.value + " is missing");
     for (const Option* o : command().given) {
       for (const std::string& other : o->needed)
-        if (command().find(other)->given.empty()) return blame(o->name() + " needs " + other);
+        if (command().find(other)->given.empty()) return blame(name_of(*o) + " needs " + other);
       for (const std::string& other : o->excluded)
         if (!command().find(other)->given.empty()) return blame_both(o, command().find(other));
     }
@@ -227,6 +241,7 @@ class Reader {
 
   Context& context_;
   CommandLine line_;
+  std::vector<std::string> typed_;
   std::vector<std::pair<std::string, std::string>> before_;  // options before the command, which takes them
   std::optional<Problem> problem_;
 };

@@ -7,6 +7,7 @@
 #include "key_flags.h"
 #include "map_flags.h"
 #include "ranks_flags.h"
+#include "selection_report.h"
 #include "source.h"
 #include "verify_report.h"
 
@@ -76,7 +77,9 @@ int run(const Options& o, Context& context, VerifyReport& report) {
   if (o.strict) report.fail_on.classes.push_back("warnings");
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
   const VerifyRequest request = request_of(o, context);
-  verify(request, context, report.result, [&](const MapAnswer& map) { describe(map, context); });
+  verify(request, context, report.result,
+         {.selected = [&](const Selection& s) { describe_unmatched(context, unmatched_rules(s), o.strict); },
+          .mapped = [&](const MapAnswer& map) { describe(map, context); }});
   if (!context.leads()) return report.follow(end_ranks(context, 0));
   return end_ranks(context, report.done(context));
 }
@@ -94,7 +97,10 @@ void add_flags(Command& c, Context& context, Options& o) {
   add_source(c, context, o.source);
   c.flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only").in(what);
   c.option("--sample", o.sample, "PERCENT", "Of the data check that much, always the same").excludes("--quick").in(what);
-  c.flag("--strict", o.strict, "Exit with 1 for warnings too: --fail-on warnings").in(what);
+  c.flag(
+       "--strict", o.strict,
+       "Exit with 1 for warnings too: --fail-on warnings; with 2 for a rule of a manifest (--include, --rename, ...) that matches nothing")
+      .in(what);
   add_fail_on(c, o.fail_on, what);
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");

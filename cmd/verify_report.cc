@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "lines.h"
 #include "problem_words.h"
 #include "source.h"
 #include "write_report.h"
@@ -84,8 +85,8 @@ void VerifyReport::print(const Context& context) const {
     text += escaped(path) + ": " + styled(verdict(), is_bad ? Style::kRed : is_whole ? Style::kGreen : Style::kYellow, color) + summary();
   }
   if (!context.prints) return;
-  write_fd(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO, text);  // stdout is the manifest's then
-  write_fd(STDOUT_FILENO, result.manifest);
+  if (manifest == "-") write_fd(STDERR_FILENO, text), write_fd(STDOUT_FILENO, result.manifest);
+  else write_fd(STDOUT_FILENO, fitted(context, text));
 }
 
 void VerifyReport::json(JsonWriter& out) const {

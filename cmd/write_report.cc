@@ -42,7 +42,7 @@ void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNot
 void WriteReport::describe_casts(Context& context) const {
   const CastSummary& casts = result.selection.casts;
   if (!casts.requested) return;
-  if (!request.dry_run) context.info(cast_text(casts));
+  if (!request.dry_run && casts.tensors > 0) context.info(cast_text(casts));
   if (casts.kept_non_model > 0)
     context.info("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
   if (casts.kept_scales > 0)
@@ -50,33 +50,14 @@ void WriteReport::describe_casts(Context& context) const {
                  "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
 }
 
-std::vector<std::string> WriteReport::unmatched_rules() const {
+std::vector<std::string> WriteReport::unmatched() const {
   const Selection& s = result.selection;
-  std::vector<std::string> unmatched;
-  for (const std::string& rule : s.unmatched) unmatched.push_back("no key for " + shortened(rule));
-  if (!s.unmapped.empty()) unmatched.push_back("in --rename-map, but no key has the name: " + list_of(s.unmapped));
-  for (const std::string& glob : s.casts.unmatched_rules)
-    unmatched.push_back("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+  std::vector<std::string> all = unmatched_rules(s);
   if (result.plan->dcp)
     for (const std::string& glob : result.plan->dcp->unmatched_placements)
-      unmatched.push_back("no tensor for --placements '" + escaped(glob) + "'");
-  if (s.casts.requested && s.casts.tensors == 0) unmatched.push_back("nothing is cast: no tensor that is asked for has another dtype");
-  return unmatched;
-}
-
-// A typing error in a rule is one that matches nothing.
-void WriteReport::describe_unmatched(Context& context) const {
-  std::vector<std::string> unmatched = unmatched_rules();
-  if (unmatched.empty()) return;
-  if (!strict) {
-    for (const std::string& text : unmatched) context.info("warning: " + text);
-    return;
-  }
-  for (size_t i = 1; i < unmatched.size(); ++i) context.warn(unmatched[i]);
-  Problem p = make_problem(ProblemId::usage, {});
-  p.what = std::move(unmatched.front());
-  p.hint = "without --strict that is a warning";
-  throw Error(std::move(p));
+      all.push_back("no tensor for --placements '" + escaped(glob) + "'");
+  if (s.casts.requested && s.casts.tensors == 0) all.push_back("nothing is cast: no tensor that is asked for has another dtype");
+  return all;
 }
 
 void WriteReport::describe_losses(Context& context) const {
@@ -100,7 +81,7 @@ void WriteReport::describe(Context& context) const {
   describe_selection(context, result.selection);
   describe_plan(context);
   describe_casts(context);
-  describe_unmatched(context);
+  describe_unmatched(context, unmatched(), strict);
   const CheckpointKind kind = result.catalog().kind;
   const uint64_t unchecked = result.plan->unchecked_records;
   if (kind != CheckpointKind::kSafetensors && kind != CheckpointKind::kHf && unchecked > 0)
@@ -143,7 +124,7 @@ void WriteReport::print_plan(const Context& context) const {
     for (const OutputFile& f : plan.files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
   text += "  read " + human_bytes(plan.bytes_to_read) + ", write " + human_bytes(plan.bytes_to_write) + ", in " +
           counted(plan.units, "unit") + "\n";
-  if (result.selection.casts.requested) text += "  " + cast_text(result.selection.casts) + "\n";
+  if (result.selection.casts.tensors > 0) text += "  " + cast_text(result.selection.casts) + "\n";
   text += "  peak memory " + human_bytes(result.planned_memory) + ", largest tensor " + human_bytes(plan.largest_tensor) + "\n";
   context.print(text);
 }

@@ -35,8 +35,7 @@ class WriteReport {
   void cast_keys_json(JsonWriter& out) const;
   void describe_plan(Context& context) const;
   void describe_casts(Context& context) const;
-  void describe_unmatched(Context& context) const;
-  std::vector<std::string> unmatched_rules() const;
+  std::vector<std::string> unmatched() const;  // rules that match nothing
   void describe_losses(Context& context) const;
   void print_plan(const Context& context) const;
 

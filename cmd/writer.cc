@@ -10,6 +10,7 @@
 
 #include "base/working_names.h"
 #include "command.h"
+#include "selection_report.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
@@ -39,9 +40,7 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
   add_key_flags(c, f);
   add_map(c, f.map);
   add_expect(c, f.expect);
-  c.flag("--strict", f.strict,
-         "Exit with 2 and write nothing if a rule (--include, --rename, --dtype-rule, --placements, ...) matches nothing")
-      .in("Expectations");
+  add_strict(c, f.strict, "--include, --rename, --dtype-rule, --placements, ...", "Expectations");
   add_casts(c, f.dtypes);
 }
 

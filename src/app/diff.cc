@@ -75,7 +75,8 @@ uint64_t common_keys(const Selection& a, const Selection& b) {
 }
 
 // New names are for both sides, or for the one alone that has the old ones: whatever makes more keys meet.
-void select_both(const DiffRequest& request, DiffSide& a, DiffSide& b) {
+// Returns rules that match no key of either side.
+std::vector<std::string> select_both(const DiffRequest& request, DiffSide& a, DiffSide& b) {
   const SelectOptions& all = request.select;
   Selected of_a = select_on(a, all), of_b = select_on(b, all);
   if (of_a.lacks && of_b.lacks && (of_a.lacks->id != ProblemId::key_missing || of_a.lacks->got == of_b.lacks->got))
@@ -92,8 +93,13 @@ void select_both(const DiffRequest& request, DiffSide& a, DiffSide& b) {
     if (only_a > both && only_a >= only_b) of_b = std::move(plain_b);
     else if (only_b > both) of_a = std::move(plain_a);
   }
+  std::vector<std::string> unmatched = of_a.selection.unmatched;
+  std::erase_if(unmatched, [&](const std::string& rule) {
+    return std::ranges::find(of_b.selection.unmatched, rule) == of_b.selection.unmatched.end();
+  });
   a.take(std::move(of_a.selection));
   b.take(std::move(of_b.selection));
+  return unmatched;
 }
 
 // --- what they hold
@@ -270,7 +276,7 @@ void diff(const DiffRequest& request, World& world, DiffResult& result) {
   };
   open(a, result.a);
   open(b, result.b);
-  select_both(request, a, b);
+  result.unmatched = select_both(request, a, b);
   if (request.map.is_given())
     for (DiffSide* side : {&a, &b}) side->map(request.select, request.map);
   a.resolve(request.select, b, request.keys_only);

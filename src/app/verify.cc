@@ -121,7 +121,7 @@ uint64_t VerifyResult::count(Severity severity) const {
   return static_cast<uint64_t>(std::ranges::count(findings, severity, &Problem::severity));
 }
 
-void verify(const VerifyRequest& request, World& world, VerifyResult& result, const std::function<void(const MapAnswer&)>& mapped) {
+void verify(const VerifyRequest& request, World& world, VerifyResult& result, const VerifySteps& steps) {
   const uint64_t begin = world.io.now_ns();
   Preparation source(request.read, world);
   std::optional<Manifest> expected;
@@ -135,7 +135,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
   Selection selection;
   if (request.digests() || request.map.is_given()) what.digests = &(selection = source.select(request.select, request.map, ""));
-  for (const std::string& rule : selection.unmatched) world.events.info("warning: no key for " + shortened(rule));
+  steps.selected(selection);
   resolve_items(source);
   add(result.findings, source.take_findings());
   add(result.findings, source.compare_copies(Faults::kCollect));
@@ -143,7 +143,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   if (source.map()) {  // what it makes is verified, and the records that it reads are
     result.tensors_of_map = source.map()->sources().size();
     selection = source.make(request.select, std::move(selection));
-    mapped(*source.map());
+    steps.mapped(*source.map());
   }
 
   VerifyPlan plan = plan_verify(source.source(), what);

@@ -50,10 +50,14 @@ struct VerifyResult {
   bool is_damaged() const { return count(Severity::kDamage) + count(Severity::kError) > 0; }
 };
 
-// `mapped` is called when it stands what a map makes. On several ranks all of them call this; rank 0's result holds what all have found. Throws usage, manifest_bad, output_exists, and what
-// reading throws that is no finding: metadata that cannot be read, the machine's own failures.
-void verify(
-    const VerifyRequest& request, World& world, VerifyResult& result,
-    const std::function<void(const MapAnswer&)>& mapped = [](const MapAnswer&) {});
+// What is known on the way, before any data is read.
+struct VerifySteps {
+  std::function<void(const Selection&)> selected = [](const Selection&) {};
+  std::function<void(const MapAnswer&)> mapped = [](const MapAnswer&) {};
+};
+
+// On several ranks all of them call this; rank 0's result holds what all have found. Throws usage, manifest_bad, output_exists, what the
+// steps throw, and what reading throws that is no finding: metadata that cannot be read, the machine's own failures.
+void verify(const VerifyRequest& request, World& world, VerifyResult& result, const VerifySteps& steps = {});
 
 }  // namespace dcp
