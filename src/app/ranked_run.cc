@@ -151,7 +151,7 @@ std::vector<RankView> gather_views(World& world, uint64_t files, uint64_t files_
   lines.front().files = files;
   lines.front().files_seen = files_seen;
   if (!world.ranks) return lines;
-  Tree tree(world.ranks->session);
+  RankTree tree(world.ranks->session);
   tree.gather(
       [&](Bytes bytes) {
         WireReader in(bytes);

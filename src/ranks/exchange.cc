@@ -225,7 +225,7 @@ void Exchange::join(RunSums& sums, RunLosses& losses) {
     out.array(counts);
     return out.take();
   };
-  Tree tree(session_);
+  RankTree tree(session_);
   tree.gather(
       [&](Bytes bytes) {
         WireReader in(bytes);

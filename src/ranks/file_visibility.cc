@@ -35,7 +35,7 @@ uint64_t FileVisibility::files_seen(uint32_t rank) const {
   return count;
 }
 
-FileVisibility look_together(Tree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links) {
+FileVisibility look_together(RankTree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links) {
   for (DataFile& f : catalog.files) f.bytes.reset(), f.fault.reset();
   look_at_files(io, catalog, links);
   FileVisibility visibility;

@@ -117,7 +117,7 @@ class WithFiles : public Io {
 
 }  // namespace
 
-FileHeads gather_metadata(Tree& tree, Io& io, const std::string& path, const Limits& limits) {
+FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const Limits& limits) {
   const std::string folder = without_trailing_slashes(path);
   std::vector<std::string> names;
   if (const auto facts = io.facts(folder); facts && facts->kind == FileKind::kDirectory)

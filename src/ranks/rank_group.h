@@ -56,7 +56,7 @@ class RankGroup {
 
  private:
   Session& session_;
-  Tree tree_;
+  RankTree tree_;
   FileVisibility visibility_;
   std::vector<std::string> hosts_;
 };

@@ -10,13 +10,13 @@ constexpr uint64_t kAtOnce = 64 << 20;
 
 }  // namespace
 
-void Tree::send(uint32_t to, Bytes bytes) {
+void RankTree::send(uint32_t to, Bytes bytes) {
   const uint64_t count = bytes.size();
   session_.link().send(to, kTag, {reinterpret_cast<const std::byte*>(&count), sizeof count}).wait();
   for (uint64_t at = 0; at < count; at += kAtOnce) session_.link().send(to, kTag, bytes.subspan(at, std::min(kAtOnce, count - at))).wait();
 }
 
-std::vector<std::byte> Tree::receive(uint32_t from) {
+std::vector<std::byte> RankTree::receive(uint32_t from) {
   const auto count = load_le<uint64_t>(session_.link().receive_all(from, kTag, sizeof(uint64_t)).data());
   std::vector<std::byte> bytes;
   bytes.reserve(std::min(count, kAtOnce));  // what is announced may not be true
@@ -28,7 +28,7 @@ std::vector<std::byte> Tree::receive(uint32_t from) {
 }
 
 // Rank r hears from r without its highest bit, and tells r + 2^k for all 2^k above that.
-std::vector<std::byte> Tree::broadcast(std::vector<std::byte> bytes, const std::function<void(Bytes)>& has) {
+std::vector<std::byte> RankTree::broadcast(std::vector<std::byte> bytes, const std::function<void(Bytes)>& has) {
   const uint32_t rank = session_.rank(), world = session_.world_size();
   uint32_t step = 1;
   while (step <= rank) step *= 2;
@@ -40,7 +40,7 @@ std::vector<std::byte> Tree::broadcast(std::vector<std::byte> bytes, const std::
 }
 
 // Rank r hears from r + 2^k for all 2^k below its lowest bit, and tells r without that.
-void Tree::gather(const std::function<void(Bytes)>& merge, const std::function<std::vector<std::byte>()>& take) {
+void RankTree::gather(const std::function<void(Bytes)>& merge, const std::function<std::vector<std::byte>()>& take) {
   const uint32_t rank = session_.rank(), world = session_.world_size();
   for (uint32_t step = 1; step < world; step *= 2) {
     if (rank & step) return send(rank - step, take());

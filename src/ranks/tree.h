@@ -11,9 +11,9 @@
 namespace dcp {
 
 // Every call is made by all ranks, in the same order, from one thread.
-class Tree {
+class RankTree {
  public:
-  explicit Tree(Session& session) : session_(session) {}
+  explicit RankTree(Session& session) : session_(session) {}
   // Returns rank 0's bytes; what the others give is not looked at. `has` is called when they are there, before they go on to others.
   std::vector<std::byte> broadcast(std::vector<std::byte> bytes, const std::function<void(Bytes)>& has = {});
   // take() gives what this rank and those below it have, after merge() was called with what each of those gave. At rank 0 nothing is taken.

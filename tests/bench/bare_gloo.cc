@@ -43,7 +43,7 @@ class Lane {
 };
 
 void move_bytes(Session& session, Io& io, uint64_t bytes) {
-  Tree(session).broadcast({});
+  RankTree(session).broadcast({});
   const uint64_t begin = io.now_ns();
   const uint64_t steps = bytes / kMessage;
   std::vector<Lane> lanes;
@@ -55,7 +55,7 @@ void move_bytes(Session& session, Io& io, uint64_t bytes) {
   for (Lane& lane : lanes) lane.finish();
   if (session.rank() == 0) std::printf("%.6f\n", static_cast<double>(io.now_ns() - begin) / 1e9);
   std::fflush(stdout);
-  Tree(session).broadcast({});
+  RankTree(session).broadcast({});
 }
 
 }  // namespace

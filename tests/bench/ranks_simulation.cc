@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
         StopFlag stop{0};
         Session session(test::fake_transport(), {.by = "simulation", .rank = r, .world_size = ranks},
                         {.timeout_ms = 600000, .identity = "one", .host = "h"}, *io, stop, [](const RankFailure&) {});
-        Tree tree(session);
+        RankTree tree(session);
         tree.broadcast(std::vector<std::byte>(8));
         session.done();
       });

@@ -162,7 +162,7 @@ TEST_CASE("A buffer outlives its batch while a message may still arrive in it") 
     const Plan plan = opened.torch();
     const std::string file(opened.catalog.strings[opened.catalog.files[session.rank()].name]);
     own.put("ckpt/" + file, std::string(opened.catalog.files[session.rank()].bytes.value(), 'x'));
-    Tree tree(session);
+    RankTree tree(session);
     const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
     if (session.rank() == 0) {
       Exchange exchange(session, visibility, {plan, {opened.catalog, opened.resolved, opened.files}, deal_to_rank0(plan, 3)});
@@ -204,7 +204,7 @@ TEST_CASE("What another rank decodes is no more than belongs there") {
       bomb += std::string(rest, '?');
       own.put(opened.catalog.file_path(0), std::string(all.text_of(opened.catalog.file_path(0))).replace(item.offset, item.length, bomb));
     }
-    Tree tree(session);
+    RankTree tree(session);
     const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
     DataFiles files(own, opened.catalog, FollowLinks::kCacheOnly);
     Exchange exchange(session, visibility, {plan, {opened.catalog, opened.resolved, files}, deal_to_rank0(plan, 2)});

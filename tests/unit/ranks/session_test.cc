@@ -23,7 +23,7 @@ TEST_CASE("Trees reach every rank once, and nobody talks to more than log2 of th
     std::vector<int> same(size);  // checked by this thread only: Catch's own state is not for several
     uint64_t heard = 0;
     const auto said = test::as_ranks(world, size, 60000, [&](Session& session, StopFlag&) {
-      Tree tree(session);
+      RankTree tree(session);
       same[session.rank()] = tree.broadcast(session.rank() == 0 ? bytes : std::vector<std::byte>()) == bytes;
       uint64_t ranks = uint64_t{1} << session.rank() % 64;
       tree.gather([&](Bytes b) { ranks += WireReader(b).number<uint64_t>(); },
@@ -157,7 +157,7 @@ TEST_CASE("Who sees which file is found by looking") {
       Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
       test::FakeIo io;
       for (const auto& [name, text] : disks[session.rank()]) io.put("ckpt/" + name, text);
-      Tree tree(session);
+      RankTree tree(session);
       sights[session.rank()] = look_together(tree, session, io, catalog, FollowLinks::kCacheOnly);
       for (const DataFile& f : catalog.files)
         if (f.fault) faults[session.rank()] += to_line(*f.fault);
