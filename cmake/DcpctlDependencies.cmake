@@ -2,6 +2,13 @@
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
+# Packages are compiled for other machines than this one, and what they link with them: from the sources in a folder (cmake/package.sh).
+set(DCPCTL_THIRD_PARTY "" CACHE PATH "Folder with the sources of zlib, zstd, xxhash, CLI11 and nlohmann_json, to compile them in")
+if(DCPCTL_THIRD_PARTY)
+  include(DcpctlThirdParty)
+  return()
+endif()
+
 # dcpctl_library(NAME HEADER LIBRARY): target dcpctl_NAME, linked statically where there is an archive: the program needs the C library alone.
 function(dcpctl_library name header library)
   find_path(DCPCTL_${name}_INCLUDE ${header} REQUIRED)

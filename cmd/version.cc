@@ -43,12 +43,14 @@ int print_version(const Context& context) {
   if (!context.common.json) {
     std::string names;
     for (const FoundModule& m : modules) names += (names.empty() ? "" : ", ") + m.name;
-    context.print("dcpctl " + program_version() + "\nmodules: " + (names.empty() ? "none" : names) + "\n");
+    context.print("dcpctl " + program_version() +
+                  "\ncompiler: " DCPCTL_COMPILER ", " DCPCTL_MACHINE "\nmodules: " + (names.empty() ? "none" : names) + "\n");
     return 0;
   }
   JsonWriter json([&](std::string_view text) { context.print(text); });
   json.begin_object().member("schema", "dcpctl.version/1").member("version", DCPCTL_VERSION);
   if (const std::string commit = program_commit(); !commit.empty()) json.member("commit", commit);
+  json.member("compiler", DCPCTL_COMPILER).member("machine", DCPCTL_MACHINE);
   json.key("modules").begin_array();
   for (const FoundModule& m : modules) json.begin_object().member("name", m.name).member("path", m.path).end_object();
   json.end_array().end_object();
