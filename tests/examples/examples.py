@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every command line that the help, the manual pages and README.md show does what it says when it is pasted into a shell.
+"""Every command line that the help, the manual pages, README.md and the recipes in docs/ show does what it says when it is pasted into a shell.
 
     examples.py DCPCTL TORCH-PYTHON SOURCE...   runs what these show: "help reshard", "README.md: Examples"
     examples.py DCPCTL --all SOURCE...          nothing else shows command lines, and a manual page shows those of the help
@@ -91,8 +91,8 @@ class Runner:
             else:
                 option, value = positionals[0], word
                 positionals = positionals[0 if option["repeatable"] else 1 :]
-            if value == "$()":
-                continue
+            if value.startswith("$"):
+                continue  # a line above it, or in it, says which
             if option.get("value") == "MAP" and "/" not in value and not value.endswith(".map"):
                 continue  # a built-in one
             if option.get("path") in ("read", "change"):
@@ -157,8 +157,9 @@ class Runner:
         for path in written:
             at = folder / path.rstrip("/")
             shutil.rmtree(at) if at.is_dir() else at.unlink(missing_ok=True)
-        for path in dict.fromkeys(p.rstrip("/") for p in read if not (folder / p).exists()):
-            self.make(path, folder)
+        for path in dict.fromkeys(p.rstrip("/") for p in read if p not in written):
+            if not (folder / path).exists():
+                self.make(path, folder)
         for path in folders:
             (folder / path.replace("~", str(folder))).mkdir(parents=True, exist_ok=True)
         hosts, why = names.hosts_of(command)

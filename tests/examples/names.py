@@ -18,6 +18,8 @@ MADE = {
     "base-model": "mkdir base-model && echo '{}' >base-model/config.json && echo '{}' >base-model/tokenizer.json",
     "llama-base": f"python3 {DATA}/own_model/llama.py llama-base",
     "llama-step-1000": "dcpctl convert llama-base llama-step-1000 -q --map llama.torchtitan --world-size 4 --add-root model",
+    "llama-run": "mkdir llama-run && cp -r llama-step-1000 llama-run/step-1000",
+    "llama-hf": "dcpctl consolidate llama-step-1000 llama-hf -q --model-only --map auto --assets llama-base --max-shard-size 5GB",
     "config.json": "echo '{}' >config.json",
     "hf-model": "dcpctl consolidate step-1000 hf-model -q --model-only --max-shard-size 20kB",
     "rank-local-ckpt": "dcpctl reshard step-1000 rank-local-ckpt -q --world-size 1 && mv rank-local-ckpt/.metadata rank-local-ckpt/__0.metadata",
@@ -41,6 +43,8 @@ def free_port():
 def stand_ins(folder):
     return [
         StandIn(r"(?<![\w.])/(scratch|local|shared)(?=/|$| )", rf"{folder}/\1", "a folder of this machine: one of the test's"),
+        StandIn(r"/checkpoints/(?=[\w-])", "", "a folder of this machine: one of the test's"),
+        StandIn(r"\bpip install [^;#]*(#.*)?", ":", "the installed program: the one that is tested (tests/packages installs it)"),
         StandIn(r"\bnode0\b", "127.0.0.1", "another host: this one"),
         StandIn(r"(?<=[=:])(29500|29400)\b", lambda _: str(free_port()), "a port: one that is free"),
         StandIn(r"--bytes 4GiB", "--bytes 4MiB", "a large checkpoint: a small one"),
