@@ -1,17 +1,28 @@
 // operator new of the program, which counts (base/heap.h). new[], the forms without exceptions and their deletes come down to these.
+// Large blocks ask for huge pages: what touches half a gigabyte once spends a sixth of its time on the faults of small ones.
 #include "base/heap.h"
 
 #include <malloc.h>
+#include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 
 namespace {
 
 constexpr int64_t kOwn = 16;  // malloc's own, beside a block
+constexpr std::uintptr_t kPage = 4096, kLarge = 32 << 20;
 
 void* counted(void* block) {
   if (block == nullptr) throw std::bad_alloc();
   dcp::Heap::count(static_cast<int64_t>(malloc_usable_size(block)) + kOwn);
+  return block;
+}
+
+void* with_huge_pages(void* block, std::size_t bytes) {
+  if (block == nullptr || bytes < kLarge) return block;
+  void* const page = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(block) + kPage - 1) & ~(kPage - 1));
+  static_cast<void>(madvise(page, bytes - kPage, MADV_HUGEPAGE));  // a wish
   return block;
 }
 
@@ -25,7 +36,7 @@ void release(void* block) noexcept {
 
 void* operator new(std::size_t bytes) {
   dcp::Heap::check(bytes);
-  return counted(std::malloc(bytes == 0 ? 1 : bytes));
+  return counted(with_huge_pages(std::malloc(bytes == 0 ? 1 : bytes), bytes));
 }
 void* operator new(std::size_t bytes, std::align_val_t align) {
   dcp::Heap::check(bytes);

@@ -212,7 +212,7 @@ class TorchReader {
                            .first_chunk = out.chunks.size(),
                            .chunk_count = 1});
     out.chunks.push_back({.offsets_at = zeros, .sizes_at = sizes});
-    item.rank = rank;
+    item.rank = static_cast<uint16_t>(rank);
     item.offsets_at = zeros;
     out.storage.push_back(item);
   }

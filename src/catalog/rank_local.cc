@@ -85,7 +85,7 @@ class Merger {
   }
 
   void storage(const MetadataContent& rank) {
-    const uint64_t file_base = out_.files.size();
+    const auto file_base = static_cast<uint32_t>(out_.files.size());
     const auto transform_base = static_cast<uint32_t>(out_.transforms.size());
     out_.files.insert(out_.files.end(), rank.files.begin(), rank.files.end());
     out_.transforms.insert(out_.transforms.end(), rank.transforms.begin(), rank.transforms.end());

@@ -132,9 +132,9 @@ void ShardMerger::add(std::string_view key, const std::vector<Part>& parts) {
     if (parts.size() > 1 && volume(p.entry->shape) == 0) continue;
     out_.storage.push_back({.key = key,
                             .has_offset = true,
-                            .rank = rank,
-                            .offsets_at = at,
+                            .rank = static_cast<uint16_t>(rank),
                             .file = p.file,
+                            .offsets_at = at,
                             .offset = p.entry->offset,
                             .length = p.entry->bytes});
   }

@@ -70,7 +70,8 @@ Compared RunSums::compare(const SourceFacts& source, Faults faults) const {
           out);
     }
   }
-  for (size_t i = 0; i < plan_.records.size(); ++i) compare_record(source.catalog, records_[i], plan_.records[i], faults, out);
+  for (size_t i = 0; i < plan_.records.size(); ++i)
+    if (!plan_.is_rest(plan_.records[i])) compare_record(source.catalog, records_[i], plan_.records[i], faults, out);
   if (faults == Faults::kThrow) need_items_complete(source.catalog);
   return out;
 }

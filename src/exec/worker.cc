@@ -98,8 +98,10 @@ void Worker::add_parts(std::span<const ItemRecord>& records, uint64_t at, Bytes 
   for (const ItemRecord& r : records) {
     if (r.offset >= until) break;
     const uint64_t begin = std::max(at, r.offset), end = std::min(until, r.offset + r.bytes);
-    const auto index = static_cast<uint32_t>(&r - run_.plan.records.data());
-    sums_->add_record(index, crc32_raw(data.subspan(begin - at, end - begin)), end - begin, r.offset + r.bytes - end);
+    const uint32_t raw = crc32_raw(data.subspan(begin - at, end - begin));
+    if (const ItemInfo& info = resolved_.items[r.item]; run_.plan.is_rest(r))
+      sums_->add_item(r.item, raw, end - begin, info.record + info.record_bytes - end);
+    else sums_->add_record(static_cast<uint32_t>(&r - run_.plan.records.data()), raw, end - begin, r.offset + r.bytes - end);
   }
 }
 

@@ -59,9 +59,9 @@ struct MetadataContent {
   struct Storage {  // one entry of storage_data
     std::string_view key;
     bool has_offset = false;  // false: a byte item
-    uint32_t rank = 0;        // of the offset
+    uint16_t rank = 0;        // of the offset
+    uint32_t file = 0;        // position in `files`
     uint64_t offsets_at = 0;
-    uint64_t file = 0;           // position in `files`
     uint64_t offset = 0;         // bytes
     uint64_t length = 0;         // bytes
     uint32_t transforms = 0;     // position in `transforms`; 0: none

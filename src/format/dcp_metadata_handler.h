@@ -21,9 +21,7 @@ namespace dcp {
 class MetadataHandler {
  public:
   MetadataHandler(MetadataContent& content, uint64_t pickle_bytes, const Limits& limits)
-      : content_(content), limits_(limits), budget_(pickle_bytes), attribute_bytes_(kAttributeBytes + 16 * pickle_bytes) {
-    infos_.reserve(pickle_bytes / 128);
-  }
+      : content_(content), limits_(limits), budget_(pickle_bytes), attribute_bytes_(kAttributeBytes + 16 * pickle_bytes) {}
 
   Value global(PickleMachine& m, std::string_view module, std::string_view name);
   Value reduce(PickleMachine& m, Value callable, Value arguments);
@@ -74,17 +72,11 @@ class MetadataHandler {
   // kTyped values: tag is a Class, and
   //   kSize        n: rank, payload: position in ints          kProperties  n: flags, payload: global of the dtype
   //   kChunk       n: rank, payload: position in chunks        kTensor      payload: position in tensors
-  //   kIndex       payload: position in storage                kStorageInfo payload: position in infos_
+  //   kIndex       payload: position in storage                kStorageInfo payload: position in storage
   //   kGetLayout   n: 1 if strided                             kStorageMeta n: 1 with the field `modules`
   //   kDType       n: global                                   others       nothing more
   static constexpr uint32_t kStrided = 1;
   static constexpr uint32_t kRequiresGrad = 2;
-  struct Info {
-    uint64_t offset = 0;
-    uint64_t length = 0;
-    uint32_t file = 0;
-    uint32_t transforms = 0;
-  };
 
   static Value typed(Class cls, uint64_t payload = 0, uint32_t n = 0) {
     return {.kind = Kind::kTyped, .tag = cls, .n = n, .payload = payload};
@@ -112,6 +104,10 @@ class MetadataHandler {
   Value size_of(PickleMachine& m, const Value& numbers);  // of a tuple or list of integers
   Value checked_size(PickleMachine& m, std::string_view field, const Value& v, Key key = {});
   uint64_t checked_number(const PickleMachine& m, std::string_view field, const Value& v) const;
+  MetadataContent::Storage& storage_at(uint64_t n) {
+    if (n == content_.storage.size()) content_.storage.emplace_back();
+    return content_.storage[n];
+  }
   uint32_t file_number(const PickleMachine& m, std::string_view path);
   uint32_t transforms_number(const PickleMachine& m, const Value& list);
   // What the memo shares may be read over and over: the values that all readings together take may not outgrow the pickle.
@@ -143,7 +139,9 @@ class MetadataHandler {
   const Limits& limits_;
   std::vector<Global> globals_;
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> global_numbers_;
-  std::vector<Info> infos_;
+  // storage[n] holds what the n-th MetadataIndex says, and the n-th _StorageInfo: normally these are a pair of storage_data, too.
+  uint64_t indexes_ = 0;
+  uint64_t infos_ = 0;
   std::unordered_map<std::string_view, uint32_t> file_numbers_;
   std::map<std::vector<std::string_view>, uint32_t> transforms_numbers_;
   uint64_t spent_ = 0;

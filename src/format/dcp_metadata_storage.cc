@@ -16,21 +16,21 @@ Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
     else if (name == "index") index = v;
   });
   if (fqn.kind != Kind::kText) fail_field(m, "MetadataIndex.fqn", fqn, "text", std::string_view());
-  MetadataContent::Storage entry{.key = m.text(fqn)};
+  MetadataContent::Storage& entry = storage_at(indexes_);
+  entry.key = m.text(fqn);
   if (index.kind == Kind::kInt && index.payload < entry.hint) entry.hint = static_cast<uint32_t>(index.payload);
   if (offset.kind != Kind::kUnset && offset.kind != Kind::kNil) {
     const Value size = checked_size(m, "MetadataIndex.offset", offset, entry.key);
     entry.has_offset = true;
-    entry.rank = size.n;
+    entry.rank = static_cast<uint16_t>(size.n);
     entry.offsets_at = size.payload;
   }
-  content_.storage.push_back(entry);
-  return typed(kIndex, content_.storage.size() - 1);
+  return typed(kIndex, indexes_++);
 }
 
 uint32_t MetadataHandler::file_number(const PickleMachine& m, std::string_view path) {
   // Items of one file follow one another.
-  if (!infos_.empty() && content_.files[infos_.back().file] == path) return infos_.back().file;
+  if (infos_ > 0 && content_.files[content_.storage[infos_ - 1].file] == path) return content_.storage[infos_ - 1].file;
   const auto [found, is_new] = file_numbers_.try_emplace(path, static_cast<uint32_t>(content_.files.size()));
   if (is_new) {
     if (path.size() > limits_.name_bytes) fail_limit(m, "a file name of " + std::to_string(path.size()) + " bytes", limits_.name_bytes);
@@ -69,14 +69,15 @@ Value MetadataHandler::build_info(PickleMachine& m, const Value& state) {
     else if (name == "transform_descriptors") transforms = v;
   });
   if (path.kind != Kind::kText) fail_field(m, "_StorageInfo.relative_path", path, "text");
-  Info info{.offset = checked_number(m, "_StorageInfo.offset", offset), .length = checked_number(m, "_StorageInfo.length", length)};
-  info.file = file_number(m, m.text(path));
-  info.transforms = transforms_number(m, transforms);
-  infos_.push_back(info);
-  return typed(kStorageInfo, infos_.size() - 1);
+  MetadataContent::Storage& entry = storage_at(infos_);
+  entry.offset = checked_number(m, "_StorageInfo.offset", offset);
+  entry.length = checked_number(m, "_StorageInfo.length", length);
+  entry.file = file_number(m, m.text(path));
+  entry.transforms = transforms_number(m, transforms);
+  return typed(kStorageInfo, infos_++);
 }
 
-// Index keys were appended to `storage` as they were built; here each gets its record. As in read_state_dict they are normally in order.
+// Index keys and records are in `storage` as they were built, and normally each key beside its own record: nothing moves then.
 void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
   // Another storage writer keeps other records: torch's own S3RdmaStorageWriter, say, whose objects are raw bytes.
   const auto fail_foreign = [&](const Value& got, std::string_view expected, std::string_view key) {
@@ -91,23 +92,23 @@ void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
   for (auto it = m.items(dict); it.next(index) && it.next(info);) {
     if (!is(index, kIndex)) fail_foreign(index, "MetadataIndex", {});
     if (!is(info, kStorageInfo)) fail_foreign(info, "_StorageInfo", content_.storage[index.payload].key);
-    in_place = (index.payload == used++) && in_place;
+    in_place = in_place && index.payload == used && info.payload == used;
+    ++used;
   }
-  std::vector<MetadataContent::Storage> moved;
   if (!in_place) {
-    moved.reserve(used);
-    for (auto it = m.items(dict); it.next(index) && it.next(info);) moved.push_back(content_.storage[index.payload]);
-    content_.storage = std::move(moved);
+    std::vector<MetadataContent::Storage> paired;
+    paired.reserve(used);
+    for (auto it = m.items(dict); it.next(index) && it.next(info);) {
+      const MetadataContent::Storage& record = content_.storage[info.payload];
+      MetadataContent::Storage& entry = paired.emplace_back(content_.storage[index.payload]);
+      entry.file = record.file;
+      entry.offset = record.offset;
+      entry.length = record.length;
+      entry.transforms = record.transforms;
+    }
+    content_.storage = std::move(paired);
   }
   content_.storage.resize(used);
-  auto entry = content_.storage.begin();
-  for (auto it = m.items(dict); it.next(index) && it.next(info); ++entry) {
-    const Info& from = infos_[info.payload];
-    entry->file = from.file;
-    entry->offset = from.offset;
-    entry->length = from.length;
-    entry->transforms = from.transforms;
-  }
 }
 
 }  // namespace dcp

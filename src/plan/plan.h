@@ -274,6 +274,8 @@ struct Plan {
   }
   uint64_t payload_bytes(const Region& r) const { return volume(box(r).sizes) * bytes_of(r.dtype); }
   ItemId sum_of(ItemId item) const { return summed_at.empty() ? item : summed_at[item]; }
+  // Whether it is a part of a record that no unit sees, while units sum all others: it goes to the same sum.
+  bool is_rest(const ItemRecord& r) const { return !summed_at.empty() && r.is_data && checks[r.item] == CrcCheck::kFromUnits; }
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.
   const Group& group_of(uint64_t ordinal) const;

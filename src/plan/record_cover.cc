@@ -59,12 +59,14 @@ bool apart(int64_t a_at, Axes a, int64_t b_at, Axes b) {
 
 }  // namespace
 
-std::vector<uint32_t> exact_cover(std::span<const Positions> views, uint64_t total) {
+RecordCover cover_of(std::span<const Positions> views, uint64_t total) {
   std::vector<uint32_t> order(views.size());
   for (uint32_t n = 0; n < order.size(); ++n) order[n] = n;
   std::ranges::sort(order, {}, [&](uint32_t n) { return std::tuple(views[n].first, ~views[n].count(), n); });
-  std::vector<uint32_t> taken, open;  // open: those that may reach the next one
-  uint64_t count = 0;
+  RecordCover cover;
+  std::vector<uint32_t> open;      // those that may reach the next one
+  uint64_t seen = 0, missing = 0;  // positions before `end`: of views, in gaps
+  uint64_t end = 0;                // of those so far
   for (const uint32_t n : order) {
     const Positions& p = views[n];
     std::erase_if(open, [&](uint32_t o) { return views[o].end() <= p.first; });
@@ -72,12 +74,17 @@ std::vector<uint32_t> exact_cover(std::span<const Positions> views, uint64_t tot
       return apart(static_cast<int64_t>(views[o].first), views[o].axes, static_cast<int64_t>(p.first), p.axes);
     };
     if (p.end() > total || !std::ranges::all_of(open, is_apart)) continue;
+    if (p.first > end) {
+      cover.gaps.emplace_back(end, p.first);
+      missing += p.first - end;
+    }
     open.push_back(n);
-    taken.push_back(n);
-    count += p.count();
+    cover.views.push_back(n);
+    seen += p.count();
+    end = std::max(end, p.end());
   }
-  if (count != total) taken.clear();
-  return taken;
+  if (end < total) cover.gaps.emplace_back(end, total);
+  return seen + missing == end ? cover : RecordCover{};
 }
 
 }  // namespace dcp

@@ -64,12 +64,17 @@ bool ViewChecks::sum_on_the_way(std::span<const Seen> views, const ItemInfo& inf
   }
   const uint64_t element = bytes_of(info.dtype);
   if (info.record_bytes % element != 0) return false;
-  const std::vector<uint32_t> taken = exact_cover(positions, info.record_bytes / element);
-  for (const uint32_t n : taken) {
+  const RecordCover cover = cover_of(positions, info.record_bytes / element);
+  const uint64_t most_gaps = std::max<uint64_t>(16, info.record_bytes / options_.min_run);
+  if (cover.views.empty() || cover.gaps.size() > most_gaps) return false;
+  const ItemId first = items[cover.views[0]];
+  for (const uint32_t n : cover.views) {
     plan_.checks[items[n]] = CrcCheck::kFromUnits;
-    plan_.summed_at[items[n]] = items[taken[0]];
+    plan_.summed_at[items[n]] = first;
   }
-  return !taken.empty();
+  for (const auto& [begin, end] : cover.gaps)
+    plan_.records.push_back({.offset = info.record + begin * element, .bytes = (end - begin) * element, .item = first, .is_data = true});
+  return true;
 }
 
 }  // namespace dcp

@@ -12,6 +12,7 @@ Names of models after that choose some. Exits 77 (skipped) where these packages 
 import hashlib
 import importlib
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -31,7 +32,7 @@ if missing := [p for p in {"transformers", WHAT} - {"megatron"} if importlib.uti
 import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict  # noqa: E402
 from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner  # noqa: E402
 
@@ -76,8 +77,11 @@ MODELS = {  # name: class, sizes
     "olmoe": ("Olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2}),
     "gpt_oss": ("GptOss", {**SMALL, "head_dim": 8, "num_local_experts": 3, "num_experts_per_tok": 2}),
     "phi3": ("Phi3", SMALL),
-}
-IN_MEMORY = [name for name in MODELS if name not in ("qwen3_tied",)]
+    "muse_glimmer": ("MuseGlimmer", {"text_config": {**SMALL, "head_dim": 16}, "out_hidden_size": 24, "projector_hidden_size": 20,
+                                     "vision_config": {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}}),
+    "kimi_k25": ("DeepseekV3", DEEPSEEK),  # its text; images are added where it is published
+}  # fmt: skip
+IN_MEMORY = [name for name in MODELS if name not in ("qwen3_tied", "muse_glimmer", "kimi_k25")]
 ADAPTERS = {  # name: torchtitan's folder, its adapter
     "llama": ("llama3", "Llama3StateDictAdapter"),
     "llama_tied": ("llama3", "Llama3StateDictAdapter"),
@@ -91,6 +95,8 @@ ADAPTERS = {  # name: torchtitan's folder, its adapter
     "gpt_oss": ("gpt_oss", "GptOssStateDictAdapter"),
     "qwen3_5": ("qwen3_5", "Qwen35StateDictAdapter"),
     "qwen3_5_moe": ("qwen3_5", "Qwen35StateDictAdapter"),
+    "muse_glimmer": ("muse_glimmer", "MuseGlimmerStateDictAdapter"),
+    "kimi_k25": ("kimi_k2_7", "KimiK25StateDictAdapter"),
 }
 
 
@@ -180,7 +186,8 @@ def adapted(name, model, hf):
     rows = lambda what: types.SimpleNamespace(out_features=getattr(c, f"linear_num_{what}_heads", 0) * getattr(c, f"linear_{what}_head_dim", 0))
     recurrent = types.SimpleNamespace(in_proj_q=rows("key"), in_proj_v=rows("value"))
     layers = [types.SimpleNamespace(attention=attention, moe=experts, delta_net=recurrent)] * c.num_hidden_layers
-    config = types.SimpleNamespace(layers=layers, dim=c.hidden_size, enable_weight_tying=c.tie_word_embeddings, mtp_layers=[])
+    images = types.SimpleNamespace(num_heads=2, patch_size=2, in_channels=3)
+    config = types.SimpleNamespace(layers=layers, dim=c.hidden_size, enable_weight_tying=c.tie_word_embeddings, mtp_layers=[], vision_encoder=images)
     a = adapter_of(name)(config, None)
     a._validate_hf_rope_config = lambda *_: None
     trained = {k: v.clone() for k, v in a.from_hf(as_adapter_reads(name, hf)).items()}
@@ -189,15 +196,33 @@ def adapted(name, model, hf):
     return {re.sub(r"mlp[12]_(weight|bias)$", lambda m: named[m.group()], k): v for k, v in trained.items()}
 
 
+def add_images(folder):
+    """Makes of a published DeepSeek-V3 a Kimi K2.5, which transformers 5.23 does not save under the names that it loads."""
+    shapes = {"mm_projector.pre_norm": (8,), "mm_projector.proj.0": (12, 8), "mm_projector.proj.2": (32, 12), "vision_tower.encoder.final_layernorm": (8,),
+              "vision_tower.patch_embed.proj": (8, 3, 2, 2)}  # fmt: skip
+    for b in range(2):
+        block = {"norm0": (8,), "norm1": (8,), "wo": (8, 8), "wqkv": (24, 8), "mlp.fc0": (12, 8), "mlp.fc1": (8, 12)}
+        shapes |= {f"vision_tower.encoder.blocks.{b}.{k}": v for k, v in block.items()}
+    state = {f"language_model.{k}": v for k, v in published(folder).items()} | {"vision_tower.patch_embed.pos_emb.weight": torch.rand(4, 4, 8)}
+    for name, shape in shapes.items():
+        state |= {f"{name}.weight": torch.rand(shape), f"{name}.bias": torch.rand(shape[0])}
+    save_file(state, folder / "model.safetensors")
+    config = {"model_type": "kimi_k25", "text_config": json.loads((folder / "config.json").read_text()), "vision_config": {"patch_size": 2}}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 def from_adapter(name, scratch):
     model = made(name)
     model.save_pretrained(scratch / "hf")
+    if name == "kimi_k25":
+        add_images(scratch / "hf")
     hf = published(scratch / "hf")
     trained = adapted(name, model, hf)
     dcp.save(trained, checkpoint_id=scratch / "ckpt", no_dist=True)
     dcpctl("consolidate", scratch / "ckpt", scratch / "out.safetensors", "--map", "auto", "--config", scratch / "hf/config.json")
     check(facts(load_file(scratch / "out.safetensors")) == facts(hf), f"{name}: what is published")
-    dcpctl("convert", scratch / "hf", scratch / "back", "--map", f"{model.config.model_type}.torchtitan", "--world-size", "3")
+    family = name if name == "kimi_k25" else model.config.model_type
+    dcpctl("convert", scratch / "hf", scratch / "back", "--map", f"{family}.torchtitan", "--world-size", "3")
     check(facts(dcp_state(scratch / "back")) == facts(trained), f"{name}: what the trainer loads")
 
 

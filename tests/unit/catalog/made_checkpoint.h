@@ -128,9 +128,9 @@ class MadeCheckpoint {
       if (!k.has_item) continue;
       c.storage.push_back({.key = t.key,
                            .has_offset = true,
-                           .rank = rank,
-                           .offsets_at = offsets,
+                           .rank = static_cast<uint16_t>(rank),
                            .file = file_number(c, k.file),
+                           .offsets_at = offsets,
                            .offset = k.at,
                            .length = k.length,
                            .transforms = k.zstd});
@@ -146,11 +146,11 @@ class MadeCheckpoint {
       else c.path_elements.push_back({.name = p});
     }
   }
-  uint64_t file_number(MetadataContent& c, unsigned file) {
+  uint32_t file_number(MetadataContent& c, unsigned file) {
     const std::string name = file_name(file);
     const auto found = std::ranges::find(c.files, name);
     if (found == c.files.end()) c.files.push_back(texts_.emplace_back(name));
-    return static_cast<uint64_t>(std::ranges::find(c.files, name) - c.files.begin());
+    return static_cast<uint32_t>(std::ranges::find(c.files, name) - c.files.begin());
   }
 
   void lay_out() {

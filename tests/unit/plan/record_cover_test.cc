@@ -22,8 +22,8 @@ std::vector<uint64_t> all_of(uint64_t first, std::span<const ViewAxis> axes) {
 
 }  // namespace
 
-TEST_CASE("views that cover a record exactly see each position once") {
-  uint64_t covers = 0;
+TEST_CASE("views of a record and the gaps between them have each position once") {
+  uint64_t covers = 0, gaps = 0;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     std::mt19937_64 rng(seed);
     CAPTURE(seed);
@@ -59,15 +59,20 @@ TEST_CASE("views that cover a record exactly see each position once") {
       if (!left_out && rng() % 8 == 0) views.push_back(p);
     }
     std::map<uint64_t, int> times;
-    const std::vector<uint32_t> taken = exact_cover(views, static_cast<uint64_t>(total));
-    for (const uint32_t n : taken)
+    const RecordCover cover = cover_of(views, static_cast<uint64_t>(total));
+    for (const uint32_t n : cover.views)
       for (const uint64_t at : all_of(views[n].first, views[n].axes)) ++times[at];
+    for (const auto& [begin, end] : cover.gaps)
+      for (uint64_t at = begin; at < end; ++at) ++times[at];
     for (const auto& [at, n] : times) REQUIRE(n == 1);
-    REQUIRE((taken.empty() || times.size() == static_cast<uint64_t>(total)));
-    CHECK(taken.empty() == !whole);
-    covers += !taken.empty();
+    const bool is_seen = times.size() == static_cast<uint64_t>(total);
+    REQUIRE((cover.views.empty() || is_seen));
+    if (whole) CHECK((is_seen && cover.gaps.empty()));
+    covers += !cover.views.empty();
+    gaps += !cover.views.empty() && !cover.gaps.empty();
   }
   CHECK(covers > 1000);
+  CHECK(gaps > 100);
 }
 
 TEST_CASE("a position that comes twice is seen") {
@@ -78,5 +83,5 @@ TEST_CASE("a position that comes twice is seen") {
   CHECK_FALSE(once);
   positions_of(5, std::vector<ViewAxis>{{.size = 3, .stride = 7}, {.size = 4, .stride = 2}}, once);
   CHECK(once);
-  CHECK(exact_cover({}, 5).empty());
+  CHECK(cover_of({}, 5).views.empty());
 }
