@@ -19,8 +19,7 @@ set(CPACK_PACKAGE_VENDOR "the dcpctl authors")
 set(CPACK_PACKAGE_CONTACT "the dcpctl authors <dcpctl@localhost>")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${PROJECT_DESCRIPTION}
- Looks into, checks and rewrites checkpoints of torch.distributed.checkpoint
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "Looks into, checks and rewrites checkpoints of torch.distributed.checkpoint
  without Python, without torch and without executing a pickle.")
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE amd64)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")

@@ -1,6 +1,7 @@
 # LibTorch as imported targets of our own. Not find_package(Torch): that demands the CUDA toolkit even for CPU use, takes 8 s and links all
 # of LibTorch. Looked for in: Torch_ROOT (cache or environment; a torch package, or an environment of Python that has one), CMAKE_PREFIX_PATH
-# (torch.utils.cmake_prefix_path too), and what Python3_EXECUTABLE would import; nothing is imported to find that out.
+# (torch.utils.cmake_prefix_path too), and what Python3_EXECUTABLE would
+# import (pip hides what is installed while it builds: its folder is looked at, too); nothing is imported to find that out.
 #
 # Sets DcpctlTorch_FOUND, DcpctlTorch_VERSION, DcpctlTorch_RPATH, DcpctlTorch_NVIDIA (folder of the nvidia wheels, or nothing), or
 # DcpctlTorch_WHY_NOT. Targets: dcpctl::c10, dcpctl::torch_cpu and, where LibTorch has CUDA, dcpctl::torch_cuda.
@@ -13,7 +14,7 @@ function(dcpctl_find_torch)
   endforeach()
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_EXECUTABLE)
-    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c "import importlib.util as u, sysconfig as c; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else c.get_path('platlib') + '/torch')"
       OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     list(APPEND candidates ${found})
   endif()

@@ -35,6 +35,7 @@ package() {
   export SOURCE_DATE_EPOCH
   rm -rf dist/*
   for target in "$@"; do package_of "$target"; done
+  package_modules
   (cd dist && sha256sum -- * >../"$package_folder/SHA256SUMS" && mv ../"$package_folder/SHA256SUMS" .)
   ls -l dist
 }
@@ -102,17 +103,29 @@ package_deb() {  # BUILD
 }
 
 package_wheel() {  # BUILD MACHINE GLIBC
-  local tag=manylinux_${3/./_}_$2 python=$package_folder/venv/bin/python verdict wheel
+  local tag=manylinux_${3/./_}_$2 python=$package_folder/venv/bin/python verdict needs wheel
   (umask 022 && PATH=$PWD/$package_folder/venv/bin:$PATH "$python" -m build --wheel --no-isolation --outdir dist -Cbuild-dir="$1" -Cinstall.strip=false \
     -Cwheel.tags="py3-none-$tag") >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
   wheel=$(echo dist/dcpctl-*"-$tag.whl")
   # What it needs of the system's libraries is what its name promises, or older.
   verdict=$("$package_folder/venv/bin/auditwheel" show "$wheel")
-  grep -q "consistent with the following platform tag: \"$tag\"" <<<"$(tr '\n' ' ' <<<"$verdict" | tr -s ' ')" || { echo "$verdict"; exit 1; }
+  needs=$(tr -s '\n ' ' ' <<<"$verdict" | sed -n 's/.*following platform tag: "manylinux_\([0-9]*_[0-9]*\)_.*/\1/p')
+  say "auditwheel: manylinux_$needs"
+  [ -n "$needs" ] && printf '%s\n' "${needs/_/.}" "$3" | sort -CV || { echo "$verdict"; exit 1; }
 }
 
 package_tarball() {  # BUILD NAME
   rm -rf "$1/packed"
   (umask 022 && DESTDIR="$PWD/$1/packed" cmake --install "$1" --prefix "/$2") >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
   tar -C "$1/packed" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -c "$2" | gzip -9n >"dist/$2.tar.gz"
+}
+
+# The modules of several ranks, as source that pip builds against the torch beside it.
+package_modules() {
+  local at=$package_folder/dcpctl_c10d
+  rm -rf "$at"
+  mkdir -p "$at/src"
+  cp -r CMakeLists.txt LICENSE cmake src/modules/c10d/pyproject.toml "$at/"
+  cp -r src/modules "$at/src/"
+  "$package_folder/venv/bin/python" -m build --sdist --no-isolation --outdir dist "$at" >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
 }

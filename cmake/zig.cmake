@@ -3,6 +3,8 @@
 #   DCPCTL_TARGET  the machine, and the oldest C library that will do: x86_64-linux-gnu.2.28, aarch64-linux-musl
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES DCPCTL_ZIG DCPCTL_TARGET)
 set(CMAKE_SYSTEM_NAME Linux)
+# What CMake tries is compiled and not linked: with it the C++ library would be compiled, in a form that nothing else needs.
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
 string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR "${DCPCTL_TARGET}")
 
 # CMake and ccache want programs and not the commands of one.
@@ -15,7 +17,7 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
 endif()
 foreach(tool "cc ${compile}" "c++ ${compile}" ar ranlib)
   string(REGEX MATCH "^[^ ]+" name ${tool})
-  set(text "#!/bin/sh\n: \"\${ZIG_GLOBAL_CACHE_DIR:=${tools}/cache}\"\nexport ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR=\"$ZIG_GLOBAL_CACHE_DIR\"\nexec '${DCPCTL_ZIG}' ${tool} \"$@\"\n")
+  set(text "#!/bin/sh\n: \"\${ZIG_GLOBAL_CACHE_DIR:=${tools}/cache}\"\nexport ZIG_GLOBAL_CACHE_DIR ZIG_LOCAL_CACHE_DIR=\"$ZIG_GLOBAL_CACHE_DIR\"\ncase $* in *CMakeC*CompilerId.*) set -- \"$@\" -c ;; esac\nexec '${DCPCTL_ZIG}' ${tool} \"$@\"\n")
   file(CONFIGURE OUTPUT ${tools}/${name} CONTENT "@text@" @ONLY)
   file(CHMOD ${tools}/${name} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endforeach()

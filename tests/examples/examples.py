@@ -218,6 +218,7 @@ def check_all(dcpctl, sources):
         help_lines = [line.command for block in in_help.get(source, []) for line in block.lines]
         if help_lines != in_man.get(source, []):
             wrong.append(f"{source}: the help shows {help_lines}, the manual page {in_man.get(source)}")
+    wrong += shown.dead_links()
     if "```" in (shown.ROOT / "README.md").read_text():
         wrong.append("README.md: a fenced block, whose command lines are not seen: indent it by four")
     print("\n".join(wrong) or f"{len(every)} places show command lines, and all are run")

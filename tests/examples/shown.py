@@ -95,6 +95,15 @@ def in_pages():
     return found
 
 
+def dead_links():
+    """Links of pages, and paths that CONTRIBUTING.md names, that lead nowhere in the tree."""
+    pages = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    named = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))]
+    told = re.findall(r"`((?:src|cmd|tests|cmake|man|docs)/[\w./-]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")) if pages else []
+    named += [("CONTRIBUTING.md", path) for path in told if not re.search(r"[A-Z]{3}", path)]  # NAME stands for any
+    return [f"{page}: no {link}" for page, link in named if not (ROOT / page).parent.joinpath(link).exists()]
+
+
 def indented(text):
     """Blocks of code: indented by four, with empty lines between."""
     for code in re.findall(r"(?:(?<=\n\n)|^)((?:    .*\n|\n(?=    ))+)", text + "\n"):

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# What ./dev package has made is installed as its user would, and run.
+#   try.sh wheel DIST      in an empty environment of Python
+#   try.sh tarball DIST    in an empty root, with nothing but the program and a checkpoint
+#   try.sh aarch64 DIST    what is for aarch64, under qemu
+#   try.sh deb DEB         in a bare Debian, as root: installed, run, removed
+set -euo pipefail
+here=$(cd "$(dirname "$0")/../.." && pwd)
+ckpt=$here/tests/data/fsdp2_ws4/ckpt
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+wrong() { echo "FAILED: $*" >&2; exit 1; }
+same() { [ "$1" = "$2" ] || wrong "$3: '$1' and not '$2'"; }
+
+# What every package's program must do. PROGRAM: words, since another processor's stands behind qemu.
+works() {  # CKPT OUT PROGRAM...
+  local ckpt=$1 out=$2 said
+  shift 2
+  said=$("$@" --version)
+  [[ $said == dcpctl\ * && $said == *commit\ * && $said == *compiler:\ Clang* && $said == *modules:\ * ]] || wrong "--version says: $said"
+  said=$("$@" inspect "$ckpt")
+  [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "inspect says: $said"
+  "$@" consolidate "$ckpt" "$out/model.safetensors" --model-only -q
+  "$@" diff "$ckpt" "$out/model.safetensors" --model-only -q || wrong "what was written differs"
+}
+
+wheel() {
+  local wheel bin bytes
+  wheel=$(echo "$1"/dcpctl-*x86_64.whl)
+  bytes=$(stat -c %s "$wheel")
+  [ "$bytes" -lt 5000000 ] || wrong "$wheel has $bytes bytes"
+  python3 -m venv "$scratch/venv"
+  "$scratch/venv/bin/pip" install -q --no-index --disable-pip-version-check "$wheel"
+  bin=$scratch/venv/bin/dcpctl
+  same "$(head -c 4 "$bin" | od -An -c | tr -d ' ')" '177ELF' "the installed program begins with"
+  works "$ckpt" "$scratch" "$bin"
+  same "$("$scratch/venv/bin/pip" show dcpctl | sed -n 's/^Requires: *//p')" "" "the wheel requires"
+  [ -f "$scratch/venv/share/man/man1/dcpctl-inspect.1" ] || wrong "no manual page"
+  "$scratch/venv/bin/python" - <<'PYTHON'
+import importlib.metadata, json
+files = {str(f): f for f in importlib.metadata.files("dcpctl")}
+sbom = next(f for name, f in files.items() if name.endswith("sboms/dcpctl.cdx.json"))
+bom = json.loads(sbom.read_text())
+assert bom["bomFormat"] == "CycloneDX", bom
+assert {c["name"] for c in bom["components"]} >= {"zlib", "zstd", "xxhash", "CLI11", "nlohmann_json"}, bom["components"]
+for name in ("LICENSE", "zlib.txt", "zstd.txt", "llvm.txt"):
+    assert any(f.endswith("/licenses/" + name) for f in files), f"no licence {name}"
+PYTHON
+  "$scratch/venv/bin/pip" uninstall -q -y dcpctl
+  [ ! -e "$bin" ] || wrong "the program stays"
+  echo "wheel: $bytes bytes"
+}
+
+tarball() {
+  local root=$scratch/root said
+  mkdir -p "$root/data"
+  tar -xzf "$1"/dcpctl-*-linux-x86_64.tar.gz -C "$scratch"
+  cp "$scratch"/dcpctl-*/bin/dcpctl "$root/"
+  cp -r "$ckpt" "$root/data/ckpt"
+  if [ "$(id -u)" = 0 ]; then
+    said=$(chroot "$root" /dcpctl inspect /data/ckpt)  # no C library, no /proc
+    [[ $said == *"51 tensors, 21,342 elements"* ]] || wrong "in an empty root inspect says: $said"
+  fi
+  works "$ckpt" "$scratch" "$root/dcpctl"
+  [ -f "$scratch"/dcpctl-*/share/man/man1/dcpctl-inspect.1 ] || wrong "no manual page in the tarball"
+  echo "tarball: well"
+}
+
+aarch64() {
+  local wheel
+  wheel=$(echo "$1"/dcpctl-*aarch64.whl)
+  (cd "$scratch" && python3 -m zipfile -e "$wheel" unpacked && chmod +x unpacked/*.data/scripts/dcpctl)
+  works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
+  if ls "$1"/dcpctl-*-linux-aarch64.tar.gz >/dev/null 2>&1; then
+    tar -xzf "$1"/dcpctl-*-linux-aarch64.tar.gz -C "$scratch"
+    works "$ckpt" "$scratch" qemu-aarch64-static "$scratch"/dcpctl-*-linux-aarch64/bin/dcpctl
+  fi
+  echo "aarch64: well"
+}
+
+deb() {
+  dpkg -i "$1" >/dev/null
+  works "$ckpt" "$scratch" dcpctl
+  local file
+  for file in share/man/man1/dcpctl-inspect.1 share/man/man7/dcpctl-maps.7 share/bash-completion/completions/dcpctl share/doc/dcpctl/copyright; do
+    dpkg -L dcpctl | grep -qx "/usr/$file" || wrong "the package has no /usr/$file"
+  done
+  dpkg -r dcpctl >/dev/null
+  [ ! -e /usr/bin/dcpctl ] || wrong "the program stays"
+  echo "deb: well in $(. /etc/os-release && echo "$PRETTY_NAME")"
+}
+
+what=$1
+shift
+"$what" "$@"
