@@ -43,6 +43,7 @@ uint32_t StateTree::child(uint32_t parent, uint64_t code, std::string_view name,
   if (!fresh) return it->second;
   const Dir above = dirs_[parent];
   Dir& d = dirs_.emplace_back(Dir{.parent = parent, .depth = above.depth + 1, .name = name, .is_numbered = is_numbered});
+  if (c_.has_planner_data && !name.empty()) d.name_id = static_cast<StringId>(code >> 1);
   d.in_model = above.in_model || is_model_name(name);
   d.in_state_dict = above.in_state_dict || is_state_dict(name);
   d.is_state = above.is_state || (!d.in_model && names_training_state(name));
@@ -75,16 +76,16 @@ void StateTree::make_dirs() {
 
 // A dict that is called like a tensor elsewhere, dots and all, holds what an optimizer keeps of it.
 void StateTree::judge_dicts_of_parameters() {
-  std::unordered_set<std::string_view> names;
-  for (uint32_t d = 1; d < dirs_.size(); ++d)
-    if (has_dots(dirs_[d].name) && !dirs_[d].in_model) names.insert(dirs_[d].name);
+  std::unordered_set<StringId> names, parameters;
+  const auto may_be_one = [&](const Dir& d) { return d.name_id != kNone && !d.in_model && has_dots(d.name); };
+  for (const Dir& d : dirs_)
+    if (may_be_one(d)) names.insert(d.name_id);
   if (names.empty()) return;
-  std::unordered_set<std::string_view> parameters;
   for (size_t k = 0; k < signs_.size(); ++k)
-    if (tensor(k) && !signs_[k] && names.contains(leaf(k))) parameters.insert(leaf(k));
+    if (tensor(k) && !signs_[k] && names.contains(leaf_id(k))) parameters.insert(leaf_id(k));
   std::vector<bool> in_one(dirs_.size());
-  for (uint32_t d = 1; d < dirs_.size(); ++d)
-    in_one[d] = in_one[dirs_[d].parent] || (!dirs_[d].in_model && parameters.contains(dirs_[d].name));
+  for (size_t d = 1; d < dirs_.size(); ++d)
+    in_one[d] = in_one[dirs_[d].parent] || (may_be_one(dirs_[d]) && parameters.contains(dirs_[d].name_id));
   for (size_t k = 0; k < signs_.size(); ++k)
     if (in_one[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kSlots;
 }

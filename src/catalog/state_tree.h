@@ -21,6 +21,7 @@ class StateTree {
     uint32_t parent = 0;
     uint32_t depth = 0;
     std::string_view name;       // empty for a position
+    StringId name_id = kNone;    // of a checkpoint with planner data
     bool is_numbered = false;    // a position of a list, or an integer
     bool in_model = false;       // it or one above is called like a model
     bool in_state_dict = false;  // ... or state_dict

@@ -15,6 +15,7 @@ FAMILIES = []
 
 LOOK = ("inspect ckpt", "inspect ckpt --json", "inspect ckpt --chunks")
 DCP = (*LOOK, "inspect ckpt --keys", "inspect ckpt --html page.html", "verify ckpt", "consolidate ckpt out.pt --dry-run", "reshard ckpt out --world-size 3 --dry-run")
+OTHERS = ("diff ckpt ckpt", "extract ckpt k", "edit ckpt edited --exclude '*x' --force", "inspect ckpt --stats '*'")
 WRITTEN = ("consolidate ckpt out.pt -q --force --no-sync", "reshard ckpt out --world-size 2 -q --force --no-sync")
 
 
@@ -126,7 +127,7 @@ def calls(c, n):
 # ---- names
 
 
-@dcp(first=48 * KIB)
+@dcp(*DCP, *OTHERS, first=48 * KIB)
 def a_path_of_many_steps(c, n):
     c.paths = {"model.w": joined(pickle.MARK, put("a", 1), get(1) * (n // 2), pickle.TUPLE)}
 
@@ -173,6 +174,29 @@ def a_name_that_many_paths_share(c, n):
     keys = [f"k{i}" for i in range(count)]
     c.tensors = {k: Tensor((0,), []) for k in keys}
     c.paths = {k: (put("x" * (n // 4), 1) if i == 0 else get(1), k) for i, k in enumerate(keys)}
+
+
+@dcp(*LOOK, "consolidate ckpt out.pt --model-only --dry-run")
+def a_key_of_states(c, n):
+    key = "z." + "state." * (n // 12) + "w.x"
+    c.tensors[key] = c.tensors["model.w"]
+    c.paths = None
+
+
+@dcp(*LOOK, "consolidate ckpt out.pt --model-only --dry-run")
+def states_of_many_parameters(c, n):
+    keys = [f"{what}{i}.w{end}" for i in range(n // 400) for what, end in (("net.", ""), ("z.state.", ".x"))]
+    c.tensors = {k: Tensor((0,), []) for k in keys}
+    c.paths = None
+
+
+@dcp(*LOOK, "consolidate ckpt out.pt --model-only --dry-run")
+def dicts_called_like_parameters(c, n):
+    count = n // 60
+    keys = [f"k{i}" for i in range(count)]
+    c.tensors = {k: Tensor((0,), []) for k in keys}
+    name = "x." * (n // 8)
+    c.paths = {k: (k, put(name, 1) if i == 0 else get(1), *(["s"] if i % 2 else [])) for i, k in enumerate(keys)}
 
 
 SHARED = Op(pickle.EMPTY_LIST)
