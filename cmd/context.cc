@@ -22,17 +22,18 @@
 #include "progress.h"
 
 namespace dcp::cmd {
-void write_fd(int fd, std::string_view text) {
+bool write_fd(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       if (fd == STDOUT_FILENO && errno != EPIPE)  // the reader has seen enough: no failure of ours
         fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
-      return;
+      return false;
     }
     text.remove_prefix(static_cast<size_t>(n));
   }
+  return true;
 }
 
 void Context::print(std::string_view text) const {

@@ -54,8 +54,8 @@ struct Context final : Events, World {
   size_t columns(int fd) const;  // of the terminal; elsewhere 80
 };
 
-// All of it; throws io_write where standard output cannot be written.
-void write_fd(int fd, std::string_view text);
+// All of it; throws io_write where standard output cannot be written. False: whoever read it has gone.
+bool write_fd(int fd, std::string_view text);
 
 // Text between the sequences of a style, or as it is.
 enum class Style : uint8_t { kBold, kRed, kYellow, kGreen };

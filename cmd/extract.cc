@@ -127,6 +127,8 @@ int write_file(const Options& o, Context& context) {
 
 // ---- text, JSON and streams
 
+struct ReaderGone {};
+
 void head_json(JsonWriter& json, const Options& o, const Extraction& found) {
   json.begin_object().member("schema", "dcpctl.extract/1").member("path", o.source.path).member("key", found.key());
   if (found.checkpoint() != o.source.path) json.member("checkpoint", found.checkpoint());
@@ -164,6 +166,7 @@ std::string text_of(const Options& o, Extraction& found, Context& context) {
 }
 
 void emit_binary(const Options& o, Extraction& found, const TextOut& out) {
+  if (o.form == Form::kTorch) return found.torch_file([&](Bytes bytes) { out(as_text(bytes)); });
   if (found.is_object())
     fail(ProblemId::usage, {.path = found.checkpoint(), .tensor = std::string(found.key()), .object = true},
          "an object, which has no elements", "a .pt file, text or JSON for it");
@@ -193,15 +196,20 @@ std::string show(const Options& o, Context& context) {
   Extraction found({.read = o.read(context), .key = o.key, .slice = o.part(), .dtypes = o.dtypes()}, context);
   if (!found.is_object() && !o.dtype.empty() && found.dtype() != parse_dtype(o.dtype))
     context.info("not cast: " + std::string(facts_of(found.dtype()).name) + " is no floating dtype");
-  const auto out = [&](std::string_view text) { context.print(text); };
+  const auto out = [&](std::string_view text) {
+    if (!write_fd(STDOUT_FILENO, text)) throw ReaderGone();
+  };
   note_unchecked(o, context);
   if (o.form == Form::kText && !o.to_file()) return context.print(text_of(o, found, context)), document_of(o, found);
   // What is damaged is not handed out: a stream cannot be taken back.
-  if (!found.is_object() && !o.no_verify && o.form != Form::kText) found.check();
+  if (!found.is_object() && !o.no_verify && o.form != Form::kText && o.form != Form::kTorch) found.check();
   if (!found.is_object()) note_bits(found.dtype(), o.form, context);
   if (!o.to_file()) {
-    if (o.form == Form::kJson) emit_json(o, found, out);
-    else emit_binary(o, found, out);
+    try {
+      if (o.form == Form::kJson) emit_json(o, found, out);
+      else emit_binary(o, found, out);
+    } catch (const ReaderGone&) {  // as `head` does: what is not wanted is not read
+    }
     return document_of(o, found);
   }
   refuse_source(o.out, found.catalog());
@@ -237,8 +245,6 @@ std::string show_stats(const Options& o, Context& context) {
 
 int run(Options o, Context& context) {
   o.form = o.stats ? Form::kText : form_of(o, context);
-  if (o.out == "-" && o.form == Form::kTorch)
-    fail(ProblemId::usage, {}, "a .pt file on standard output", "-o FILE: such a file is not written from front to back");
   if (o.out == "-" && context.common.json && o.form != Form::kJson)
     fail(ProblemId::usage, {}, "-o - with --json", "one of them: both are for stdout");
   if (o.to_file() && !o.is_text()) return write_file(o, context);
@@ -254,7 +260,7 @@ void add_extract(Command& c, Context& context) {
   const std::string what = "What of it", output = "As what";
   c.details = kDetails;
   add_source(c, context, o.source);
-  c.argument("KEY", o.key, "The tensor or object, by its full name").offers(Offer::kKeys).is_required();
+  c.argument("KEY", o.key, "The tensor or object, by its full name").offers(Offer::kKeys).or_empty().is_required();
   c.option("--slice", o.slice, "SLICE", "Only that part of the tensor, such as '0:4, :8' or '-1'").in(what);
   c.flag("--stats", o.stats, "Bounds, mean, deviation, NaN, inf and zero counts and magnitudes instead of values").in(what);
   const auto take_output = [&o, &c](const std::string& file) { return c.pages = false, o.out = file, true; };  // a stream is no page

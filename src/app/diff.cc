@@ -125,6 +125,7 @@ class Comparison {
 
   void run() {
     const std::vector<DiffKey> of_a = a_.keys(), of_b = b_.keys();
+    if (of_a.empty() && of_b.empty() && !request_.select.rules.empty()) fail(ProblemId::nothing_selected, {.path = a_.catalog().path});
     merge(of_a, of_b);
     if (!request_.keys_only) compare_values();
     std::ranges::stable_sort(result_.differences, {}, &KeyDifference::key);

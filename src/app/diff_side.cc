@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_set>
+#include <utility>
 
 #include "app/memory.h"
 #include "catalog/open.h"
@@ -23,7 +24,44 @@ void check_selected(const Catalog& catalog, const Selection& selection, const st
     if (const Tensor& t = catalog.tensors[id]; !catalog.torch || t.strided) check_whole(catalog, t);
 }
 
+// Whether a rule may be about something inside the object.
+bool reaches_into(const KeyRule& rule, std::string_view object) {
+  const std::string inner = std::string(object) + ".";
+  const size_t end = rule.kind == KeyRule::Kind::kKey ? std::string::npos : rule.text.find_first_of("*?[\\");
+  const std::string_view begin = std::string_view(rule.text).substr(0, end);
+  return begin.starts_with(inner) || (end != std::string::npos && inner.starts_with(begin));
+}
+
 }  // namespace
+
+Selection DiffSide::try_select(SelectOptions options) {
+  const Catalog& c = prepared_.catalog();
+  std::vector<KeyRule> rules;
+  std::set<std::string> reaching;  // as Selection::unmatched has them
+  for (const KeyRule& r : options.rules) {
+    const bool is_exclude = r.kind == KeyRule::Kind::kExclude;
+    std::vector<KeyRule> objects;
+    for (const KeyRef id : c.order)
+      if (id.is_blob() && reaches_into(r, c.key(id))) objects.push_back({KeyRule::Kind::kKey, std::string(c.key(id))});
+    const bool is_gone = r.kind == KeyRule::Kind::kKey && !has_key([&](std::string_view key) { return key == r.text; });
+    if (objects.empty() || !is_gone) rules.push_back(r);
+    if (objects.empty()) continue;
+    reaching.insert((is_exclude ? "--exclude " : "--include ") + r.text);
+    if (!is_exclude) rules.insert(rules.end(), objects.begin(), objects.end());
+  }
+  rules_ = std::exchange(options.rules, std::move(rules));
+  Selection selection = prepared_.select(options, {}, "");
+  std::erase_if(selection.unmatched, [&](const std::string& rule) { return reaching.contains(rule); });
+  return selection;
+}
+
+// The last rule that is about the object as a whole, or about this of it.
+bool DiffSide::keeps(const std::string& object, const std::string& inner) const {
+  bool keep = rules_.empty() || rules_.front().kind == KeyRule::Kind::kExclude;
+  for (const KeyRule& r : rules_)
+    if (matches(r, object) || matches(r, inner)) keep = r.kind != KeyRule::Kind::kExclude;
+  return keep;
+}
 
 void DiffSide::map(const SelectOptions& options, const MapRequest& request) {
   MapRequest mine = request;
@@ -94,8 +132,11 @@ void DiffSide::add_object(const Entry& e, std::vector<DiffKey>& keys) {
   const ItemId item = prepared_.catalog().item_of(e.blob());
   OpenObject object(prepared_.source().resolved.blob(item), item, limits_);
   ObjectDigester digester(prepared_.source().files, prepared_.catalog(), object, limits_);
+  const std::string whole(prepared_.catalog().key(e.ref));
   object.state.flatten_any([&](const StateDict::Leaf& leaf) {
-    DiffKey k{.key = std::string(e.key) + (leaf.key.empty() ? "" : "." + std::string(leaf.key))};
+    const std::string rest = leaf.key.empty() ? "" : "." + std::string(leaf.key);
+    if (!keeps(whole, whole + rest)) return;
+    DiffKey k{.key = std::string(e.key) + rest};
     const bool is_tensor = leaf.tensor.kind == TorchGlobal::Kind::kTensorV2 || leaf.tensor.kind == TorchGlobal::Kind::kTensorV3;
     if (is_tensor && !leaf.tensor.opaque) {
       k.kind = DiffKey::Kind::kInnerTensor;

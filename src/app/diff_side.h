@@ -33,8 +33,8 @@ class DiffSide {
   DiffSide(const ReadRequest& request, World& world) : request_(request), world_(world), prepared_(request, world) {}
 
   const Catalog& open() { return prepared_.open(); }
-  // Throws what select_keys throws.
-  Selection try_select(const SelectOptions& options) { return prepared_.select(options, {}, ""); }
+  // Rules reach into objects: what they leave of them is seen when they are apart. Throws what select_keys throws.
+  Selection try_select(SelectOptions options);
   void take(Selection selection) { selection_ = std::move(selection); }
   // The map, if the names are those of its left side; else the names stay. Throws map_*.
   void map(const SelectOptions& options, const MapRequest& request);
@@ -58,11 +58,13 @@ class DiffSide {
  private:
   void add_tensor(const Entry& entry, std::vector<DiffKey>& keys);
   void add_object(const Entry& entry, std::vector<DiffKey>& keys);
+  bool keeps(const std::string& object, const std::string& inner) const;
 
   const ReadRequest& request_;
   World& world_;
   Preparation prepared_;
   Selection selection_;
+  std::vector<KeyRule> rules_;
   Limits limits_;
   std::unique_ptr<InnerTensors> inner_;
 };

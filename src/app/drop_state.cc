@@ -4,6 +4,7 @@
 #include <set>
 
 #include "app/memory.h"
+#include "app/model_sums.h"
 #include "app/open_files.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
@@ -25,8 +26,7 @@ struct Compaction {
 Compaction plan_for(const DropRequest& request, World& world) {
   Compaction c{.catalog = open_source(request.source, world, request.memory_bytes), .edited = {}, .outdated = {}};
   const Catalog& catalog = c.catalog;
-  SelectOptions model{.rules = {}, .model_only = true, .keep_root = true};
-  const Selection selection = select_keys(catalog, model);
+  const Selection selection = select_keys(catalog, model_under_root());
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
     else check_whole(catalog, catalog.tensors[e.tensor()]);
@@ -111,6 +111,7 @@ uint64_t freed_by_drop(const DropRequest& request, World& world) { return plan_f
 
 uint64_t drop_state(const DropRequest& request, World& world) {
   MetadataSwap swap(world.io, request.source.path, request.sync);
+  check_model_sums({.source = request.source, .ranks = {}, .max_memory = request.memory_bytes, .threads = request.threads}, world);
   Compaction c = plan_for(request, world);
   Compactor(request, world, c).run(swap);
   return c.freed;

@@ -22,6 +22,31 @@ class BufferSink final : public Sink {
   MutableBytes to_;
 };
 
+// What lies around the payload of the plan's one file.
+class FrameSink final : public Sink {
+ public:
+  FrameSink(const Plan& plan) : begin_(plan.files.front().bytes), end_(begin_) {
+    if (!plan.regions.empty()) begin_ = plan.regions.front().file_offset, end_ = begin_ + plan.payload_bytes(plan.regions.front());
+    head_.resize(begin_);
+    tail_.resize(plan.files.front().bytes - end_);
+  }
+  void write(uint32_t, uint64_t offset, Bytes bytes) override {
+    const uint64_t end = offset + bytes.size();
+    if (offset < begin_) copy(bytes.first(std::min(end, begin_) - offset), head_, offset);
+    if (end > end_) copy(bytes.last(end - std::max(offset, end_)), tail_, std::max(offset, end_) - end_);
+  }
+  void finish() override {}
+  void commit() override {}
+  void abort() noexcept override {}
+  Bytes head() const { return head_; }
+  Bytes tail() const { return tail_; }
+
+ private:
+  static void copy(Bytes from, std::vector<std::byte>& to, uint64_t at) { std::ranges::copy(from, MutableBytes(to).subspan(at).begin()); }
+  uint64_t begin_, end_;
+  std::vector<std::byte> head_, tail_;
+};
+
 Selection select_one(const Catalog& catalog, const ExtractRequest& request) {
   return select_keys(catalog, {.rules = {{KeyRule::Kind::kKey, request.key}}, .dtypes = request.dtypes});
 }
@@ -50,37 +75,69 @@ PickleGraph Extraction::object() {
 
 void Extraction::check() {
   if (request_.slice) return;
-  const Plan plan = plan_arrays(prep_.source(), selection_, ArrayForm::kRaw, {});
+  NoSink sink;
+  run(plan_arrays(prep_.source(), selection_, ArrayForm::kRaw, {}), prep_.source(), sink);
+}
+
+void Extraction::torch_file(const std::function<void(Bytes)>& fn) {
+  LayoutOptions layout;
+  layout.bare = true;
+  std::optional<Part> part;
+  if (request_.slice) part.emplace(part_of(map_of(prep_.catalog(), entry().tensor(), axes_)));
+  layout.units.verify = !request_.slice;
+  const Source source = part ? part->source(prep_.source().files) : prep_.source();
+  const Plan plan = plan_torch(source, part ? part->selection : selection_, layout);
+  FrameSink frame(plan);
+  run(plan, source, frame);
+  fn(frame.head());
+  if (!plan.regions.empty()) each_piece(fn);
+  fn(frame.tail());
+}
+
+// Throws the first difference from a CRC.
+void Extraction::run(const Plan& plan, const Source& source, Sink& sink) {
   uint64_t planned = 0;
   const unsigned workers = prep_.fit(plan, kMiB, planned);
-  NoSink sink;
   Progress progress;
-  const ExecuteReport done = execute(plan, prep_.source(), sink, {.workers = workers}, {progress, world_.stop});
+  const ExecuteReport done =
+      execute(plan, source, sink, {.workers = workers, .fp8_overflow = request_.fp8_overflow}, {progress, world_.stop});
   for (size_t i = 1; i < done.damage.size(); ++i) world_.events.warn(world_.events.line_of(done.damage[i]));
   if (!done.damage.empty()) throw Error(done.damage.front());
 }
 
-std::vector<std::byte> Extraction::read(const IndexMap& map) {
+Extraction::Part Extraction::part_of(const IndexMap& map) {
   prep_.refuse_opaque_part();
-  const Derived derived = derive(prep_.source(), {&map, 1});
-  Selection selection = select_keys(derived.catalog, {});
-  selection.entries.front().dtype = dtype();
-  const Plan plan = plan_arrays({derived.catalog, derived.resolved}, selection, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = false});
+  Part part{.derived = derive(prep_.source(), {&map, 1}), .selection = {}};
+  part.selection = select_keys(part.derived.catalog, {});
+  part.selection.entries.front().dtype = dtype();
+  return part;
+}
+
+std::vector<std::byte> Extraction::read(const IndexMap& map) {
+  const Part part = part_of(map);
+  const Source source = part.source(prep_.source().files);
+  const Plan plan = plan_arrays(source, part.selection, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = false});
   std::vector<std::byte> bytes(plan.bytes_to_write);
   uint64_t planned = 0;
   if (workers_ == 0) workers_ = prep_.fit(plan, kMiB, planned);
   BufferSink sink(bytes);
   Progress progress;
-  execute(plan, {derived.catalog, derived.resolved, prep_.source().files}, sink,
-          {.workers = workers_, .fp8_overflow = request_.fp8_overflow}, {progress, world_.stop});
+  execute(plan, source, sink, {.workers = workers_, .fp8_overflow = request_.fp8_overflow}, {progress, world_.stop});
   return bytes;
+}
+
+bool Extraction::is_decoded() {
+  const Plan plan = plan_arrays(prep_.source(), selection_, ArrayForm::kRaw, {.verify = false});
+  return std::ranges::any_of(plan.groups, [](const Group& g) { return g.kind == Group::Kind::kStream; });
 }
 
 // A piece is a slice: leading dims with one index each, one dim ranged, the rest whole.
 void Extraction::each_piece(const std::function<void(Bytes)>& fn) {
   if (volume(shape_) == 0) return;
   const Catalog& catalog = prep_.catalog();
-  const uint64_t max = std::clamp<uint64_t>(request_.read.max_memory / 32, kMiB, 16 * kMiB);
+  // What is compressed is decoded from its front for each piece that it crosses.
+  const uint64_t max = is_decoded() ? std::clamp<uint64_t>(request_.read.max_memory / 4, kMiB, kGiB)
+                                    : std::clamp<uint64_t>(request_.read.max_memory / 32, kMiB, 16 * kMiB);
   std::vector<SliceAxis> piece = axes_;
   std::vector<size_t> kept;
   for (size_t d = 0; d < axes_.size(); ++d)

@@ -49,12 +49,24 @@ class Extraction {
   void check();
   // Its elements, row-major and little-endian, in pieces from front to back: memory is bounded, whatever its size.
   void each_piece(const std::function<void(Bytes)>& fn);
+  // Bytes of a torch.save file of it, from front to back. Its directory has a CRC that is known when all has been read: so it is read twice,
+  // and compared with its CRCs before the first byte is passed on.
+  void torch_file(const std::function<void(Bytes)>& fn);
   // All of it, if it has at most `most` elements; else a few of each end.
   Glance glance(uint64_t max);
 
  private:
   const Entry& entry() const { return selection_.entries.front(); }
+  // As a checkpoint of its own.
+  struct Part {
+    Derived derived;
+    Selection selection;
+    Source source(DataFiles& files) const { return {derived.catalog, derived.resolved, files}; }
+  };
+  Part part_of(const IndexMap& map);
   std::vector<std::byte> read(const IndexMap& map);
+  void run(const Plan& plan, const Source& source, Sink& sink);
+  bool is_decoded();
 
   const ExtractRequest request_;
   World& world_;

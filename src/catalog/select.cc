@@ -12,11 +12,6 @@
 namespace dcp {
 namespace {
 
-bool matches(const KeyRule& rule, const std::string& key) {
-  if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
-  return glob_matches(rule.text, key);
-}
-
 // Sets used[r] for each rule that matches.
 bool kept_by(const std::vector<KeyRule>& rules, const std::string& key, std::vector<bool>& used) {
   bool keep = rules.empty() || rules.front().kind == KeyRule::Kind::kExclude;
@@ -171,6 +166,11 @@ void refuse_collisions(const Catalog& catalog, const Selection& s) {
 
 bool is_more_than_model(const Selection& s) {
   return std::ranges::any_of(s.entries, [&](const Entry& e) { return !s.state.is_model(e.ref) || s.state.model_of(e.ref).components > 0; });
+}
+
+bool matches(const KeyRule& rule, const std::string& key) {
+  if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
+  return glob_matches(rule.text, key);
 }
 
 bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }

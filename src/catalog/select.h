@@ -103,6 +103,7 @@ std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);
 
+bool matches(const KeyRule& rule, const std::string& key);
 // Shell patterns: * and ? match any character, dots too.
 bool glob_matches(const std::string& glob, std::string_view key);
 

@@ -133,6 +133,28 @@ def part_many_tensors(lab):
     lab.same("consolidate", "folder", "shards", more=["--max-shard-size", "1MB", "--verify-after"])
 
 
+def part_everyday(lab):
+    """What compares, shows, lists and deletes."""
+    lab.run("convert", many_tensors(lab.folder), "folder", "--world-size", "5", "--no-sync", "-q")
+    lab.run("cast", "folder", "half", "--dtype", "bfloat16", "--dtype-scope", "all", "--no-sync", "-q")
+    lab.run("reshard", "folder", "other", "--world-size", "2", "--no-sync", "-q")
+    lab.same("diff", "folder", more=["other"])
+    lab.same("diff", "folder", exits=(1,), more=["half", "--compare-as", "float32"])
+    lab.same("extract", "folder", more=["large1", "--stats"])
+    lab.same("extract", "folder", more=["large1", "--slice", "::100, 3:7", "--format", "json", "-o", "-"])
+    lab.same("inspect", "folder", more=["--stats", "large*"])
+    for step in range(1, 41):
+        shutil.copytree(DATA / "titan_like" / "ckpt", lab.path(f"run/step-{step}"))
+    lab.same("list", "run", more=["--latest"])
+    lab.same("prune", "run", more=["--keep-latest", "3", "--keep-every", "10", "--dry-run"])
+    for threads in THREADS:
+        shutil.copytree(lab.path("run"), lab.path(f"run{threads}"))
+        lab.run("prune", f"run{threads}", "--keep-latest", "2", "--drop-optimizer", "--yes", "-q", f"-j{threads}")
+        digests = [digest(lab.path(f"run{n}")) for n in (1, threads)]
+        if digests[0] != digests[1]:
+            sys.exit(f"prune --drop-optimizer with {threads} threads leaves something else than with 1")
+
+
 def part_damage(lab):
     """Faults are collected from all workers; where they end the run, the first one is told."""
     for source, name in ((many_objects(lab.folder), "objects"), (many_tensors(lab.folder), "tensors")):

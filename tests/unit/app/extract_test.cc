@@ -137,6 +137,27 @@ TEST_CASE("random slices of a sharded tensor give its elements, in pieces and as
   }
 }
 
+TEST_CASE("a torch.save file comes as a stream, byte for byte what is written") {
+  for (const auto layout : {SyntheticSpec::Layout::kShard0, SyntheticSpec::Layout::kShard1}) {
+    Checkpoint c(layout, 12 << 20);
+    for (const char* slice : {"", "1:9, ::2", "0", "0:0", "..., 3"}) {
+      CAPTURE(slice);
+      const ExtractRequest r = c.request(slice, 3);
+      std::string all;
+      Extraction(r, c.world).torch_file([&](Bytes bytes) { all += as_text(bytes); });
+      WriteResult result;
+      write({.read = r.read,
+             .select = {.rules = {{KeyRule::Kind::kKey, r.key}}},
+             .slice = r.slice,
+             .output = {.path = "/out.pt", .one_value = true, .check_crcs = !r.slice},
+             .replace = Replace::kYes,
+             .sync = false},
+            c.world, result, [] {});
+      CHECK((c.fake.text_of("/out.pt") == all));
+    }
+  }
+}
+
 TEST_CASE("a glance at a large tensor is the ends of its dims") {
   Checkpoint c(SyntheticSpec::Layout::kShard0);
   const Ints shape = c.shape();

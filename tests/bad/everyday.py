@@ -1,0 +1,226 @@
+"""diff, extract, list, prune and edit on checkpoints that are damaged, absent or something else: the answer, and that nothing has changed."""
+from recipes import Tensor, case, small
+
+
+def damaged(c, key="model.w"):
+    """The payload is not what its CRC says."""
+    record = c.item(key).data["data/0"]
+    record.crc = record.true_crc() ^ 1
+
+
+def beside(c, name, change=lambda other: None):
+    """Another checkpoint."""
+    other = small(c.folder.parent / name)
+    change(other)
+    other.folder.parent.mkdir(exist_ok=True)
+    other.write()
+    return other
+
+
+# ---- diff
+
+
+@case("no_such_path", "diff ckpt other", "diff other ckpt")
+def a_side_that_is_not_there(c):
+    """
+    dcpctl: other: there is no such file or folder
+    """
+
+
+@case("crc_mismatch", "diff ckpt other", "diff other ckpt")
+def a_side_whose_bytes_are_not_what_was_saved(c):
+    """
+    dcpctl: other/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
+    hint: the bytes were damaged after they were written
+    """
+    beside(c, "other", lambda o: (damaged(o), o.item("model.b")))
+
+
+@case("tensor_hole", "diff ckpt other", "diff other ckpt")
+def a_side_with_a_hole(c):
+    """
+    dcpctl: other/__1_0.distcp @ 0x0: tensor 'model.w': storage_data names an item that belongs to no chunk
+    dcpctl: other: tensor 'model.w': the chunks of the tensor leave a hole (got [2:4, 0:3] in no chunk)
+    hint: torch would load garbage there; leave the key out with --exclude
+    """
+    beside(c, "other", lambda o: o.tensors.update({"model.w": Tensor((4, 3), [((0, 0), (2, 3))])}))
+
+
+@case("file_missing", "diff ckpt other", "diff other ckpt")
+def a_side_that_lacks_a_file(c):
+    """
+    dcpctl: other/__1_0.distcp @ 0x0: tensor 'model.w': a data file of the checkpoint is missing (got chunk [2:4, 0:3])
+    hint: bring the files of all ranks into one folder
+    """
+    other = beside(c, "other")
+    (other.folder / "__1_0.distcp").unlink()
+
+
+@case("key_missing", "diff ckpt other --key model.x", exit=2)
+def a_key_that_neither_side_has(c):
+    """
+    dcpctl: ckpt: no such key (got model.x)
+    hint: did you mean 'model.w'?
+    """
+    beside(c, "other")
+
+
+@case("nothing_selected", "diff ckpt other --key step.inner", exit=2)
+def a_key_inside_an_object_that_has_none(c):
+    """
+    dcpctl: ckpt: no key is left after selection
+    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    """
+    beside(c, "other")
+
+
+# ---- extract
+
+
+@case("key_missing", "extract ckpt model.x", "extract ckpt model.x -o x.npy", "extract ckpt model.x --stats", exit=2)
+def a_key_that_is_not_there(c):
+    """
+    dcpctl: ckpt: no such key (got model.x)
+    hint: did you mean 'model.w'?
+    """
+
+
+@case("crc_mismatch", "extract ckpt model.w", "extract ckpt model.w -o w.npy", "extract ckpt model.w -o w.pt", "extract ckpt model.w -o w.json",
+      "extract ckpt model.w --stats")  # fmt: skip
+def a_tensor_whose_bytes_are_not_what_was_saved(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
+    hint: the bytes were damaged after they were written
+    """
+    damaged(c)
+
+
+@case("item_past_end", "extract ckpt model.w --slice 3", "extract ckpt model.w -o w.npy", "extract ckpt model.w --stats")
+def a_tensor_whose_file_ends_early(c):
+    """
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': an item reaches past the end of its file (got a file of 100 bytes, expected at least 782)
+    hint: the file was cut short: restore it from the writer's copy
+    """
+    c.write()
+    with open(c.folder / "__1_0.distcp", "r+b") as file:
+        file.truncate(100)
+
+
+@case("usage", "extract ckpt model.w --slice 4", exit=2)
+def an_index_beyond_the_end(c):
+    """
+    dcpctl: the command line is wrong (got slice '4': index 4 of dim 0, expected -4 to 3)
+    """
+
+
+@case("usage", "extract ckpt step --slice 0", exit=2)
+def a_slice_of_an_object(c):
+    """
+    dcpctl: ckpt: object 'step': the command line is wrong (got a slice of an object, expected a tensor)
+    """
+
+
+@case("usage", "extract ckpt step -o step.npy", "extract ckpt step -o step.safetensors", exit=2)
+def an_object_as_an_array(c):
+    """
+    dcpctl: ckpt: object 'step': the command line is wrong (got an object, which has no elements, expected a .pt file, text or JSON for it)
+    """
+
+
+@case("output_exists", "extract ckpt model.w -o w.npy", exit=2)
+def a_file_that_exists(c):
+    """
+    dcpctl: w.npy: the output exists (got a file)
+    hint: give another name, or --force to replace it when the new one is complete
+    """
+    (c.folder.parent / "w.npy").write_text("mine")
+
+
+# ---- list and prune
+
+
+@case("not_checkpoint", "list ckpt", "prune ckpt --keep-latest 1 --yes")
+def a_checkpoint_in_the_place_of_a_run(c):
+    """
+    dcpctl: ckpt: is not a run (got a checkpoint, expected a folder of checkpoints)
+    hint: give the folder around it
+    """
+
+
+@case("no_such_path", "list run", "list run --latest", "prune run --keep-latest 1 --yes")
+def a_run_that_is_not_there(c):
+    """
+    dcpctl: run: there is no such file or folder
+    """
+
+
+@case("usage", "prune run", exit=2)
+def a_prune_without_rules(c):
+    """
+    dcpctl: run: the command line is wrong (got neither --keep-latest nor --partial, expected one of them)
+    """
+    beside(c, "run/step-1")
+
+
+@case("usage", "prune run --keep-latest 1 --older-than soon --yes", exit=2)
+def an_age_that_is_no_time(c):
+    """
+    dcpctl: the command line is wrong (got --older-than 'soon', expected a time such as 90s, 10min, 12h, 7d or 2w)
+    """
+    beside(c, "run/step-1")
+
+
+@case("crc_mismatch", "prune run --keep-latest 1 --drop-optimizer --yes -q")
+def a_step_whose_model_is_not_what_was_saved(c):
+    """
+    dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
+    hint: the bytes were damaged after they were written
+    """
+    beside(c, "run/step-1", damaged)
+    beside(c, "run/step-2")
+
+
+# ---- edit
+
+
+@case("file_missing", "edit ckpt out --rename ^model=>net", "edit ckpt --in-place --rename ^model=>net")
+def an_edit_of_what_lacks_a_file(c):
+    """
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': a data file of the checkpoint is missing (got chunk [2:4, 0:3])
+    hint: bring the files of all ranks into one folder
+    """
+    c.write()
+    (c.folder / "__1_0.distcp").unlink()
+
+
+@case("keys_collide", "edit ckpt out --rename [wb]$=>x", "edit ckpt --in-place --rename [wb]$=>x", exit=2)
+def an_edit_that_makes_one_key_of_two(c):
+    """
+    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'model.x', which is also the name of 'model.w')
+    hint: leave one of the keys out with --exclude, or give it another name with --rename
+    """
+
+
+@case("pickle_truncated", "edit ckpt out --exclude step", "edit ckpt --in-place --exclude step")
+def an_edit_of_metadata_that_ends_early(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x5c: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)
+    hint: the file was cut short: restore it from the writer's copy
+    """
+    c.metadata = c.pickle()[:100]
+
+
+@case("usage", "edit ckpt", exit=2)
+def an_edit_without_a_place_for_it(c):
+    """
+    dcpctl: ckpt: the command line is wrong (got neither OUT nor --in-place, expected one of them)
+    """
+
+
+@case("output_exists", "edit ckpt out --exclude step", exit=2)
+def an_edit_into_a_folder_that_is_not_empty(c):
+    """
+    dcpctl: out: the output exists (got a folder that is not empty)
+    hint: give another name, or --force to replace it when the new one is complete
+    """
+    beside(c, "out")
