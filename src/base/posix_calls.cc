@@ -99,7 +99,8 @@ int open_beneath_by_walk(int root, const std::string& name) {
 }
 
 int rename_new_by_kernel(int folder, const std::string& from, const std::string& to) {
-  return ::renameat2(folder, from.c_str(), folder, to.c_str(), RENAME_NOREPLACE);
+  constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE; musl lacks it, and the function
+  return static_cast<int>(::syscall(SYS_renameat2, folder, from.c_str(), folder, to.c_str(), kNoReplace));
 }
 
 // link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links,
