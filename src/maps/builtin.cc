@@ -61,7 +61,7 @@ Auto auto_map(std::string_view model_type, const std::string& config_path, std::
 std::string_view tried_against(std::string_view dialect) {
   if (dialect == "torchtitan") return "torchtitan 0.3";
   if (dialect == "transformers") return "transformers 5.23";
-  return "the documented layout of Megatron-Core 0.16";
+  return "Megatron-Core 0.16";
 }
 
 }  // namespace dcp::maps
