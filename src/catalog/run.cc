@@ -101,10 +101,18 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
   return steps;
 }
 
-// No folder of the run is a step by itself: the one that is wanted may be in parts.
+// No folder of the run is a step by itself: the one that is wanted may be in parts. In `command`, CKPT is where the checkpoint stands; else it is
+// the end.
 [[noreturn]] void refuse_parts(Io& io, const std::string& step, const std::string& command) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
-  for (const std::string& part : inner_checkpoints(io, step)) p.hint += (p.hint.empty() ? "dcpctl " : "; dcpctl ") + command + " " + part;
+  for (const std::string& part : inner_checkpoints(io, step)) {
+    std::string line = "dcpctl " + command + " ";
+    const size_t at = line.find(" CKPT ");
+    if (at == std::string::npos) line += part + " ";
+    else line.replace(at + 1, 4, part);
+    line.pop_back();
+    p.hint += (p.hint.empty() ? "" : "; ") + line;
+  }
   throw Error(std::move(p));
 }
 

@@ -159,11 +159,11 @@ def a_rank_with_40000_chunks_of_one_tensor(c):
     ranks(c)
 
 
-@case("step_in_parts", "consolidate . out.pt --step latest", "consolidate . out.pt --step 7")
+@case("step_in_parts", "consolidate . out.pt --step latest", "consolidate --step=7 . out.pt")
 def a_step_of_two_checkpoints(c):
     """
     dcpctl: ./checkpoint-7: the step holds several checkpoints
-    hint: dcpctl consolidate ./checkpoint-7/pytorch_model_fsdp_0; dcpctl consolidate ./checkpoint-7/optimizer_0
+    hint: dcpctl consolidate ./checkpoint-7/pytorch_model_fsdp_0 out.pt; dcpctl consolidate ./checkpoint-7/optimizer_0 out.pt
     """
     c.write()
     for step in ("checkpoint-3", "checkpoint-7"):
