@@ -7,6 +7,7 @@ Each is published, loaded by transformers without a stray key, and gives the log
 bit for bit, and Megatron loads it. Exits 77 (skipped) where megatron-core or transformers is not installed.
 """
 import contextlib
+import functools
 import importlib.util
 import os
 import subprocess
@@ -37,6 +38,13 @@ MODELS = {  # name: transformers' class, its sizes
                            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),
 }
 PADDED = 96  # rows of the vocabulary as Megatron holds it
+
+
+# What layers of Megatron's own name otherwise than those with Transformer Engine, whose names the maps write.
+EXPERT_NORM = ("mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm.")
+ENGINES = {"qwen3_moe": (EXPERT_NORM,), "mixtral": (EXPERT_NORM,), "gpt_oss": (EXPERT_NORM,),
+           "deepseek_v3": ((".q_layernorm.", ".linear_q_up_proj.layer_norm_"), (".kv_layernorm.", ".linear_kv_up_proj.layer_norm_"),
+                           ("layers.0.pre_mlp_layernorm.", "layers.0.mlp.linear_fc1.layer_norm_"))}  # fmt: skip
 
 
 def trainer_config(c):
@@ -131,9 +139,7 @@ def run(name, scratch):
 
     choice = [] if name in ("deepseek_v3",) else ["--set", "layers=stacked"]
     dcpctl("convert", scratch / "out", scratch / "back", "--map", f"{c.model_type}.megatron", "--set", f"pad={PADDED - c.vocab_size}", "--world-size", "3", *choice)
-    # Before experts, layers of Megatron's own name the norm as before a dense MLP, those with Transformer Engine, which the map writes, do not.
-    has_experts = "experts" in str(sorted(model.state_dict()))
-    engines = lambda key: key.replace("mlp.linear_fc1.layer_norm_", "pre_mlp_layernorm.") if has_experts and name != "deepseek_v3" else key
+    engines = lambda key: functools.reduce(lambda k, names: k.replace(*names), ENGINES.get(name, ()), key)
     saved, back = {engines(k): v for k, v in tensors_of(scratch / "ckpt").items()}, tensors_of(scratch / "back")
     check(sorted(saved) == sorted(back), f"{name}: keys that come back: {sorted(set(saved) ^ set(back))}")
     for key in saved.keys() & back.keys():
@@ -164,11 +170,16 @@ def main():
         torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
         from megatron.core import parallel_state
         from megatron.core.tensor_parallel import random
+        from megatron.core.transformer import multi_latent_attention
+        from megatron.core.transformer.dot_product_attention import DotProductAttention
         from megatron.core.transformer.moe import moe_utils
 
         parallel_state.initialize_model_parallel()
         random.CudaRNGStatesTracker.fork = lambda *_: contextlib.nullcontext()
-        moe_utils.te_general_gemm = None  # it asks for it where Transformer Engine is not installed
+        init = DotProductAttention.__init__  # latent attention gives its own sizes, which only Transformer Engine's takes
+        DotProductAttention.__init__ = lambda self, *args, k_channels=None, v_channels=None, **kwargs: init(self, *args, **kwargs)
+        moe_utils.te_general_gemm = None  # both are asked for where Transformer Engine is not installed
+        multi_latent_attention.TELinear = type("TELinear", (), {})
         for name in MODELS:
             if not ONLY or name in ONLY:
                 with tempfile.TemporaryDirectory() as scratch:
