@@ -188,7 +188,7 @@ void difference_json(JsonWriter& json, const KeyDifference& d) {
 
 void side_json(JsonWriter& json, std::string_view name, const std::string& path, const DiffResult::Side& side) {
   json.key(name).begin_object().member("path", path).member("checkpoint", side.checkpoint);
-  if (side.kind) json.member("kind", kind_name(*side.kind));
+  if (side.kind) json.member("kind", traits_of(*side.kind).name);
   text_json(json, "not_held_by_other", side.not_held);
   text_json(json, "empty_and_gone", side.gone);
   json.end_object();

@@ -36,7 +36,7 @@ With --stats the answer is bounds, mean, deviation and the number of NaN, inf an
 tensors' data is read, by units, and its CRCs are checked.
 
 CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files,
-or with --step a run folder. What a file is, its content says.
+one of what each rank saved (verl, SkyRL, torch_checkpointing), or with --step a run folder. What a file is, its content says.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --tree --root model

@@ -92,7 +92,7 @@ void state_json(JsonWriter& json, const TrainingState& state) {
 
 void head_json(JsonWriter& json, const Catalog& catalog, const Selection& selection) {
   const Provenance& p = catalog.provenance;
-  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", kind_name(catalog.kind));
+  json.member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);
   json.key("writer").begin_object();
   if (!p.written_by.empty()) json.member("torch", p.written_by);
   if (p.by_dcpctl) json.member("program", "dcpctl");

@@ -37,7 +37,7 @@ void inspect_mapped_json(const InspectResult& found, const std::function<void(st
   const Catalog& catalog = found.catalog;
   const MapAnswer& answer = *found.map;
   JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", kind_name(catalog.kind));
+  json.begin_object().member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);
   map_json(json, answer);
   json.key("tensors").begin_array();
   for (const IndexMap& m : answer.made.targets) {

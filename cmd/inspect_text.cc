@@ -144,17 +144,6 @@ void print_files(const Catalog& catalog, const Context& context) {
   });
 }
 
-std::string kind_text(CheckpointKind kind) {
-  switch (kind) {
-    case CheckpointKind::kDcp: return "DCP checkpoint";
-    case CheckpointKind::kDcpRankLocal: return "rank-local DCP checkpoint";
-    case CheckpointKind::kTorch: return "torch.save file";
-    case CheckpointKind::kSafetensors: return "safetensors file";
-    case CheckpointKind::kHf: return "folder of safetensors files";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string shape_text(Dims dims) {
@@ -203,7 +192,7 @@ std::string headline(const InspectResult& found) {
   if (missing > 0) text += "incomplete, " + counted(missing, "file") + " missing: ";
   if (unreadable > 0) text += "not all of it can be read: ";
   if (damage > 0) text += "damaged: ";
-  text += kind_text(catalog.kind);
+  text += catalog.traits().words;
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
   if (p.by_dcpctl) text += ", written by dcpctl";
   if (p.loads_in == "none") text += "; loads in no torch";
@@ -334,7 +323,7 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
     if (const Item& i = catalog.items[catalog.item_of(b)]; i.file != kNone) before[i.file] += i.length;
   for (uint32_t f = 0; f < uses.size(); ++f) {
     if (catalog.torch) {
-      uses[f].unreferenced = catalog.torch->unreferenced_bytes;
+      uses[f].unreferenced = catalog.torch->files[f]->unreferenced_bytes;
       continue;
     }
     // What comes before the tensors of a safetensors file is its header.

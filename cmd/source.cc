@@ -69,15 +69,4 @@ void add_threads(Command& c, unsigned& threads, const std::string& group) {
 
 uint64_t reading_cap(const std::string& max_memory) { return max_memory.empty() ? default_reading_cap() : parse_size(max_memory); }
 
-std::string_view kind_name(CheckpointKind kind) {
-  switch (kind) {
-    case CheckpointKind::kDcp: return "dcp";
-    case CheckpointKind::kDcpRankLocal: return "dcp-rank-local";
-    case CheckpointKind::kTorch: return "torch";
-    case CheckpointKind::kSafetensors: return "safetensors";
-    case CheckpointKind::kHf: return "hf";
-  }
-  return "";
-}
-
 }  // namespace dcp::cmd

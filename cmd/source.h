@@ -29,6 +29,5 @@ uint64_t reading_cap(const std::string& max_memory);
 void add_threads(Command& command, unsigned& threads, const std::string& group);
 
 // As --json names it: "dcp".
-std::string_view kind_name(CheckpointKind kind);
 
 }  // namespace dcp::cmd

@@ -96,7 +96,7 @@ void VerifyReport::json(JsonWriter& out) const {
     out.key("error");
     error_json(out, *error_);
   }
-  if (result.kind) out.member("kind", kind_name(*result.kind));
+  if (result.kind) out.member("kind", traits_of(*result.kind).name);
   out.key("summary")
       .begin_object()
       .member("tensors", result.tensors)

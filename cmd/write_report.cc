@@ -82,9 +82,8 @@ void WriteReport::describe(Context& context) const {
   describe_plan(context);
   describe_casts(context);
   describe_unmatched(context, unmatched(), strict);
-  const CheckpointKind kind = result.catalog().kind;
   const uint64_t unchecked = result.plan->unchecked_records;
-  if (kind != CheckpointKind::kSafetensors && kind != CheckpointKind::kHf && unchecked > 0)
+  if (!result.catalog().traits().tensors_only && unchecked > 0)
     context.info(counted(unchecked, "record") + " without a CRC: their writer computed none");
 }
 

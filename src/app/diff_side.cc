@@ -69,8 +69,7 @@ void DiffSide::map(const SelectOptions& options, const MapRequest& request) {
     std::vector<std::string_view> keys;
     for (const Entry& e : selection_.entries)
       if (!e.is_blob()) keys.push_back(e.key);
-    const bool published = kind() == CheckpointKind::kHf || kind() == CheckpointKind::kSafetensors;
-    mine.from = maps::side_of(open_map(request.map, world_.io), keys, published);
+    mine.from = maps::side_of(open_map(request.map, world_.io), keys, catalog().traits().tensors_only);
   }
   if (mine.from == maps::Side::kRight) return;
   selection_ = prepared_.select(options, mine, "");
@@ -81,7 +80,7 @@ bool DiffSide::has_key(const std::function<bool(std::string_view)>& fits) const 
   return std::ranges::any_of(c.order, [&](KeyRef id) { return fits(c.key(id)); });
 }
 
-bool DiffSide::holds_objects() const { return !prepared_.map() && kind() != CheckpointKind::kSafetensors && kind() != CheckpointKind::kHf; }
+bool DiffSide::holds_objects() const { return !prepared_.map() && !catalog().traits().tensors_only; }
 
 void DiffSide::resolve(const SelectOptions& options, const DiffSide& other, bool keys_only) {
   const Catalog& catalog = prepared_.catalog();

@@ -45,10 +45,9 @@ class DiffSide {
   std::vector<DiffKey> keys();
 
   bool holds_objects() const;
-  bool drops_empty() const { return kind() == CheckpointKind::kDcp || kind() == CheckpointKind::kDcpRankLocal; }
+  bool drops_empty() const { return catalog().traits().has_metadata; }
   const Catalog& catalog() const { return prepared_.catalog(); }
   bool has_key(const std::function<bool(std::string_view)>& fits) const;
-  CheckpointKind kind() const { return prepared_.catalog().kind; }
   Preparation& preparation() { return prepared_; }
   // What has the tensor, and its place there.
   Source of(DiffKey::Kind kind) {

@@ -36,10 +36,9 @@ ManifestComparison compare_with(Manifest expected, const Manifest& found, const 
   for (const Entry& e : plan.not_digested) drop(e);
   for (const Entry& e : plan.digests)
     if (!found.tensors.contains(std::string(e.key)) && !found.objects.contains(std::string(e.key))) drop(e);
-  const bool holds_objects = catalog.kind == CheckpointKind::kDcp || catalog.kind == CheckpointKind::kDcpRankLocal;
   return compare_manifests(expected, found, {.path = catalog.path},
                            {.subset = subset,
-                            .objects = holds_objects ? Objects::kHeld : Objects::kNotHeld,
+                            .objects = catalog.traits().has_metadata ? Objects::kHeld : Objects::kNotHeld,
                             .files = catalog.single_file ? FilesAre::kItself : FilesAre::kBelow});
 }
 

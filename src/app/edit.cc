@@ -25,7 +25,7 @@ class Editing {
   void open() {
     result_.catalog = open_source(request_.source, world_, memory_left(cap_));
     const Catalog& catalog = result_.catalog;
-    if (catalog.single_file || (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal)) refuse_kind();
+    if (catalog.single_file || !catalog.traits().has_metadata) refuse_kind();
     if (!request_.out.empty()) refuse_source(request_.out, catalog);
     files_.emplace(world_.io, catalog, request_.source.links(), open_file_shares().inputs);
   }

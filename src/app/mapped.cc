@@ -68,7 +68,7 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
   if (!path.empty()) config = open_config(path, world.io);
   maps::ResolveOptions options{.settings = request.settings,
                                .from = request.from,
-                               .are_published = q.catalog.kind == CheckpointKind::kHf || q.catalog.kind == CheckpointKind::kSafetensors,
+                               .are_published = q.catalog.traits().tensors_only,
                                .unmapped = request.unmapped,
                                .may_mix_dtypes = q.may_mix_dtypes};
   MapAnswer answer;

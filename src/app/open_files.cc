@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "catalog/data_files.h"
-#include "plan/placements.h"
+#include "catalog/placements.h"
 
 namespace dcp {
 

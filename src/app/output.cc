@@ -14,23 +14,14 @@
 namespace dcp {
 namespace {
 
-std::string_view name_of(CheckpointKind kind) {
-  switch (kind) {
-    case CheckpointKind::kTorch: return "a torch.save file";
-    case CheckpointKind::kSafetensors: return "a safetensors file";
-    case CheckpointKind::kHf: return "a folder of safetensors files";
-    default: return "a DCP checkpoint";
-  }
-}
-
 // The output's name says a file or a folder, and the checkpoint must be the same.
-void check_same_kind(const OutputRequest& request, CheckpointKind kind) {
-  const bool same = request.kind == OutputRequest::Kind::kTorch ? kind == CheckpointKind::kTorch
-                    : request.kind == OutputRequest::Kind::kSafetensors
-                        ? kind == CheckpointKind::kSafetensors
-                        : kind != CheckpointKind::kTorch && kind != CheckpointKind::kSafetensors;
+void check_same_kind(const OutputRequest& request, const KindTraits& source) {
+  const auto is_file = [](WrittenAs w) { return w == WrittenAs::kTorchFile || w == WrittenAs::kSafetensorsFile; };
+  const bool same = request.kind == OutputRequest::Kind::kTorch         ? source.written_as == WrittenAs::kTorchFile
+                    : request.kind == OutputRequest::Kind::kSafetensors ? source.written_as == WrittenAs::kSafetensorsFile
+                                                                        : !is_file(source.written_as);
   if (same) return;
-  Problem p = make_problem(ProblemId::usage, {.path = request.path}, "the name of another kind than " + std::string(name_of(kind)),
+  Problem p = make_problem(ProblemId::usage, {.path = request.path}, "the name of another kind than a " + std::string(source.words),
                            "the same kind");
   p.hint = "dcpctl convert and consolidate change the kind, and take --dtype too";
   throw Error(std::move(p));
@@ -96,7 +87,7 @@ OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t 
 }
 
 Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection) {
-  if (request_.same_kind) check_same_kind(request_, source.catalog.kind);
+  if (request_.same_kind) check_same_kind(request_, source.catalog.traits());
   if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(source, selection, layout_.options);
   if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(source, selection);
   return model_file(source, selection);
@@ -124,7 +115,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
 }
 
 Plan OutputLayout::same_folder(const SourceFacts& source, const Selection& selection) {
-  if (source.catalog.kind == CheckpointKind::kHf) {
+  if (source.catalog.traits().written_as == WrittenAs::kHfFolder) {
     if (request_.torch.requested)
       fail(ProblemId::usage, {.path = request_.path}, "--for-torch with an output that is no DCP folder", "a folder name");
     LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};

@@ -38,7 +38,7 @@ Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t m
   }
   Catalog catalog = open_checkpoint(io, path, options);
   look_at_files(io, catalog, options.links);
-  if (request.prefer_rank && catalog.kind != CheckpointKind::kDcpRankLocal)
+  if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info("--prefer-rank has nothing to choose from: every key was written once");
   if (catalog.torch && catalog.torch->odd_keys.count > 0)
     world.events.info("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +

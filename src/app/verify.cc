@@ -95,7 +95,7 @@ void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport 
   if (result.records_without_crc == 0) return;
   Problem p = make_problem(ProblemId::crc_absent, {.path = source.catalog.path}, counted(result.records_without_crc, "record"));
   // torch writes archives with CRCs unless it is told not to; safetensors files have no place for one.
-  const bool never_has_one = source.catalog.kind != CheckpointKind::kTorch && std::ranges::all_of(source.catalog.files, &DataFile::raw);
+  const bool never_has_one = !source.catalog.traits().in_torch_files && std::ranges::all_of(source.catalog.files, &DataFile::raw);
   p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
   result.findings.push_back(std::move(p));
 }

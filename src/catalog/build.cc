@@ -202,7 +202,7 @@ class Builder {
         fail(ProblemId::number_overflow, at(s.key, !s.has_offset), std::to_string(s.offset) + " + " + std::to_string(s.length));
       const Item found{s.offset, s.length, file, s.transforms};
       if (out_.items[item].file == kNone) out_.items[item] = found;
-      else if (out_.kind == CheckpointKind::kDcpRankLocal) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
+      else if (out_.traits().of_ranks) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
       else out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
     }
     std::ranges::sort(out_.named_twice);

@@ -46,10 +46,14 @@ uint64_t Catalog::memory_bytes() const {
 }
 
 // Tensors hold their chunks in the tensors' order.
+const Tensor& Catalog::tensor_of_chunk(ItemId item) const {
+  return *std::prev(std::ranges::upper_bound(tensors, item, {}, &Tensor::first_chunk));
+}
+
 std::string_view Catalog::key_of_item(ItemId item) const {
   if (!saved_keys.empty()) return strings[saved_keys[item]];
   if (item >= chunk_total) return key(blobs[item - chunk_total]);
-  return key(*std::prev(std::ranges::upper_bound(tensors, item, {}, &Tensor::first_chunk)));
+  return key(tensor_of_chunk(item));
 }
 
 Place Catalog::place_of(ItemId item, std::string_view tensor) const {

@@ -17,6 +17,7 @@
 #include "base/key_ref.h"
 #include "base/problem.h"
 #include "catalog/box.h"
+#include "catalog/kind.h"
 #include "format/dcp_metadata.h"
 #include "format/dtype.h"
 
@@ -143,9 +144,6 @@ struct ItemRecord {
   bool operator==(const ItemRecord&) const = default;
 };
 
-// How the checkpoint was saved. kHf: a folder of safetensors files, with an index or as torch's HuggingFaceStorageWriter leaves them.
-enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal, kTorch, kSafetensors, kHf };
-
 struct DataFile {
   StringId name = 0;                     // relative to the checkpoint's folder
   std::optional<uint64_t> bytes;         // nullopt: it is not there, cannot be read, or was not looked at (look_at_files)
@@ -167,7 +165,7 @@ struct Provenance {
   std::vector<std::string> unknown_globals;
 };
 
-struct TorchFile;
+struct TorchFiles;
 
 struct Catalog {
   CheckpointKind kind = CheckpointKind::kDcp;
@@ -186,14 +184,15 @@ struct Catalog {
   std::vector<std::vector<std::string>> transforms;  // [0]: none
   bool has_planner_data = false;
   Provenance provenance;
-  std::vector<McoreShape> mcore_shapes;    // sorted by tensor
-  std::shared_ptr<const TorchFile> torch;  // of a torch.save file: all facts about its items (open_torch.h)
-  std::vector<Duplicate> duplicates;       // rank-local checkpoints only
-  std::vector<StringId> saved_keys;        // of a derived catalog, by item: what its tensor was named where it was saved
-  std::vector<ItemId> named_twice;         // storage_data names two items for these, sorted; the first is in items
-  std::vector<Problem> findings;           // oddities met while building: entries without a chunk, and so on
+  std::vector<McoreShape> mcore_shapes;     // sorted by tensor
+  std::shared_ptr<const TorchFiles> torch;  // of torch.save files: all facts about their items (open_torch.h)
+  std::vector<Duplicate> duplicates;        // rank-local checkpoints only
+  std::vector<StringId> saved_keys;         // of a derived catalog, by item: what its tensor was named where it was saved
+  std::vector<ItemId> named_twice;          // storage_data names two items for these, sorted; the first is in items
+  std::vector<Problem> findings;            // oddities met while building: entries without a chunk, and so on
   std::vector<Problem> unloadable;  // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
 
+  const KindTraits& traits() const { return traits_of(kind); }
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
   BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {
     const int64_t* p = numbers.data() + t.boxes_at + uint64_t{chunk_in_tensor} * 2 * t.rank;
@@ -209,6 +208,7 @@ struct Catalog {
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
   std::string_view key(KeyRef ref) const { return ref.is_blob() ? key(blobs[ref.blob()]) : key(tensors[ref.tensor()]); }
+  const Tensor& tensor_of_chunk(ItemId item) const;
   std::string_view key_of_item(ItemId item) const;  // as it was saved
   std::string_view file_name(uint32_t file) const { return strings[files[file].name]; }
   std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }

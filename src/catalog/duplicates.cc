@@ -5,6 +5,7 @@
 #include "base/sums.h"
 #include "catalog/item_source.h"
 #include "catalog/open.h"
+#include "catalog/open_torch.h"
 
 namespace dcp {
 namespace {
@@ -19,8 +20,28 @@ Place place_of(const Catalog& catalog, const Duplicate& d, const Item& item) {
 
 class ContentReader {
  public:
-  ContentReader(DataFiles& files, const Catalog& catalog, const Item& item, const Limits& limits)
+  ContentReader(DataFiles& files, const Catalog& catalog, Item item, const Limits& limits)
       : files_(files), catalog_(catalog), item_(item), limits_(limits) {}
+
+  // An item of a torch.save file, whose facts its opening has shown.
+  ItemContent read(const TorchValue& value, ItemId number, const Place& place) {
+    const Item item = std::exchange(item_, {.file = item_.file});  // positions of records are the file's
+    const ItemInfo& x = value.info;
+    if (!x.resolved || x.opaque) {
+      blob(blob_of(*catalog_.torch->files[item.file], value.value, place, limits_));
+      return std::move(content_);
+    }
+    for (const int64_t n : {static_cast<int64_t>(x.dtype), int64_t{x.conj}, int64_t{x.neg}, int64_t{x.swap}}) add(n);
+    if (x.strides_at != 0)  // all copies fill the same box
+      for (size_t d = 0; d <= catalog_.tensor_of_chunk(number).rank; ++d) add(catalog_.torch->strides[x.strides_at + d]);
+    record({.key = {},
+            .payload = x.record,
+            .bytes = x.record_bytes,
+            .packed = item.transforms == Item::kDeflated ? item.length : 0,
+            .crc = x.crc,
+            .has_crc = x.has_crc});
+    return std::move(content_);
+  }
 
   ItemContent read(bool tensor, const Place& place) {
     for (const std::string& t : catalog_.transforms[item_.transforms]) add(t);
@@ -49,8 +70,8 @@ class ContentReader {
     return true;
   }
 
-  void blob(ItemSource& source, const Place& place) {
-    const BlobItem x = read_blob_item(source, place, limits_);
+  void blob(ItemSource& source, const Place& place) { blob(read_blob_item(source, place, limits_)); }
+  void blob(const BlobItem& x) {
     add(as_text(x.pickle));
     add(int64_t{x.big_endian});
     for (const BlobItem::Storage& s : x.storages) {
@@ -86,7 +107,7 @@ class ContentReader {
 
   DataFiles& files_;
   const Catalog& catalog_;
-  const Item& item_;
+  Item item_;
   const Limits& limits_;
   ItemContent content_;
 };
@@ -111,7 +132,10 @@ ItemContent content_of(DataFiles& files, const Catalog& catalog, const Duplicate
   const Item& item = copy == Copy::kUsed ? catalog.items[d.item] : d.other;
   const Place place = place_of(catalog, d, item);
   if (copy == Copy::kOther) check_slice(catalog, item, place, "another rank's copy");
-  return ContentReader(files, catalog, item, limits).read(d.item < catalog.chunk_total, place);
+  ContentReader reader(files, catalog, item, limits);
+  if (!catalog.torch) return reader.read(d.item < catalog.chunk_total, place);
+  const auto number = static_cast<size_t>(&d - catalog.duplicates.data());
+  return reader.read(copy == Copy::kUsed ? catalog.torch->items[d.item] : catalog.torch->copies[number], d.item, place);
 }
 
 void prove_duplicates(const SourceFacts& source, const ContentOf& contents) {

@@ -33,15 +33,10 @@ struct Marker {
 };
 constexpr Marker kMarkers[] = {
     {".snapshot_metadata", {"a torchsnapshot snapshot", "read it with torchsnapshot and save it with torch.distributed.checkpoint"}},
-    {"metadata.pkl",
-     {"a checkpoint of torch_checkpointing", "read it with torch_checkpointing and save it with torch.distributed.checkpoint"}},
     {"zero_to_fp32.py", {"a DeepSpeed checkpoint", "its zero_to_fp32.py writes the model as a file that dcpctl reads"}},
     {"mp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
     {"zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
     {"bf16_zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
-    {"model_world_size_",
-     {"a checkpoint of verl: what each rank saved with torch.save",
-      "verl merges the files of all ranks: python -m verl.model_merger merge --backend fsdp --local_dir FOLDER --target_dir OUT"}},
     {"saved_model.pb", {"a TensorFlow SavedModel", ""}},
     {"_CHECKPOINT_METADATA", {"an Orbax checkpoint", ""}},
     {"manifest.ocdbt", {"an Orbax checkpoint", ""}},

@@ -84,15 +84,17 @@ void ItemResolver::raw(const Wanted& w, const Item& item, const Place& place) {
 }
 
 void ItemResolver::from_torch_file(const Wanted& w, const Place& place) {
+  const TorchValue& value = catalog_.torch->items[w.item];
   if (w.tensor != kNone) {
-    out_.items[w.item] = catalog_.torch->infos[w.item];
-    if (!out_.items[w.item].opaque) return;
+    out_.items[w.item] = value.info;
+    if (!value.info.opaque) return;
   }
   // A list that many keys hold is in the pickle of each. Without sharing all together are little more than the file's own.
-  const uint64_t max = options_.limits.path_bytes + 16 * catalog_.torch->archive.pickle.size();
+  const TorchFile& file = *catalog_.torch->files[catalog_.items[w.item].file];
+  const uint64_t max = options_.limits.path_bytes + 16 * file.archive.pickle.size();
   if (torch_bytes_ > max)
     fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(max));
-  BlobItem b = blob_of(*catalog_.torch, w.item, place, options_.limits);
+  BlobItem b = blob_of(file, value.value, place, options_.limits);
   hold(b.pickle.size(), place);
   torch_bytes_ += b.pickle.size();
   blob_at(w.item).item = std::move(b);
@@ -166,17 +168,33 @@ void ItemResolver::examine(SliceSource& source, const Wanted& w, uint64_t run_en
 
 // Headers were checked when the file was opened; what is left are the CRCs of a torch.save file's storages, each once.
 void ItemResolver::examine_raw(const Wanted& w, const Item& item, const Place& place) {
-  raw(w, item, place);
   const auto list = [&](uint64_t payload, uint64_t bytes, uint64_t packed, uint32_t crc, bool has_crc) {
     const std::lock_guard lock(mutex_);
     if (listed_.insert({item.file, payload}).second)
-      out_.records.push_back(
-          {.offset = payload, .bytes = bytes, .packed = packed, .item = w.item, .crc = crc, .has_crc = has_crc, .is_data = true});
+      out_.records.push_back({.offset = payload,
+                              .bytes = bytes,
+                              .packed = packed,
+                              .item = w.item,
+                              .duplicate = w.duplicate,
+                              .crc = crc,
+                              .has_crc = has_crc,
+                              .is_data = true});
   };
-  const ItemInfo& info = out_.items[w.item];
-  if (w.tensor != kNone && !info.opaque)
-    return list(info.record, info.record_bytes, item.transforms == Item::kDeflated ? item.length : 0, info.crc, info.has_crc);
-  for (const BlobItem::Storage& s : blob_at(w.item).item.storages) list(s.payload, s.bytes, s.packed, s.crc, s.has_crc);
+  const auto list_info = [&](const ItemInfo& info) {
+    list(info.record, info.record_bytes, item.transforms == Item::kDeflated ? item.length : 0, info.crc, info.has_crc);
+  };
+  const auto list_blob = [&](const BlobItem& blob) {
+    for (const BlobItem::Storage& s : blob.storages) list(s.payload, s.bytes, s.packed, s.crc, s.has_crc);
+  };
+  if (w.duplicate != kNone) {
+    if (!catalog_.torch) return;  // a safetensors file has no CRCs
+    const TorchValue& copy = catalog_.torch->copies[w.duplicate];
+    if (copy.info.resolved && !copy.info.opaque) return list_info(copy.info);
+    return list_blob(blob_of(*catalog_.torch->files[item.file], copy.value, place, options_.limits));
+  }
+  raw(w, item, place);
+  if (w.tensor != kNone && !out_.items[w.item].opaque) return list_info(out_.items[w.item]);
+  list_blob(blob_at(w.item).item);
 }
 
 void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {

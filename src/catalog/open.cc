@@ -1,15 +1,17 @@
 #include "catalog/open.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
+#include "base/decimal.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
 #include "catalog/foreign.h"
 #include "catalog/open_safetensors.h"
 #include "catalog/open_torch.h"
+#include "catalog/open_torch_checkpointing.h"
+#include "catalog/open_torch_ranks.h"
 #include "catalog/rank_local.h"
 #include "catalog/run.h"
 #include "catalog/safetensors_files.h"
@@ -61,10 +63,7 @@ std::string joined(const std::vector<std::string>& names) {
 // The R of `__R.metadata`.
 std::optional<uint32_t> rank_of(std::string_view name) {
   if (!name.starts_with("__") || !name.ends_with(kMetadata)) return std::nullopt;
-  name = name.substr(2, name.size() - 2 - kMetadata.size());
-  uint32_t rank = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-  return error == std::errc{} && end == name.data() + name.size() ? std::optional(rank) : std::nullopt;
+  return decimal<uint32_t>(name.substr(2, name.size() - 2 - kMetadata.size()));
 }
 
 Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
@@ -187,14 +186,18 @@ bool has_distinct_steps(Io& io, const std::string& path) {
 // A folder without `.metadata`: rank-local metadata, safetensors files, or something else.
 Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
   std::vector<uint32_t> ranks;
-  bool safetensors = false;
+  bool safetensors = false, of_ranks = false, of_checkpointing = false;
   const std::vector<DirEntry> entries = io.list(path);
   for (const DirEntry& e : entries) {
     if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
+    of_ranks = of_ranks || is_rank_file(e.name);
+    of_checkpointing = of_checkpointing || e.name == kTorchCheckpointingMetadata;
     safetensors =
         safetensors || (e.kind != FileKind::kDirectory && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(kIndexEnding)));
   }
   if (!ranks.empty()) return read_rank_local(io, path, std::move(ranks), options);
+  if (of_ranks) return open_torch_ranks(io, path, entries, options);
+  if (of_checkpointing) return open_torch_checkpointing(io, path, entries, options);
   if (safetensors) return open_safetensors_folder(io, path, entries, index_of(path, entries), options);
   refuse_folder(io, path, entries);
 }
@@ -232,7 +235,8 @@ void refuse_lfs_pointer(Io& io, Handle file, uint64_t bytes) {
 }  // namespace
 
 bool describes_checkpoint(std::string_view name) {
-  return name.ends_with(kMetadata) || name.ends_with(kSafetensorsEnding) || name.ends_with(kIndexEnding);
+  return name.ends_with(kMetadata) || name.ends_with(kSafetensorsEnding) || name.ends_with(kIndexEnding) || is_rank_file(name) ||
+         name == kTorchCheckpointingMetadata;
 }
 
 Catalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& options) {

@@ -1,13 +1,13 @@
 #include "catalog/open_safetensors.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 
+#include "base/decimal.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
 #include "catalog/safetensors_files.h"
@@ -170,12 +170,6 @@ class IndexedFolder {
 
 // --- without one
 
-std::optional<uint32_t> number_in(std::string_view digits) {
-  uint32_t n = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  return error == std::errc{} && end == digits.data() + digits.size() ? std::optional(n) : std::nullopt;
-}
-
 // [shard-RRRRR-]PREFIX-NNNNN-of-MMMMM.safetensors, as transformers and torch's _hf_utils.py number files.
 struct Numbered {
   std::string prefix;
@@ -189,7 +183,7 @@ std::optional<Numbered> numbered(std::string_view name) {
   if (of == std::string_view::npos || of == 0) return std::nullopt;
   const size_t dash = name.rfind('-', of - 1);
   if (dash == std::string_view::npos) return std::nullopt;
-  const auto number = number_in(name.substr(dash + 1, of - dash - 1)), count = number_in(name.substr(of + 4));
+  const auto number = decimal<uint32_t>(name.substr(dash + 1, of - dash - 1)), count = decimal<uint32_t>(name.substr(of + 4));
   if (!number || !count) return std::nullopt;
   n.number = *number;
   n.of = *count;
@@ -197,7 +191,7 @@ std::optional<Numbered> numbered(std::string_view name) {
   constexpr std::string_view kShard = "shard-";
   const size_t after = name.find('-', kShard.size());
   if (name.starts_with(kShard) && after != std::string_view::npos) {
-    if (const auto rank = number_in(name.substr(kShard.size(), after - kShard.size()))) {
+    if (const auto rank = decimal<uint32_t>(name.substr(kShard.size(), after - kShard.size()))) {
       n.rank = *rank;
       name.remove_prefix(after + 1);
     }

@@ -12,17 +12,31 @@
 
 namespace dcp {
 
-// What the catalog of such a file keeps, since it was read to make the catalog: where items lie and how their bytes are to be read, and
-// the pickle that byte items are cut out of. resolve() takes it from here. Immutable; safe from any thread.
+// What a catalog keeps of such a file, since it was read to make the catalog: where storages lie, and the pickle that byte items are cut
+// out of. Immutable; safe from any thread.
 struct TorchFile {
   BlobItem archive;                    // data.pkl, and where every storage lies in the file
   StoragesByKey storages;              // of the archive
   std::unique_ptr<PickleGraph> graph;  // of data.pkl
-  std::vector<Value> values;           // by ItemId: what the item is in the graph; of an empty dict nothing
-  std::vector<ItemInfo> infos;         // by ItemId; of tensors
-  std::vector<int64_t> strides;        // as in Resolved
   uint64_t unreferenced_bytes = 0;     // of storages that nothing in data.pkl names
   StateDict::OddKeys odd_keys;
+
+  uint64_t memory_bytes() const;
+};
+
+// What an item is in the graph of its file (of an empty mapping nothing), and, of a tensor, how its bytes are to be read.
+struct TorchValue {
+  Value value;
+  ItemInfo info;
+};
+
+// All of a catalog: one file, or those of several ranks. resolve() takes facts of items from here.
+struct TorchFiles {
+  std::vector<std::unique_ptr<const TorchFile>> files;  // by number in the catalog
+  std::vector<TorchValue> items;                        // by ItemId
+  std::vector<TorchValue> copies;                       // by number in Catalog::duplicates
+  std::vector<int64_t> strides;                         // as in Resolved
+  StateDict::OddKeys odd_keys;                          // of all files
 
   uint64_t memory_bytes() const;
 };
@@ -33,6 +47,6 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
 
 // The byte item, or tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
 // item_no_record, over_limit.
-BlobItem blob_of(const TorchFile& file, ItemId item, const Place& place, const Limits& limits);
+BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, const Limits& limits);
 
 }  // namespace dcp

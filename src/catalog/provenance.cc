@@ -86,8 +86,7 @@ std::set<std::string> transforms_of(const MetadataContent& content) {
 std::vector<Bound> bounds_of(const MetadataContent& content, const Catalog& catalog) {
   std::vector<Bound> needs;
   if (content.properties_fields >= 6) needs.push_back({215, "TensorProperties has 6 fields: older torch fails with 'metadata is None'"});
-  if (catalog.kind == CheckpointKind::kDcpRankLocal)
-    needs.push_back({209, "rank-local metadata (__R.metadata), which older torch does not look for"});
+  if (catalog.traits().of_ranks) needs.push_back({209, "rank-local metadata (__R.metadata), which older torch does not look for"});
   if (content.has_storage_meta) needs.push_back({204, "it holds a StorageMeta object, a class of torch 2.4"});
   if (const std::string path = flattened_dict(catalog); !path.empty())
     needs.push_back({204, "the dict '" + path + "' of plain values is saved item by item: older torch looks for it as one item"});
@@ -160,7 +159,7 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
     p.why.push_back("items are compressed: torch needs the Python package 'zstandard'");
   }
   if (content.python313_path) p.why.push_back("a path object of Python 3.13 (pathlib._local): Python 3.12 and older cannot unpickle it");
-  if (catalog.kind == CheckpointKind::kDcpRankLocal) p.why.push_back("rank-local: torch loads it on as many ranks as wrote it");
+  if (catalog.traits().of_ranks) p.why.push_back("rank-local: torch loads it on as many ranks as wrote it");
   return p;
 }
 

@@ -1,27 +1,21 @@
 #include "catalog/run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <regex>
 
+#include "base/decimal.h"
 #include "base/working_names.h"
 
 namespace dcp {
 namespace {
-
-std::optional<uint64_t> parsed(std::string_view digits) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return error == std::errc{} && end == digits.data() + digits.size() && !digits.empty() ? std::optional(number) : std::nullopt;
-}
 
 std::optional<uint64_t> last_integer(std::string_view name) {
   const auto end = name.find_last_of("0123456789");
   if (end == std::string_view::npos) return std::nullopt;
   const auto before = name.find_last_not_of("0123456789", end);
   const size_t begin = before == std::string_view::npos ? 0 : before + 1;
-  return parsed(name.substr(begin, end + 1 - begin));
+  return decimal<uint64_t>(name.substr(begin, end + 1 - begin));
 }
 
 std::regex compiled(const std::string& pattern) {
@@ -65,8 +59,8 @@ std::vector<std::string> inner_checkpoints(Io& io, const std::string& step) {
 
 bool looks_like_step(Io& io, const std::string& path) {
   for (const DirEntry& e : io.list(path))
-    for (const std::string_view ending : {".metadata", ".metadata.tmp", ".distcp", ".safetensors", ".safetensors.index.json"})
-      if (e.kind == FileKind::kRegular && e.name.ends_with(ending)) return true;
+    if (e.kind == FileKind::kRegular && (describes_checkpoint(e.name) || e.name.ends_with(".metadata.tmp") || e.name.ends_with(".distcp")))
+      return true;
   return false;
 }
 
@@ -93,7 +87,7 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
     std::smatch match;
     std::optional<uint64_t> number;
     if (!regex) number = last_integer(e.name);
-    else if (std::regex_search(e.name, match, *regex)) number = parsed(match[1].str());
+    else if (std::regex_search(e.name, match, *regex)) number = decimal<uint64_t>(match[1].str());
     const std::string path = run + "/" + e.name;
     if (number && is_or_cannot_be_seen(path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
   }
@@ -159,7 +153,7 @@ std::string find_step(Io& io, const std::string& given, const std::string& wante
   };
   const std::string there = numbers_of(steps);
   const bool latest = wanted == "latest";
-  const std::optional<uint64_t> number = latest ? std::nullopt : parsed(wanted);
+  const std::optional<uint64_t> number = latest ? std::nullopt : decimal<uint64_t>(wanted);
   if (!latest && !number) fail(ProblemId::usage, {}, "--step " + wanted, "a number or 'latest'");
   for (; !steps.empty(); steps.pop_back()) {
     Step& s = steps.back();

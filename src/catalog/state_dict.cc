@@ -190,10 +190,16 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
   fn({.key = kept, .path = path_, .value = v, .tensor = tensor_call(v), .empty_mapping = empty_mapping});
 }
 
+void StateDict::put_under(const std::vector<std::string>& names) {
+  for (const std::string& name : names) path_.push_back({.name = texts_.emplace_back(name)});
+  prefix_ = path_.size();
+}
+
 void StateDict::flatten(const std::function<void(const Leaf&)>& fn) {
   const Value root = graph_.root();
-  if (!is_mapping(root)) refuse_root(root);
-  open(root, false);
+  if (prefix_ == 0 && !is_mapping(root)) refuse_root(root);
+  if (prefix_ == 0) open(root, false);
+  else enter(root, fn);
   walk(fn);
 }
 
@@ -205,7 +211,7 @@ void StateDict::flatten_any(const std::function<void(const Leaf&)>& fn) {
 void StateDict::walk(const std::function<void(const Leaf&)>& fn) {
   while (!open_.empty()) {
     Open& top = open_.back();
-    path_.resize(open_.size() - 1);
+    path_.resize(prefix_ + open_.size() - 1);
     Value key, value;
     const bool more = top.is_list ? top.items.next(value) : top.items.next(key) && top.items.next(value);
     if (!more) {

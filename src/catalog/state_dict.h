@@ -59,6 +59,8 @@ class StateDict {
     TensorCall tensor;
     bool empty_mapping = false;
   };
+  // Makes keys and paths those of a state dict that has this one under these names.
+  void put_under(const std::vector<std::string>& names);
   // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, state_dict_key_twice,
   // over_limit.
   void flatten(const std::function<void(const Leaf&)>& fn);
@@ -109,6 +111,7 @@ class StateDict {
   std::unordered_set<uint64_t> on_path_;
   std::unordered_map<uint64_t, bool> terminal_, hollow_;
   std::vector<PathElement> path_;
+  size_t prefix_ = 0;  // elements of path_ that put_under has given
   std::unordered_set<std::string_view> keys_;
   std::deque<std::string> texts_;
   OddKeys odd_keys_;

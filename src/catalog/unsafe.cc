@@ -27,20 +27,30 @@ bool is_of_a_plan(std::string_view global) {
   return global == "collections.OrderedDict" || global == "collections.defaultdict";
 }
 
-void find_in_torch_file(const Catalog& catalog, std::vector<Problem>& found) {
-  const TorchFile& file = *catalog.torch;
-  const Place whole{.path = catalog.path, .member = file.archive.pickle_place.member, .offset = file.archive.pickle_place.offset};
+// Those of DTensors, which say where a rank's part lies (dtensor.h).
+bool is_of_shards(std::string_view global) {
+  for (const std::string_view module :
+       {"torch.distributed.tensor", "torch.distributed._tensor.", "torch.distributed.device_mesh.", "torch.distributed._mesh_layout."})
+    if (global.starts_with(module)) return true;
+  return global == "torch._utils._rebuild_wrapper_subclass" || global == "torch._tensor._rebuild_from_type_v2";
+}
+
+void find_in_torch_file(const Catalog& catalog, uint32_t number, std::vector<Problem>& found) {
+  const TorchFile& file = *catalog.torch->files[number];
+  const Place whole{
+      .path = catalog.file_path(number), .member = file.archive.pickle_place.member, .offset = file.archive.pickle_place.offset};
   std::set<std::string> everywhere;
   for (const auto& [module, name] : file.graph->globals()) {
     std::string global = std::string(module) + "." + std::string(name);
-    if (!weights_only_allows(global)) everywhere.insert(std::move(global));
+    if (!weights_only_allows(global) && !is_of_shards(global)) everywhere.insert(std::move(global));
   }
   if (everywhere.empty()) return;
   std::vector<bool> seen;
   std::set<std::string> reported;
-  for (ItemId i = 0; i < file.values.size(); ++i) {
+  for (ItemId i = 0; i < catalog.items.size(); ++i) {
+    if (catalog.items[i].file != number) continue;
     std::set<std::string> here;
-    file.graph->visit(file.values[i], seen, [&](const Value& v) {
+    file.graph->visit(catalog.torch->items[i].value, seen, [&](const Value& v) {
       if (v.kind != Kind::kGlobal) return;
       std::string global = file.graph->global_of(v);
       if (everywhere.contains(global)) here.insert(std::move(global));
@@ -85,16 +95,17 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   std::vector<std::string> of_metadata;
   for (const std::string& g : catalog.provenance.unknown_globals)
     if (!weights_only_allows(g) && !is_of_a_plan(g)) of_metadata.push_back(g);
-  const std::string file =
-      catalog.kind == CheckpointKind::kDcp && !catalog.path.ends_with(".metadata") ? catalog.path + "/.metadata" : catalog.path;
+  const std::string file = catalog.traits().has_metadata && !catalog.traits().of_ranks && !catalog.path.ends_with(".metadata")
+                               ? catalog.path + "/.metadata"
+                               : catalog.path;
   if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, std::move(of_metadata)));
-  if (catalog.torch) find_in_torch_file(catalog, found);
+  for (uint32_t f = 0; catalog.torch && f < catalog.files.size(); ++f) find_in_torch_file(catalog, f, found);
   return found;
 }
 
 std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog, LookInto what, const Looking& looking,
                                        const StopFlag& stop) {
-  if (catalog.kind != CheckpointKind::kDcp && catalog.kind != CheckpointKind::kDcpRankLocal) return {};
+  if (!catalog.traits().has_metadata) return {};
   constexpr uint64_t kMaxItems = 64 * kMiB, kMaxPickle = kMiB;
   ResolveOptions options{.workers = what == LookInto::kAll ? looking.workers : 1,
                          .faults = Faults::kCollect,

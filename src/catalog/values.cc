@@ -83,7 +83,7 @@ class Reader {
   std::optional<std::string> object(BlobId b) {
     const ItemId id = catalog_.item_of(b);
     const Place place = catalog_.place_of(id, catalog_.key(catalog_.blobs[b]));
-    if (catalog_.torch) return text_of(*catalog_.torch->graph, catalog_.torch->values[id]);
+    if (catalog_.torch) return text_of(*catalog_.torch->files[catalog_.items[id].file]->graph, catalog_.torch->items[id].value);
     const std::vector<std::byte> bytes = read(id, place);
     MemorySource source(bytes);
     const BlobItem item = read_blob_item(source, place, limits_);

@@ -1,6 +1,7 @@
 #include "maps/derive.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <utility>
 
@@ -239,7 +240,8 @@ class Deriver {
 
   // The first chunk in the record of an item; `item`, if there was none. Tensors of a torch.save file may share a record.
   ItemId first_of_record(ItemId of_source, ItemId item) {
-    if (from_.kind == CheckpointKind::kTorch) return shared_.try_emplace(resolved_.items[of_source].record, item).first->second;
+    if (from_.traits().in_torch_files)
+      return shared_.try_emplace({from_.items[of_source].file, resolved_.items[of_source].record}, item).first->second;
     if (first_[of_source] == kNone) first_[of_source] = item;
     return first_[of_source];
   }
@@ -267,7 +269,7 @@ class Deriver {
   std::vector<Chunk> chunks_;
   std::unordered_map<TensorId, std::vector<int64_t>> largest_;  // by source
   std::vector<ItemId> first_;                                   // by item of the source
-  std::unordered_map<uint64_t, ItemId> shared_;                 // by place of the record
+  std::map<std::pair<uint32_t, uint64_t>, ItemId> shared_;      // by file and place of the record
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace dcp {
 
 uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
-  if (catalog_.kind != CheckpointKind::kTorch) return copy_whole(id, key, at);
+  if (!catalog_.traits().in_torch_files) return copy_whole(id, key, at);
   // What lies in a torch.save file with others gets an archive of its own.
   const BlobItem& blob = resolved_.blob(id).item;
   std::vector<Storage> storages;

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "catalog/placements.h"
 #include "plan/layout.h"
-#include "plan/placements.h"
 
 namespace dcp {
 

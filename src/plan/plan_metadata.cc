@@ -98,7 +98,7 @@ void write_items(const Plan& plan, const Catalog& catalog, ItemsAre items, DcpMe
 // A save of torch's without flattening has no planner data, nor has what is made of it, unless the choice of names has put its keys under a
 // root. Safetensors files have none either, but what is made of them is a flat state dict, whose keys torch's planner names as they are.
 bool has_paths(const Catalog& catalog, const FlatEntries& flat) {
-  const bool is_flat = catalog.kind == CheckpointKind::kSafetensors || catalog.kind == CheckpointKind::kHf;
+  const bool is_flat = catalog.traits().tensors_only;
   return catalog.has_planner_data || is_flat || std::ranges::any_of(flat.entries, [](const Entry& e) { return e.count > 1; });
 }
 

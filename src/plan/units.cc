@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "kernels/kernels.h"
 #include "plan/record_cover.h"
@@ -254,7 +255,7 @@ class Cutter {
     // A stream sees all bytes of a record from front to back, whatever the strides.
     const bool from_units = exact || streamed;
     // Tensors of a torch.save file may share a record: one pass over it is enough.
-    if (!from_units && catalog_.kind == CheckpointKind::kTorch && !passed_.insert(info.record).second) return;
+    if (!from_units && catalog_.traits().in_torch_files && !passed_.insert({catalog_.items[item].file, info.record}).second) return;
     plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
     if (!from_units)
       plan_.records.push_back(
@@ -328,8 +329,8 @@ class Cutter {
   const Resolved& resolved_;
   const UnitOptions& options_;
   Buffers max_;
-  std::set<uint64_t> passed_;  // records of a torch.save file that have a pass
-  ViewChecks views_;           // of a derived catalog
+  std::set<std::pair<uint32_t, uint64_t>> passed_;  // records of torch.save files that have a pass: file, place
+  ViewChecks views_;                                // of a derived catalog
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;

@@ -27,7 +27,7 @@ void check(const Catalog& c) {
     return (i.file == kNone || i.file < c.files.size()) &&
            (i.transforms == 0 || i.transforms == Item::kDeflated || i.transforms < c.transforms.size());
   };
-  need(c.kind <= CheckpointKind::kHf);
+  need(c.kind <= kLastKind);
   for (const PathElement& e : c.path_elements) need(e.is_position() || is_text(e.name_id()));
   for (const Tensor& t : c.tensors) {
     need(is_text(t.key) && is_text(t.dtype_name) && lies_in(t.path.first, t.path.count, c.path_elements.size()));
@@ -83,7 +83,7 @@ void transfer(Wire& wire, File& file) {
 
 // Stays with rank 0: only it has opened the file, and it alone resolves what lies there (RankGroup::resolve).
 template <class Wire>
-void transfer(Wire&, const std::shared_ptr<const TorchFile>&) {}
+void transfer(Wire&, const std::shared_ptr<const TorchFiles>&) {}
 
 // Every rank derives for itself, from what all have resolved.
 void transfer(WireWriter&, const Views&) {}

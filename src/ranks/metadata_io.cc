@@ -4,6 +4,7 @@
 
 #include "base/working_names.h"
 #include "catalog/open.h"
+#include "catalog/open_torch_ranks.h"
 #include "ranks/wire.h"
 
 namespace dcp {
@@ -122,7 +123,7 @@ FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const
   std::vector<std::string> names;
   if (const auto facts = io.facts(folder); facts && facts->kind == FileKind::kDirectory)
     for (const DirEntry& e : io.list(folder))
-      if (describes_checkpoint(e.name)) names.push_back(e.name);
+      if (describes_checkpoint(e.name) && !is_rank_file(e.name)) names.push_back(e.name);
   WireWriter out;
   const bool is_file = io.facts(folder) && io.facts(folder)->kind == FileKind::kRegular;
   out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());

@@ -20,6 +20,12 @@ Catalog RankGroup::share(Catalog mine, Io& io, FollowLinks links) {
   return catalog;
 }
 
+// What torch.save files hold, only the rank that has opened them knows (catalog_wire.cc).
+bool RankGroup::is_read_here(const Catalog& catalog, uint32_t file, uint32_t turn) const {
+  if (catalog.traits().in_torch_files) return leads();
+  return visibility_.reader(file, turn) == session_.rank();
+}
+
 Resolved RankGroup::resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
                             const StopFlag& stop) {
   const Catalog& catalog = files.catalog();
@@ -27,10 +33,7 @@ Resolved RankGroup::resolve(DataFiles& files, std::span<const TensorId> tensors,
   // turn the first file is.
   std::vector<bool> mine(catalog.files.size());
   for (uint32_t f = 0; f < mine.size(); ++f)
-    mine[f] = visibility_.reader(f, f % session_.world_size()) == session_.rank() && visibility_.sees(session_.rank(), f);
-  // What a torch.save file holds, only the rank that has opened it knows (catalog_wire.cc).
-  if (catalog.kind == CheckpointKind::kTorch && !catalog.torch && std::ranges::find(mine, true) != mine.end())
-    fail(ProblemId::internal, {.path = catalog.path}, "rank " + std::to_string(session_.rank()) + " as its reader", "rank 0");
+    mine[f] = is_read_here(catalog, f, f % session_.world_size()) && visibility_.sees(session_.rank(), f);
   options.only_files = &mine;
   Resolved resolved = dcp::resolve(files, tensors, blobs, options, stop);
   tree_.gather([&](Bytes bytes) { merge_resolved(resolved, catalog, bytes); }, [&] { return resolved_to_wire(resolved); });
@@ -89,7 +92,7 @@ ContentOf RankGroup::gather_contents(const Source& source, const Limits& limits)
     if (!source.resolved.items[d.item].resolved) continue;
     for (const Copy copy : {Copy::kUsed, Copy::kOther}) {
       const uint32_t file = copy == Copy::kUsed ? source.catalog.items[d.item].file : d.other.file;
-      if (visibility_.reader(file, 0) != session_.rank()) continue;
+      if (!is_read_here(source.catalog, file, 0)) continue;
       Read& read = (*contents)[{i, copy}];
       try {
         read.content = content_of(source.files, source.catalog, d, copy, limits);

@@ -55,6 +55,9 @@ class RankGroup {
   int end(int code);
 
  private:
+  // Whether this rank looks into items of the file; `turn`: the rank that does where all see it.
+  bool is_read_here(const Catalog& catalog, uint32_t file, uint32_t turn) const;
+
   Session& session_;
   RankTree tree_;
   FileVisibility visibility_;

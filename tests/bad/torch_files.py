@@ -289,7 +289,7 @@ def what_one_rank_saved_of_its_dtensors(c):
 def what_verl_saved_of_a_rank(c):
     """
     dcpctl: model_world_size_2_rank_0.pt: tensor 'w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got torch.distributed.tensor.DTensor)
-    hint: verl merges the files of all ranks: python -m verl.model_merger merge --backend fsdp --local_dir FOLDER --target_dir OUT
+    hint: give the folder: the files of all ranks are one checkpoint
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor())}, EIGHT))
     (c.folder.parent / "m.pt").rename(c.folder.parent / "model_world_size_2_rank_0.pt")

@@ -71,7 +71,7 @@ TEST_CASE("views, shared storages, objects: what resolve gives") {
   const BlobItem& pair = r.blobs.at(c.item_of(BlobId{0})).item;
   REQUIRE(pair.storages.size() == 1);
   CHECK(pair.storages[0].key == "1");
-  CHECK(c.torch->unreferenced_bytes == 8);
+  CHECK(c.torch->files.at(0)->unreferenced_bytes == 8);
 }
 
 TEST_CASE("dicts that contain themselves, keys that collide, too many leaves") {

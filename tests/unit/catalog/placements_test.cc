@@ -1,5 +1,5 @@
 // Boxes of placements: tables of cases that torch gave, and the tiling of random ones.
-#include "plan/placements.h"
+#include "catalog/placements.h"
 
 #include <catch2/catch_test_macros.hpp>
 

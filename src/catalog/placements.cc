@@ -1,10 +1,10 @@
-#include "plan/placements.h"
+#include "catalog/placements.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "base/decimal.h"
 #include "base/problem.h"
 
 namespace dcp {
@@ -85,13 +85,6 @@ std::vector<std::string_view> comma_separated(std::string_view text) {
   }
 }
 
-template <class Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  return error == std::errc{} && end == text.data() + text.size() && !text.empty() ? std::optional(n) : std::nullopt;
-}
-
 Placement parse_one(std::string_view text) {
   const size_t open = std::min(text.find('('), text.size());
   std::string name(text.substr(0, open));
@@ -101,7 +94,7 @@ Placement parse_one(std::string_view text) {
   if (inner.size() > 2 && inner.ends_with(')') && (name == "shard" || name == "strided")) {
     inner = inner.substr(1, inner.size() - 2);
     if (inner.starts_with("dim=")) inner.remove_prefix(4);
-    if (const auto dim = number_of<int64_t>(inner))
+    if (const auto dim = decimal<int64_t>(inner))
       return {.kind = name == "shard" ? Placement::Kind::kShard : Placement::Kind::kStrided, .dim = *dim};
   }
   fail(ProblemId::usage, {}, "placement '" + std::string(text) + "'", "shard(DIM), strided(DIM) or replicate");
@@ -144,7 +137,7 @@ Mesh parse_mesh(std::string_view sizes, std::string_view names) {
   Mesh mesh;
   for (uint64_t ranks = 1;;) {
     const size_t x = sizes.find('x');
-    const auto size = number_of<uint32_t>(sizes.substr(0, x));
+    const auto size = decimal<uint32_t>(sizes.substr(0, x));
     if (!size || *size == 0 || *size > kMaxRanks || (ranks *= *size) > kMaxRanks)
       fail(ProblemId::usage, {}, "mesh '" + whole + "'",
            "sizes with x between, such as 2x4, of at most " + std::to_string(kMaxRanks) + " ranks");

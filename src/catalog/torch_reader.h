@@ -1,0 +1,40 @@
+// One torch.save file as content of a catalog: each leaf of its state dict a tensor or a byte item.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "catalog/open_torch.h"
+
+namespace dcp {
+
+// Of a tensor that a rank had a part of: the part, and the boxes of the whole tensor that lie in it, row after row of `local` (none where
+// the rank held nothing).
+struct TensorPart {
+  struct Box {
+    std::vector<int64_t> offsets, sizes;  // in the whole tensor
+    std::vector<int64_t> local_offsets;   // in `local`
+  };
+  Value local;
+  std::vector<int64_t> local_sizes;  // that `local` must have
+  std::vector<int64_t> sizes;        // of the whole tensor
+  std::vector<Box> boxes;
+};
+// nullopt: the leaf is what it is. Throws torch_rank_part for a part that is not understood.
+using PartOf = std::function<std::optional<TensorPart>(const StateDict::Leaf&)>;
+
+// Its directory and its pickle. Throws what open_torch_file throws. `limits`: its memory is what is left for all that is kept.
+std::unique_ptr<TorchFile> read_torch_file(Io& io, OpenFile handle, const std::string& path, const Limits& limits);
+
+struct TorchContent {
+  MetadataContent content;         // of one file; views `state` and the graph's pickle
+  std::vector<TorchValue> values;  // one for each of content.storage
+};
+// Adds to `strides` (as in Resolved), and to the file what is found of it as a whole.
+TorchContent read_state_dict(TorchFile& file, StateDict& state, const std::string& name, const PartOf& part_of,
+                             std::vector<int64_t>& strides, const Limits& limits);
+
+}  // namespace dcp

@@ -1,0 +1,180 @@
+"""Files that every rank saved with torch.save: names, DTensors, the metadata of torch_checkpointing."""
+from recipes import archive, call, case, dump, glob, new, rebuild, storage, struct
+
+COMMANDS = ["inspect ranks", "verify ranks", "consolidate ranks out.pt", "convert ranks out"]
+DTENSOR = "torch.distributed.tensor.DTensor"
+
+
+def placement(name, **state):
+    return new(f"torch.distributed.tensor.placement_types.{name}", state)
+
+
+def shard(dim=0):
+    return placement("Shard", dim=dim)
+
+
+def dtensor(sizes, placements, coordinate, local=None):
+    """What a rank had: two rows of a float32 [4, 2], unless `local` says otherwise."""
+    arguments = (glob(DTENSOR), glob("torch.float32"), sizes, (1,), 0, call("torch.serialization._get_layout", "torch.strided"), call("torch.device", "cpu"), False)
+    mesh = new("torch.distributed.device_mesh.DeviceMesh", {"_coordinate_on_dim": coordinate})
+    spec = new("torch.distributed.tensor._dtensor_spec.DTensorSpec", {"mesh": mesh, "placements": placements})
+    local = (2, 2) if local is None else local
+    state = (None, {"_local_tensor": rebuild(storage(count=4), local), "_spec": spec})
+    return call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob(DTENSOR), arguments, state)
+
+
+DATA = struct.pack("<4f", 1, 2, 3, 4)
+
+
+def put(c, files):
+    """Files of a folder `ranks`; what is not bytes is a state dict."""
+    c.written = True
+    folder = c.folder.parent / "ranks"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else archive(dump(content, 2), DATA).bytes())
+
+
+def ranks(c, *states):
+    put(c, {f"model_world_size_{len(states)}_rank_{n}.pt": {"w": state} for n, state in enumerate(states)})
+
+
+@case(None, "inspect ranks", "verify ranks", exit=0)
+def two_ranks_that_agree(c):
+    ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,)))
+
+
+@case("file_missing")
+def the_file_of_a_rank_is_missing(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_0.pt: a data file of the checkpoint is missing
+    hint: bring the files of all ranks into one folder
+    """
+    put(c, {"model_world_size_2_rank_1.pt": {}})
+
+
+@case("not_checkpoint")
+def two_worlds_in_one_folder(c):
+    """
+    dcpctl: ranks: is not a checkpoint (got model_world_size_2_rank_0.pt beside model_world_size_1_rank_0.pt, expected files of one save)
+    hint: move the files of one world size into a folder of their own
+    """
+    put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_2_rank_0.pt": {}, "model_world_size_2_rank_1.pt": {}})
+
+
+@case("ranks_disagree")
+def two_lists_of_placements(c):
+    """
+    dcpctl: ranks: tensor 'model.w': the metadata of two ranks describes a key differently (got two lists of placements)
+    hint: leave the key out with --exclude
+    """
+    ranks(c, dtensor((4, 2), (shard(0),), (0,)), dtensor((4, 2), (shard(1),), (1,)))
+
+
+@case("ranks_disagree")
+def two_shapes_of_one_tensor(c):
+    """
+    dcpctl: ranks: tensor 'model.w': the metadata of two ranks describes a key differently (got two shapes)
+    hint: leave the key out with --exclude
+    """
+    ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((5, 2), (shard(),), (1,)))
+
+
+@case("torch_rank_part")
+def partial_sums(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    """
+    ranks(c, *(dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,)) for n in range(2)))
+
+
+@case("torch_rank_part")
+def a_dim_that_the_tensor_does_not_have(c):
+    """
+    dcpctl: ranks: tensor 'model.w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got placements that its shape does not have)
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    """
+    ranks(c, *(dtensor((4, 2), (shard(2),), (n,)) for n in range(2)))
+
+
+@case("torch_rank_part")
+def a_coordinate_for_another_mesh(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    """
+    ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
+
+
+@case("chunk_shape_differs")
+def a_part_of_another_shape(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': the stored tensor has another shape than its chunk (got [0:1, 0:4], expected [0:2, 0:2])
+    """
+    ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,), local=(1, 4)))
+
+
+@case("tensor_hole", "consolidate ranks out.pt", "convert ranks out")
+def a_coordinate_that_no_rank_has(c):
+    """
+    dcpctl: ranks: tensor 'model.w': the chunks of the tensor leave a hole (got [2:4, 0:2] in no chunk)
+    hint: torch would load garbage there; leave the key out with --exclude
+    """
+    ranks(c, dtensor((6, 2), (shard(),), (0,)), dtensor((6, 2), (shard(),), (2,)))
+
+
+@case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
+def copies_that_differ(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': two ranks wrote different values for one key (got another value than in ranks/model_world_size_2_rank_0.pt)
+    hint: give --prefer-rank R to use rank R's
+    """
+    ranks(c, 1, 2)
+
+
+@case("not_checkpoint")
+def a_metadata_pkl_of_something_else(c):
+    """
+    dcpctl: ranks/metadata.pkl: is not a checkpoint (got a pickle of something else, expected metadata of torch_checkpointing, version 2.0)
+    """
+    put(c, {"metadata.pkl": dump({"a": 1})})
+
+
+def metadata(**changes):
+    return dump({"metadata": {"model": {"rank_to_layout_info": {0: None, 1: None}}}, "world_size": 2, "version": "2.0"} | changes)
+
+
+@case("not_checkpoint")
+def an_older_version_of_torch_checkpointing(c):
+    """
+    dcpctl: ranks/metadata.pkl: is not a checkpoint (got version 1.0 of torch_checkpointing's metadata, expected metadata of torch_checkpointing, version 2.0)
+    """
+    put(c, {"metadata.pkl": metadata(version="1.0")})
+
+
+@case("not_checkpoint")
+def a_rank_without_a_layout(c):
+    """
+    dcpctl: ranks/metadata.pkl: is not a checkpoint (got no file of rank 2 for model, expected metadata of torch_checkpointing, version 2.0)
+    """
+    put(c, {"metadata.pkl": metadata(world_size=3)})
+
+
+@case("file_missing")
+def an_item_file_is_missing(c):
+    """
+    dcpctl: ranks/model_1.pt: a data file of the checkpoint is missing
+    hint: bring the files of all ranks into one folder
+    """
+    put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}})
+
+
+@case("item_format_unread", "inspect ranks", exit=0, says="findings")
+def an_item_in_json(c):
+    """
+    warning: ranks/train.json: an item that was not written with torch.save is left out (got train)
+    """
+    layout = {"file_path": "train.json", "serialization_format": {"type": "JsonSerialization", "cls": None}}
+    items = {"model": {"rank_to_layout_info": {0: None}}, "train": {"rank_to_layout_info": {0: layout}}}
+    put(c, {"metadata.pkl": metadata(metadata=items, world_size=1), "model_0.pt": {"w": rebuild(storage(count=4), (4,))}})
