@@ -26,7 +26,7 @@ package() {
     [[ " ${package_targets[*]} " == *" $target "* ]] || { package_help; exit 2; }
   done
   [ $# -gt 0 ] || set -- "${package_targets[@]}"
-  install_packages cmake ninja-build python3 python3-venv dpkg-dev git
+  install_packages cmake ninja-build g++ python3 python3-venv dpkg-dev git
   mkdir -p dist "$package_folder"
   venv "$package_folder/venv" ziglang==0.16.0 scikit-build-core==1.1.2 build==1.6.1 auditwheel==6.8.2
   package_third_party
