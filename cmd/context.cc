@@ -110,7 +110,7 @@ std::string quoted(const Problem& p) {
 void problem_members(JsonWriter& json, const Problem& raw) {
   const Problem p = worded(raw);
   json.member("message", to_line(p));
-  if (!p.place.path.empty()) json.member("path", p.place.path);
+  if (const std::string path = who_or_where(p.place); !path.empty()) json.member("path", path);
   if (p.place.offset) json.member("offset", *p.place.offset);
   if (p.place.length) json.member("length", *p.place.length);
   if (p.place.line > 0) json.member("line", p.place.line);

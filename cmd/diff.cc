@@ -1,15 +1,13 @@
 // dcpctl diff: whether two checkpoints hold the same.
 #include "app/diff.h"
 
-#include <charconv>
-#include <cmath>
-
 #include "base/working_names.h"
 #include "commands.h"
 #include "diff_report.h"
 #include "dtype_flags.h"
 #include "key_flags.h"
 #include "map_flags.h"
+#include "option_values.h"
 #include "ranks_flags.h"
 #include "selection_report.h"
 #include "source.h"
@@ -49,21 +47,13 @@ struct Options {
   unsigned threads = 0;
 };
 
-double tolerance_of(std::string_view option, const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
-    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a number from 0 on, such as 1e-5");
-  return value;
-}
-
 DiffRequest request_of(const Options& o, const Context& context) {
   DiffRequest request{
       .a = {.source = o.a.request(context), .ranks = {}, .max_memory = reading_cap(o.max_memory), .threads = o.threads},
       .b = {},
       .select = o.keys.select_options(context),
       .map = o.map.request(),
-      .tolerance = {.relative = tolerance_of("--rtol", o.rtol), .absolute = tolerance_of("--atol", o.atol), .equal_nan = o.equal_nan},
+      .tolerance = {.relative = parse_tolerance(o.rtol, "--rtol"), .absolute = parse_tolerance(o.atol, "--atol"), .equal_nan = o.equal_nan},
       .compare_as = {},
       .keys_only = o.keys_only};
   if (!o.compare_as.empty()) request.compare_as = parse_dtype(o.compare_as);

@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "dcp_output.h"
+#include "edit_report.h"
 #include "key_flags.h"
 #include "selection_report.h"
 #include "source.h"
@@ -54,71 +55,18 @@ EditRequest request_of(const Options& o, const Context& context) {
           .sync = !o.no_sync};
 }
 
-void describe(const Options& o, const EditResult& found, Context& context) {
-  describe_selection(context, found.selection);
-  if (found.edited.plan.dcp) describe_dcp(context, *found.edited.plan.dcp);
-  describe_unmatched(context, unmatched_rules(found.selection), o.strict);
-  if (!found.unneeded.empty())
-    context.info((o.in_place ? "no key is left in " : "not taken over, no key is left in ") + counted(found.unneeded.size(), "file") +
-                 " of " + human_bytes(found.unneeded_bytes) + ": " + list_of(found.unneeded, 3));
-  if (found.edited.unreferenced > 0)
-    context.info(human_bytes(found.edited.unreferenced) + " of the data files belong to no key; 'dcpctl reshard' writes them anew without");
-}
-
-constexpr const char* kSharings[] = {"", "cloned", "linked", "copied"};  // by Sharing
-
-std::string shared_text(const EditResult& found) {
-  std::string text;
-  for (size_t s = 1; s < 4; ++s)
-    if (found.files_of[s] > 0)
-      text += (text.empty() ? "" : ", ") + counted(found.files_of[s], "data file") + " of " + human_bytes(found.bytes_of[s]) + " " +
-              kSharings[s];
-  return text.empty() ? "no data" : text;
-}
-
-void print(const Options& o, const EditResult& found, Context& context) {
-  const std::string keys = counted(found.selection.entries.size(), "key");
-  const std::string metadata = human_bytes(found.metadata_bytes) + " of metadata";
-  if (o.dry_run) {
-    context.print("would write " + escaped(o.in_place ? o.source.path : o.out) + ": " + keys + ", " + metadata + ", " +
-                  counted(found.edited.files.size(), "data file") + "\n");
-    return;
-  }
-  if (context.common.quiet) return;
-  std::string text = o.in_place ? "edited " + escaped(found.catalog.folder) : "wrote " + escaped(o.out);
-  text += ": " + keys + ", " + metadata + (o.in_place ? "" : ", " + shared_text(found)) + " in " + duration(found.nanoseconds) + "\n";
-  if (!found.original.empty()) text += "the old metadata is " + escaped(found.catalog.folder + "/" + found.original) + "\n";
-  context.print(text);
-}
-
-void edit_json(const Options& o, const EditResult& found, const std::function<void(std::string_view)>& write) {
-  JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.edit/1").member("exit", 0).member("path", found.catalog.path);
-  if (!o.out.empty()) json.member("output", o.out);
-  json.member("in_place", o.in_place).member("dry_run", o.dry_run).member("keys", uint64_t{found.selection.entries.size()});
-  json.member("metadata_bytes", found.metadata_bytes);
-  if (!found.original.empty()) json.member("original", found.original);
-  json.key("data").begin_object();
-  for (size_t s = 1; s < 4; ++s)
-    json.key(kSharings[s]).begin_object().member("files", found.files_of[s]).member("bytes", found.bytes_of[s]).end_object();
-  json.member("unreferenced_bytes", found.edited.unreferenced).end_object();
-  text_json(json, "unneeded_files", found.unneeded);
-  json.member("unneeded_bytes", found.unneeded_bytes);
-  selection_json(json, found.catalog, found.selection, 0);
-  json.key("dcp").begin_object();
-  dcp_json(json, *found.edited.plan.dcp);
-  json.end_object().member("seconds", static_cast<double>(found.nanoseconds) / 1e9).end_object();
-  json.finish();
-}
-
 int run(const Options& o, Context& context) {
   return run_reported(context, {.source = o.source.path, .output = o.out}, [&] {
+    const EditRequest request = request_of(o, context);
     EditResult found;
-    edit(request_of(o, context), context, found, [&] { describe(o, found, context); });
+    edit(request, context, found, [&] {
+      describe_edit(request, found, context);
+      describe_unmatched(context, unmatched_rules(found.selection), o.strict);
+    });
     std::string document;
-    edit_json(o, found, [&](std::string_view text) { document += text; });
+    edit_json(request, found, [&](std::string_view text) { document += text; });
     if (context.common.json) context.print(document);
-    else print(o, found, context);
+    else print_edit(request, found, context);
     return document;
   });
 }

@@ -1,10 +1,6 @@
 // dcpctl maps: the maps of models that are built in, the text of one, whether one holds.
-#include <algorithm>
-
 #include "commands.h"
-#include "map_flags.h"
-#include "maps/builtin.h"
-#include "maps/sizes.h"
+#include "maps_report.h"
 
 namespace dcp::cmd {
 namespace {
@@ -18,124 +14,20 @@ moves every element once in both directions, and what its sizes are.
   dcpctl maps llama.torchtitan
   dcpctl maps llama.torchtitan --config base-model/config.json)";
 
-struct Options {
-  std::string map;
-  MapFlags flags;
-};
-
-// What the first line says, which is a comment.
-std::string_view title_of(std::string_view text) {
-  text = text.substr(0, text.find('\n'));
-  return text.starts_with("# ") ? text.substr(2) : std::string_view{};
-}
-
-void strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
-  json.key(name).begin_array();
-  for (const std::string& s : list) json.value(s);
-  json.end_array();
-}
-
-int list(const Context& context) {
-  std::string text;
-  JsonWriter json([&](std::string_view s) { text += s; });
-  json.begin_object().member("schema", "dcpctl.maps/1").key("maps").begin_array();
-  std::vector<std::array<std::string, 3>> rows;
-  size_t widths[2] = {};
-  for (const maps::BuiltinMap& m : maps::builtin_maps()) {
-    const maps::ModelMap map = maps::builtin_map(m.name, {});
-    json.begin_object().member("name", m.name).member("dialect", m.name.substr(m.name.rfind('.') + 1));
-    json.member("tried_against", maps::tried_against(m.name.substr(m.name.rfind('.') + 1)));
-    strings(json, "models", map.families);
-    json.member("title", title_of(m.text)).end_object();
-    std::string models;
-    for (const std::string& f : map.families) models += (models.empty() ? "" : ", ") + f;
-    widths[0] = std::max(widths[0], m.name.size());
-    widths[1] = std::max(widths[1], models.size());
-    rows.push_back({std::string(m.name), models, std::string(title_of(m.text))});
-  }
-  json.end_array().end_object();
-  json.finish();
-  if (context.common.json) return context.print(text), 0;
-  text.clear();
-  for (auto& [name, models, title] : rows) {
-    name.resize(widths[0], ' ');
-    models.resize(widths[1], ' ');
-    text += name + "  " + models + "  " + title + "\n";
-  }
-  text += "\nTried against " + std::string(maps::tried_against("torchtitan")) + ", " + std::string(maps::tried_against("transformers")) +
-          " and " + std::string(maps::tried_against("megatron")) + ".\n";
-  context.print(text);
-  return 0;
-}
-
-struct KnownSize {
-  std::string name;
-  std::optional<uint64_t> value;
-  std::string text;  // "h = 4 (num_attention_heads of config.json)"
-};
-
-// The sizes that hold for the whole map, as far as they are known without a checkpoint.
-std::vector<KnownSize> sizes_of(const maps::ModelMap& map, const Options& o, const Context& context) {
-  maps::Config config;
-  if (!o.flags.config.empty()) config = open_config(o.flags.config, context.io);
-  const std::vector<maps::Setting> settings = o.flags.request().settings;
-  maps::apply_settings(map, settings, config);
-  const maps::Sizes sizes(map, config, settings);
-  std::vector<KnownSize> all;
-  for (maps::Word w = 0; w < map.words.size(); ++w) {
-    const maps::Known& known = sizes.global()[w];
-    if (!sizes.is_global(w) || known.from == maps::Known::From::kNumber) continue;
-    all.push_back({map.word(w), known ? std::optional(known.value) : std::nullopt, sizes.describe(w, sizes.global(), {})});
-  }
-  return all;
-}
-
-int one(const Options& o, const Context& context) {
-  const maps::ModelMap map = open_map(o.map, context.io);
-  const bool is_asked = is_map_file(o.map) || !o.flags.config.empty() || !o.flags.sets.empty();
-  std::string source;
-  for (const std::string& line : map.text) source += line + "\n";
-  const std::vector<KnownSize> sizes = sizes_of(map, o, context);
-  std::string text;
-  if (context.common.json) {
-    JsonWriter json([&](std::string_view s) { text += s; });
-    json.begin_object().member("schema", "dcpctl.map/1").member("name", map.name);
-    strings(json, "models", map.families);
-    strings(json, "notes", map.notes);
-    json.member("lines", uint64_t{map.lines.size()}).key("sizes").begin_array();
-    for (const KnownSize& s : sizes) {
-      json.begin_object().member("name", s.name).key("value");
-      if (s.value) json.value(*s.value);
-      else json.null();
-      json.end_object();
-    }
-    json.end_array().member("text", source).end_object();
-    json.finish();
-  } else if (!is_asked) {
-    text = source;
-  } else {
-    text = escaped(map.name) + ": " + counted(map.lines.size(), "line") + ", each moves every element once, in both directions\n";
-    for (const KnownSize& s : sizes) text += "  " + escaped(s.value ? s.text : s.name + ": the checkpoint says it") + "\n";
-    for (const std::string& n : map.notes) text += "note: " + escaped(n) + "\n";
-  }
-  context.print(text);
-  return 0;
-}
-
 }  // namespace
 
 void add_maps(Command& c, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MapsOptions>();
   c.details = kText;
   c.argument("MAP", options->map, "A built-in map, or a file: its name has a '/' or ends in .map").reads();
-  add_map_config(c, options->flags, "Options");
+  add_map_config(c, options->flags, "MapsOptions");
   add_common(c, context, false);
   c.pages = true;
   c.run = [options, &context] {
-    if (!options->map.empty()) return one(*options, context);
+    if (!options->map.empty()) return show_map(*options, context);
     if (!options->flags.config.empty() || !options->flags.sets.empty())
       fail(ProblemId::usage, {}, "--config or --set without a map", "MAP, the map to check");
-    return list(context);
+    return list_maps(context);
   };
 }
 

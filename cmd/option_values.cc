@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/problem.h"
 
@@ -41,6 +42,23 @@ unsigned parse_count(const std::string& text, const char* option, unsigned min, 
     fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'",
          "numbers from " + std::to_string(min) + " to " + std::to_string(max) + " with commas between");
   return n;
+}
+
+double parse_percent(const std::string& text, std::string_view option) {
+  double percent = 0;
+  const char* last = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
+  const auto [end, error] = std::from_chars(text.data(), last, percent);
+  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100))
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a percentage above 0, such as 5%");
+  return percent;
+}
+
+double parse_tolerance(const std::string& text, std::string_view option) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a number from 0 on, such as 1e-5");
+  return value;
 }
 
 }  // namespace dcp::cmd

@@ -14,4 +14,8 @@ std::string shell_quoted(std::string_view text);
 std::string shell_word(std::string_view text);
 // A number of [least, most]. Throws usage, which names `option`.
 unsigned parse_count(const std::string& text, const char* option, unsigned min, unsigned max);
+// "5%" or "5": above 0, up to 100. Throws usage.
+double parse_percent(const std::string& text, std::string_view option);
+// A finite number from 0 on. Throws usage.
+double parse_tolerance(const std::string& text, std::string_view option);
 }  // namespace dcp::cmd

@@ -13,7 +13,7 @@
 
 #include "commands.h"
 #include "each.h"
-#include "help.h"
+#include "help_text.h"
 #include "pager.h"
 #include "sandbox.h"
 #include "text_file.h"

@@ -3,12 +3,10 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "commands.h"
-#include "inspect_text.h"
-#include "lines.h"
+#include "prune_report.h"
 #include "step_text.h"
 #include "text_file.h"
 
@@ -55,30 +53,6 @@ RetentionRules rules_of(const Options& o) {
   return rules;
 }
 
-std::string_view fate_name(Fate fate) {
-  switch (fate) {
-    case Fate::kKeep: return "keep";
-    case Fate::kDelete: return "delete";
-    case Fate::kDropOptimizer: return "drop-optimizer";
-  }
-  return "";
-}
-
-void print_plan(const PruneResult& found, const Context& context) {
-  const RunSurvey& run = found.survey;
-  const int64_t now = wall_clock_ns();
-  print_table(context, {false, true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
-    for (size_t s = 0; s < run.steps.size(); ++s) {
-      const StepFacts& step = run.steps[s];
-      row({std::string(fate_name(found.decisions[s].fate)), std::to_string(step.number), escaped(step.name),
-           age_text(now - step.modified_ns), human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
-    }
-  });
-  const auto going = std::ranges::count_if(found.decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
-  context.print(escaped(run.run) + ": " + std::to_string(going) + " of " + counted(run.steps.size(), "step") + " to go, " +
-                human_bytes(found.to_free()) + " to come free\n");
-}
-
 // On a terminal a person says it.
 bool may_go(const Options& o, const PruneResult& found, Context& context) {
   if (!context.common.json && !(context.common.quiet && o.yes)) print_plan(found, context);
@@ -97,31 +71,6 @@ bool may_go(const Options& o, const PruneResult& found, Context& context) {
   return false;
 }
 
-void print_done(const PruneResult& found, const Context& context) {
-  uint64_t done[3] = {};  // by Fate
-  for (size_t s = 0; s < found.done.size(); ++s)
-    if (found.done[s] == Done::kYes) ++done[static_cast<size_t>(found.decisions[s].fate)];
-  const uint64_t deleted = done[static_cast<size_t>(Fate::kDelete)], dropped = done[static_cast<size_t>(Fate::kDropOptimizer)];
-  if (deleted + dropped == 0) return;
-  std::string text = deleted > 0 ? counted(deleted, "step") + " deleted" : "";
-  if (dropped > 0) text += (text.empty() ? "" : ", ") + counted(dropped, "step") + " made model-only";
-  context.print(text + "; " + human_bytes(found.freed) + " came free\n");
-}
-
-void prune_json(const Options& o, const PruneResult& found, int exit, const std::function<void(std::string_view)>& write) {
-  JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.prune/1").member("exit", exit).member("path", found.survey.run).member("dry_run", o.dry_run);
-  json.member("bytes_to_free", found.to_free()).member("bytes_freed", found.freed);
-  json.key("steps").begin_array();
-  for (size_t s = 0; s < found.survey.steps.size(); ++s) {
-    step_json(json, found.survey.steps[s]);
-    json.member("fate", fate_name(found.decisions[s].fate)).member("why", found.decisions[s].why);
-    json.member("frees", found.frees[s]).member("done", found.done[s] == Done::kYes).end_object();
-  }
-  json.end_array().end_object();
-  json.finish();
-}
-
 int run(const Options& o, Context& context) {
   int exit = 0;
   const int failed = run_reported(context, {.source = o.run.run}, [&] {
@@ -131,7 +80,7 @@ int run(const Options& o, Context& context) {
           found, [&] { return confirmed = may_go(o, found, context); });
     exit = static_cast<int>(confirmed ? Exit::kOk : Exit::kAnswerNo);
     std::string document;
-    prune_json(o, found, exit, [&](std::string_view text) { document += text; });
+    prune_json(found, o.dry_run, exit, [&](std::string_view text) { document += text; });
     if (context.common.json) context.print(document);
     else if (!o.dry_run && !context.common.quiet) print_done(found, context);
     return document;

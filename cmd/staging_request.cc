@@ -115,7 +115,7 @@ void measure_staging(const StagingRequest& o, const std::vector<StagingSource>& 
       steps.begin(what);
       if (is_redundant(plan_copies(report.workloads[w], how), report.workloads[w], how)) continue;
       context.verbose(what);
-      for (StagingLine& l : measure(context.io, sources, report.workloads[w], how, o.measure, context.stop)) {
+      for (StagingLine& l : measure(context.io, sources, {report.workloads[w], how}, o.measure, context.stop)) {
         l.workload = w;
         report.lines.push_back(std::move(l));
       }

@@ -32,6 +32,7 @@ void save_json(JsonWriter& out, const SaveFacts& s) {
 TrainSpec SaveFlags::spec() const {
   TrainSpec spec = train;
   spec.step_ns = static_cast<uint64_t>(step_ms * 1e6);
+  spec.folder = folder;
   spec.sync = !no_sync;
   if (export_dtype.empty()) return spec;
   spec.export_dtype = parse_dtype(export_dtype);
@@ -52,7 +53,7 @@ std::vector<SaveMode> SaveFlags::wanted_modes() const {
 }
 
 TrainingReport run_training(const SaveFlags& flags, Device& device, const Workload& workload, Context& context) {
-  const TrainSpec spec = flags.spec();
+  TrainSpec spec = flags.spec();
   const std::vector<SaveMode> modes = flags.wanted_modes();
   const auto there = context.io.facts(flags.folder);
   if (there && (there->kind != FileKind::kDirectory || !context.io.list(flags.folder).empty())) {
@@ -66,13 +67,14 @@ TrainingReport run_training(const SaveFlags& flags, Device& device, const Worklo
   StepDisplay steps(context, 1 + modes.size());
   context.verbose("without saves");
   steps.begin("training without saves");
-  report.without_saves = train(context.io, device, workload, std::nullopt, flags.folder, spec, context.stop);
+  report.without_saves = train(context.io, device, workload, spec, context.stop);
   for (const SaveMode mode : modes) {
-    const std::string folder = flags.folder + "/" + std::string(name_of(mode));
-    context.verbose(folder);
+    spec.mode = mode;
+    spec.folder = flags.folder + "/" + std::string(name_of(mode));
+    context.verbose(spec.folder);
     steps.begin("training, " + std::string(name_of(mode)));
-    make_folder(context.io, folder);
-    report.modes.push_back(train(context.io, device, workload, mode, folder, spec, context.stop));
+    make_folder(context.io, spec.folder);
+    report.modes.push_back(train(context.io, device, workload, spec, context.stop));
   }
   return report;
 }

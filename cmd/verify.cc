@@ -1,15 +1,9 @@
 // dcpctl verify: is the checkpoint whole? Reads all of it, or with --quick all but the data.
-#include "app/verify.h"
-
-#include <charconv>
-
 #include "commands.h"
-#include "key_flags.h"
-#include "map_flags.h"
-#include "ranks_flags.h"
 #include "selection_report.h"
 #include "source.h"
 #include "verify_report.h"
+#include "verify_request.h"
 
 namespace dcp::cmd {
 namespace {
@@ -35,48 +29,11 @@ made from one, is proved to hold the same. Options of which keys and names say w
   dcpctl verify step-1000 --manifest model.json --model-only
   dcpctl verify model.safetensors --against model.json)";
 
-struct Options {
-  SourceFlags source;
-  KeyFlags keys;
-  MapFlags map;
-  FailOn fail_on;
-  bool quick = false, strict = false, subset = false, no_files = false, force = false;
-  std::string sample, manifest, against, max_memory;
-  unsigned threads = 0;
-  RanksFlags ranks;
-};
-
-double percent_of(const std::string& text) {
-  double percent = 0;
-  const char* last = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
-  const auto [end, error] = std::from_chars(text.data(), last, percent);
-  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100))
-    fail(ProblemId::usage, {}, "--sample '" + text + "'", "a percentage above 0, such as 5%");
-  return percent;
-}
-
-VerifyRequest request_of(const Options& o, const Context& context) {
-  VerifyRequest request{.read = {.source = o.source.request(context),
-                                 .ranks = o.ranks.options(),
-                                 .max_memory = reading_cap(o.max_memory),
-                                 .threads = o.threads},
-                        .data = !o.quick,
-                        .manifest = o.manifest,
-                        .replace = o.force ? Replace::kYes : Replace::kNo,
-                        .against = o.against,
-                        .subset = o.subset ? Subset::kYes : Subset::kNo,
-                        .file_digests = !o.no_files,
-                        .map = o.map.request(),
-                        .select = o.keys.select_options(context)};
-  if (!o.sample.empty()) request.sample_percent = percent_of(o.sample);
-  return request;
-}
-
-int run(const Options& o, Context& context, VerifyReport& report) {
+int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
   report.fail_on = o.fail_on;
   if (o.strict) report.fail_on.classes.push_back("warnings");
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
-  const VerifyRequest request = request_of(o, context);
+  const VerifyRequest request = verify_request(o, context);
   verify(request, context, report.result,
          {.selected = [&](const Selection& s) { describe_unmatched(context, unmatched_rules(s), o.strict); },
           .mapped = [&](const MapAnswer& map) { describe(map, context); }});
@@ -85,14 +42,14 @@ int run(const Options& o, Context& context, VerifyReport& report) {
 }
 
 // Options that say which keys a manifest holds mean nothing without one.
-void check_flags(const Command& command, const Options& o) {
+void check_flags(const Command& command, const VerifyOptions& o) {
   if (!o.manifest.empty() || !o.against.empty()) return;
   for (const Option* given : command.given)
     if (given->group == "Which keys" || given->group == "Names")
       fail(ProblemId::usage, {}, given->name() + " without a manifest", "--manifest or --against beside it");
 }
 
-void add_flags(Command& c, Context& context, Options& o) {
+void add_flags(Command& c, Context& context, VerifyOptions& o) {
   const std::string what = "What is checked", manifest = "Manifest";
   add_source(c, context, o.source);
   c.flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only").in(what);
@@ -128,7 +85,7 @@ void add_flags(Command& c, Context& context, Options& o) {
 }  // namespace
 
 void add_verify(Command& c, Context& context) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   c.details = kText;
   add_flags(c, context, *options);
   c.run = [options, &c, &context] {

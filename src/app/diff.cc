@@ -220,7 +220,7 @@ class Comparison {
                                    .tolerance = request_.tolerance,
                                    .lead_is_a = g.lead_is_a};
       result_.planned_memory = std::max(result_.planned_memory, planned);
-      take(g, compare(g.plan, g.lead, g.follow, options, progress, world_.stop));
+      take(g, compare(g.plan, {g.lead, g.follow}, options, progress, world_.stop));
     }
     result_.bytes_read = progress.bytes_read;
   }

@@ -7,6 +7,7 @@
 
 #include "app/memory.h"
 #include "catalog/open.h"
+#include "maps/keys.h"
 
 namespace dcp {
 namespace {

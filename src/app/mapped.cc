@@ -38,7 +38,7 @@ void check_published(const maps::Auto& found, const maps::Config& config, maps::
   if (!found.published) return world.events.info("no map: the names are those that are published");
   options.from = maps::Side::kRight;
   MapAnswer answer{.map = *found.published, .made = {}};
-  answer.made = maps::resolve_selected(answer.map, config, options, q.catalog, q.selection, Limits());
+  answer.made = maps::resolve_selected(answer.map, config, options, {q.catalog, q.selection}, Limits());
   check_holds(answer, world);
   world.events.info("no map: the names are those that are published, and all that " + std::string(maps::tried_against("transformers")) +
                     " loads is there");
@@ -83,7 +83,7 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
   } else {
     answer.map = open_map(request.map, world.io);
   }
-  answer.made = maps::resolve_selected(answer.map, std::move(config), options, q.catalog, q.selection, limits);
+  answer.made = maps::resolve_selected(answer.map, std::move(config), options, {q.catalog, q.selection}, limits);
   return answer;
 }
 

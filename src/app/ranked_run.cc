@@ -43,8 +43,8 @@ std::string identity(const std::string& program, const DcpctlModuleHeader& modul
 }  // namespace
 
 RankedRun::RankedRun(std::unique_ptr<Door> the_door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
-                     World& world, Session::GiveUp give_up)
-    : door(std::move(the_door)), session(table, launch, options, world.io, world.stop, std::move(give_up)), group(session) {}
+                     World& world)
+    : door(std::move(the_door)), session(table, launch, options, world.io, world.stop), group(session) {}
 
 void join_ranks(const RankOptions& options, World& world) {
   if (!options.launch) return;
@@ -63,8 +63,9 @@ void join_ranks(const RankOptions& options, World& world) {
                                .identity = identity(options.program, table.header),
                                .host = host_name(),
                                .door = door.get(),
-                               .address = launch.names_interface ? "" : address_towards(launch.host)};
-  world.ranks = std::make_shared<RankedRun>(std::move(door), table, launch, session, world, give_up);
+                               .address = launch.names_interface ? "" : address_towards(launch.host),
+                               .give_up = give_up};
+  world.ranks = std::make_shared<RankedRun>(std::move(door), table, launch, session, world);
   world.ranks->transport = std::string(nccl ? "nccl" : "gloo") + ", " + table.header.built_with;
   world.ranks->module_bytes = peak_rss_bytes() - before;
   world.ranks->joining_ns = world.io.now_ns() - begin;
@@ -114,7 +115,7 @@ Problem resolve_failure(World& world, const std::exception& error) {
   if (!world.ranks) {
     // Ranks that have not met: each reports its own failure. One that all of them see is reported by rank 0; that rank 0 is lost, by all.
     const bool seen_by_all = mine.id == ProblemId::rank_lost || mine.id == ProblemId::rank_failed || mine.id == ProblemId::ranks_differ;
-    if (!seen_by_all || (mine.id == ProblemId::rank_lost && mine.place.path.starts_with("rank 0"))) world.prints = true;
+    if (!seen_by_all || (mine.id == ProblemId::rank_lost && mine.place.rank == 0u)) world.prints = true;
     return mine;
   }
   Session& session = world.ranks->session;

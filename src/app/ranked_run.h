@@ -28,7 +28,7 @@ struct RankOptions {
 class RankedRun {
  public:
   RankedRun(std::unique_ptr<Door> door, const DcpctlTransportTable& table, const Launch& launch, const SessionOptions& options,
-            World& world, Session::GiveUp give_up);
+            World& world);
   std::unique_ptr<Door> door;  // where this rank serves the store
   Session session;
   RankGroup group;

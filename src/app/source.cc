@@ -28,7 +28,7 @@ Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t m
       for (const Step& s : broken) world.events.info("passed over: " + world.events.line_of(*s.broken));
     };
     try {
-      path = find_step(io, request.path, request.step, request.pattern, options, broken, request.command);
+      path = find_step(io, {request.path, request.step, request.pattern, request.command}, options, broken);
     } catch (const Error& e) {
       if (e.problem().id == ProblemId::step_in_parts) announce();
       throw;

@@ -40,7 +40,7 @@ void append_escape(std::string& out, const char* format, unsigned value) {
 }
 
 std::string place_line(const Place& place) {
-  std::string line = escaped(place.path);
+  std::string line = escaped(who_or_where(place));
   for (const uint32_t number : {place.line, place.column})
     if (number > 0) line.append(line.empty() ? "" : ":").append(std::to_string(number));
   const auto separate = [&line](std::string_view mark) {
@@ -60,6 +60,11 @@ std::string place_line(const Place& place) {
 }
 
 }  // namespace
+
+std::string who_or_where(const Place& place) {
+  if (!place.rank) return place.path;
+  return "rank " + std::to_string(*place.rank) + (place.path.empty() ? "" : " at " + place.path);
+}
 
 std::string_view id_name(ProblemId id) { return entry_of(id).name; }
 Exit exit_of(ProblemId id) { return entry_of(id).exit; }
@@ -142,6 +147,12 @@ Problem make_problem(ProblemId id, Place place, std::string got, std::string exp
   problem.got = std::move(got);
   problem.expected = std::move(expected);
   problem.hint = hint_of(id);
+  return problem;
+}
+
+Problem make_finding(ProblemId id, Severity severity, Place place, std::string got, std::string expected) {
+  Problem problem = make_problem(id, std::move(place), std::move(got), std::move(expected));
+  problem.severity = severity;
   return problem;
 }
 

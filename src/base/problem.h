@@ -51,7 +51,10 @@ struct Place {
   std::optional<uint64_t> offset{};  // bytes from the start of `path`
   std::optional<uint64_t> length{};  // bytes
   uint32_t line = 0, column = 0;     // of a text, from 1; 0: not a place in a text
+  std::optional<uint32_t> rank{};    // of several that run together, the one at fault; `path` is then where it is, if that is known
 };
+// "rank 2 at node7:29500", or the path.
+std::string who_or_where(const Place& place);
 
 struct Problem {
   ProblemId id{};
@@ -112,6 +115,7 @@ class FindingList {
 
 // Builds a Problem with the texts of its id. Both got and expected are optional.
 Problem make_problem(ProblemId id, Place place, std::string got = {}, std::string expected = {});
+Problem make_finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {});
 [[noreturn]] void fail(ProblemId id, Place place, std::string got = {}, std::string expected = {});
 
 }  // namespace dcp

@@ -45,9 +45,7 @@ class Builder {
     return {.path = out_.path, .tensor = std::string(tensor), .object = object};
   }
   void finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
-    Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
-    p.severity = severity;
-    findings_.add(std::move(p));
+    findings_.add(make_finding(id, severity, std::move(place), std::move(got), std::move(expected)));
   }
 
   // Names its place only where it fails: it is asked 10^6 times.
@@ -235,9 +233,8 @@ Catalog build_catalog(const MetadataContent& content, const std::string& path, c
   catalog.unloadable = content.unloadable;
   catalog.provenance = provenance_of(content, catalog);
   if (!content.planner_note.empty()) {
-    Problem p = make_problem(ProblemId::planner_data_foreign, {.path = path}, content.planner_note, "a dict of keys to paths");
-    p.severity = Severity::kWarning;
-    catalog.findings.push_back(std::move(p));
+    catalog.findings.push_back(
+        make_finding(ProblemId::planner_data_foreign, Severity::kWarning, {.path = path}, content.planner_note, "a dict of keys to paths"));
   }
   return catalog;
 }

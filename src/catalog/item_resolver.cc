@@ -214,7 +214,7 @@ void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& pla
     // A pickle with a wrong CRC is met again below.
     if (e.problem().id != ProblemId::crc_mismatch) found(e.problem());
   }
-  for (const ZipRecord& r : directory.records) collect([&] { record(source, directory, r, w, place, base, plain); });
+  for (const ZipRecord& r : directory.records) collect([&] { record({source, directory, w, place, base, plain}, r); });
 }
 
 // What loading an object would import.
@@ -231,28 +231,26 @@ void ItemResolver::unsafe(const Place& place, const std::vector<std::string>& gl
   if (!globals.empty()) found(unsafe_pickle(place, globals), Severity::kWarning);
 }
 
-// `plain`: the pickle has been read; one that has not is listed, so that the digest of an object can hold it.
-void ItemResolver::record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place,
-                          uint64_t base, bool plain) {
+void ItemResolver::record(const OpenItem& item, const ZipRecord& r) {
   if (r.name.ends_with('/')) return;
   if (r.method != ZipRecord::kStored && !r.deflated()) return;  // nobody reads it; where it is needed that is refused
-  const uint64_t payload = payload_of(source, directory, r, place);
+  const uint64_t payload = payload_of(item.source, item.directory, r, item.place);
   const bool is_data = r.name.starts_with("data/");
-  const bool is_listed = is_data || (r.name == "data.pkl" && !plain) || r.size > kSmallRecord;
-  check_packed_once(w, r.deflated(), place);
+  const bool is_listed = is_data || (r.name == "data.pkl" && !item.plain) || r.size > kSmallRecord;
+  check_packed_once(item.wanted, r.deflated(), item.place);
   if (is_listed) {
     const std::lock_guard lock(mutex_);
-    out_.records.push_back({.offset = base + payload,
+    out_.records.push_back({.offset = item.base + payload,
                             .bytes = r.size,
                             .packed = r.deflated() ? r.packed : 0,
-                            .item = w.item,
-                            .duplicate = w.duplicate,
+                            .item = item.wanted.item,
+                            .duplicate = item.wanted.duplicate,
                             .crc = r.crc,
                             .has_crc = has_crc(r),
                             .is_data = is_data});
     return;
   }
-  const bool checked = check_record_crc(source, r, payload, place);
+  const bool checked = check_record_crc(item.source, r, payload, item.place);
   if (r.size > 0) (checked ? checked_ : without_crc_) += 1;
 }
 

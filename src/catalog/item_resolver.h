@@ -54,8 +54,15 @@ class ItemResolver {
   void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base);
   void look_into(ItemSource& source, const Place& place);
   void unsafe(const Place& place, const std::vector<std::string>& globals);
-  void record(ItemSource& source, const ZipDirectory& directory, const ZipRecord& r, const Wanted& w, const Place& place, uint64_t base,
-              bool plain);
+  struct OpenItem {
+    ItemSource& source;
+    const ZipDirectory& directory;
+    const Wanted& wanted;
+    const Place& place;
+    uint64_t base = 0;   // where it begins in its file
+    bool plain = false;  // its pickle has been read; one that has not is listed, so that the digest of an object can hold it
+  };
+  void record(const OpenItem& item, const ZipRecord& r);
   void check_packed_once(const Wanted& w, bool deflated, const Place& place) const;
   [[noreturn]] static void fail_decoded(uint64_t packed, uint64_t max, const Place& place);
   void hold(uint64_t bytes, const Place& place);

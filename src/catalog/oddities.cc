@@ -26,9 +26,7 @@ std::optional<uint32_t> rank_of(std::string_view name) {
 }
 
 Problem odd(ProblemId id, Severity severity, std::string path, std::string got = {}) {
-  Problem p = make_problem(id, {.path = std::move(path)}, std::move(got));
-  p.severity = severity;
-  return p;
+  return make_finding(id, severity, {.path = std::move(path)}, std::move(got));
 }
 
 class Folder {

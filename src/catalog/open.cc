@@ -15,6 +15,7 @@
 #include "catalog/rank_local.h"
 #include "catalog/run.h"
 #include "catalog/safetensors_files.h"
+#include "catalog/safetensors_items.h"
 #include "format/dcp_metadata.h"
 #include "format/lfs_pointer.h"
 #include "pickle/text_opcodes.h"
@@ -68,8 +69,7 @@ std::optional<uint32_t> rank_of(std::string_view name) {
 
 Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
   std::ranges::sort(ranks);
-  Problem gap = make_problem(ProblemId::rank_missing, {.path = path});
-  gap.severity = Severity::kWarning;
+  Problem gap = make_finding(ProblemId::rank_missing, Severity::kWarning, {.path = path});
   for (uint32_t r = 0; r < ranks.size() && gap.got.empty(); ++r)
     if (ranks[r] != r) gap.got = "no __" + std::to_string(r) + ".metadata beside __" + std::to_string(ranks.back()) + ".metadata";
   if (options.prefer_rank) {

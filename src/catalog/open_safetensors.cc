@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
 
-Problem finding(ProblemId id, Severity severity, Place place, std::string got = {}, std::string expected = {}) {
-  Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
-  p.severity = severity;
-  return p;
-}
-
 Catalog catalog_of(const std::vector<SafetensorsFile>& files, const std::string& path, const std::string& folder, CheckpointKind kind) {
   ShardMerger merger(files);
   Catalog catalog = build_catalog(merger.merge(), path, folder, kind);
@@ -46,7 +40,7 @@ class Tally {
     place.tensor = tensor_;
     std::string got = got_;
     if (count_ > 1) got += (got.empty() ? "" : ", ") + std::string("and ") + std::to_string(count_ - 1) + " more";
-    findings.push_back(finding(id, severity, std::move(place), std::move(got), expected_));
+    findings.push_back(make_finding(id, severity, std::move(place), std::move(got), expected_));
   }
 
  private:
@@ -80,7 +74,7 @@ class IndexedFolder {
     compare_total(catalog);
     for (const DirEntry& e : entries)
       if (e.name.ends_with(kSafetensorsEnding) && e.kind == FileKind::kRegular && !named_.contains(e.name))
-        findings_.push_back(finding(ProblemId::hf_file_ignored, Severity::kWarning, {.path = path_ + "/" + e.name}));
+        findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kWarning, {.path = path_ + "/" + e.name}));
     catalog.findings.insert(catalog.findings.begin(), findings_.begin(), findings_.end());
     return catalog;
   }
@@ -96,7 +90,7 @@ class IndexedFolder {
         continue;
       }
       const OpenFile file(io_, *handle);
-      files_.push_back(read_safetensors_file(io_, *handle, std::string(name), place, left_));
+      files_.push_back(read_safetensors_file(io_, {*handle, std::string(name), place}, left_));
     }
   }
 
@@ -132,8 +126,8 @@ class IndexedFolder {
     }
     drop(dropped);
     for (const auto& [name, count] : lost)
-      findings_.push_back(finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + std::string(name)},
-                                  std::to_string(count) + " tensor" + (count == 1 ? "" : "s") + " of the index"));
+      findings_.push_back(make_finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + std::string(name)},
+                                       std::to_string(count) + " tensor" + (count == 1 ? "" : "s") + " of the index"));
     incomplete_ = !lost.empty() || absent.count() > 0;
     absent.report(ProblemId::hf_index_no_tensor, Severity::kDamage, index_place_, findings_);
     elsewhere.report(ProblemId::hf_index_other_file, Severity::kWarning, index_place_, findings_);
@@ -150,8 +144,8 @@ class IndexedFolder {
     uint64_t bytes = 0;
     for (const Tensor& t : catalog.tensors) bytes += catalog.tensor_bytes(t);
     if (bytes != *index_.total_bytes)
-      findings_.push_back(
-          finding(ProblemId::hf_index_total, Severity::kWarning, index_place_, std::to_string(*index_.total_bytes), std::to_string(bytes)));
+      findings_.push_back(make_finding(ProblemId::hf_index_total, Severity::kWarning, index_place_, std::to_string(*index_.total_bytes),
+                                       std::to_string(bytes)));
   }
 
   Io& io_;
@@ -228,7 +222,7 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
     shards.insert({n->prefix, n->number, n->rank});
   }
   const auto gap = [&](std::string got) {
-    findings.push_back(finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got)));
+    findings.push_back(make_finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got)));
   };
   for (const auto& [name, group] : groups) {
     const auto& [prefix, of] = name;
@@ -237,7 +231,7 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
     if (next > of) continue;
     std::string got = "no " + prefix + "-" + padded(next) + "-of-" + padded(of);
     if (group.by_ranks) gap(std::move(got));
-    else findings.push_back(finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, std::move(got)));
+    else findings.push_back(make_finding(ProblemId::shard_file_missing, Severity::kDamage, {.path = path}, std::move(got)));
   }
   if (ranks.empty()) return;
   uint32_t next = 1;
@@ -264,7 +258,7 @@ Catalog open_all(Io& io, const std::string& path, const std::vector<std::string>
     const std::optional<Handle> handle = io.open_beneath(path, name, options.links);
     if (!handle) fail(ProblemId::file_missing, place);
     const OpenFile file(io, *handle);
-    files.push_back(read_safetensors_file(io, *handle, name, place, left));
+    files.push_back(read_safetensors_file(io, {*handle, name, place}, left));
   }
   Catalog catalog = catalog_of(files, path, path, CheckpointKind::kHf);
   find_gaps(names, path, catalog.findings);
@@ -285,35 +279,6 @@ void doubt_scalars(Io& io, Catalog& catalog) {
   scalars.report(ProblemId::hf_scalars_doubtful, Severity::kWarning, {.path = catalog.path}, catalog.findings);
 }
 
-// --- beside a `.metadata`
-
-// These items of one file, set by name. `begin`: of the safetensors part, behind the byte items.
-void set_items(Catalog& catalog, uint32_t file, std::span<const ItemId> items, uint64_t begin, const SafetensorsFile& shard,
-               std::span<const TensorId> owner) {
-  std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
-  for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
-  FindingList findings(catalog.findings);
-  for (const ItemId i : items) {
-    catalog.items[i].file = kNone;
-    const Tensor& t = catalog.tensors[owner[i]];
-    const BoxView box = catalog.box(t, i - t.first_chunk);
-    const auto found = by_name.find(catalog.key(t));
-    Place place = shard.place;
-    place.tensor = catalog.key(t);
-    if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) ||
-        !std::ranges::equal(found->second->shape, box.sizes)) {
-      if (volume(box.sizes) > 0)
-        findings.add(finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
-      continue;
-    }
-    if (t.dtype_known && found->second->dtype != t.dtype)
-      fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
-    catalog.items[i] = {.offset = begin + found->second->offset, .length = found->second->bytes, .file = file};
-  }
-  findings.end();
-  catalog.files[file].raw = true;
-}
-
 }  // namespace
 
 Catalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions& options) {
@@ -321,7 +286,7 @@ Catalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions
   const OpenFile file(io, io.open_read(path));
   std::vector<SafetensorsFile> files;
   Limits left = options.limits;
-  files.push_back(read_safetensors_file(io, file.get(), name.filename(), {.path = path}, left));
+  files.push_back(read_safetensors_file(io, {file.get(), name.filename(), {.path = path}}, left));
   Catalog catalog = catalog_of(files, path, name.parent_path().empty() ? "." : name.parent_path().string(), CheckpointKind::kSafetensors);
   catalog.single_file = true;
   return catalog;
@@ -349,42 +314,6 @@ Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vect
   Catalog catalog = index.empty() ? open_all(io, path, names, options) : IndexedFolder(io, path, index, options).open(entries);
   doubt_scalars(io, catalog);
   return catalog;
-}
-
-void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options) {
-  std::vector<TensorId> owner(catalog.chunk_total);
-  std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
-  for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
-    const Tensor& tensor = catalog.tensors[t];
-    for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
-      const ItemId item = catalog.item_of(tensor, c);
-      owner[item] = t;
-      const Item& i = catalog.items[item];
-      // No archive is as short as its payload.
-      if (i.file != kNone && i.transforms == 0 && tensor.dtype_known &&
-          i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
-        suspects.emplace(i.file, i.offset);
-    }
-  }
-  std::unordered_map<uint32_t, std::vector<ItemId>> items;
-  for (ItemId i = 0; !suspects.empty() && i < catalog.chunk_total; ++i)
-    if (suspects.contains(catalog.items[i].file)) items[catalog.items[i].file].push_back(i);
-  Limits left = options.limits;
-  for (const auto& [file, begin] : suspects) {
-    const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.file_name(file), options.links);
-    if (!handle) continue;  // look_at_files tells
-    const OpenFile open(io, *handle);
-    const uint64_t bytes = io.facts(*handle).bytes - std::min(begin, io.facts(*handle).bytes);
-    std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
-    read_exact(io, *handle, begin, head);
-    if (!begins_like_safetensors(head, bytes)) continue;
-    set_items(catalog, file, items[file], begin,
-              read_safetensors_file(io, *handle, std::string(catalog.file_name(file)), {.path = catalog.file_path(file)}, left, begin),
-              owner);
-    catalog.findings.push_back(finding(ProblemId::safetensors_items, Severity::kWarning, {.path = catalog.file_path(file)}));
-    catalog.provenance.loads_in = "none";
-    catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};
-  }
 }
 
 }  // namespace dcp

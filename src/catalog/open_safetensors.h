@@ -1,5 +1,4 @@
-// safetensors as a checkpoint: one file; a Hugging Face folder with an index; the shards of torch's HuggingFaceStorageWriter; and
-// `.distcp` files that are safetensors files.
+// safetensors as a checkpoint: one file; a Hugging Face folder with an index; the shards of torch's HuggingFaceStorageWriter.
 #pragma once
 
 #include <string>
@@ -24,9 +23,5 @@ std::string index_of(const std::string& path, const std::vector<DirEntry>& entri
 // nobody can say which is wanted.
 Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
                                 const OpenOptions& options);
-
-// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` whose offsets and lengths mean nothing: finds such files by
-// their beginning and sets the items of their chunks by name. Of two chunks of one tensor in one file only the later is there: damage.
-void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options);
 
 }  // namespace dcp

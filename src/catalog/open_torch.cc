@@ -37,7 +37,7 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
     if (is_rank_file(name)) p.hint = "give the folder: the files of all ranks are one checkpoint";
     throw Error(std::move(p));
   };
-  TorchContent read = read_state_dict(*file, state, name, no_part, torch->strides, options.limits);
+  TorchContent read = read_state_dict(*file, {name, state}, no_part, torch->strides, options.limits);
   Catalog catalog =
       build_catalog(read.content, path, full.parent_path().empty() ? "." : full.parent_path().string(), CheckpointKind::kTorch);
   catalog.provenance = {};

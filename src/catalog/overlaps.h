@@ -7,11 +7,19 @@
 
 namespace dcp {
 
-// Boxes [first, last), sorted by offsets (lexicographic); `reach[d]`: the largest extent of any on dim d; offsets_of(n): the offsets of
-// one. Calls visit(n) for every box that crosses `box`, in order, and for few others. Logarithmic for grids and for splits of one dim.
+// Boxes [first, last), sorted by offsets (lexicographic).
+template <class OffsetsOf>
+struct SortedBoxes {
+  uint32_t first, last;
+  const int64_t* reach;  // by dim: the largest extent of any
+  const OffsetsOf& offsets_of;
+};
+
+// Calls visit(n) for every box that crosses `box`, in order, and for few others. Logarithmic for grids and for splits of one dim.
 template <class OffsetsOf, class Visit>
-void visit_overlaps(uint32_t first, uint32_t last, const int64_t* reach, BoxView box, const OffsetsOf& offsets_of, const Visit& visit,
-                    size_t d = 0) {
+void visit_overlaps(const SortedBoxes<OffsetsOf>& boxes, BoxView box, const Visit& visit, size_t d = 0) {
+  const auto& [begin, last, reach, offsets_of] = boxes;
+  uint32_t first = begin;
   if (d == box.sizes.size()) {
     for (uint32_t n = first; n < last; ++n) visit(n);
     return;
@@ -33,7 +41,7 @@ void visit_overlaps(uint32_t first, uint32_t last, const int64_t* reach, BoxView
         else high = mid;
       }
     if (end - first == 1) visit(first);
-    else visit_overlaps(first, end, reach, box, offsets_of, visit, d + 1);
+    else visit_overlaps(SortedBoxes<OffsetsOf>{first, end, reach, offsets_of}, box, visit, d + 1);
     first = end;
   }
 }

@@ -93,7 +93,8 @@ class Opening {
     std::vector<MetadataContent> contents;
     for (size_t f = 0; f < files.size(); ++f) {
       TorchContent c = read_state_dict(
-          *files_[f], *states_[f], files[f].name, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, strides, options_.limits);
+          *files_[f], {files[f].name, *states_[f]}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, strides,
+          options_.limits);
       contents.push_back(std::move(c.content));
       values_.insert(values_.end(), c.values.begin(), c.values.end());
     }

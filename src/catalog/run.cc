@@ -138,8 +138,8 @@ std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOpt
   }
 }
 
-std::string find_step(Io& io, const std::string& given, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
-                      std::vector<Step>& broken, const std::string& command) {
+std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken) {
+  const auto& [given, wanted, pattern, command] = query;
   std::string run = given;
   while (run.size() > 1 && run.ends_with('/')) run.pop_back();
   if (!io.facts(run)) fail(ProblemId::no_such_path, {.path = run});

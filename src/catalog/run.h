@@ -32,10 +32,14 @@ std::vector<std::string> parts_of(Io& io, const std::string& step);
 // Why this checkpoint cannot be used.
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options);
 
-// The path of step `wanted` (a number, or "latest": the newest complete one). `broken` gets the newer ones that were passed over.
-// Throws step_missing, step_ambiguous, usage; step_in_parts for a step that holds several checkpoints in folders of its own, whose hint is
-// `command` for each of them.
-std::string find_step(Io& io, const std::string& run, const std::string& wanted, const std::string& pattern, const OpenOptions& options,
-                      std::vector<Step>& broken, const std::string& command = "inspect");
+struct StepQuery {
+  std::string run;
+  std::string wanted;               // a number, or "latest": the newest complete one
+  std::string pattern;              // as for steps_of
+  std::string command = "inspect";  // that is suggested where a step holds several checkpoints
+};
+// The path of the step. `broken` gets the newer ones that were passed over. Throws step_missing, step_ambiguous, usage; step_in_parts for a
+// step that holds several checkpoints in folders of its own, whose hint is the command for each of them.
+std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
 
 }  // namespace dcp

@@ -29,9 +29,15 @@ inline constexpr uint64_t kSafetensorsBeginBytes = 9;
 // of a header's own, less for an index.
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits);
 
+struct OpenSafetensors {
+  Handle file = 0;
+  std::string name;
+  Place place;
+  uint64_t begin = 0;  // of the safetensors part of the file; entries count from there
+};
 // Reads the header, which takes of limits.memory_bytes. Throws memory_cap, safetensors_*, sharding_info_bad; not_checkpoint for a Git LFS
-// pointer. `begin`: where the safetensors part of the file begins; entries count from there.
-SafetensorsFile read_safetensors_file(Io& io, Handle file, std::string name, Place place, Limits& limits, uint64_t begin = 0);
+// pointer.
+SafetensorsFile read_safetensors_file(Io& io, OpenSafetensors open, Limits& limits);
 
 // Several files become one content: tensors in order of first appearance, a chunk for each shard. The size of a tensor is as far as its
 // shards reach: no header holds it. Views `files` and this object.

@@ -305,9 +305,9 @@ std::unique_ptr<TorchFile> read_torch_file(Io& io, OpenFile handle, const std::s
   return file;
 }
 
-TorchContent read_state_dict(TorchFile& file, StateDict& state, const std::string& name, const PartOf& part_of,
-                             std::vector<int64_t>& strides, const Limits& limits) {
-  return TorchReader(file, state, part_of, strides, limits).read(name);
+TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
+                             const Limits& limits) {
+  return TorchReader(file, of.state, part_of, strides, limits).read(of.name);
 }
 
 }  // namespace dcp

@@ -33,8 +33,12 @@ struct TorchContent {
   MetadataContent content;         // of one file; views `state` and the graph's pickle
   std::vector<TorchValue> values;  // one for each of content.storage
 };
+struct NamedState {
+  const std::string& name;  // of the file
+  StateDict& state;
+};
 // Adds to `strides` (as in Resolved), and to the file what is found of it as a whole.
-TorchContent read_state_dict(TorchFile& file, StateDict& state, const std::string& name, const PartOf& part_of,
-                             std::vector<int64_t>& strides, const Limits& limits);
+TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
+                             const Limits& limits);
 
 }  // namespace dcp

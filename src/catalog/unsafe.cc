@@ -15,9 +15,7 @@ namespace {
 constexpr size_t kMaxNamed = 16;
 
 Problem warning(ProblemId id, Place place, std::string got, std::string expected = {}) {
-  Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
-  p.severity = Severity::kWarning;
-  return p;
+  return make_finding(id, Severity::kWarning, std::move(place), std::move(got), std::move(expected));
 }
 
 // Classes of torch's own that planners put into the metadata, and that only hold data.

@@ -13,7 +13,7 @@ std::string path_in(Io& io, Handle folder, const std::string& name) {
   return path.empty() ? name : path + (path.ends_with('/') ? "" : "/") + name;
 }
 
-[[noreturn]] void fail_foreign(Io& io, Handle folder, const std::string& name, const FileFacts& facts, FileKind kind, uint32_t owner) {
+[[noreturn]] void fail_foreign(Io& io, const Leftover& left, FileKind kind, uint32_t owner) {
   const auto text = [](bool link, FileKind k, uint32_t user) {
     const char* what = link                        ? "a link"
                        : k == FileKind::kRegular   ? "a file"
@@ -21,29 +21,29 @@ std::string path_in(Io& io, Handle folder, const std::string& name) {
                                                    : "neither a file nor a folder";
     return what + (" of user " + std::to_string(user));
   };
-  fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder, name)}, text(facts.link, facts.kind, facts.owner),
-       text(false, kind, owner));
+  fail(ProblemId::leftover_foreign, Place{.path = path_in(io, left.folder, left.name)},
+       text(left.facts.link, left.facts.kind, left.facts.owner), text(false, kind, owner));
 }
 
-void remove_folder_of_files(Io& io, Handle parent, const std::string& name, const FileFacts& named, uint32_t owner, Links links) {
-  const std::optional<Handle> handle = io.open_folder(parent, name);
-  if (!handle) fail_foreign(io, parent, name, named, FileKind::kDirectory, owner);
+void remove_folder_of_files(Io& io, const Leftover& left, uint32_t owner, Links links) {
+  const std::optional<Handle> handle = io.open_folder(left.folder, left.name);
+  if (!handle) fail_foreign(io, left, FileKind::kDirectory, owner);
   const OpenFile folder(io, *handle);
   const FileFacts opened = io.facts(folder.get());
-  if (opened.owner != owner) fail_foreign(io, parent, name, opened, FileKind::kDirectory, owner);
+  if (opened.owner != owner) fail_foreign(io, {left.folder, left.name, opened}, FileKind::kDirectory, owner);
   const std::vector<DirEntry> entries = io.list(folder.get());
   for (const DirEntry& e : entries) {
     const std::optional<FileFacts> facts = io.facts(folder.get(), e.name);
     if (!facts) continue;
     const bool kind = facts->link ? links == Links::kMayBe : facts->kind == FileKind::kRegular;
-    if (!kind || facts->owner != owner) fail_foreign(io, folder.get(), e.name, *facts, FileKind::kRegular, owner);
+    if (!kind || facts->owner != owner) fail_foreign(io, {folder.get(), e.name, *facts}, FileKind::kRegular, owner);
     if (!may_be_in_output(e.name)) {
       fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder.get(), e.name)}, "a file that is no part of a checkpoint");
     }
   }
   for (const DirEntry& e : entries) io.remove_file(folder.get(), e.name);
-  if (!is_named(io, parent, name, opened)) fail_foreign(io, parent, name, named, FileKind::kDirectory, owner);
-  io.remove_folder(parent, name);
+  if (!is_named(io, left.folder, left.name, opened)) fail_foreign(io, left, FileKind::kDirectory, owner);
+  io.remove_folder(left.folder, left.name);
 }
 
 }  // namespace
@@ -87,11 +87,11 @@ bool may_be_in_output(std::string_view name) {
   return is_asset(name) || std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-void remove_leftover(Io& io, Handle folder, const std::string& name, const FileFacts& facts, uint32_t owner, Links links) {
-  if (facts.kind == FileKind::kDirectory && !facts.link) return remove_folder_of_files(io, folder, name, facts, owner, links);
-  if (facts.link || facts.kind != FileKind::kRegular || facts.owner != owner)
-    fail_foreign(io, folder, name, facts, FileKind::kRegular, owner);
-  io.remove_file(folder, name);
+void remove_leftover(Io& io, const Leftover& left, uint32_t owner, Links links) {
+  const FileFacts& facts = left.facts;
+  if (facts.kind == FileKind::kDirectory && !facts.link) return remove_folder_of_files(io, left, owner, links);
+  if (facts.link || facts.kind != FileKind::kRegular || facts.owner != owner) fail_foreign(io, left, FileKind::kRegular, owner);
+  io.remove_file(left.folder, left.name);
 }
 
 bool is_named(Io& io, Handle folder, const std::string& name, const FileFacts& facts) {

@@ -37,9 +37,14 @@ bool may_be_in_output(std::string_view name);
 
 // Old checkpoints may hold links to files that are not part of them. They are removed themselves, never followed.
 enum class Links : uint8_t { kNever, kMayBe };
-// Removes the file, or the folder of files, that an interrupted run of this user left. Throws leftover_foreign, and removes nothing, if it
-// is anything else or holds anything else.
-void remove_leftover(Io& io, Handle folder, const std::string& name, const FileFacts& facts, uint32_t owner, Links links);
+// Removes the file, or the folder of files, that an interrupted run of the user `owner` left. Throws leftover_foreign, and removes nothing,
+// if it is anything else or holds anything else.
+struct Leftover {
+  Handle folder = 0;
+  const std::string& name;
+  const FileFacts& facts;
+};
+void remove_leftover(Io& io, const Leftover& left, uint32_t owner, Links links);
 
 // The file or folder `name` is the one that these are the facts of, and no link to it.
 bool is_named(Io& io, Handle folder, const std::string& name, const FileFacts& facts);

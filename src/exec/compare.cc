@@ -47,19 +47,25 @@ uint64_t index_in(Dims dims, BoxView box, uint64_t index) {
   return out;
 }
 
+struct BothRuns {
+  BothRuns(const ComparePlan& plan, const ComparedSources& sources, Progress& progress)
+      : lead(plan.lead, sources.lead, progress), follow(plan.follow, sources.follow, progress) {}
+  SideRun lead, follow;
+};
+
 class PairWorker : public BoxTaker {
  public:
-  PairWorker(const ComparePlan& plan, const Source& lead, const Source& follow, const CompareOptions& options,
-             std::pair<SideRun&, SideRun&> runs, Differences& differences)
+  PairWorker(const ComparePlan& plan, const ComparedSources& sources, const CompareOptions& options, BothRuns& runs,
+             Differences& differences)
       : plan_(plan),
-        lead_(lead),
-        follow_(follow),
+        lead_(sources.lead),
+        follow_(sources.follow),
         options_(options),
         differences_(differences),
-        leader_(runs.first.run, this),
-        follower_(runs.second.run),
-        pieces_(follow.files),
-        decoded_(follow.files, follow.catalog, follow.resolved, runs.second.run.progress.bytes_read) {}
+        leader_(runs.lead.run, this),
+        follower_(runs.follow.run),
+        pieces_(follow_.files),
+        decoded_(follow_.files, follow_.catalog, follow_.resolved, runs.follow.run.progress.bytes_read) {}
 
   void unit(uint64_t ordinal) { leader_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(lead_.files)}); }
   void pass(uint64_t ordinal) { follower_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(follow_.files)}); }
@@ -98,14 +104,12 @@ std::vector<uint64_t> passes_of(const Plan& plan) {
 
 }  // namespace
 
-CompareReport compare(const ComparePlan& plan, const Source& lead, const Source& follow, const CompareOptions& options, Progress& progress,
+CompareReport compare(const ComparePlan& plan, const ComparedSources& sources, const CompareOptions& options, Progress& progress,
                       const StopFlag& stop) {
-  SideRun of_lead(plan.lead, lead, progress), of_follow(plan.follow, follow, progress);
+  BothRuns runs(plan, sources, progress);
   Differences differences;
   std::vector<std::unique_ptr<PairWorker>> workers;
-  for (unsigned w = 0; w < options.workers; ++w)
-    workers.push_back(
-        std::make_unique<PairWorker>(plan, lead, follow, options, std::pair<SideRun&, SideRun&>(of_lead, of_follow), differences));
+  for (unsigned w = 0; w < options.workers; ++w) workers.push_back(std::make_unique<PairWorker>(plan, sources, options, runs, differences));
   const std::vector<uint64_t> passes = passes_of(plan.follow);
   parallel_for(options.workers, plan.lead.units + passes.size(), stop, [&](unsigned worker, uint64_t ordinal) {
     if (ordinal < plan.lead.units) workers[worker]->unit(ordinal);
@@ -116,8 +120,9 @@ CompareReport compare(const ComparePlan& plan, const Source& lead, const Source&
     Compared compared = run.sums.compare(side, Faults::kThrow);
     std::ranges::move(compared.damage, std::back_inserter(report.damage));
   };
-  check(options.lead_is_a ? of_lead : of_follow, options.lead_is_a ? lead : follow);
-  check(options.lead_is_a ? of_follow : of_lead, options.lead_is_a ? follow : lead);
+  if (options.lead_is_a) check(runs.lead, sources.lead);
+  check(runs.follow, sources.follow);
+  if (!options.lead_is_a) check(runs.lead, sources.lead);
   return report;
 }
 

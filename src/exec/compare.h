@@ -23,8 +23,12 @@ struct CompareReport {
   std::vector<Problem> damage;  // records of either side that are not what their writer summed
 };
 
+struct ComparedSources {
+  const Source &lead, &follow;
+};
+
 // Throws Error of a unit.
-CompareReport compare(const ComparePlan& plan, const Source& lead, const Source& follow, const CompareOptions& options, Progress& progress,
+CompareReport compare(const ComparePlan& plan, const ComparedSources& sources, const CompareOptions& options, Progress& progress,
                       const StopFlag& stop);
 
 // What one worker needs.

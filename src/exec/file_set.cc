@@ -61,8 +61,12 @@ struct FileSet::State {
   Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
   bool is_written(const FileFacts& made, const std::optional<FileFacts>& now) const;
   void check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const;
-  void rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to, const FileFacts& made,
-                      Replace replace);
+  struct Renaming {
+    const std::string& path;  // for messages
+    Handle in = 0;
+    const std::string &from, &to;
+  };
+  void rename_written(const Renaming& r, const FileFacts& made, Replace replace);
   void name_file(uint32_t file, Replace replace);
   void swap_folders();
   void name_in_place();
@@ -99,7 +103,7 @@ void FileSet::State::take_lock() {
 
 void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   const auto remove = [&](const std::string& path, const std::string& left, const FileFacts& facts, Links links, const std::string& what) {
-    remove_leftover(io, folder(), left, facts, owner, links);
+    remove_leftover(io, {folder(), left, facts}, owner, links);
     found.push_back("removed '" + escaped(path) + "', " + what);
   };
   const std::string interrupted = "left by an interrupted run";
@@ -208,28 +212,27 @@ void FileSet::State::check_written(const std::string& path, const FileFacts& mad
 
 // Looked at before, and since the name may come to mean another file in that very moment, afterwards: then it goes back to where it was
 // put.
-void FileSet::State::rename_written(const std::string& path, Handle in, const std::string& from, const std::string& to,
-                                    const FileFacts& made, Replace replace) {
-  check_written(path, made, io.facts(in, from));
-  io.rename(in, from, to, replace);
+void FileSet::State::rename_written(const Renaming& r, const FileFacts& made, Replace replace) {
+  check_written(r.path, made, io.facts(r.in, r.from));
+  io.rename(r.in, r.from, r.to, replace);
   bool written = true;  // should that not be seen afterwards, it was seen before
-  ignoring_errors([&] { written = is_written(made, io.facts(in, to)); });
+  ignoring_errors([&] { written = is_written(made, io.facts(r.in, r.to)); });
   if (written) return;
   ignoring_errors([&] {
     try {
-      io.rename(in, to, from, Replace::kNo);
+      io.rename(r.in, r.to, r.from, Replace::kNo);
     } catch (const Error&) {  // something is there again; a file may at least not stay under the output's name
-      if (made.kind == FileKind::kRegular) io.remove_file(in, to);
+      if (made.kind == FileKind::kRegular) io.remove_file(r.in, r.to);
     }
   });
-  fail(ProblemId::output_swapped, Place{.path = path});
+  fail(ProblemId::output_swapped, Place{.path = r.path});
 }
 
 // The file gets its name from what is open, so that no other can get it. A name that is taken can only be given by renaming.
 void FileSet::State::name_file(uint32_t file, Replace replace) {
   const File& f = files[file];
   if (replace == Replace::kNo && f.sharing == Sharing::kCopy && io.link(handle(file)->get(), folder(), f.final_name)) return;
-  rename_written(path_of(f), folder(), f.name, f.final_name, *f.made, replace);
+  rename_written({path_of(f), folder(), f.name, f.final_name}, *f.made, replace);
 }
 
 // The moment without any output is as short as it can be without an exchange; a crash in it is repaired by remove_leftovers. What memory
@@ -246,10 +249,10 @@ void FileSet::State::swap_folders() {
     replaced = OpenFile(io, *there);
     outdated = io.list(replaced.get());
     check_replaceable(out, outdated);
-    rename_written(out, around.get(), name, old, io.facts(replaced.get()), Replace::kNo);
+    rename_written({out, around.get(), name, old}, io.facts(replaced.get()), Replace::kNo);
   }
   try {
-    rename_written(path_of(partial), around.get(), partial, name, made, Replace::kNo);
+    rename_written({path_of(partial), around.get(), partial, name}, made, Replace::kNo);
   } catch (...) {
     if (replaced) ignoring_errors([&] { io.rename(around.get(), old, name, Replace::kNo); });
     throw;

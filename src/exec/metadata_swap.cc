@@ -79,7 +79,7 @@ void MetadataSwap::recover(const std::string& working_name) {
       io_.remove_file(inside_.get(), name);
       found_.push_back("removed '" + escaped(path_ + "/" + name) + "', left by an interrupted run");
     }
-  remove_leftover(io_, inside_.get(), working_name, *facts, owner, Links::kNever);
+  remove_leftover(io_, {inside_.get(), working_name, *facts}, owner, Links::kNever);
   found_.push_back("removed '" + escaped(path_ + "/" + working_name) + "', left by an interrupted run");
 }
 

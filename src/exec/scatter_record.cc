@@ -71,8 +71,8 @@ void Worker::scatter_window(const Scattered& to, const Window& window) {
         at[axes[a].dim] += index[a] * axes[a].step;
         element += index[a] * axes[a].stride;
       }
-      scatter_box(to.tensor, at, sizes, window.elements.data() + static_cast<uint64_t>(element) * bytes_of(t.dtype),
-                  {strides.data(), t.rank}, window.box_bytes);
+      const std::byte* start = window.elements.data() + static_cast<uint64_t>(element) * bytes_of(t.dtype);
+      scatter_box(to.tensor, at, sizes, {start, {strides.data(), t.rank}}, window.box_bytes);
     } while (next_index(index, outer, axes.size()));
   };
   if (window.whole) {
@@ -88,7 +88,8 @@ void Worker::scatter_window(const Scattered& to, const Window& window) {
 }
 
 // In parts that memory was planned for.
-void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t max_bytes) {
+void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const Strided& elements, uint64_t max_bytes) {
+  const auto& [from, strides] = elements;
   const DType dtype = catalog_.tensors[run_.plan.tensors[tensor].id].dtype;
   const size_t rank = strides.size();
   const auto element = bytes_of(dtype);
@@ -99,9 +100,9 @@ void Worker::scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const 
     Numbers rest = sizes;
     rest[longest] -= half;
     sizes[longest] = half;
-    scatter_box(tensor, offsets, sizes, from, strides, max_bytes);
+    scatter_box(tensor, offsets, sizes, elements, max_bytes);
     offsets[longest] += half;
-    return scatter_box(tensor, offsets, rest, from + half * strides[longest] * static_cast<int64_t>(element), strides, max_bytes);
+    return scatter_box(tensor, offsets, rest, {from + half * strides[longest] * static_cast<int64_t>(element), strides}, max_bytes);
   }
   Assembly a{.box = {{offsets.data(), rank}, {sizes.data(), rank}}, .dtype = dtype, .strides = {}, .bytes = assembled_.first(bytes)};
   a.strides = row_major(a.box.sizes);

@@ -93,7 +93,7 @@ void each_chunk(const MaxExtents& extents, uint32_t tensor, BoxView box, const F
   const Catalog& catalog = extents.catalog();
   const Tensor& t = catalog.tensors[extents.plan().tensors[tensor].id];
   const auto offsets_of = [&](uint32_t c) { return catalog.box(t, c).offsets; };
-  visit_overlaps(0, t.chunk_count, extents.chunks(tensor), box, offsets_of, [&](uint32_t c) {
+  visit_overlaps(SortedBoxes{0, t.chunk_count, extents.chunks(tensor), offsets_of}, box, [&](uint32_t c) {
     Numbers offsets, sizes;
     if (intersect(box, catalog.box(t, c), offsets.data(), sizes.data())) fn(c, BoxView{{offsets.data(), t.rank}, {sizes.data(), t.rank}});
   });
@@ -105,7 +105,7 @@ void each_region(const MaxExtents& extents, uint32_t tensor, BoxView box, const 
   const Plan& plan = extents.plan();
   const PlanTensor& p = plan.tensors[tensor];
   const auto offsets_of = [&](uint32_t r) { return plan.box(plan.regions[r]).offsets; };
-  visit_overlaps(p.first_region, p.first_region + p.region_count, extents.regions(tensor), box, offsets_of, [&](uint32_t r) {
+  visit_overlaps(SortedBoxes{p.first_region, p.first_region + p.region_count, extents.regions(tensor), offsets_of}, box, [&](uint32_t r) {
     Numbers offsets, sizes;
     const BoxView whole = plan.box(plan.regions[r]);
     if (intersect(box, whole, offsets.data(), sizes.data()))

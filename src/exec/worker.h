@@ -150,7 +150,11 @@ class Worker {
     uint64_t box_bytes = 0;  // that are scattered at once
   };
   void scatter_window(const Scattered& to, const Window& window);
-  void scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const std::byte* from, Dims strides, uint64_t max_bytes);
+  struct Strided {
+    const std::byte* from;
+    Dims strides;
+  };
+  void scatter_box(uint32_t tensor, Numbers offsets, Numbers sizes, const Strided& elements, uint64_t max_bytes);
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);

@@ -184,9 +184,7 @@ class Comparer {
 
  private:
   void add(ProblemId id, Severity severity, Place place, std::string got, std::string expected = {}) {
-    Problem p = make_problem(id, std::move(place), std::move(got), std::move(expected));
-    p.severity = severity;
-    out_.findings.push_back(std::move(p));
+    out_.findings.push_back(make_finding(id, severity, std::move(place), std::move(got), std::move(expected)));
   }
   void note(ProblemId id, std::string got) {
     add(id, Severity::kNote, place_, std::move(got));

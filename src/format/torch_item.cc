@@ -75,14 +75,13 @@ class ItemHandler : public TorchNames {
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
 };
 
-TorchStorage read_root(const PickleMachine& machine, const ItemHandler& names, Value root, TensorItem& item, const Limits& limits,
-                       const Place& place) {
-  const TensorReader reader(machine, names, limits, place);
+TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Value root, TensorItem& item) {
+  const PickleMachine& machine = reader.machine();
   while (reader.call_of(root) == TorchGlobal::Kind::kParameter) root = reader.argument(machine.arguments_of(root), 0, 3, 3);
   const Value callable = root.kind == Kind::kObject ? machine.callable_of(root) : Value{};
   const std::string name = names.name_of(callable.kind == Kind::kGlobal ? callable : root);
   if (callable.kind != Kind::kGlobal || !makes_tensor(name))
-    fail(ProblemId::item_not_tensor, place, name.empty() ? machine.describe(root) : name, "a tensor");
+    fail(ProblemId::item_not_tensor, reader.place(), name.empty() ? machine.describe(root) : name, "a tensor");
   const TorchGlobal::Kind call = reader.call_of(root);
   const bool plain =
       (call == TorchGlobal::Kind::kTensorV2 || call == TorchGlobal::Kind::kTensorV3) && machine.state_of(root).kind == Kind::kUnset;
@@ -90,7 +89,8 @@ TorchStorage read_root(const PickleMachine& machine, const ItemHandler& names, V
   if (plain) storage = reader.read(call, machine.arguments_of(root), item);
   item.refused = names.refused();
   for (const std::string& global : item.refused)
-    if (plain || weights_only_blocks(global)) fail(ProblemId::item_refused, place, global, "what torch.load(weights_only=True) takes");
+    if (plain || weights_only_blocks(global))
+      fail(ProblemId::item_refused, reader.place(), global, "what torch.load(weights_only=True) takes");
   if (plain) return storage;
   item.form = ItemForm::kOpaque;
   item.opaque_class = name;
@@ -130,7 +130,7 @@ TensorItem read_tensor_item(ItemSource& source, const Place& place, const Limits
   if (const auto& bad = machine.bad_text()) fail(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8");
   TensorItem item;
   item.big_endian = archive.big_endian;
-  const TorchStorage storage = read_root(machine, handler, root, item, limits, pickle.place);
+  const TorchStorage storage = read_root(TensorReader(machine, handler, limits, pickle.place), handler, root, item);
   if (item.form == ItemForm::kStrided) find_storage(source, archive, storage, item, place);
   return item;
 }

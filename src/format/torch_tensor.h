@@ -71,6 +71,8 @@ class TensorReader {
   TensorReader(const PickleMachine& machine, const TorchNames& names, const Limits& limits, const Place& place)
       : machine_(machine), names_(names), limits_(limits), place_(place) {}
 
+  const PickleMachine& machine() const { return machine_; }
+  const Place& place() const { return place_; }
   // What `v` is a call of; kOther: no call, or of something else.
   TorchGlobal::Kind call_of(const Value& v) const;
   // One of a call's arguments, which must be `least` to `most`.

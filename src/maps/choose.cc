@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "maps/settings.h"
 
 namespace dcp::maps {
 namespace {
@@ -34,21 +35,27 @@ using Bound = std::vector<std::pair<Word, uint64_t>>;  // indexes that have a va
 
 class Choice {
  public:
-  Choice(const ModelMap& map, Side from, const Config& config, const std::vector<Setting>& settings,
-         const std::vector<std::string_view>& keys, Sizes& sizes, const Limits& limits)
-      : map_(map), from_(from), config_(config), settings_(settings), keys_(keys), sizes_(sizes), limits_(limits), takers_(map, from) {
-    for (const Line& line : map.lines) is_active_.push_back(holds(line.conditions, config));
-    for (uint32_t i = 0; i < keys.size(); ++i) by_key_[keys[i]] = i;
-    is_base_.resize(map.words.size());
-    for (const Line& line : map.lines)
+  Choice(const ChooseQuery& q, Sizes& sizes, const Limits& limits)
+      : map_(q.map),
+        from_(q.from),
+        config_(q.config),
+        settings_(q.settings),
+        keys_(q.keys),
+        sizes_(sizes),
+        limits_(limits),
+        takers_(map_, from_) {
+    for (const Line& line : map_.lines) is_active_.push_back(holds(line.conditions, config_));
+    for (uint32_t i = 0; i < keys_.size(); ++i) by_key_[keys_[i]] = i;
+    is_base_.resize(map_.words.size());
+    for (const Line& line : map_.lines)
       for (const auto& side : line.sides)
         for (const Tensor& t : side)
           for (const Name& n : t.names)
             for (const NamePart& p : n.parts)
               for (const Word w : p.after) is_base_[w] = true;
-    out_.variables.resize(map.variables.size());
-    out_.has_line.resize(keys.size());
-    out_.is_taken.resize(keys.size());
+    out_.variables.resize(map_.variables.size());
+    out_.has_line.resize(keys_.size());
+    out_.is_taken.resize(keys_.size());
   }
 
   Chosen run() {
@@ -378,9 +385,6 @@ std::vector<Word> inner_of(const Line& line, const Tensor& tensor) {
   return all;
 }
 
-Chosen choose(const ModelMap& map, Side from, const Config& config, const std::vector<Setting>& settings,
-              const std::vector<std::string_view>& keys, Sizes& sizes, const Limits& limits) {
-  return Choice(map, from, config, settings, keys, sizes, limits).run();
-}
+Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits) { return Choice(query, sizes, limits).run(); }
 
 }  // namespace dcp::maps

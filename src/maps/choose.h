@@ -28,9 +28,15 @@ struct Chosen {
   std::vector<Problem> problems;    // tensors that are missing, numbers beyond their range
 };
 
+struct ChooseQuery {
+  const ModelMap& map;
+  Side from = Side::kLeft;
+  const Config& config;
+  const std::vector<Setting>& settings;
+  const std::vector<std::string_view>& keys;
+};
 // Learns what names say of `sizes`. Throws map_size_unknown, map_index_gap, map_too_many.
-Chosen choose(const ModelMap& map, Side from, const Config& config, const std::vector<Setting>& settings,
-              const std::vector<std::string_view>& keys, Sizes& sizes, const Limits& limits);
+Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits);
 
 // The indexes of a tensor that are not its line's outer ones.
 std::vector<Word> inner_of(const Line& line, const Tensor& tensor);

@@ -141,9 +141,10 @@ class Deriver {
       reach[s.axis.dim] += (s.axis.size - 1) * s.axis.step;
     }
     const auto offsets_of = [&](uint32_t n) { return from_.box(t, n).offsets; };
-    visit_overlaps(0, t.chunk_count, largest_chunk(b.source).data(), BoxView{b.source_at, reach}, offsets_of, [&](uint32_t n) {
+    const SortedBoxes chunks{0, t.chunk_count, largest_chunk(b.source).data(), offsets_of};
+    visit_overlaps(chunks, BoxView{b.source_at, reach}, [&](uint32_t n) {
       if (const BoxView box = from_.box(t, n); volume(box.sizes) > 0)
-        cut_axes(axes, b.source_at, box, [&](const AxisBox& cut) { piece(m, b, source, target, t, n, cut); });
+        cut_axes(axes, b.source_at, box, [&](const AxisBox& cut) { piece({m, b, source, target}, t, n, cut); });
     });
     return elements;
   }
@@ -162,8 +163,13 @@ class Deriver {
   }
 
   // A box of the block's axes that lies in one chunk of the source becomes a chunk of the target.
-  void piece(const IndexMap& m, const IndexBlock& b, const Side& source, const Side& target, const Tensor& t, uint32_t n,
-             const AxisBox& cut) {
+  struct SidedBlock {
+    const IndexMap& map;
+    const IndexBlock& block;
+    const Side &source, &target;
+  };
+  void piece(const SidedBlock& of, const Tensor& t, uint32_t n, const AxisBox& cut) {
+    const auto& [m, b, source, target] = of;
     const ItemId item = from_.item_of(t, n);
     const ItemInfo& info = resolved_.items[item];
     if (!info.resolved) fail(ProblemId::internal, {.path = from_.path, .tensor = m.key}, "an item that is not resolved");

@@ -53,4 +53,12 @@ Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> key
   return fit;
 }
 
+Side side_of(const ModelMap& map, std::span<const std::string_view> keys, bool are_published) {
+  const Fit left = fit_of(map, Side::kLeft, keys), right = fit_of(map, Side::kRight, keys);
+  if (left.taken == 0 && right.taken == 0)
+    fail(ProblemId::map_side_unclear, {.path = map.name}, keys.empty() ? "no tensors" : shortened(keys[0]) + " and others");
+  if (left.taken != right.taken) return left.taken > right.taken ? Side::kLeft : Side::kRight;
+  return are_published ? Side::kRight : Side::kLeft;
+}
+
 }  // namespace dcp::maps

@@ -43,4 +43,7 @@ struct Fit {
 // How many of the keys a side of the map has names for, sizes and conditions aside.
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys);
 
+// The side whose names these keys are; `are_published`: if both sides have them, the right one. Throws map_side_unclear if neither has one.
+Side side_of(const ModelMap& map, std::span<const std::string_view> keys, bool are_published);
+
 }  // namespace dcp::maps

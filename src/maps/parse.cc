@@ -6,17 +6,15 @@
 
 #include "base/utf8.h"
 #include "maps/line_reader.h"
+#include "maps/parse_line.h"
 #include "maps/whole.h"
 
 namespace dcp::maps {
 namespace {
 
-constexpr uint32_t kDeepest = 16;     // parentheses in parentheses, blocks in blocks
-constexpr size_t kMaxFactors = 1024;  // axes, summands or tensors beside one another
-
 class Parser {
  public:
-  Parser(std::string_view text, std::string name, const Limits& limits) : limits_(limits) {
+  Parser(std::string_view text, std::string name, const Limits& limits) : text_{.map = {}, .limits = limits} {
     map_.name = std::move(name);
     split(text);
   }
@@ -31,19 +29,15 @@ class Parser {
   }
 
  private:
-  void too_long(Spot spot, const char* what, uint64_t max) {
-    fail_at(map_, spot, ProblemId::over_limit, what, "at most " + std::to_string(max));
-  }
-
   void split(std::string_view text) {
-    if (text.size() > limits_.map_bytes) too_long({}, "a longer text", limits_.map_bytes);
+    if (text.size() > limits_.map_bytes) text_.too_long({}, "a longer text", limits_.map_bytes);
     while (!text.empty()) {
       const size_t end = std::min(text.find('\n'), text.size());
       std::string_view line = text.substr(0, end);
       if (line.ends_with('\r')) line.remove_suffix(1);
       const auto number = static_cast<uint32_t>(map_.text.size() + 1);
-      if (line.size() > limits_.map_line_bytes) too_long({number, 0}, "a longer line", limits_.map_line_bytes);
-      if (number > limits_.map_lines) too_long({number, 0}, "more lines", limits_.map_lines);
+      if (line.size() > limits_.map_line_bytes) text_.too_long({number, 0}, "a longer line", limits_.map_line_bytes);
+      if (number > limits_.map_lines) text_.too_long({number, 0}, "more lines", limits_.map_lines);
       map_.text.emplace_back(line);
       for (size_t at = 0; at < line.size();) {
         const CodePoint c = first_code_point(line.substr(at));
@@ -53,15 +47,6 @@ class Parser {
       }
       text.remove_prefix(std::min(end + 1, text.size()));
     }
-  }
-
-  Word intern(const std::string& text) {
-    const auto [it, is_new] = map_.word_ids.try_emplace(text, static_cast<Word>(map_.words.size()));
-    if (is_new) {
-      map_.words.push_back(text);
-      for (std::vector<bool>* flags : {&map_.is_index, &map_.is_size, &map_.is_axis}) flags->push_back(false);
-    }
-    return it->second;
   }
 
   void statement(uint32_t line) {
@@ -100,58 +85,14 @@ class Parser {
 
   // size NAME = EXPRESSION
   void size(LineReader& in, Spot spot) {
-    Size size{.word = intern(in.word("the name of a size")), .value = {}, .is_local = false, .spot = spot};
+    Size size{.word = text_.intern(in.word("the name of a size")), .value = {}, .is_local = false, .spot = spot};
     if (std::ranges::any_of(map_.sizes, [&](const Size& s) { return s.word == size.word; }))
       fail_at(map_, spot, ProblemId::map_syntax, "the size " + map_.word(size.word) + " twice", "one line for each size");
     map_.is_size[size.word] = true;
     in.need('=', " and what the size is");
-    size.value = alternatives(in, 0);
+    size.value = parse_expression(in, text_);
     in.need_end();
     map_.sizes.push_back(std::move(size));
-  }
-
-  Expression alternatives(LineReader& in, uint32_t depth) {
-    if (depth == kDeepest) too_long(in.spot(), "parentheses nested deeper", kDeepest);
-    Expression all{.kind = Expression::Kind::kElse, .number = 0, .size = 0, .path = {}, .of = {}, .spot = in.spot()};
-    do all.of.push_back(sum(in, depth));
-    while (in.take('|'));
-    return all.of.size() == 1 ? std::move(all.of[0]) : all;
-  }
-  Expression sum(LineReader& in, uint32_t depth) {
-    return chain(in, '+', Expression::Kind::kAdd, '-', Expression::Kind::kSubtract, [&] { return product(in, depth); });
-  }
-  Expression product(LineReader& in, uint32_t depth) {
-    return chain(in, '*', Expression::Kind::kMultiply, '/', Expression::Kind::kDivide, [&] { return factor(in, depth); });
-  }
-  // a + b - c is one level for each kind of sign in turn, so that a long line makes no deep tree.
-  template <class Operand>
-  Expression chain(LineReader& in, char one, Expression::Kind of_one, char two, Expression::Kind of_two, const Operand& operand) {
-    Expression left = operand();
-    uint32_t levels = 0;
-    while (in.next() == one || in.next() == two) {
-      const Expression::Kind kind = in.next() == one ? of_one : of_two;
-      const Spot spot = in.spot();
-      in.take(in.next());
-      if (left.kind != kind || levels == 0) {
-        if (++levels > kDeepest) too_long(spot, "a longer expression", kDeepest);
-        left = {.kind = kind, .number = 0, .size = 0, .path = {}, .of = {std::move(left)}, .spot = spot};
-      }
-      left.of.push_back(operand());
-    }
-    return left;
-  }
-  Expression factor(LineReader& in, uint32_t depth) {
-    Expression e{.kind = Expression::Kind::kNumber, .number = 0, .size = 0, .path = {}, .of = {}, .spot = in.spot()};
-    if (in.take('(')) {
-      e = alternatives(in, depth + 1);
-      in.need(')', " of what is open");
-    } else if (is_digit(in.next())) {
-      e.number = in.number();
-    } else {
-      e.kind = Expression::Kind::kPath;
-      e.path = in.path("a number, a size or a key of config.json");
-    }
-    return e;
   }
 
   // name $p = a | b
@@ -182,7 +123,7 @@ class Parser {
   }
 
   void open_block(Spot spot, size_t branches) {
-    if (open_.size() == kDeepest) too_long(spot, "blocks nested deeper", kDeepest);
+    if (open_.size() == kDeepest) text_.too_long(spot, "blocks nested deeper", kDeepest);
     const auto at = static_cast<uint32_t>(map_.blocks.size());
     nodes().push_back({true, at});
     map_.blocks.push_back({.branches = std::vector<Branch>(branches), .choice = std::exchange(choice_, {}), .indexes = {}, .spot = spot});
@@ -197,7 +138,7 @@ class Parser {
   void branch(LineReader& in, Spot spot) {
     if (open_.empty() || !is_either_.back()) fail_at(map_, spot, ProblemId::map_syntax, "'or'", "'either' before it");
     Block& block = map_.blocks[open_.back()];
-    if (block.branches.size() == kDeepest) too_long(spot, "more branches", kDeepest);
+    if (block.branches.size() == kDeepest) text_.too_long(spot, "more branches", kDeepest);
     block.branches.emplace_back();
     ++in_branch_.back();
     heading(in, block.branches.back(), spot);
@@ -241,9 +182,9 @@ class Parser {
   void tensors(LineReader& in, Spot spot) {
     Line line;
     line.spot = spot;
-    line.sides[0] = side(in);
+    line.sides[0] = parse_side(in, text_);
     in.need('=', " between the two sides");
-    line.sides[1] = side(in);
+    line.sides[1] = parse_side(in, text_);
     bool is_optional = false;
     while (!in.is_end()) {
       if (in.take_word("optional")) {
@@ -262,158 +203,9 @@ class Parser {
     if (is_optional) close();
   }
 
-  std::vector<Tensor> side(LineReader& in) {
-    std::vector<Tensor> all;
-    if (in.take_word("none")) return all;
-    do {
-      if (all.size() == kMaxFactors) too_long(in.spot(), "more tensors", kMaxFactors);
-      all.push_back(tensor(in));
-    } while (in.take(','));
-    return all;
-  }
-
-  Tensor tensor(LineReader& in) {
-    Tensor t;
-    t.spot = in.spot();
-    do t.names.push_back(name(in));
-    while (in.take('|'));
-    t.indexes = indexes_of(t.names[0]);
-    for (const Name& n : t.names) {
-      auto one = indexes_of(n), first = t.indexes;
-      std::ranges::sort(one);
-      std::ranges::sort(first);
-      if (one != first)
-        fail_at(map_, n.spot, ProblemId::map_syntax, to_text(map_, n), "the same indexes as in " + to_text(map_, t.names[0]));
-    }
-    if (in.take('[')) {
-      t.has_axes = true;
-      while (!in.take(']')) {
-        if (t.dims.size() == limits_.tensor_rank) too_long(in.spot(), "more dims", limits_.tensor_rank);
-        t.dims.push_back(atom(in, 0));
-      }
-    }
-    if (in.take_word("same")) {
-      if (!in.take_word("as")) in.fail_here("'as'");
-      t.same_as.push_back(name(in));
-      for (const Word w : indexes_of(t.same_as[0]))
-        if (std::ranges::find(t.indexes, w) == t.indexes.end())
-          fail_at(map_, t.same_as[0].spot, ProblemId::map_syntax, to_text(map_, t.same_as[0]), "indexes of " + to_text(map_, t.names[0]));
-    }
-    return t;
-  }
-
-  std::vector<Word> indexes_of(const Name& name) const {
-    std::vector<Word> all;
-    for (const NamePart& p : name.parts) {
-      if (p.kind != NamePart::Kind::kIndex) continue;
-      if (std::ranges::find(all, p.index) != all.end())
-        fail_at(map_, name.spot, ProblemId::map_syntax, "the index " + map_.word(p.index) + " twice", "each once in a name");
-      all.push_back(p.index);
-    }
-    return all;
-  }
-
-  Name name(LineReader& in) {
-    Name name;
-    name.spot = in.spot();
-    for (;;) {
-      NamePart part;
-      if (in.next() == '{') {
-        part = braces(in);
-      } else if (in.next() == '$') {
-        part = use(in);
-      } else {
-        part.text = in.piece();
-        if (part.text.empty()) break;
-      }
-      name.parts.push_back(std::move(part));
-    }
-    if (name.parts.empty()) in.fail_here("the name of a tensor");
-    in.skip_space();
-    return name;
-  }
-
-  NamePart use(LineReader& in) {
-    const Spot spot = in.spot();
-    in.skip(1);
-    std::string_view word = in.peek();
-    word = word.substr(0, static_cast<size_t>(std::ranges::find_if_not(word, is_word) - word.begin()));
-    for (uint32_t v = 0; v < map_.variables.size(); ++v) {
-      if (map_.variables[v].name != word) continue;
-      in.skip(word.size());
-      NamePart part;
-      part.kind = NamePart::Kind::kVariable;
-      part.variable = v;
-      return part;
-    }
-    fail_at(map_, spot, ProblemId::map_syntax, "$" + std::string(word),
-            "a piece that 'name $" + std::string(word) + " = ...' before it says");
-  }
-
-  // {x}, {m+l}, {m+l+1}, {*}: the brace is next.
-  NamePart braces(LineReader& in) {
-    NamePart part;
-    in.take('{');
-    if (in.take('*')) {
-      part.kind = NamePart::Kind::kRest;
-    } else {
-      part.kind = NamePart::Kind::kIndex;
-      part.index = intern(in.word("an index or '*'"));
-      map_.is_index[part.index] = true;
-      while (in.take('+')) {
-        if (part.after.size() == kDeepest) too_long(in.spot(), "more sizes to count on from", kDeepest);
-        if (is_digit(in.next())) {
-          part.plus += std::min<uint64_t>(in.number(), uint64_t{1} << 40);
-        } else {
-          part.after.push_back(intern(in.word("a size or a number")));
-        }
-      }
-    }
-    if (in.next() != '}') in.fail_here("'}'");
-    in.skip(1);  // and no spaces: the name goes on
-    return part;
-  }
-
-  // An axis, a number, or what stands in parentheses.
-  Axis atom(LineReader& in, uint32_t depth) {
-    if (depth == kDeepest) too_long(in.spot(), "parentheses nested deeper", kDeepest);
-    const Spot spot = in.spot();
-    Axis axis;
-    axis.spot = spot;
-    if (in.take('(')) {
-      axis = summands(in, depth + 1);
-      axis.spot = spot;
-      in.need(')', " of what is open");
-    } else if (is_digit(in.next())) {
-      const uint64_t number = in.number();
-      if (number == 0) fail_at(map_, axis.spot, ProblemId::map_syntax, "0", "an axis of at least one");
-      if (number > 1) axis.kind = Axis::Kind::kAxis, axis.word = intern(std::to_string(number));
-    } else {
-      axis.kind = Axis::Kind::kAxis;
-      axis.word = intern(in.word("an axis, '(' or ']'"));
-    }
-    if (axis.kind == Axis::Kind::kAxis) map_.is_axis[axis.word] = true;
-    return axis;
-  }
-  Axis summands(LineReader& in, uint32_t depth) {
-    Axis sum{.kind = Axis::Kind::kSum, .word = 0, .of = {}, .spot = in.spot()};
-    do {
-      if (sum.of.size() == kMaxFactors) too_long(in.spot(), "more summands", kMaxFactors);
-      sum.of.push_back(factors(in, depth));
-    } while (in.take('+'));
-    return sum.of.size() == 1 ? std::move(sum.of[0]) : sum;
-  }
-  Axis factors(LineReader& in, uint32_t depth) {
-    Axis product{.kind = Axis::Kind::kProduct, .word = 0, .of = {}, .spot = in.spot()};
-    do {
-      if (product.of.size() == kMaxFactors) too_long(in.spot(), "more factors", kMaxFactors);
-      product.of.push_back(atom(in, depth));
-    } while (in.next() != '+' && in.next() != ')' && !in.is_end());
-    return product.of.size() == 1 ? std::move(product.of[0]) : product;
-  }
-
-  ModelMap map_;
-  const Limits& limits_;
+  MapText text_;
+  ModelMap& map_ = text_.map;
+  const Limits& limits_ = text_.limits;
   std::string choice_;
   Spot choice_spot_;
   std::vector<uint32_t> open_, in_branch_;  // blocks that are open, the outermost first

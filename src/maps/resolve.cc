@@ -5,31 +5,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/checked.h"
 #include "maps/choose.h"
-#include "maps/expand.h"
+#include "maps/grid.h"
 #include "maps/quantized.h"
+#include "maps/settings.h"
 
 namespace dcp::maps {
 namespace {
 
 constexpr size_t kMaxProblems = 1000;
-
-// A part of a tensor, multiplied out over its dims, with the sizes of one match.
-struct Piece {
-  std::vector<int64_t> at;  // in each dim
-  struct Along {
-    Word word = 0;
-    uint32_t dim = 0;
-    uint64_t size = 1, step = 1;
-  };
-  std::vector<Along> axes;
-};
-
-struct Grid {
-  std::vector<int64_t> shape;
-  std::vector<Piece> pieces;  // in the order in which the proof counts blocks
-};
 
 class Resolver {
  public:
@@ -43,7 +27,7 @@ class Resolver {
     out_.from = options_.from ? *options_.from : side_of(map_, keys_, options_.are_published);
     out_.notes = map_.notes;
     refuse_quantized(keys_);
-    chosen_ = choose(map_, out_.from, config_, options_.settings, keys_, sizes_, limits_);
+    chosen_ = choose({map_, out_.from, config_, options_.settings, keys_}, sizes_, limits_);
     out_.problems = std::move(chosen_.problems);
     learn();
     for (const Match& m : chosen_.matches) make(m);
@@ -111,51 +95,38 @@ class Resolver {
     for (const auto& tensor : m.sources) out_.left_out.insert(out_.left_out.end(), tensor.begin(), tensor.end());
   }
 
-  Grid grid_of(const Tensor& t, const Values& values) const {
-    Grid grid{.shape = {}, .pieces = {{}}};
-    for (uint32_t d = 0; d < t.dims.size(); ++d) {
-      const Axis& dim = t.dims[d];
-      const Extent extent = expand(map_, dim, [&](Word w) { return sizes_.need(w, values, dim.spot); }, limits_.map_blocks);
-      grid.shape.push_back(static_cast<int64_t>(extent.size));
-      std::vector<Piece> next;
-      for (const Piece& before : grid.pieces) {
-        for (const Part& part : extent.parts) {
-          Piece& piece = next.emplace_back(before);
-          piece.at.push_back(static_cast<int64_t>(part.offset));
-          for (const Step& s : part.steps) piece.axes.push_back({s.word, d, s.size, s.step});
-        }
-      }
-      grid.pieces = std::move(next);
-    }
-    return grid;
-  }
-
   // All targets of one tensor of a line: one for each combination of the numbers that only its name has.
   void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
     const Tensor& target = targets_of(line)[t];
-    if (!target.has_axes && !m.sources[0].empty())
-      return add(m, line, target, identity(written_name(m, line, target.names[0], {}, {}, values), m.sources[0][0]), {}, {});
+    if (!target.has_axes && !m.sources[0].empty()) {
+      const Instance one{m, line, {}, {}, values};
+      return add(one, target, identity(written_name(one, target.names[0]), m.sources[0][0]));
+    }
     const std::vector<Word> inner = inner_of(line, target);
     std::vector<uint64_t> ranges;
     for (const Word w : inner) ranges.push_back(sizes_.need(w, values, target.spot));
-    const Grid grid = grid_of(target, values);
-    check_size(target, grid.shape);
+    const auto grid_with = [&](const Tensor& of) {
+      return grid_of(map_, of, [&](Word w, Spot spot) { return sizes_.need(w, values, spot); }, limits_);
+    };
+    const Grid grid = grid_with(target);
+    check_elements(map_, target, grid);
     std::vector<Grid> from;
-    for (const Tensor& s : sources_of(line)) from.push_back(grid_of(s, values));
+    for (const Tensor& s : sources_of(line)) from.push_back(grid_with(s));
     const auto pairs = pairs_of(line, t, grid.pieces.size());
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
-      IndexMap made{.key = written_name(m, line, target.names[0], inner, at, values), .shape = grid.shape, .blocks = {}};
+      const Instance one{m, line, inner, at, values};
+      IndexMap made{.key = written_name(one, target.names[0]), .shape = grid.shape, .blocks = {}};
       std::optional<uint32_t> first;
       for (uint32_t b = 0; b < grid.pieces.size(); ++b) {
         const auto [tensor, block] = pairs[b];
         if (tensor == kNone) zeros(made, grid.pieces[b]);
-        else blocks(made, m, line, inner, at, grid.pieces[b], sources_of(line)[tensor], tensor, from[tensor].pieces[block], values);
+        else blocks(made, one, grid.pieces[b], tensor, from[tensor].pieces[block]);
       }
       for (const auto& tensor : m.sources)
         if (!first && !tensor.empty()) first = tensor[0];
       if (std::ranges::find(made.shape, 0) != made.shape.end()) made.blocks.clear();
       made.dtype = dtype_of(made, line, first);
-      add(m, line, target, std::move(made), inner, at);
+      add(one, target, std::move(made));
     });
   }
 
@@ -170,27 +141,24 @@ class Resolver {
     return all;
   }
 
-  void check_size(const Tensor& t, const std::vector<int64_t>& shape) const {
-    uint64_t all = 1;
-    for (const int64_t d : shape) {
-      const auto next = d == 0 ? std::optional<uint64_t>(all) : checked_mul(all, static_cast<uint64_t>(d));
-      if (!next || *next > (uint64_t{1} << 62))
-        fail_at(map_, t.spot, ProblemId::map_too_many, "a tensor beyond 2^62 elements", "a size that a tensor can have");
-      all = *next;
+  // One tensor of those that a match of a line has: the numbers `at` for the indexes that only this tensor's name has.
+  struct Instance {
+    const Match& match;
+    const Line& line;
+    const std::vector<Word>& inner;
+    const std::vector<uint64_t>& at;
+    const Values& values;
+    uint64_t number_of(Word w) const {
+      const auto it = std::ranges::find(inner, w);
+      if (it != inner.end()) return at[static_cast<size_t>(it - inner.begin())];
+      return match.outer[static_cast<size_t>(std::ranges::find(line.outer, w) - line.outer.begin())];
     }
-  }
+  };
 
-  std::string written_name(const Match& m, const Line& line, const Name& name, const std::vector<Word>& inner,
-                           const std::vector<uint64_t>& at, const Values& values) const {
+  std::string written_name(const Instance& one, const Name& name) const {
     for (const NamePart& p : name.parts)
-      for (const Word w : p.after) sizes_.need(w, values, name.spot);
-    return written(map_, name, chosen_.variables, values, [&](Word w) { return number_of(m, line, inner, at, w); });
-  }
-
-  static uint64_t number_of(const Match& m, const Line& line, const std::vector<Word>& inner, const std::vector<uint64_t>& at, Word w) {
-    const auto it = std::ranges::find(inner, w);
-    if (it != inner.end()) return at[static_cast<size_t>(it - inner.begin())];
-    return m.outer[static_cast<size_t>(std::ranges::find(line.outer, w) - line.outer.begin())];
+      for (const Word w : p.after) sizes_.need(w, one.values, name.spot);
+    return written(map_, name, chosen_.variables, one.values, [&](Word w) { return one.number_of(w); });
   }
 
   void count(const IndexBlock& block) {
@@ -211,8 +179,7 @@ class Resolver {
   }
 
   // One block for each combination of the numbers that only the source's name has: along them the target is cut.
-  void blocks(IndexMap& made, const Match& m, const Line& line, const std::vector<Word>& inner, const std::vector<uint64_t>& at,
-              const Piece& to, const Tensor& source, uint32_t tensor, const Piece& from, const Values& values) {
+  void blocks(IndexMap& made, const Instance& one, const Piece& to, uint32_t tensor, const Piece& from) {
     IndexBlock whole{.target_at = to.at, .source_at = from.at, .axes = {}};
     std::vector<Piece::Along> cuts;
     std::vector<uint64_t> cut_sizes;
@@ -232,18 +199,18 @@ class Resolver {
     }
     for (const Piece::Along& b : from.axes)
       if (std::ranges::find(to.axes, b.word, &Piece::Along::word) == to.axes.end())
-        whole.source_at[b.dim] += static_cast<int64_t>(number_of(m, line, inner, at, b.word) * b.step);
-    const std::vector<Word> its = inner_of(line, source);
+        whole.source_at[b.dim] += static_cast<int64_t>(one.number_of(b.word) * b.step);
+    const std::vector<Word> its = inner_of(one.line, sources_of(one.line)[tensor]);
     for_each_value(cut_sizes, [&](const std::vector<uint64_t>& cut) {
       IndexBlock block = whole;
       for (size_t i = 0; i < cuts.size(); ++i) block.target_at[cuts[i].dim] += static_cast<int64_t>(cut[i] * cuts[i].step);
       uint64_t place = 0;
       for (const Word w : its) {
         const auto c = std::ranges::find(cuts, w, &Piece::Along::word);
-        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : number_of(m, line, inner, at, w);
-        place = place * values[w].value + number;
+        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : one.number_of(w);
+        place = place * one.values[w].value + number;
       }
-      block.source = m.sources[tensor][place];
+      block.source = one.match.sources[tensor][place];
       count(block);
       made.blocks.push_back(std::move(block));
     });
@@ -283,16 +250,15 @@ class Resolver {
     return made;
   }
 
-  void add(const Match& m, const Line& line, const Tensor& target, IndexMap made, const std::vector<Word>& inner,
-           const std::vector<uint64_t>& at) {
+  void add(const Instance& one, const Tensor& target, IndexMap made) {
     if (target.same_as.empty()) {
       if (out_.targets.size() == limits_.map_targets)
-        fail_at(map_, line.spot, ProblemId::map_too_many, "more than " + std::to_string(limits_.map_targets) + " tensors", "fewer");
+        fail_at(map_, one.line.spot, ProblemId::map_too_many, "more than " + std::to_string(limits_.map_targets) + " tensors", "fewer");
       out_.targets.push_back(std::move(made));
       return;
     }
-    std::string name = written_name(m, line, target.same_as[0], inner, at, sizes_.global());
-    Problem p = difference(line, made.key, name);
+    std::string name = written_name({one.match, one.line, one.inner, one.at, sizes_.global()}, target.same_as[0]);
+    Problem p = difference(one.line, made.key, name);
     ties_of_targets_.emplace_back(Tie{std::move(made), {}, std::move(p)}, std::move(name));
   }
 
@@ -331,7 +297,7 @@ class Resolver {
     size_t i = 0;
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
       const uint32_t source = m.sources[0][i++];
-      const auto it = by_key_.find(written_name(m, line, t.same_as[0], inner, at, sizes_.global()));
+      const auto it = by_key_.find(written_name({m, line, inner, at, sizes_.global()}, t.same_as[0]));
       if (it == by_key_.end()) return;  // it is missing, which another line says
       std::string tensor(keys_[source]), same_as(keys_[it->second]);
       Problem p = difference(line, tensor, same_as);
@@ -386,51 +352,7 @@ class Resolver {
   Resolved out_;
 };
 
-void paths_of(const Expression& e, std::vector<std::string_view>& all) {
-  if (e.kind == Expression::Kind::kPath) all.push_back(e.path);
-  for (const Expression& part : e.of) paths_of(part, all);
-}
-
 }  // namespace
-
-bool holds(const std::vector<Condition>& conditions, const Config& config) {
-  return std::ranges::all_of(conditions, [&](const Condition& c) {
-    for (const std::string& path : c.paths) {
-      if (path == "true") return !c.unless;
-      if (config.has(path)) return config.is_true(path) != c.unless;
-    }
-    return c.unless;
-  });
-}
-
-void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config) {
-  std::vector<std::string_view> paths;
-  const auto add = [&](const std::vector<Condition>& conditions) {
-    for (const Condition& c : conditions) paths.insert(paths.end(), c.paths.begin(), c.paths.end());
-  };
-  for (const Size& s : map.sizes) paths_of(s.value, paths);
-  for (const Line& l : map.lines) add(l.conditions);
-  for (const Block& b : map.blocks)
-    for (const Branch& branch : b.branches) add(branch.conditions);
-  for (const Setting& s : settings) {
-    const bool is_word = map.word_ids.contains(s.name) && !(s.name[0] >= '0' && s.name[0] <= '9'),
-               is_path = std::ranges::find(paths, s.name) != paths.end();
-    const bool is_name = std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == s.name; }) ||
-                         std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == s.name; });
-    if (is_word || is_name) continue;
-    if (!is_path)
-      fail(ProblemId::map_setting, {.path = map.name}, s.name, "a size, an axis, a choice or a key of config.json that the map names");
-    config.set(s);
-  }
-}
-
-Side side_of(const ModelMap& map, const std::vector<std::string_view>& keys, bool are_published) {
-  const Fit left = fit_of(map, Side::kLeft, keys), right = fit_of(map, Side::kRight, keys);
-  if (left.taken == 0 && right.taken == 0)
-    fail(ProblemId::map_side_unclear, {.path = map.name}, keys.empty() ? "no tensors" : shortened(keys[0]) + " and others");
-  if (left.taken != right.taken) return left.taken > right.taken ? Side::kLeft : Side::kRight;
-  return are_published ? Side::kRight : Side::kLeft;
-}
 
 Resolved resolve(const ModelMap& map, Config config, const ResolveOptions& options, const std::vector<Source>& sources,
                  const Limits& limits) {

@@ -50,13 +50,4 @@ struct Resolved {
 Resolved resolve(const ModelMap& map, Config config, const ResolveOptions& options, const std::vector<Source>& sources,
                  const Limits& limits);
 
-// Settings that are neither a size, an axis, a choice or a piece of names of the map nor a key of config.json that it asks for are
-// map_setting; those of config.json are put into it.
-void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config);
-
-bool holds(const std::vector<Condition>& conditions, const Config& config);
-
-// The side whose names these keys are. Throws map_side_unclear if neither has one.
-Side side_of(const ModelMap& map, const std::vector<std::string_view>& keys, bool are_published);
-
 }  // namespace dcp::maps

@@ -18,11 +18,12 @@ SelectOptions before_map(SelectOptions select) {
   return select;
 }
 
-Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
-                          const Selection& selection, const Limits& limits) {
+Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const SelectedKeys& selected,
+                          const Limits& limits) {
+  const Catalog& catalog = selected.catalog;
   std::vector<Source> sources;
   std::vector<TensorId> ids;
-  for (const Entry& e : selection.entries) {
+  for (const Entry& e : selected.selection.entries) {
     if (e.is_blob()) continue;
     const dcp::Tensor& t = catalog.tensors[e.tensor()];
     const Dims dims = catalog.dims(t);

@@ -1,6 +1,7 @@
 #include "ranks/file_visibility.h"
 
 #include <bit>
+#include <span>
 
 #include "catalog/open.h"
 #include "ranks/wire.h"
@@ -15,6 +16,18 @@ struct Seen {
   int64_t bytes = kUnseen;
   bool differs = false;
 };
+
+// Puts what all ranks have seen into the catalog.
+void take_over(Catalog& catalog, std::span<const Seen> seen, std::span<const std::shared_ptr<const Problem>> faults) {
+  for (uint32_t f = 0; f < seen.size(); ++f) {
+    DataFile& file = catalog.files[f];
+    const Place place{.path = catalog.file_path(f)};
+    if (seen[f].differs) fail(ProblemId::file_seen_twice, place);
+    file.bytes.reset(), file.fault.reset();
+    if (seen[f].bytes != kUnseen) file.bytes = static_cast<uint64_t>(seen[f].bytes);
+    else file.fault = faults[f] ? faults[f] : std::make_shared<const Problem>(make_problem(ProblemId::file_unseen, place));
+  }
+}
 
 }  // namespace
 
@@ -87,14 +100,7 @@ FileVisibility look_together(RankTree& tree, Session& session, Io& io, Catalog& 
   visibility.bits_ = in.array_of<uint64_t>(visibility.bits_.size());
   faults.assign(faults.size(), nullptr);
   read_faults(in);
-  for (uint32_t f = 0; f < seen.size(); ++f) {
-    DataFile& file = catalog.files[f];
-    const Place place{.path = catalog.file_path(f)};
-    if (seen[f].differs) fail(ProblemId::file_seen_twice, place);
-    file.bytes.reset(), file.fault.reset();
-    if (seen[f].bytes != kUnseen) file.bytes = static_cast<uint64_t>(seen[f].bytes);
-    else file.fault = faults[f] ? faults[f] : std::make_shared<const Problem>(make_problem(ProblemId::file_unseen, place));
-  }
+  take_over(catalog, seen, faults);
   return visibility;
 }
 

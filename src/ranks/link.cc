@@ -8,9 +8,9 @@ namespace {
 
 constexpr size_t kMaxValue = 64 << 10;
 
-std::string rank_text(uint32_t rank) { return "rank " + std::to_string(rank); }
-
-[[noreturn]] void lost(const std::string& who, const DcpctlReason& why) { fail(ProblemId::rank_lost, {.path = who}, why.text); }
+[[noreturn]] void lost(uint32_t rank, const DcpctlReason& why, const std::string& where = {}) {
+  fail(ProblemId::rank_lost, {.path = where, .rank = rank}, why.text);
+}
 
 }  // namespace
 
@@ -30,19 +30,19 @@ Link::Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t tim
   if (table_.join(&join, &transport_, &why) == 0) return;
   const std::string where = launch.host + ":" + std::to_string(launch.port);
   if (launch.serves_store) fail(ProblemId::io_create, {.path = where}, why.text);
-  lost("rank 0 at " + where, why);
+  lost(0, why, where);
 }
 
 // The store lives where rank 0 does, or in torchrun's agent there.
 void Link::set(DcpctlLane lane, const std::string& key, std::string_view value) {
   DcpctlReason why{};
-  if (table_.set(transport_, lane, key.c_str(), value.data(), value.size(), &why) != 0) lost(rank_text(0), why);
+  if (table_.set(transport_, lane, key.c_str(), value.data(), value.size(), &why) != 0) lost(0, why);
 }
 
 bool Link::look(DcpctlLane lane, const std::string& key) {
   DcpctlReason why{};
   int there = 0;
-  if (table_.look(transport_, lane, key.c_str(), &there, &why) != 0) lost(rank_text(0), why);
+  if (table_.look(transport_, lane, key.c_str(), &there, &why) != 0) lost(0, why);
   return there != 0;
 }
 
@@ -51,7 +51,7 @@ std::string Link::get(DcpctlLane lane, const std::string& key) {
   DcpctlReason why{};
   std::string value(kMaxValue, '\0');
   uint64_t bytes = 0;
-  if (table_.get(transport_, lane, key.c_str(), kAtOnce, value.data(), value.size(), &bytes, &why) != 0) lost(rank_text(0), why);
+  if (table_.get(transport_, lane, key.c_str(), kAtOnce, value.data(), value.size(), &bytes, &why) != 0) lost(0, why);
   value.resize(bytes);
   return value;
 }
@@ -59,7 +59,7 @@ std::string Link::get(DcpctlLane lane, const std::string& key) {
 int64_t Link::add(DcpctlLane lane, const std::string& key, int64_t number) {
   DcpctlReason why{};
   int64_t sum = 0;
-  if (table_.add(transport_, lane, key.c_str(), number, &sum, &why) != 0) lost(rank_text(0), why);
+  if (table_.add(transport_, lane, key.c_str(), number, &sum, &why) != 0) lost(0, why);
   return sum;
 }
 
@@ -67,8 +67,7 @@ std::string Link::set_first(DcpctlLane lane, const std::string& key, std::string
   DcpctlReason why{};
   std::string is(kMaxValue, '\0');
   uint64_t bytes = 0;
-  if (table_.set_first(transport_, lane, key.c_str(), value.data(), value.size(), is.data(), is.size(), &bytes, &why) != 0)
-    lost(rank_text(0), why);
+  if (table_.set_first(transport_, lane, key.c_str(), value.data(), value.size(), is.data(), is.size(), &bytes, &why) != 0) lost(0, why);
   is.resize(bytes);
   return is;
 }
@@ -81,7 +80,7 @@ void Link::connect(const std::string& name) {
     p.hint = "--transport gloo needs none";
     throw Error(std::move(p));
   }
-  if (failed != 0) lost("the ranks", why);
+  if (failed != 0) fail(ProblemId::rank_lost, {.path = "the ranks"}, why.text);
 }
 
 Link::Message::~Message() {
@@ -94,20 +93,20 @@ Link::Message::~Message() {
 void Link::Message::wait() {
   DcpctlReason why{};
   DcpctlWork* const work = std::exchange(work_, nullptr);
-  if (work && link_->table_.wait(link_->transport_, work, &why) != 0) lost(rank_text(peer_), why);
+  if (work && link_->table_.wait(link_->transport_, work, &why) != 0) lost(peer_, why);
 }
 
 Link::Message Link::send(uint32_t to, uint32_t tag, Bytes bytes) {
   DcpctlReason why{};
   DcpctlWork* work = nullptr;
-  if (table_.send(transport_, to, tag, bytes.data(), bytes.size(), &work, &why) != 0) lost(rank_text(to), why);
+  if (table_.send(transport_, to, tag, bytes.data(), bytes.size(), &work, &why) != 0) lost(to, why);
   return {*this, to, work};
 }
 
 Link::Message Link::receive(uint32_t from, uint32_t tag, MutableBytes into) {
   DcpctlReason why{};
   DcpctlWork* work = nullptr;
-  if (table_.receive(transport_, from, tag, into.data(), into.size(), &work, &why) != 0) lost(rank_text(from), why);
+  if (table_.receive(transport_, from, tag, into.data(), into.size(), &work, &why) != 0) lost(from, why);
   return {*this, from, work};
 }
 

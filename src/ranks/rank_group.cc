@@ -128,8 +128,8 @@ void RankGroup::check_same_plan(const Plan& plan) {
         const auto rank = in.number<uint32_t>();
         const auto theirs = in.number<uint64_t>();
         if (theirs != mine)
-          fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(rank)},
-               "another plan than rank " + std::to_string(session_.rank()), "the same plan on all ranks");
+          fail(ProblemId::ranks_differ, {.rank = rank}, "another plan than rank " + std::to_string(session_.rank()),
+               "the same plan on all ranks");
       },
       [&] {
         WireWriter out;

@@ -35,7 +35,7 @@ RankFailure lost_rank(uint32_t rank, std::string why) {
   return {.rank = rank,
           .code = static_cast<int>(Exit::kRank),
           .host = {},
-          .problem = make_problem(ProblemId::rank_lost, {.path = "rank " + std::to_string(rank)}, std::move(why))};
+          .problem = make_problem(ProblemId::rank_lost, {.rank = rank}, std::move(why))};
 }
 
 // The store is open to more than the ranks: what is no failure of one of them is taken as the store's.
@@ -66,8 +66,8 @@ Problem problem_at(uint32_t rank, const Problem& mine, const RankFailure& first)
   return own && first.problem.id != ProblemId::rank_lost ? mine : problem_of(first);
 }
 
-Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop, GiveUp give_up)
-    : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop), give_up_(std::move(give_up)) {
+Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop)
+    : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop) {
   beaten_ns_ = io_.now_ns();
   guard_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { guard(); });
   link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms, options_.door, options_.address);
@@ -96,8 +96,7 @@ Session::~Session() {
 void Session::join() {
   const std::string mine = std::to_string(launch_.world_size) + " ranks, " + options_.identity;
   const std::string theirs = link_->set_first(kDcpctlMain, key("who"), mine);
-  if (theirs != mine)
-    fail(ProblemId::ranks_differ, {.path = "rank " + std::to_string(launch_.rank)}, mine, theirs + ", as another rank says");
+  if (theirs != mine) fail(ProblemId::ranks_differ, {.rank = launch_.rank}, mine, theirs + ", as another rank says");
   link_->set(kDcpctlMain, key("here/" + std::to_string(launch_.rank)), options_.host);
   if (link_->add(kDcpctlMain, key("here"), 1) == launch_.world_size) link_->set(kDcpctlMain, key("all"), "1");
   wait_for_all();
@@ -122,7 +121,7 @@ void Session::wait_for_all() {
 void Session::fail_missing() {
   for (uint32_t r = 0; r < launch_.world_size; ++r)
     if (!link_->look(kDcpctlMain, key("here/" + std::to_string(r))))
-      fail(ProblemId::rank_lost, {.path = "rank " + std::to_string(r)}, "not started within " + seconds_text(options_.timeout_ms));
+      fail(ProblemId::rank_lost, {.rank = r}, "not started within " + seconds_text(options_.timeout_ms));
   fail(ProblemId::rank_lost, {.path = "the ranks"}, "not complete within " + seconds_text(options_.timeout_ms));
 }
 
@@ -165,11 +164,11 @@ void Session::guard() {
     // A stopped process still takes connections, and LibTorch waits for its answer without end. Three times: as often as it tries to
     // connect.
     if (now - std::min<uint64_t>(beaten_ns_, now) > (3 * uint64_t{options_.timeout_ms} + kGraceMs) * kMs)
-      give_up_(lost_rank(0, "the store has not answered for " + seconds_text(3 * options_.timeout_ms)));
+      options_.give_up(lost_rank(0, "the store has not answered for " + seconds_text(3 * options_.timeout_ms)));
     return;
   }
   if (const uint64_t failed = failed_ns_; failed != 0) {
-    if (now - failed > kGiveUpMs * kMs) give_up_(*failure());
+    if (now - failed > kGiveUpMs * kMs) options_.give_up(*failure());
     return;
   }
   if (const uint64_t done = done_ns_; done != 0 && now - done > options_.timeout_ms * kMs) link_->abort();
@@ -218,8 +217,7 @@ RankFailure Session::fail_with(const Problem& problem, int code) {
     // Whoever is gone may have said why, or somebody else knows better which rank it was.
     for (const uint64_t begin = io_.now_ns(); !failure() && io_.now_ns() - begin < kGraceMs * kMs;) pause(20);
     mine.host.clear();
-    if (problem.place.path.starts_with("rank "))
-      mine.rank = static_cast<uint32_t>(std::strtoul(problem.place.path.c_str() + 5, nullptr, 10));
+    mine.rank = problem.place.rank.value_or(mine.rank);
   }
   if (!failure()) publish(mine);
   // The store goes with this process: the others get the time to read in it why.

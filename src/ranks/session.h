@@ -32,16 +32,15 @@ struct SessionOptions {
   std::string host;      // of this rank, for messages
   Door* door = nullptr;  // before the store, where this rank serves it
   std::string address;   // address_towards()
+  // Called from a thread of the session's when this rank does not come to its end by itself after a failure; ends the process.
+  std::function<void(const RankFailure&)> give_up;
 };
 
 class Session {
  public:
-  // Called from a thread of the session's when this rank does not come to its end by itself after a failure; ends the process.
-  using GiveUp = std::function<void(const RankFailure&)>;
-
   // Waits for all ranks and connects them. `stop` is raised when some rank has failed, so that workers end; the Io gives the time. Throws
   // rank_lost, ranks_differ, rank_failed.
-  Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop, GiveUp give_up);
+  Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop);
   ~Session();
 
   uint32_t rank() const { return launch_.rank; }
@@ -81,7 +80,6 @@ class Session {
   SessionOptions options_;
   Io& io_;
   StopFlag& stop_;
-  GiveUp give_up_;
   std::string prefix_;
   std::unique_ptr<Link> link_;
   mutable std::mutex mutex_;  // failure_

@@ -40,7 +40,12 @@ std::string line(double x1, double y1, double x2, double y2, std::string_view st
          std::string(style) + "\"/>\n";
 }
 
-std::string box(double x, double y, double width, double height, size_t kind, const std::string& title) {
+struct Box {
+  double x, y, width, height;
+};
+
+std::string box(const Box& b, size_t kind, const std::string& title) {
+  const auto& [x, y, width, height] = b;
   return "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(std::max(width, 0.5)) + "\" height=\"" + number(height) +
          "\" fill=\"" + color(kind) + "\"><title>" + svg_text(title) + "</title></rect>\n";
 }
@@ -54,7 +59,7 @@ std::string open_svg(double width, double height) {
 std::string legend(const std::vector<std::string>& names, double x, double y, double step) {
   std::string svg;
   for (size_t n = 0; n < names.size(); ++n) {
-    svg += box(x + step * static_cast<double>(n), y - 9, 10, 10, n, names[n]);
+    svg += box({x + step * static_cast<double>(n), y - 9, 10, 10}, n, names[n]);
     svg += text_at(x + 14 + step * static_cast<double>(n), y, "start", names[n]);
   }
   return svg;
@@ -96,7 +101,7 @@ std::string curve_svg(const std::vector<Series>& series, double limit, const std
     svg += "<polyline points=\"" + points + "\" fill=\"none\" stroke=\"" + color(n) + "\" stroke-width=\"1.8\"" +
            (n >= kColors.size() ? " stroke-dasharray=\"5 3\"" : "") + "><title>" + svg_text(series[n].name) + "</title></polyline>\n";
     const double y = kTop + 34 + 16 * static_cast<double>(n);
-    svg += box(kWidth - kRight + 8, y - 9, 10, 10, n, series[n].name) + text_at(kWidth - kRight + 22, y, "start", series[n].name);
+    svg += box({kWidth - kRight + 8, y - 9, 10, 10}, n, series[n].name) + text_at(kWidth - kRight + 22, y, "start", series[n].name);
   }
   return svg + "</svg>\n";
 }
@@ -118,7 +123,7 @@ std::string bars_svg(const std::vector<Bar>& bars, const std::vector<std::string
     svg += text_at(kNames - 8, y + 12, "end", bars[n].name);
     for (size_t p = 0; p < bars[n].parts.size(); ++p) {
       const double width = (kWidth - kNames - 90) * static_cast<double>(bars[n].parts[p]) / static_cast<double>(max);
-      if (bars[n].parts[p] > 0) svg += box(x, y, width, kRow - 5, p, names[p] + ": " + duration(bars[n].parts[p]));
+      if (bars[n].parts[p] > 0) svg += box({x, y, width, kRow - 5}, p, names[p] + ": " + duration(bars[n].parts[p]));
       x += width;
       sum += bars[n].parts[p];
     }
@@ -136,9 +141,9 @@ std::string timeline_svg(const std::vector<Span>& spans, const std::vector<std::
   std::string svg = open_svg(kWidth, height);
   for (size_t l = 0; l < lanes.size(); ++l) svg += text_at(kNames - 8, kTop + kRow * static_cast<double>(l) + 16, "end", lanes[l]);
   for (const Span& s : spans)
-    svg += box(x_of(static_cast<double>(s.begin_ns)), kTop + kRow * static_cast<double>(s.lane),
-               x_of(static_cast<double>(s.end_ns)) - x_of(static_cast<double>(s.begin_ns)), kRow - 8, s.kind,
-               s.label + ": " + duration(s.end_ns - s.begin_ns));
+    svg += box({x_of(static_cast<double>(s.begin_ns)), kTop + kRow * static_cast<double>(s.lane),
+                x_of(static_cast<double>(s.end_ns)) - x_of(static_cast<double>(s.begin_ns)), kRow - 8},
+               s.kind, s.label + ": " + duration(s.end_ns - s.begin_ns));
   const double axis = kTop + kRow * static_cast<double>(lanes.size()), step = round_step(static_cast<double>(end));
   for (double t = 0; t <= static_cast<double>(end); t += step)
     svg += line(x_of(t), axis, x_of(t), axis + 4, "grid") + text_at(x_of(t), axis + 16, "middle", duration(static_cast<uint64_t>(t)));

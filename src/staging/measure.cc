@@ -206,16 +206,17 @@ StagingSource make_source(Device& device, const std::vector<Workload>& workloads
   return source;
 }
 
-std::vector<StagingLine> measure(Io& io, const std::vector<StagingSource>& sources, const Workload& workload, const StagingCase& how,
-                                 const MeasureOptions& options, const StopFlag& stop) {
+std::vector<StagingLine> measure(Io& io, const std::vector<StagingSource>& sources, const StagingJob& job, const MeasureOptions& options,
+                                 const StopFlag& stop) {
+  const auto& [workload, how] = job;
   std::vector<StagingLine> lines;
   for (const StagingSource& s : sources)
     lines.push_back({.device = s.device->index(), .how = how, .bytes = workload.bytes(), .tensors = workload.tensors.size()});
   std::vector<std::unique_ptr<Run>> runs(sources.size());
   std::vector<std::unique_ptr<SerialQueue>> queues;
   for (size_t d = 0; d < sources.size(); ++d) queues.push_back(std::make_unique<SerialQueue>());
-  const auto on_all = [&](const auto& job) {
-    for (size_t d = 0; d < queues.size(); ++d) queues[d]->run([&job, d] { job(d); });
+  const auto on_all = [&](const auto& each) {
+    for (size_t d = 0; d < queues.size(); ++d) queues[d]->run([&each, d] { each(d); });
     std::exception_ptr first;  // all are waited for: they use what the caller's frame holds
     for (const auto& q : queues) {
       try {

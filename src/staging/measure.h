@@ -103,7 +103,11 @@ StagingSource make_source(Device& device, const std::vector<Workload>& workloads
 
 // All `sources` at the same time, each from a thread of its own, every repeat with a common start. One line a source; where one device
 // cannot do it, none does. When `stop` is set there are fewer repeats, or none. Throws what is not the device's fault.
-std::vector<StagingLine> measure(Io& io, const std::vector<StagingSource>& sources, const Workload& workload, const StagingCase& how,
-                                 const MeasureOptions& options, const StopFlag& stop);
+struct StagingJob {
+  const Workload& workload;
+  StagingCase how;
+};
+std::vector<StagingLine> measure(Io& io, const std::vector<StagingSource>& sources, const StagingJob& job, const MeasureOptions& options,
+                                 const StopFlag& stop);
 
 }  // namespace dcp

@@ -57,16 +57,14 @@ Content content_of(const Workload& w, bool model_only, std::optional<DType> expo
 
 class Trainer {
  public:
-  Trainer(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& path, const TrainSpec& spec,
-          const StopFlag& stop)
+  Trainer(Io& io, Device& device, const Workload& workload, const TrainSpec& spec, const StopFlag& stop)
       : io_(io),
         device_(device),
         workload_(workload),
-        mode_(mode),
-        path_(path),
+        mode_(spec.mode),
         spec_(spec),
         stop_(stop),
-        folder_(io, io.open_folder(path)),
+        folder_(io, io.open_folder(spec.folder)),
         full_(content_of(workload, false, std::nullopt)),
         at_(offsets_of(workload.tensors, kStampEvery)),
         host_at_(offsets_of(workload.tensors, kHostAlignment)),
@@ -76,9 +74,9 @@ class Trainer {
         block_(kBlock) {
     if (spec.last_model_only || spec.export_dtype) last_ = content_of(workload, spec.last_model_only, spec.export_dtype);
     for (size_t t = 0; t < workload.tensors.size(); ++t) fill(t);
-    result_.mode = mode;
-    if (mode == SaveMode::kAsyncPinned) pinned_ = device.allocate_pinned(host_at_.back());
-    if (mode) result_.host_bytes = mode == SaveMode::kDisabled ? kBlock : host_at_.back();
+    result_.mode = mode_;
+    if (mode_ == SaveMode::kAsyncPinned) pinned_ = device.allocate_pinned(host_at_.back());
+    if (mode_) result_.host_bytes = mode_ == SaveMode::kDisabled ? kBlock : host_at_.back();
     result_.saves.reserve(spec.steps);  // the writer keeps a pointer
   }
 
@@ -206,7 +204,7 @@ class Trainer {
       }
     };
     const std::string name = "step-" + std::to_string(step);
-    kept_.push_back({name, content.folder->write(io_, path_ + "/" + name, {.sync = spec_.sync}, stop_, payload)});
+    kept_.push_back({name, content.folder->write(io_, spec_.folder + "/" + name, {.sync = spec_.sync}, stop_, payload)});
     s.bytes = content.folder->file_bytes();
     while (spec_.keep_latest_k > 0 && kept_.size() > spec_.keep_latest_k) purge();
   }
@@ -229,10 +227,9 @@ class Trainer {
   Device& device_;
   const Workload& workload_;
   const std::optional<SaveMode> mode_;
-  const std::string& path_;
   const TrainSpec& spec_;
   const StopFlag& stop_;
-  const OpenFile folder_;  // `path_`
+  const OpenFile folder_;  // the spec's
   const Content full_;
   std::optional<Content> last_;
   const std::vector<uint64_t> at_, host_at_;  // of tensors in device memory and in a host buffer
@@ -260,9 +257,8 @@ std::optional<SaveMode> save_mode_named(std::string_view name) {
 // Finite in every floating dtype, and of one size in all: elements of 0x30 to 0x3f bytes.
 std::byte stamp_of(uint32_t step) { return static_cast<std::byte>(0x30 + step % 16); }
 
-TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder,
-                  const TrainSpec& spec, const StopFlag& stop) {
-  return Trainer(io, device, workload, mode, folder, spec, stop).run();
+TrainResult train(Io& io, Device& device, const Workload& workload, const TrainSpec& spec, const StopFlag& stop) {
+  return Trainer(io, device, workload, spec, stop).run();
 }
 
 }  // namespace dcp

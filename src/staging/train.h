@@ -30,6 +30,8 @@ std::string_view name_of(SaveMode mode);
 std::optional<SaveMode> save_mode_named(std::string_view name);
 
 struct TrainSpec {
+  std::optional<SaveMode> mode;         // nullopt: no saves at all, for comparison
+  std::string folder;                   // exists and is empty
   uint32_t steps = 12, save_every = 4;  // and after the last step
   uint64_t step_ns = 200'000'000;       // four fifths of it forward and backward
   uint32_t keep_latest_k = 2;           // older step-N folders of this run are removed; 0: none
@@ -51,7 +53,7 @@ struct SaveFacts {
 };
 
 struct TrainResult {
-  std::optional<SaveMode> mode;  // nullopt: no saves at all, for comparison
+  std::optional<SaveMode> mode;  // as in the spec
   std::vector<SaveFacts> saves;
   std::vector<uint64_t> step_ns;  // each with what it stood still for
   uint64_t host_bytes = 0;        // buffers
@@ -62,10 +64,9 @@ inline constexpr const char* kTrainKinds[] = {"forward, backward", "optimizer", 
 
 std::byte stamp_of(uint32_t step);
 
-// `folder` exists and is empty. Throws device_failed, what FileSet throws, nothing_selected (last_model_only without a model),
+// Throws device_failed, what FileSet throws, nothing_selected (last_model_only without a model),
 // `interrupted`.
-TrainResult train(Io& io, Device& device, const Workload& workload, std::optional<SaveMode> mode, const std::string& folder,
-                  const TrainSpec& spec, const StopFlag& stop);
+TrainResult train(Io& io, Device& device, const Workload& workload, const TrainSpec& spec, const StopFlag& stop);
 
 // What a mode costs, beside the same loop without saves. Of the saves but that of the last step, if there are others.
 struct TrainSummary {

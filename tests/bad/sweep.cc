@@ -159,11 +159,15 @@ class Sweep {
       const std::vector<bool> covered = is_metadata ? std::vector<bool>(text.size(), false) : covered_bytes(contents, path, is_content);
       const uint64_t step = (is_metadata ? text.size() : total) / kWhole + 1;
       for (uint64_t at = 0; at < text.size(); at += step) {
-        change(contents, folder, path, text.substr(0, at), at, "cut");
+        change(contents, folder, {path, text.substr(0, at), at, "cut"});
         for (const int mask : {0x01, 0x80, 0xff}) {
           std::string changed = text;
           changed[at] = static_cast<char>(changed[at] ^ mask);
-          const bool found = !change(contents, folder, path, changed, at, mask == 1 ? "xor 0x01" : mask == 0x80 ? "xor 0x80" : "xor 0xff");
+          const bool found = !change(contents, folder,
+                                     {path, changed, at,
+                                      mask == 1      ? "xor 0x01"
+                                      : mask == 0x80 ? "xor 0x80"
+                                                     : "xor 0xff"});
           if (covered[at]) {
             ++covered_;
             if (!found) fault("the CRC should have told");
@@ -225,13 +229,19 @@ class Sweep {
   }
 
   // False: it ended in an error, or damage was found.
-  bool change(const Contents& contents, const std::filesystem::path& folder, const std::string& path, const std::string& text, uint64_t at,
-              const char* how) {
-    std::snprintf(g_running, sizeof g_running, "%s %s at %llu, %s", folder.parent_path().filename().c_str(), path.c_str(), n(at), how);
+  struct Change {
+    const std::string& path;
+    const std::string& text;
+    uint64_t at = 0;
+    const char* how = "";
+  };
+  bool change(const Contents& contents, const std::filesystem::path& folder, const Change& c) {
+    std::snprintf(g_running, sizeof g_running, "%s %s at %llu, %s", folder.parent_path().filename().c_str(), c.path.c_str(), n(c.at),
+                  c.how);
     ++runs_;
     test::FakeIo io;
     put(io, contents);
-    io.put(path, text);
+    io.put(c.path, c.text);
     bool good = false;
     try {
       good = run(io);

@@ -23,6 +23,7 @@
 #include "base/problem.h"
 #include "disk.h"
 #include "in_place.h"
+#include "undisturbed.h"
 #include "world.h"
 
 namespace dcp::fault {
@@ -35,15 +36,6 @@ struct Setup {
   fs::path data, scratch;
   bool all = false;  // --long
 };
-
-uint64_t g_states = 0, g_faults = 0;
-
-void check(const Case& c, const std::string& where, const std::string& fault) {
-  ++g_states;
-  if (fault.empty()) return;
-  ++g_faults;
-  if (g_faults <= 40) std::printf("  %s, %s: %s\n", c.name, where.c_str(), fault.c_str());
-}
 
 // Of `count` indices all with --long, else about `most`, spread evenly.
 uint64_t stride(const Setup& s, uint64_t count, uint64_t most) { return s.all ? 1 : 1 + count / most; }
@@ -77,33 +69,6 @@ const char* name_of(Call call) {
 }
 
 std::string at_call(uint64_t k, const char* what) { return std::string(what) + " at call " + std::to_string(k); }
-
-// What a child leaves for its parent.
-void save(const fs::path& path, const void* data, size_t bytes) {
-  FILE* file = std::fopen(path.c_str(), "wb");
-  std::fwrite(data, 1, bytes, file);
-  std::fclose(file);
-}
-
-template <class T>
-std::vector<T> load(const fs::path& path) {
-  std::vector<T> values(fs::file_size(path) / sizeof(T));
-  FILE* file = std::fopen(path.c_str(), "rb");
-  if (std::fread(values.data(), sizeof(T), values.size(), file) != values.size()) std::abort();
-  std::fclose(file);
-  fs::remove(path);
-  return values;
-}
-
-// Which call is the k-th, as an undisturbed run makes them.
-std::vector<Call> calls_of(World& world) {
-  const fs::path log = world.folder().string() + ".calls";
-  world.reset();
-  std::vector<Call> seen;
-  world.run({.before = [&](FaultIo& io) { io.before = [&](uint64_t, Call call, const std::string&) { seen.push_back(call); }; },
-             .after = [&](FaultIo&) { save(log, seen.data(), seen.size()); }});
-  return load<Call>(log);
-}
 
 void calls(World& world, const Setup&) {
   const std::vector<Call> made = calls_of(world);
@@ -185,21 +150,6 @@ void short_calls(World& world, const Setup&) {
   }
 }
 
-// How many allocations an undisturbed run makes.
-uint64_t allocations_of(World& world, int threads) {
-  const fs::path log = world.folder().string() + ".count";
-  world.reset();
-  const Outcome o = world.run({.before = [](FaultIo&) { count_allocations(); },
-                               .after =
-                                   [&](FaultIo&) {
-                                     const uint64_t n = allocations();
-                                     save(log, &n, sizeof n);
-                                   },
-                               .threads = threads});
-  check(world.command(), "undisturbed", o.exit == 0 ? "" : o.said);
-  return load<uint64_t>(log).at(0);
-}
-
 void memory(World& world, const Setup& s) {
   for (const int threads : {1, 3}) {
     const uint64_t count = allocations_of(world, threads);
@@ -216,46 +166,6 @@ void memory(World& world, const Setup& s) {
       check(world.command(), where, world.whole_or_absent(World::Left::kNothing));
     }
   }
-}
-
-std::vector<Change> changes_of(World& world) {
-  const fs::path log = world.folder().string() + ".changes";
-  world.reset();
-  const Outcome o = world.run({.before = [](FaultIo& io) { io.recording = true; },
-                               .after =
-                                   [&](FaultIo& io) {
-                                     std::string text;
-                                     const auto number = [&](uint64_t n) { text.append(reinterpret_cast<const char*>(&n), sizeof n); };
-                                     for (const Change& c : io.changes) {
-                                       number(static_cast<uint64_t>(c.call));
-                                       number(c.offset);
-                                       for (const std::string* part : {&c.path, &c.to, &c.bytes}) {
-                                         number(part->size());
-                                         text += *part;
-                                       }
-                                     }
-                                     save(log, text.data(), text.size());
-                                   }});
-  check(world.command(), "recorded", o.exit == 0 ? "" : o.said);
-  const std::vector<char> bytes = load<char>(log);
-  std::vector<Change> changes;
-  size_t at = 0;
-  const auto number = [&] {
-    uint64_t n = 0;
-    std::memcpy(&n, bytes.data() + at, sizeof n);
-    at += sizeof n;
-    return n;
-  };
-  while (at < bytes.size()) {
-    Change c{.call = static_cast<Call>(number()), .path = {}, .to = {}, .offset = number(), .bytes = {}};
-    for (std::string* part : {&c.path, &c.to, &c.bytes}) {
-      const uint64_t length = number();
-      part->assign(bytes.data() + at, length);
-      at += length;
-    }
-    changes.push_back(std::move(c));
-  }
-  return changes;
 }
 
 void power(World& world, const Setup& s) {
@@ -392,7 +302,7 @@ int usage() {
 int run_modes(Setup s, const std::vector<std::string>& names) {
   for (const Mode& mode : kModes) {
     if (!names.empty() && std::ranges::find(names, mode.name) == names.end()) continue;
-    g_states = 0;
+    tally().states = 0;
     const auto begin = std::chrono::steady_clock::now();
     std::vector<Case> cases = mode.run == in_place ? in_place_cases(s.data) : all_cases();
     if (mode.run == memory) cases.insert(cases.end(), reading_cases().begin(), reading_cases().end());
@@ -401,11 +311,11 @@ int run_modes(Setup s, const std::vector<std::string>& names) {
       mode.run(world, s);
     }
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("%-8s %8lu checks, %.1f s\n", mode.name, g_states, static_cast<double>(ms) / 1000);
+    std::printf("%-8s %8lu checks, %.1f s\n", mode.name, tally().states, static_cast<double>(ms) / 1000);
     std::fflush(stdout);
   }
-  std::printf("%lu do not hold\n", g_faults);
-  return g_faults == 0 ? 0 : 1;
+  std::printf("%lu do not hold\n", tally().faults);
+  return tally().faults == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ void run(Bytes input) {
     const std::string last = steps.empty() ? "7" : std::to_string(steps.back().number);
     try {
       std::vector<Step> broken;
-      const std::string found = find_step(io, "run/", how % 2 == 0 ? "latest" : last, pattern, {.limits = kLimits}, broken);
+      const std::string found = find_step(io, {"run/", how % 2 == 0 ? "latest" : last, pattern}, {.limits = kLimits}, broken);
       const auto it = std::ranges::find(steps, found, &Step::path);
       must(it != steps.end(), "what is found is a step");
       if (how % 2 == 0) must(!why_broken(io, found, {.limits = kLimits}), "the latest step opens");

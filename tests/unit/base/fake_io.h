@@ -98,9 +98,8 @@ class FakeIo final : public Io {
   std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks) override {
     const std::string path = root + "/" + std::string(name);
     const auto lock = enter(Op::kOpen, path, "open " + path);
-    if (name.empty() || name.starts_with('/') || name.find("..") != std::string_view::npos) {
+    if (name.empty() || name.starts_with('/') || name.find("..") != std::string_view::npos)
       fail(ProblemId::path_escapes, Place{.path = root}, std::string("'").append(name) + "'");
-    }
     if (folders_.contains(path)) fail(ProblemId::not_regular, Place{.path = path}, "a folder");
     if (!files_.contains(path)) return std::nullopt;
     return keep(path, files_[path]);
@@ -298,12 +297,10 @@ class FakeIo final : public Io {
   std::vector<DirEntry> entries_of(const std::string& folder) const {
     if (!folders_.contains(folder)) fail(ProblemId::io_list, Place{.path = folder}, "No such file or directory");
     std::vector<DirEntry> entries;
-    for (const auto& entry : files_) {
+    for (const auto& entry : files_)
       if (parent(entry.first) == folder) entries.push_back({base_name(entry.first), FileKind::kRegular});
-    }
-    for (const auto& [path, node] : folders_) {
+    for (const auto& [path, node] : folders_)
       if (!base_name(path).empty() && parent(path) == folder) entries.push_back({base_name(path), FileKind::kDirectory});
-    }
     std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
     return entries;
   }

@@ -24,7 +24,7 @@ MadeCheckpoint small() {
 }
 std::string found(FakeIo& io, const std::string& wanted, Lines* passed_over = nullptr) {
   std::vector<Step> broken;
-  const std::string path = find_step(io, "run/", wanted, "", {}, broken);
+  const std::string path = find_step(io, {"run/", wanted, ""}, {}, broken);
   for (const Step& s : broken) passed_over->push_back(s.path + ": " + std::string(id_name(s.broken->id)));
   return path;
 }
@@ -84,9 +84,9 @@ TEST_CASE("a step by its number, whole or not") {
   CHECK(error_line([&] { found(io, "2"); }) == "run: the run has no such step (got 2, expected one of 1, 3)");
   CHECK(error_line([&] { found(io, "newest"); }) == "the command line is wrong (got --step newest, expected a number or 'latest')");
   std::vector<Step> broken;
-  CHECK(error_id([&] { find_step(io, "nowhere", "1", "", {}, broken); }) == "no_such_path");
+  CHECK(error_id([&] { find_step(io, {"nowhere", "1", ""}, {}, broken); }) == "no_such_path");
   FakeIo none;
   none.put("run/step-3/__0_0.distcp", "x");
-  CHECK(error_line([&] { find_step(none, "run", "latest", "", {}, broken); }) ==
+  CHECK(error_line([&] { find_step(none, {"run", "latest", ""}, {}, broken); }) ==
         "run: the run has no such step (got no complete step, expected one of 3)");
 }

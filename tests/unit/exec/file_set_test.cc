@@ -1,9 +1,7 @@
 #include "exec/file_set.h"
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch_test_macros.hpp>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,67 +9,13 @@
 #include "base/error_line.h"
 #include "base/fake_io.h"
 #include "exec/output_free.h"
-#include "written.h"
+#include "file_set_cases.h"
 
 using namespace dcp;
 using namespace dcp::test;
 using IoOp = dcp::test::Op;
 
 namespace {
-
-using World = std::map<std::string, std::string>;  // what every file holds
-
-World world_of(const FakeIo& io) {
-  World world;
-  for (const std::string& path : io.paths()) world[path] = io.text_of(path);
-  return world;
-}
-
-bool is_ours(const std::string& path) { return path.find("dcpctl-") != std::string::npos; }
-
-World without_ours(World world) {
-  std::erase_if(world, [](const auto& entry) { return is_ours(entry.first); });
-  return world;
-}
-
-// One way to use the sink: what lies there before, and what lies there after.
-struct Case {
-  const char* name;
-  FileSetOptions options;
-  World before, after;
-  bool empty_folder = false;
-  bool can_link = true;
-
-  void set_up(FakeIo& io) const {
-    for (const auto& [path, text] : before) io.put(path, text);
-    if (empty_folder) io.put_folder("dir/out");
-    io.can_link = can_link;
-  }
-  void run(FakeIo& io, Replace replace) const {
-    FileSetOptions with = options;
-    with.open_files = 1;  // each write opens its file anew
-    with.replace = replace;
-    FileSet set(io, "dir/out", with.folder ? kThree : std::vector<FileSpec>{{"", 3}}, with);
-    fill(set, with.folder);
-    set.finish();
-    set.commit();
-  }
-  void run(FakeIo& io) const { run(io, options.replace); }
-};
-
-const World kBeside = {{"dir/other", "x"}};
-const World kNewFile = {{"dir/other", "x"}, {"dir/out", "new"}};
-const World kNewFolder = {{"dir/other", "x"}, {"dir/out/.metadata", "met"}, {"dir/out/a.distcp", "abcde"}, {"dir/out/b.distcp", ""}};
-
-const std::array<Case, 7> kCases = {{
-    {"a new file", {}, kBeside, kNewFile},
-    {"a file replaced", {.replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out", "older"}}, kNewFile},
-    {"a new folder", {.folder = true}, kBeside, kNewFolder},
-    {"a folder replaced", {.folder = true, .replace = Replace::kYes}, {{"dir/other", "x"}, {"dir/out/old.distcp", "older"}}, kNewFolder},
-    {"an empty folder filled", {.folder = true}, kBeside, kNewFolder, true},
-    {"a new file, without links", {}, kBeside, kNewFile, false, false},
-    {"an empty folder filled, without links", {.folder = true}, kBeside, kNewFolder, true, false},
-}};
 
 ProblemId problem_of(IoOp op) {
   switch (op) {
@@ -273,125 +217,6 @@ TEST_CASE("a lock whose file has lost its name is no lock") {
   CHECK(error_id([&] { FileSet(io, "dir/out", {{"", 3}}, {}); }) == "output_busy");
 }
 
-TEST_CASE("leftovers are removed and named") {
-  FakeIo io;
-  io.put("dir/.out.dcpctl-partial/a.distcp", "half");
-  io.put("dir/.out.dcpctl-lock", "");
-  {
-    const FileSet set(io, "dir/out", {{"", 3}}, {});  // whatever kind the interrupted run's output was
-    CHECK(set.found() == std::vector<std::string>{"removed 'dir/.out.dcpctl-partial', left by an interrupted run"});
-  }
-  CHECK(world_of(io).empty());
-  io.put("dir/in/.a.distcp.dcpctl-partial", "half");
-  io.put("dir/in/.dcpctl-lock", "");
-  const FileSet set(io, "dir/in", kThree, {.folder = true});
-  CHECK(set.found() == std::vector<std::string>{"removed 'dir/in/.a.distcp.dcpctl-partial', left by an interrupted run"});
-}
-
-// What somebody who may write into the folder, too, can put where an interrupted run would have left something.
-TEST_CASE("what no interrupted run of this user can have left stays, is named, and keeps the output from being written") {
-  const auto refusal = [](const std::function<void(FakeIo&)>& plant, bool in_place = false) {
-    FakeIo io;
-    io.put("dir/other", "x");
-    if (in_place) io.put_folder("dir/out");
-    plant(io);
-    const World before = world_of(io);
-    const std::string line = error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); });
-    CHECK(world_of(io) == before);
-    CHECK(error_id([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "leftover_foreign");
-    CHECK(io.open_handles() == 0);
-    return line;
-  };
-  const std::string says = ": lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left ";
-  const auto foreign = [](const std::string& path) {
-    return [path](FakeIo& io) {
-      io.put(path, "x");
-      io.give_to(path, 7);
-    };
-  };
-  CHECK(refusal(foreign("dir/.out.dcpctl-partial")) ==
-        "dir/.out.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
-  CHECK(refusal(foreign("dir/out/.a.distcp.dcpctl-partial"), true) ==
-        "dir/out/.a.distcp.dcpctl-partial" + says + "(got a file of user 7, expected a file of user 1000)");
-  CHECK(refusal(foreign("dir/.out.dcpctl-partial/a.distcp")) ==
-        "dir/.out.dcpctl-partial/a.distcp" + says + "(got a file of user 7, expected a file of user 1000)");
-  CHECK(refusal([](FakeIo& io) {
-          io.put("dir/.out.dcpctl-partial/a.distcp", "x");
-          io.give_to("dir/.out.dcpctl-partial", 7);
-        }) == "dir/.out.dcpctl-partial" + says + "(got a folder of user 7, expected a folder of user 1000)");
-  CHECK(refusal([](FakeIo& io) {
-          io.put("dir/.out.dcpctl-partial/a.distcp", "x");
-          io.put("dir/.out.dcpctl-partial/b/a.distcp", "x");
-        }) == "dir/.out.dcpctl-partial/b" + says + "(got a folder of user 1000, expected a file of user 1000)");
-  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-partial/thesis.tex", "x"); }) ==
-        "dir/.out.dcpctl-partial/thesis.tex" + says + "(got a file that is no part of a checkpoint)");
-  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-lock", "mine"); }) ==
-        "dir/.out.dcpctl-lock" + says + "(got a file of 4 bytes, expected an empty file)");
-  CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-old", "x"); }) == "dir/.out.dcpctl-old" + says + "(expected a folder)");
-}
-
-TEST_CASE("a leftover that becomes another folder while it is cleared: nothing in that one is touched") {
-  FakeIo io;
-  io.put("dir/.out.dcpctl-partial/a.distcp", "half");
-  io.put("dir/precious/a.distcp", "x");
-  io.before = [&](IoOp op, uint64_t k) {
-    if (op != IoOp::kRemoveFile || k != 0) return;
-    io.move("dir/.out.dcpctl-partial", "dir/aside");
-    io.move("dir/precious", "dir/.out.dcpctl-partial");
-  };
-  CHECK(error_id([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) == "leftover_foreign");
-  CHECK(world_of(io) == World{{"dir/.out.dcpctl-partial/a.distcp", "x"}});
-}
-
-// Before each call in turn, every name of what is being written comes to mean something else.
-TEST_CASE("what another program puts in the place of what was written never becomes the output") {
-  for (const Case& c : kCases) {
-    bool finished = false, refused = false;
-    for (uint64_t n = 0; !finished; ++n) {
-      INFO(c.name << ", swapped before call " << n);
-      FakeIo io;
-      c.set_up(io);
-      uint64_t calls = 0;
-      io.before = [&](IoOp, uint64_t) {
-        if (calls++ != n) return;
-        for (const std::string name :
-             {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}) {
-          if (!io.exists(name)) continue;
-          io.move(name, "dir/aside-" + std::to_string(name.size()));
-          io.put(c.options.folder && !c.empty_folder ? name + "/a.distcp" : name, "evil");
-        }
-      };
-      const std::string id = error_id([&] { c.run(io); });
-      finished = calls <= n;
-      World seen = without_ours(world_of(io));
-      for (const auto& [path, text] : seen)
-        if (path.starts_with("dir/out")) CHECK(text != "evil");
-      std::erase_if(seen, [](const auto& entry) { return entry.first.starts_with("dir/aside"); });
-      if (id.empty()) CHECK(seen == c.after);
-      else if (c.options.replace == Replace::kNo || c.options.folder) CHECK((seen == c.before || seen == c.after));
-      refused = refused || id == "output_swapped";
-      CHECK((id.empty() ? "output_swapped" : id) == "output_swapped");
-      CHECK(io.open_handles() == 0);
-    }
-    // A file that gets its name from its handle, and is never opened again, has no name that matters.
-    CHECK(refused == (!c.can_link || c.options.folder || c.options.replace == Replace::kYes));
-  }
-}
-
-TEST_CASE("files that were closed for want of descriptors are the same when they are opened again") {
-  FakeIo io;
-  io.put_folder("dir");
-  FileSet set(io, "dir/out", kThree, {.folder = true, .open_files = 1});
-  io.move("dir/.out.dcpctl-partial/a.distcp", "dir/aside");
-  CHECK(error_line([&] { write_text(set, 0, "abc"); }) ==
-        "dir/.out.dcpctl-partial/a.distcp: is no longer what was written: another program has changed what has this name (got nothing)");
-  io.put("dir/.out.dcpctl-partial/a.distcp", "other");
-  CHECK(error_id([&] { write_text(set, 0, "abc"); }) == "output_swapped");
-  CHECK(io.text_of("dir/.out.dcpctl-partial/a.distcp") == "other");
-  set.abort();
-  CHECK(world_of(io) == World{{"dir/.out.dcpctl-partial/a.distcp", "other"}, {"dir/aside", std::string(5, '\0')}});
-}
-
 TEST_CASE("where a file system gives new ids, owner and kind tell what is ours") {
   for (const Case& c : kCases) {
     INFO(c.name);
@@ -402,19 +227,6 @@ TEST_CASE("where a file system gives new ids, owner and kind tell what is ours")
     c.run(io);
     CHECK(world_of(io) == c.after);
   }
-}
-
-TEST_CASE("a folder moved aside by an interrupted run comes back") {
-  FakeIo io;
-  io.put("dir/.out.dcpctl-old/a.distcp", "older");
-  CHECK(error_line([&] { FileSet(io, "dir/out", kThree, {.folder = true}); }) ==
-        "dir/out: the output exists (got a folder that is not empty)");
-  CHECK(world_of(io) == World{{"dir/out/a.distcp", "older"}});
-
-  io.put("dir/.out.dcpctl-old/b.distcp", "oldest");
-  const FileSet set(io, "dir/out", kThree, {.folder = true, .replace = Replace::kYes});
-  CHECK(set.found() == std::vector<std::string>{"removed 'dir/.out.dcpctl-old', replaced by an interrupted run"});
-  CHECK(io.text_of("dir/out/a.distcp") == "older");
 }
 
 TEST_CASE("what cannot be put in place puts the old folder back") {

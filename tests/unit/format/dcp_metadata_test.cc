@@ -2,62 +2,18 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <deque>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "base/error_line.h"
 #include "format/dcp_metadata_text.h"
-#include "format/dcp_metadata_writer.h"
+#include "metadata_facts.h"
 
 namespace dcp {
 namespace {
 
 using namespace test;
 using Strings = std::vector<std::string>;
-
-MetadataContent read(const std::string& pickle) { return read_dcp_metadata(as_bytes(pickle), Place{.path = "m"}, Limits{}); }
-
-// All that a content says, one fact a line: two contents are equal if these are.
-std::string facts(const MetadataContent& c) {
-  std::string out;
-  const auto numbers = [&](uint64_t at, uint64_t n) {
-    std::string text = "(";
-    for (uint64_t i = at; i < at + n; ++i) text += std::to_string(c.ints[i]) + ",";
-    return text + ")";
-  };
-  for (const KeyRef ref : c.order) {
-    if (ref.is_blob()) {
-      out += "blob " + std::string(c.blobs.at(ref.blob())) + "\n";
-      continue;
-    }
-    const auto& t = c.tensors.at(ref.tensor());
-    out += "tensor " + std::string(t.key) + " " + std::string(t.dtype_name) + (t.dtype_known ? "" : "?") +
-           (t.requires_grad ? " grad " : " ") + numbers(t.dims_at, t.rank);
-    for (uint64_t i = t.first_chunk; i < t.first_chunk + t.chunk_count; ++i) {
-      out += " " + numbers(c.chunks.at(i).offsets_at, t.rank) + "+" + numbers(c.chunks.at(i).sizes_at, t.rank);
-    }
-    out += "\n";
-  }
-  for (const auto& s : c.storage) {
-    out += "item " + std::string(s.key) + (s.has_offset ? " " + numbers(s.offsets_at, s.rank) : "") + " " +
-           std::string(c.files.at(s.file)) + " " + std::to_string(s.offset) + "+" + std::to_string(s.length);
-    for (const auto& name : c.transforms.at(s.transforms)) out += " " + std::string(name);
-    out += "\n";
-  }
-  for (const auto& p : c.paths) {
-    out += "path " + std::string(p.key) + " =";
-    for (uint64_t i = p.first; i < p.first + p.count; ++i) {
-      const auto& e = c.path_elements.at(i);
-      out += e.position >= 0 ? " [" + std::to_string(e.position) + "]" : " " + std::string(e.name);
-    }
-    out += "\n";
-  }
-  return out + (c.has_planner_data ? "planner\n" : "");
-}
 
 const std::string kBaseFacts = "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
                                "blob step\n"
@@ -303,107 +259,6 @@ TEST_CASE("ranks and limits") {
   const std::string long_name = object(global(base.filesystem, "_StorageInfo"), field("relative_path", text(std::string(4097, 'x'))) +
                                                                                     field("offset", num(0)) + field("length", num(0)));
   CHECK(wording_of({.info0 = long_name}) == limit + "a file name of 4097 bytes, expected at most 4096)");
-}
-
-// --- real ones
-
-std::vector<std::filesystem::path> real_files() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(DCPCTL_TEST_DATA)) {
-    if (entry.path().filename() == ".metadata") files.push_back(entry.path());
-  }
-  return files;
-}
-std::string bytes_of_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-TEST_CASE("what the writer writes reads as what was read") {
-  REQUIRE(real_files().size() > 5);
-  for (const auto& path : real_files()) {
-    CAPTURE(path.string());
-    const std::string file = bytes_of_file(path);
-    const MetadataContent before = read(file);
-    const std::string written = write_dcp_metadata(before);
-    const MetadataContent after = read(written);
-    CHECK(facts(after) == facts(before));
-    CHECK(after.properties_fields == (before.tensors.empty() ? 0 : 5));
-    CHECK(write_dcp_metadata(after) == written);
-  }
-}
-
-TEST_CASE("a layout that is not strided is not written") {
-  const MetadataText sparse{.layout = call(global("torch.serialization", "_get_layout"), short_text("torch.sparse_coo"))};
-  const MetadataContent c = read(sparse.pickle);
-  CHECK_FALSE(c.tensors[0].strided);
-  CHECK(error_id([&] { write_dcp_metadata(c); }) == "metadata_field");
-}
-
-TEST_CASE("batches, blocks and 64-bit numbers of the writer") {
-  MetadataContent c;
-  c.transforms.emplace_back();
-  c.files = {"f"};
-  c.ints = {0, 0, int64_t{1} << 40};
-  c.tensors.push_back({.key = "t", .dtype = DType::float32, .dtype_name = "float32", .rank = 1, .dims_at = 2, .chunk_count = 2500});
-  c.order = {KeyRef::tensor_at(0)};
-  for (uint64_t i = 0; i < 2500; ++i) {
-    c.chunks.push_back({.offsets_at = 0, .sizes_at = 1});
-    c.storage.push_back({.key = "t", .has_offset = true, .rank = 1, .offset = i << 40, .length = 7});
-  }
-  uint64_t blocks = 0;
-  std::string file;
-  write_dcp_metadata(c, [&](std::string_view block) {
-    ++blocks;
-    file += block;
-  });
-  CHECK(blocks > 2);
-  CHECK(facts(read(file)) == facts(c));
-  CHECK(file.size() < 2500 * 110);
-}
-
-// Every file that a damaged one could be reads or is an Error; nothing else.
-void attempt(const std::string& damaged) {
-  try {
-    (void)facts(read(damaged));
-  } catch (const Error&) {
-  }
-}
-
-TEST_CASE("every truncation of real files is an Error") {
-  for (const char* name : {"torch113", "torch23", "nocrc", "zstd"}) {
-    const std::string file = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
-    REQUIRE_FALSE(file.empty());
-    for (size_t n = 0; n < file.size(); ++n) REQUIRE(error_id([&] { read(file.substr(0, n)); }).starts_with("pickle_"));
-  }
-}
-
-TEST_CASE("a content whose text is held outlives its pickle") {
-  for (const char* name : {"torch113", "fsdp2_ws4", "zstd"}) {
-    std::string pickle = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
-    MetadataContent c = read(pickle);
-    const std::string before = facts(c);
-    const std::deque<std::string> text = hold_text(c);
-    std::ranges::fill(pickle, '\0');
-    CHECK(facts(c) == before);
-    size_t held = 0;
-    for (const std::string& t : text) held += t.size();
-    CHECK(held < pickle.size());
-  }
-}
-
-TEST_CASE("every flipped byte of real files reads or is an Error") {
-  for (const char* name : {"torch113", "torch23", "nocrc"}) {
-    const std::string file = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
-    for (size_t n = 0; n < file.size(); ++n) {
-      for (const int flip : {0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xff}) {
-        std::string damaged = file;
-        damaged[n] = static_cast<char>(damaged[n] ^ flip);
-        attempt(damaged);
-      }
-    }
-  }
-  SUCCEED();
 }
 
 }  // namespace

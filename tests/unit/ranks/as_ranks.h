@@ -25,13 +25,16 @@ std::vector<std::string> as_ranks(World& world, uint32_t size, uint32_t timeout_
         StopFlag stop{0};
         said[r] = error_line([&] {
           Session session(fake_transport(), {.by = "a test", .rank = r, .world_size = size},
-                          {.timeout_ms = timeout_ms, .identity = identity ? identity(r) : "one build", .host = "h" + std::to_string(r)},
-                          *io, stop,
-                          [&](const RankFailure&) {  // the end of the process, and so of its threads
-                            const std::lock_guard lock(world.mutex);
-                            world.stuck.reset();
-                            world.changed.notify_all();
-                          });
+                          {.timeout_ms = timeout_ms,
+                           .identity = identity ? identity(r) : "one build",
+                           .host = "h" + std::to_string(r),
+                           .give_up =
+                               [&](const RankFailure&) {  // the end of the process, and so of its threads
+                                 const std::lock_guard lock(world.mutex);
+                                 world.stuck.reset();
+                                 world.changed.notify_all();
+                               }},
+                          *io, stop);
           body(session, stop);
           session.done();
         });

@@ -47,11 +47,17 @@ struct Prepared {
   Plan plan;
 };
 
-// `all` has the whole checkpoint `ckpt`; of `ranks` ranks each sees the files whose turn it is. Each prepares its plan of its catalog and of
+struct Crowd {
+  uint32_t ranks = 1;
+  Writers writers = Writers::kRank0;
+};
+
+// `all` has the whole checkpoint `ckpt`; of the ranks each sees the files whose turn it is. Each prepares its plan of its catalog and of
 // what all have resolved. The files that they have written together.
 template <class Prepare>
-std::vector<std::string> written_together(test::FakeIo& all, const Catalog& checkpoint, uint32_t ranks, Writers writers,
+std::vector<std::string> written_together(test::FakeIo& all, const Catalog& checkpoint, const Crowd& crowd,
                                           std::vector<std::string> together, const Prepare& prepare) {
+  const auto [ranks, writers] = crowd;
   test::World world(ranks);
   const auto said = test::as_ranks(world, ranks, 60000, [&](Session& session, StopFlag& stop) {
     test::FakeIo own;
@@ -108,7 +114,7 @@ TEST_CASE("Ranks of several workers write what one process writes") {
     execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.workers = 1}, {progress, StopFlag{0}});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
-      CHECK(written_together(all, opened.catalog, 3, writers, room_for(plan), [&](const SourceFacts& source) {
+      CHECK(written_together(all, opened.catalog, {3, writers}, room_for(plan), [&](const SourceFacts& source) {
               return Prepared{{}, plan_torch(source, select_keys(source.catalog, {}), {})};
             }) == alone);
     }
@@ -140,7 +146,7 @@ TEST_CASE("Ranks write what one process makes by a map") {
     execute(plan, {derived->catalog, derived->resolved, opened.files}, sink, {.workers = 1}, {progress, StopFlag{0}});
     for (const Writers writers : {Writers::kRank0, Writers::kAll}) {
       CAPTURE(seed, writers);
-      CHECK(written_together(all, opened.catalog, 1 + static_cast<uint32_t>(seed % 4), writers, room_for(plan), prepare) == alone);
+      CHECK(written_together(all, opened.catalog, {1 + static_cast<uint32_t>(seed % 4), writers}, room_for(plan), prepare) == alone);
     }
   }
 }

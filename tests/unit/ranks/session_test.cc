@@ -109,8 +109,8 @@ TEST_CASE("A rank that never starts is named") {
       threads.emplace_back([&, r] {
         StopFlag stop{0};
         said[r] = test::error_line([&] {
-          Session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = 3}, {.timeout_ms = 300, .identity = "one", .host = "h"},
-                  *io, stop, [](const RankFailure&) {});
+          Session(test::fake_transport(), {.by = "a test", .rank = r, .world_size = 3},
+                  {.timeout_ms = 300, .identity = "one", .host = "h", .give_up = [](const RankFailure&) {}}, *io, stop);
         });
       });
   }

@@ -119,7 +119,7 @@ TEST_CASE("each method runs on the CPU device, as often as asked") {
   for (const StagingMethod method : kStagingMethods) {
     CAPTURE(name_of(method));
     g_counters.bytes = g_counters.gathers = 0;
-    const std::vector<StagingLine> lines = measure(*io, sources, w, {.method = method, .streams = 2}, {.warmup = 1, .repeats = 3}, stop);
+    const std::vector<StagingLine> lines = measure(*io, sources, {w, {.method = method, .streams = 2}}, {.warmup = 1, .repeats = 3}, stop);
     REQUIRE(lines.size() == 1);
     const StagingLine& l = lines[0];
     REQUIRE(l.unavailable.empty());
@@ -149,7 +149,7 @@ TEST_CASE("several devices start together, and each has its line") {
     sources.push_back(make_source(*devices.back(), {w}));
   }
   const std::vector<StagingLine> lines =
-      measure(*io, sources, w, {.method = StagingMethod::kPinnedReused}, {.warmup = 0, .repeats = 2}, stop);
+      measure(*io, sources, {w, {.method = StagingMethod::kPinnedReused}}, {.warmup = 0, .repeats = 2}, stop);
   REQUIRE(lines.size() == 2);
   CHECK(lines[1].device == 1);
   CHECK(lines[0].repeats.size() == 2);
@@ -169,7 +169,7 @@ TEST_CASE("what the device refuses is a line that says why; a signal ends the re
   const std::vector<StagingSource> sources{make_source(device, {w})};
   const StopFlag running{0}, stopped{15};
   const auto line = [&](StagingMethod method, const StopFlag& stop) {
-    return measure(*io, sources, w, {.method = method}, {.warmup = 0, .repeats = 2}, stop).at(0);
+    return measure(*io, sources, {w, {.method = method}}, {.warmup = 0, .repeats = 2}, stop).at(0);
   };
   CHECK(line(StagingMethod::kRegistered, running).unavailable == "pinning: not allowed");
   CHECK(!line(StagingMethod::kRegistered, running).measured());

@@ -30,10 +30,11 @@ Workload small() {
 }
 
 struct Trained {
-  explicit Trained(std::optional<SaveMode> mode, const TrainSpec& spec, const Workload& w = small()) : device(cpu_device_table(), 0) {
+  explicit Trained(std::optional<SaveMode> mode, TrainSpec spec, const Workload& w = small()) : device(cpu_device_table(), 0) {
     io.put_folder("run");
     const StopFlag stop{0};
-    result = train(io, device, w, mode, "run", spec, stop);
+    spec.mode = mode;
+    result = train(io, device, w, spec, stop);
   }
   std::set<std::string> steps() const {
     std::set<std::string> names;
@@ -59,7 +60,7 @@ bool holds(const FakeIo& io, const std::string& folder, const std::vector<std::b
   return io.text_of(folder + "/__0_0.distcp").find(as_text(bytes)) != std::string::npos;
 }
 
-constexpr TrainSpec kFast{.steps = 7, .save_every = 3, .step_ns = 10'000, .keep_latest_k = 0};
+const TrainSpec kFast{.folder = "run", .steps = 7, .save_every = 3, .step_ns = 10'000, .keep_latest_k = 0};
 
 }  // namespace
 
@@ -136,9 +137,11 @@ TEST_CASE("a failing disk ends the loop, whoever was writing; so does a signal")
     Device device(cpu_device_table(), 0);
     const Workload w = small();
     const StopFlag running{0}, stopped{SIGTERM};
-    CHECK(error_id([&] { train(io, device, w, mode, "run", kFast, running); }) == "io_write");
+    TrainSpec spec = kFast;
+    spec.mode = mode;
+    CHECK(error_id([&] { train(io, device, w, spec, running); }) == "io_write");
     CHECK(!io.exists("run/step-3"));
-    CHECK(error_id([&] { train(io, device, w, mode, "run", kFast, stopped); }) == "terminated");
+    CHECK(error_id([&] { train(io, device, w, spec, stopped); }) == "terminated");
   }
 }
 

@@ -1,0 +1,177 @@
+#include "extract_value.h"
+
+#include <unistd.h>
+
+#include "app/output_in_source.h"
+#include "app/small_file.h"
+#include "format/npy.h"
+#include "format/safetensors.h"
+#include "inspect_text.h"
+#include "object_text.h"
+#include "stats_report.h"
+#include "text_file.h"
+#include "values_text.h"
+#include "write_report.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr uint64_t kShownWhole = 1000;  // elements, as torch and numpy do
+
+void note_bits(DType dtype, ExtractForm form, Context& context) {
+  if (form != ExtractForm::kNpy || is_numpy_dtype(dtype)) return;
+  const std::string name(facts_of(dtype).name);
+  const bool castable = facts_of(dtype).kind == DTypeKind::kFloat;
+  context.info("numpy has no " + name + ": its bits are there as " +
+               std::string(bytes_of(dtype) == 1   ? "uint8"
+                           : bytes_of(dtype) == 2 ? "uint16"
+                                                  : "uint32") +
+               (castable ? "; --dtype float32 converts it" : ""));
+}
+
+void note_unchecked(const ExtractOptions& o, Context& context) {
+  if (!o.slice.empty()) context.info("the CRC is of the whole tensor, and not checked for a slice");
+}
+
+struct ReaderGone {};
+
+void head_json(JsonWriter& json, const ExtractOptions& o, const Extraction& found) {
+  json.begin_object().member("schema", "dcpctl.extract/1").member("path", o.source.path).member("key", found.key());
+  if (found.checkpoint() != o.source.path) json.member("checkpoint", found.checkpoint());
+  json.member("kind", found.is_object() ? "object" : "tensor");
+  if (found.is_object()) return;
+  json.member("dtype", facts_of(found.dtype()).name).key("shape").begin_array();
+  for (const int64_t n : found.shape()) json.value(n);
+  json.end_array();
+  if (!o.slice.empty()) json.member("slice", o.slice);
+}
+
+void emit_json(const ExtractOptions& o, Extraction& found, const TextOut& out) {
+  JsonWriter json(out);
+  head_json(json, o, found);
+  if (found.is_object()) {
+    json.key("value");
+    object_json(json, found.object());
+  } else {
+    json.key("values");
+    values_json(json, found);
+  }
+  json.end_object();
+  json.finish();
+}
+
+std::string text_of(const ExtractOptions& o, Extraction& found, Context& context) {
+  const size_t columns = o.to_file() ? 80 : context.columns(STDOUT_FILENO);
+  if (found.is_object()) return object_text(found.object(), columns);
+  const bool small = volume(found.shape()) <= kShownWhole;
+  if (small && !o.no_verify) found.check();
+  const Glance glance = found.glance(kShownWhole);
+  context.status(escaped(found.key()) + ": " + std::string(facts_of(found.dtype()).name) + " " + shape_text(found.shape()));
+  if (!small) context.status("more than 1,000 elements: the ends of its dims, CRC not checked; --slice shows a part, --format json all");
+  return values_text(glance, found.dtype(), columns);
+}
+
+void emit_binary(const ExtractOptions& o, Extraction& found, const TextOut& out) {
+  if (o.form == ExtractForm::kTorch) return found.torch_file([&](Bytes bytes) { out(as_text(bytes)); });
+  if (found.is_object())
+    fail(ProblemId::usage, {.path = found.checkpoint(), .tensor = std::string(found.key()), .object = true},
+         "an object, which has no elements", "a .pt file, text or JSON for it");
+  if (o.form == ExtractForm::kNpy) out(npy_header(found.dtype(), found.shape()));
+  if (o.form == ExtractForm::kSafetensors) {
+    std::vector<SafetensorsEntry> entry{{.name = std::string(found.key()), .dtype = found.dtype(), .shape = found.shape()}};
+    if (facts_of(found.dtype()).safetensors.empty())
+      fail(ProblemId::no_dtype_in_output, {.path = found.checkpoint()},
+           std::string(found.key()) + " (" + std::string(facts_of(found.dtype()).name) + ")");
+    out(write_safetensors_header(entry, {{"format", "pt"}}));
+  }
+  found.each_piece([&](Bytes bytes) { out(as_text(bytes)); });
+}
+
+std::string document_of(const ExtractOptions& o, const Extraction& found) {
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  head_json(json, o, found);
+  if (o.to_file()) json.member("output", o.out);
+  json.end_object();
+  json.finish();
+  return document;
+}
+
+}  // namespace
+
+int extract_file(const ExtractOptions& o, Context& context) {
+  WriteReport report(o.source.path, o.out);
+  return report.around(context, [&] {
+    using Kind = OutputRequest::Kind;
+    const Kind kind = o.form == ExtractForm::kNpy     ? Kind::kNpy
+                      : o.form == ExtractForm::kTorch ? Kind::kTorch
+                      : o.form == ExtractForm::kRaw   ? Kind::kRaw
+                                                      : Kind::kSafetensors;
+    report.request = {.read = o.read(context),
+                      .select = {.rules = {{KeyRule::Kind::kKey, o.key}}, .dtypes = o.dtypes()},
+                      .map = {},
+                      .slice = o.part(),
+                      .output = {.path = o.out, .kind = kind, .one_value = true, .check_crcs = o.slice.empty() && !o.no_verify},
+                      .expect = {},
+                      .replace = o.force ? Replace::kYes : Replace::kNo,
+                      .sync = !o.no_sync};
+    write(report.request, context, report.result, [&] {
+      report.result.selection.dropped_by_rules = 0;  // that is what was asked for
+      report.describe(context);
+      if (!report.result.plan->regions.empty()) note_bits(report.result.plan->regions.front().dtype, o.form, context);
+      note_unchecked(o, context);
+    });
+    return report.done(context);
+  });
+}
+
+std::string extract_value(const ExtractOptions& o, Context& context) {
+  Extraction found({.read = o.read(context), .key = o.key, .slice = o.part(), .dtypes = o.dtypes()}, context);
+  if (!found.is_object() && !o.dtype.empty() && found.dtype() != parse_dtype(o.dtype))
+    context.info("not cast: " + std::string(facts_of(found.dtype()).name) + " is no floating dtype");
+  const auto out = [&](std::string_view text) {
+    if (!write_fd(STDOUT_FILENO, text)) throw ReaderGone();
+  };
+  note_unchecked(o, context);
+  if (o.form == ExtractForm::kText && !o.to_file()) return context.print(text_of(o, found, context)), document_of(o, found);
+  // What is damaged is not handed out: a stream cannot be taken back.
+  if (!found.is_object() && !o.no_verify && o.form != ExtractForm::kText && o.form != ExtractForm::kTorch) found.check();
+  if (!found.is_object()) note_bits(found.dtype(), o.form, context);
+  if (!o.to_file()) {
+    try {
+      if (o.form == ExtractForm::kJson) emit_json(o, found, out);
+      else emit_binary(o, found, out);
+    } catch (const ReaderGone&) {  // as `head` does: what is not wanted is not read
+    }
+    return document_of(o, found);
+  }
+  refuse_source(o.out, found.catalog());
+  const SmallFileOptions options{.replace = o.force ? Replace::kYes : Replace::kNo, .sync = !o.no_sync};
+  if (o.form == ExtractForm::kText) save_small_file(context, o.out, text_of(o, found, context), options);
+  else save_text(context, o.out, [&](const TextOut& to) { emit_json(o, found, to); }, options);
+  std::string document = document_of(o, found);
+  if (context.common.json) context.print(document);
+  else if (!context.common.quiet) context.print("wrote " + escaped(o.out) + "\n");
+  return document;
+}
+
+std::string extract_stats(const ExtractOptions& o, Context& context) {
+  StatsResult found;
+  stats({.read = o.read(context), .select = {.rules = {{KeyRule::Kind::kKey, o.key}}}, .slice = o.part()}, context, found);
+  if (found.tensors.empty())
+    fail(ProblemId::usage, {.path = found.checkpoint, .tensor = o.key, .object = true}, "--stats of an object", "a tensor");
+  const KeyStats& k = found.tensors.front();
+  if (k.fault) throw Error(*k.fault);
+  std::string document;
+  JsonWriter json([&](std::string_view text) { document += text; });
+  json.begin_object().member("schema", "dcpctl.extract/1").member("path", o.source.path).member("kind", "stats");
+  stats_json(json, k);
+  if (!o.slice.empty()) json.member("slice", o.slice);
+  json.end_object();
+  json.finish();
+  note_unchecked(o, context);
+  context.print(context.common.json ? document : stats_text(k));
+  return document;
+}
+
+}  // namespace dcp::cmd

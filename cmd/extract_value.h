@@ -1,0 +1,42 @@
+// What extract does with a key: a file of its elements, text or JSON or a stream of them, statistics.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/extract.h"
+#include "dtype_flags.h"
+#include "source.h"
+
+namespace dcp::cmd {
+
+enum class ExtractForm : uint8_t { kDefault, kNpy, kTorch, kSafetensors, kRaw, kText, kJson };
+
+struct ExtractOptions {
+  SourceFlags source;
+  std::string key, out, slice, dtype, max_memory;
+  ExtractForm form = ExtractForm::kDefault;
+  bool stats = false, raw = false, force = false, no_verify = false, no_sync = false;
+  unsigned threads = 0;
+
+  bool to_file() const { return !out.empty() && out != "-"; }
+  bool is_text() const { return form == ExtractForm::kText || form == ExtractForm::kJson; }
+  std::optional<Subscript> part() const { return slice.empty() ? std::nullopt : std::optional(Subscript::parse(slice)); }
+  // All that is selected is the one key.
+  DtypeOptions dtypes() const {
+    DtypeOptions d{.scope = DtypeScope::kAll, .raw = raw};
+    if (!dtype.empty()) d.rules.push_back({"*", parse_dtype(dtype)});
+    return d;
+  }
+  ReadRequest read(const Context& context) const {
+    return {.source = source.request(context), .max_memory = reading_cap(max_memory), .threads = threads};
+  }
+};
+
+// A file of elements, by the machine that writes models.
+int extract_file(const ExtractOptions& o, Context& context);
+// Prints it, or writes a small file; returns what --report says of it, as extract_stats does.
+std::string extract_value(const ExtractOptions& o, Context& context);
+std::string extract_stats(const ExtractOptions& o, Context& context);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,82 @@
+#include "inspect_answer.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "app/small_file.h"
+#include "inspect_mapped.h"
+#include "selection_report.h"
+#include "stats_report.h"
+#include "text_file.h"
+
+namespace dcp::cmd {
+namespace {
+
+// What of the tensors' values is asked for, beside the rest of the answer or in its place.
+std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions& select, Context& context) {
+  if (o.stats.empty()) return std::nullopt;
+  StatsResult result;
+  SelectOptions plain = select;
+  plain.dtypes = {};
+  stats({.read = {.source = o.source.request(context), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+         .select = std::move(plain),
+         .glob = o.stats},
+        context, result);
+  if (result.tensors.empty()) context.info("no tensor for --stats '" + escaped(o.stats) + "'");
+  for (const KeyStats& k : result.tensors)
+    if (k.fault) context.warn(context.line_of(*k.fault));
+  return result;
+}
+
+// What a map would make of the checkpoint.
+InspectAnswer mapped_answer(const InspectOptions& o, const InspectResult& found, Context& context) {
+  if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.print(text); });
+  else inspect_mapped_text(found, o.view, context);
+  InspectAnswer a;
+  if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
+  check_holds(*found.map, context);
+  return a;
+}
+
+// The metadata alone may be asked about; a checkpoint has its files.
+Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
+  const bool is_metadata = std::filesystem::path(found.catalog.path).filename() == ".metadata";
+  const auto& findings = found.findings;
+  if (!is_metadata && std::ranges::find(findings, Severity::kError, &Problem::severity) != findings.end()) return Exit::kMachine;
+  if (!is_metadata && std::ranges::find(findings, ProblemId::file_missing, &Problem::id) != findings.end()) return Exit::kAnswerNo;
+  return fails(fail_on, findings) ? Exit::kAnswerNo : Exit::kOk;
+}
+
+}  // namespace
+
+InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
+  if (!o.html.empty())
+    if (auto fault = text_file_fault(context.io, {"--html", o.html, "<!doctype html>"}, o.source.path, "")) throw Error(std::move(*fault));
+  SelectOptions select = o.keys.select_options(context);
+  select.keep_root = true;  // where the model lies is part of the answer
+  select.dtypes = o.dtypes.options();
+  InspectResult found;
+  inspect({.source = o.source.request(context),
+           .max_memory = reading_cap(o.max_memory),
+           .look_into_all = o.fail_on.unsafe(),
+           .map = o.map.request(),
+           .select = select},
+          context, found);
+  if (found.map) return mapped_answer(o, found, context);
+  InspectAnswer a{.document = {}, .exit = exit_of(found, o.fail_on)};
+  describe_unmatched(context, unmatched_rules(found.selection), false);
+  if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
+  const std::optional<StatsResult> values = stats_of(o, select, context);
+  if (values && a.exit == Exit::kOk && std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); }))
+    a.exit = Exit::kAnswerNo;
+  const auto more = [&](JsonWriter& json) {
+    if (values) stats_json(json, *values);
+  };
+  if (context.common.json) inspect_json(found, [&](std::string_view text) { context.print(text); }, more);
+  else if (values) print_stats(*values, context);
+  else inspect_text(found, o.view, o.depth, context);
+  if (!context.common.report.empty()) inspect_json(found, [&](std::string_view text) { a.document += text; }, more);
+  return a;
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,62 @@
+#include "prune_report.h"
+
+#include <algorithm>
+
+#include "lines.h"
+#include "step_text.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::string_view fate_name(Fate fate) {
+  switch (fate) {
+    case Fate::kKeep: return "keep";
+    case Fate::kDelete: return "delete";
+    case Fate::kDropOptimizer: return "drop-optimizer";
+  }
+  return "";
+}
+
+}  // namespace
+
+void print_plan(const PruneResult& found, const Context& context) {
+  const RunSurvey& run = found.survey;
+  const int64_t now = wall_clock_ns();
+  print_table(context, {false, true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
+    for (size_t s = 0; s < run.steps.size(); ++s) {
+      const StepFacts& step = run.steps[s];
+      row({std::string(fate_name(found.decisions[s].fate)), std::to_string(step.number), escaped(step.name),
+           age_text(now - step.modified_ns), human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
+    }
+  });
+  const auto going = std::ranges::count_if(found.decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
+  context.print(escaped(run.run) + ": " + std::to_string(going) + " of " + counted(run.steps.size(), "step") + " to go, " +
+                human_bytes(found.to_free()) + " to come free\n");
+}
+
+void print_done(const PruneResult& found, const Context& context) {
+  uint64_t done[3] = {};  // by Fate
+  for (size_t s = 0; s < found.done.size(); ++s)
+    if (found.done[s] == Done::kYes) ++done[static_cast<size_t>(found.decisions[s].fate)];
+  const uint64_t deleted = done[static_cast<size_t>(Fate::kDelete)], dropped = done[static_cast<size_t>(Fate::kDropOptimizer)];
+  if (deleted + dropped == 0) return;
+  std::string text = deleted > 0 ? counted(deleted, "step") + " deleted" : "";
+  if (dropped > 0) text += (text.empty() ? "" : ", ") + counted(dropped, "step") + " made model-only";
+  context.print(text + "; " + human_bytes(found.freed) + " came free\n");
+}
+
+void prune_json(const PruneResult& found, bool dry_run, int exit, const std::function<void(std::string_view)>& write) {
+  JsonWriter json(write);
+  json.begin_object().member("schema", "dcpctl.prune/1").member("exit", exit).member("path", found.survey.run).member("dry_run", dry_run);
+  json.member("bytes_to_free", found.to_free()).member("bytes_freed", found.freed);
+  json.key("steps").begin_array();
+  for (size_t s = 0; s < found.survey.steps.size(); ++s) {
+    step_json(json, found.survey.steps[s]);
+    json.member("fate", fate_name(found.decisions[s].fate)).member("why", found.decisions[s].why);
+    json.member("frees", found.frees[s]).member("done", found.done[s] == Done::kYes).end_object();
+  }
+  json.end_array().end_object();
+  json.finish();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,16 @@
+// What prune will do and has done, for people and as JSON.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "app/prune.h"
+#include "context.h"
+
+namespace dcp::cmd {
+
+void print_plan(const PruneResult& found, const Context& context);
+void print_done(const PruneResult& found, const Context& context);
+void prune_json(const PruneResult& found, bool dry_run, int exit, const std::function<void(std::string_view)>& write);
+
+}  // namespace dcp::cmd

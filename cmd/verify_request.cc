@@ -1,0 +1,24 @@
+#include "verify_request.h"
+
+#include "option_values.h"
+
+namespace dcp::cmd {
+
+VerifyRequest verify_request(const VerifyOptions& o, const Context& context) {
+  VerifyRequest request{.read = {.source = o.source.request(context),
+                                 .ranks = o.ranks.options(),
+                                 .max_memory = reading_cap(o.max_memory),
+                                 .threads = o.threads},
+                        .data = !o.quick,
+                        .manifest = o.manifest,
+                        .replace = o.force ? Replace::kYes : Replace::kNo,
+                        .against = o.against,
+                        .subset = o.subset ? Subset::kYes : Subset::kNo,
+                        .file_digests = !o.no_files,
+                        .map = o.map.request(),
+                        .select = o.keys.select_options(context)};
+  if (!o.sample.empty()) request.sample_percent = parse_percent(o.sample, "--sample");
+  return request;
+}
+
+}  // namespace dcp::cmd
