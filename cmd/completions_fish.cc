@@ -41,13 +41,24 @@ function __dcpctl_names
     for word in $words[3..]
         set -l path (string replace -r '^~/' "$HOME/" -- $word)
         if test -e "$path"
+            if test "$argv[1]" = steps
+                dcpctl completions steps -- "$path" 2>/dev/null
+                return
+            end
             set -l more
-            test "$argv[1]" = keys; and test -n "$step"; and set more --step $step
-            dcpctl completions $argv[1] $more -- "$path" 2>/dev/null
+            test -n "$step"; and set more --step $step
+            set -l prefix (string replace -r '^--[^=]*=' '' -- (commandline -ct))
+            test -n "$prefix"; and dcpctl completions keys $more --prefix "$prefix" -- "$path" 2>/dev/null | string match -e ''
+            or dcpctl completions keys $more -- "$path" 2>/dev/null # which fish matches otherwise
             return
         end
     end
     test "$argv[1]" = steps; and echo latest
+end
+
+# "key" or "step" says what each of them is; without it fish would say of each what it says of the option.
+function __dcpctl_offer
+    __dcpctl_names $argv[1]s | string replace -r '$' \t$argv[1]
 end
 
 function __dcpctl_dtype_rules
@@ -80,8 +91,8 @@ std::string value_flags(const Option& o) {
   switch (o.offer) {
     case Offer::kFiles: return " -r -F";
     case Offer::kFolders: return " -x -a '(__fish_complete_directories)'";
-    case Offer::kKeys: return " -x -a '(__dcpctl_names keys)'";
-    case Offer::kSteps: return " -x -a '(__dcpctl_names steps)'";
+    case Offer::kKeys: return " -x -a '(__dcpctl_offer key)'";
+    case Offer::kSteps: return " -x -a '(__dcpctl_offer step)'";
     case Offer::kDtypes: return " -x -a " + fish_quoted(offered_dtypes());
     case Offer::kDtypeRules: return " -x -a '(__dcpctl_dtype_rules)'";
     default: return " -x";
@@ -100,7 +111,7 @@ std::string argument_offer(const Option& p) {
     case Offer::kFiles: return " -F\n";
     case Offer::kFolders: return " -a '(__fish_complete_directories)'\n";
     case Offer::kCommands: return " -a '(__dcpctl_commands (commandline -opc)[3..])'\n";
-    case Offer::kKeys: return " -a '(__dcpctl_names keys)'\n";
+    case Offer::kKeys: return " -a '(__dcpctl_offer key)'\n";
     default: return "";
   }
 }

@@ -71,12 +71,13 @@ constexpr const char* kNames = R"ZSH(
 _dcpctl_names() {
   local ckpt=${(Q)line[1]}
   [[ -n $ckpt ]] || return
-  dcpctl completions $1 ${ckpt/#\~\//$HOME/} $2 $3 2>/dev/null
+  dcpctl completions $1 ${ckpt/#\~\//$HOME/} "${@[2,-1]}" 2>/dev/null
 }
 _dcpctl_keys() {
   local -a names step
   [[ -z $opt_args[--step] ]] || step=(--step $opt_args[--step])
-  names=(${(f)"$(_dcpctl_names keys $step)"})
+  names=(${(f)"$(_dcpctl_names keys $step --prefix "${(Q)PREFIX}")"})
+  (( $#names )) || names=(${(f)"$(_dcpctl_names keys $step)"})  # for who lets zsh match otherwise
   compadd "$@" -a names
 }
 _dcpctl_steps() {

@@ -135,15 +135,17 @@ void finding_json(JsonWriter& json, const Problem& p) {
 }
 
 // Hints show command lines with CKPT in them: here it is known which.
-static std::string hint_text(const Context& context, std::string hint) {
+static std::string hint_text(const Context& context, const Problem& p) {
+  std::string hint = p.hint;
   const size_t at = hint.find(" CKPT ");
-  if (at != std::string::npos && !context.source.empty()) hint.replace(at + 1, 4, shell_word(context.source));
+  const std::string& source = context.source.empty() ? p.place.path : context.source;
+  if (at != std::string::npos && !source.empty()) hint.replace(at + 1, 4, shell_word(source));
   return hint;
 }
 
 int report_error(const Context& context, const Problem& raw) {
   Problem p = worded(raw);
-  p.hint = hint_text(context, std::move(p.hint));
+  p.hint = hint_text(context, p);
   std::string text = styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)).append(" ").append(to_line(p)).append("\n");
   text += quoted(p);
   if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");

@@ -104,10 +104,7 @@ void add_diff(Command& c, Context& context) {
   };
   add_common(c, context, true);
   c.pages = true;
-  c.run = [options, &context] {
-    if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
-    return run(*options, context);
-  };
+  c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 
 }  // namespace dcp::cmd

@@ -5,6 +5,8 @@
 #include "dcp_output.h"
 #include "edit_report.h"
 #include "key_flags.h"
+#include "output_name.h"
+#include "ranks_flags.h"
 #include "selection_report.h"
 #include "source.h"
 #include "text_file.h"
@@ -42,6 +44,7 @@ struct Options {
 EditRequest request_of(const Options& o, const Context& context) {
   if (o.in_place == !o.out.empty())
     fail(ProblemId::usage, {.path = o.source.path}, o.in_place ? "OUT with --in-place" : "neither OUT nor --in-place", "one of them");
+  check_folder_name(o.out);
   return {.source = o.source.request(context),
           .max_memory = parse_size(o.max_memory),
           .threads = o.threads,
@@ -62,6 +65,7 @@ int run(const Options& o, Context& context) {
     edit(request, context, found, [&] {
       describe_edit(request, found, context);
       describe_unmatched(context, unmatched_rules(found.selection), o.strict);
+      if (o.dry_run) check_writable(o.in_place ? found.catalog.folder + "/.metadata" : o.out, !o.in_place);
     });
     std::string document;
     edit_json(request, found, [&](std::string_view text) { document += text; });
@@ -96,7 +100,7 @@ void add_edit(Command& c, Context& context) {
   c.option("--max-memory", o.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk").in(writing);
   add_common(c, context, true);
-  c.run = [options, &context] { return run(*options, context); };
+  c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 
 }  // namespace dcp::cmd

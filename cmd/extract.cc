@@ -83,10 +83,7 @@ void add_extract(Command& c, Context& context) {
   add_max_memory(c, o.max_memory, "Reading");
   add_common(c, context, true);
   c.pages = true;
-  c.run = [options, &context] {
-    if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 does it for all
-    return run(*options, context);
-  };
+  c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 
 }  // namespace dcp::cmd

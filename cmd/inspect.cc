@@ -75,11 +75,10 @@ void add_inspect(Command& c, Context& context) {
   add_common(c, context, true);
   c.pages = true;
   c.arguments.front().for_each();
-  c.run = [options, &context] {
-    if (const auto launch = launch_here(); launch && launch->rank > 0) return 0;  // rank 0 says it for all
+  c.run = by_rank_0([options, &context] {
     if (context.several && options->view > InspectView::kTree && !context.common.json) context.print(escaped(options->source.path) + ":\n");
     return run(*options, context);
-  };
+  });
 }
 
 }  // namespace dcp::cmd

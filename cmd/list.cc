@@ -3,6 +3,7 @@
 
 #include "commands.h"
 #include "list_report.h"
+#include "ranks_flags.h"
 #include "step_text.h"
 
 namespace dcp::cmd {
@@ -72,7 +73,7 @@ void add_list(Command& c, Context& context) {
   c.option("--wait", o.wait, "SECONDS", "Wait for one so long (or 10min, 12h); exit code 1 if none comes").in(group);
   add_common(c, context, false);
   c.pages = true;
-  c.run = [options, &context] { return run(*options, context); };
+  c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 
 }  // namespace dcp::cmd

@@ -102,9 +102,10 @@ int run_words(Io& io, const std::vector<std::string>& words) {
     return report_error(context, wrong.problem());
   }
   try {
-    if (line.requested == Action::kVersion) return print_version(context);
-    context.common.no_pager |= std::ranges::find(words, "--no-pager") != words.end();  // before --help nothing has read it
-    std::optional<Pager> pager;                                                        // outside the sandbox
+    const auto has = [&](const char* option) { return std::ranges::find(words, option) != words.end(); };
+    context.common.no_pager |= has("--no-pager");  // before --help and --version nothing has read them
+    if (line.requested == Action::kVersion) return context.common.json |= has("--json"), print_version(context);
+    std::optional<Pager> pager;  // outside the sandbox
     if (line.requested == Action::kHelp || (line.requested == Action::kRun && line.command->pages)) pager.emplace(context);
     if (context.paged_columns > 0) catch_signal(SIGINT, on_signal_while_paged);
     if (line.requested == Action::kHelp) return context.print(help_text(*line.command, help_form(context))), 0;

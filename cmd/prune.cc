@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "prune_report.h"
+#include "ranks_flags.h"
 #include "step_text.h"
 #include "text_file.h"
 
@@ -106,7 +107,7 @@ void add_prune(Command& c, Context& context) {
   c.flag("--yes", o.yes, "Do not ask").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk at the end").in(writing);
   add_common(c, context, true);
-  c.run = [options, &context] { return run(*options, context); };
+  c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 
 }  // namespace dcp::cmd

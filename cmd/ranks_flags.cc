@@ -1,6 +1,7 @@
 #include "ranks_flags.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "command.h"
 #include "module_folders.h"
@@ -16,6 +17,13 @@ std::optional<std::string> variable(const char* name) {
 }  // namespace
 
 std::optional<Launch> launch_here() { return find_launch(variable); }
+
+std::function<int()> by_rank_0(std::function<int()> run) {
+  return [run = std::move(run)] {
+    const auto launch = launch_here();
+    return launch && launch->rank > 0 ? 0 : run();
+  };
+}
 
 RankOptions RanksFlags::options() const {
   if (alone) return {};

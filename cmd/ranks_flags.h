@@ -1,6 +1,7 @@
 // The options of commands that several ranks run together, and what they say of them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "app/ranked_run.h"
@@ -20,6 +21,8 @@ struct RanksFlags {
 };
 // What a launcher's variables say; nullopt: there is none. Throws launch_unclear.
 std::optional<Launch> launch_here();
+// Of a command that rank 0 runs for all: where a launcher started several, the others have nothing to do.
+std::function<int()> by_rank_0(std::function<int()> run);
 
 enum class Gathers : uint8_t { kNo, kYes };  // kYes: the command writes, so it takes --gather
 void add_ranks(Command& command, RanksFlags& flags, Gathers gathers);

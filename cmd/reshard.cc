@@ -1,10 +1,9 @@
 // dcpctl reshard: a new DCP folder laid out for another number of ranks.
 
-#include <filesystem>
-
 #include "commands.h"
 #include "dcp_output.h"
 #include "layout_flags.h"
+#include "output_name.h"
 #include "writer.h"
 
 namespace dcp::cmd {
@@ -45,19 +44,8 @@ struct Options {
   DcpFlags dcp;
 };
 
-// A folder with the name of a file would be taken for one, by people and by other tools.
-void check_name(const std::string& out) {
-  const std::string ending = std::filesystem::path(out).extension();
-  for (const char* of_file : {".pt", ".pth", ".bin", ".ckpt", ".safetensors"}) {
-    if (ending != of_file) continue;
-    Problem p = make_problem(ProblemId::usage, {.path = out}, "the name of a file", "a folder");
-    p.hint = "consolidate and convert write files";
-    throw Error(std::move(p));
-  }
-}
-
 OutputRequest output(const Options& o) {
-  check_name(o.writer.out);
+  check_folder_name(o.writer.out);
   return {.path = o.writer.out, .kind = OutputRequest::Kind::kDcp, .layout = o.layout, .torch = o.dcp.target()};
 }
 

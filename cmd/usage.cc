@@ -21,6 +21,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge
                                                                          {"dcp_to_torch_save", "consolidate"},
                                                                          {"info", "inspect"},
                                                                          {"show", "inspect"},
+                                                                         {"view", "inspect"},
                                                                          {"ls", "inspect"},
                                                                          {"check", "verify"},
                                                                          {"validate", "verify"},
@@ -30,7 +31,19 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge
                                                                          {"shard", "reshard"},
                                                                          {"split", "reshard"},
                                                                          {"quantize", "cast"},
-                                                                         {"benchmark", "bench"}};
+                                                                         {"benchmark", "bench"},
+                                                                         {"compare", "diff"},
+                                                                         {"cmp", "diff"},
+                                                                         {"get", "extract"},
+                                                                         {"cat", "extract"},
+                                                                         {"dump", "extract"},
+                                                                         {"steps", "list"},
+                                                                         {"snapshots", "list"},
+                                                                         {"rm", "prune"},
+                                                                         {"delete", "prune"},
+                                                                         {"forget", "prune"},
+                                                                         {"clean", "prune"},
+                                                                         {"rename", "edit"}};
 
 constexpr int kManyArguments = 1 << 28;
 

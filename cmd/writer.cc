@@ -1,15 +1,7 @@
 #include "writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
-
-#include "base/working_names.h"
 #include "command.h"
+#include "output_name.h"
 #include "selection_report.h"
 #include "write_report.h"
 
@@ -58,16 +50,6 @@ void add_writer_writing(Command& c, WriterFlags& f) {
 
 namespace {
 
-// What the run would meet when it makes its first file; to be asked without making one.
-void check_writable(const OutputRequest& output) {
-  std::error_code ignored;
-  const std::string out = without_trailing_slashes(output.path);
-  const bool in_place = output.is_folder() && std::filesystem::is_directory(out, ignored) && std::filesystem::is_empty(out, ignored);
-  const std::string folder = in_place ? out : folder_around(out);
-  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return;
-  fail(ProblemId::io_create, {.path = out}, std::strerror(errno));
-}
-
 int run(Context& context, const WriterFlags& flags, const std::function<OutputRequest()>& output, WriteReport& report) {
   WriteRequest request = flags.request(context);
   request.output = output();
@@ -76,7 +58,7 @@ int run(Context& context, const WriterFlags& flags, const std::function<OutputRe
   report.strict = flags.strict;
   write(request, context, report.result, [&] {
     report.describe(context);
-    if (request.dry_run && context.leads()) check_writable(request.output);
+    if (request.dry_run && context.leads()) check_writable(request.output.path, request.output.is_folder());
   });
   return end_ranks(context, context.leads() ? report.done(context) : 0);
 }

@@ -65,13 +65,24 @@ function __dcpctl_names
     for word in $words[3..]
         set -l path (string replace -r '^~/' "$HOME/" -- $word)
         if test -e "$path"
+            if test "$argv[1]" = steps
+                dcpctl completions steps -- "$path" 2>/dev/null
+                return
+            end
             set -l more
-            test "$argv[1]" = keys; and test -n "$step"; and set more --step $step
-            dcpctl completions $argv[1] $more -- "$path" 2>/dev/null
+            test -n "$step"; and set more --step $step
+            set -l prefix (string replace -r '^--[^=]*=' '' -- (commandline -ct))
+            test -n "$prefix"; and dcpctl completions keys $more --prefix "$prefix" -- "$path" 2>/dev/null | string match -e ''
+            or dcpctl completions keys $more -- "$path" 2>/dev/null # which fish matches otherwise
             return
         end
     end
     test "$argv[1]" = steps; and echo latest
+end
+
+# "key" or "step" says what each of them is; without it fish would say of each what it says of the option.
+function __dcpctl_offer
+    __dcpctl_names $argv[1]s | string replace -r '$' \t$argv[1]
 end
 
 function __dcpctl_dtype_rules
@@ -99,7 +110,7 @@ complete -c dcpctl -n '__dcpctl_at \'\'' -l sandbox -x -a 'auto on off' -d 'Conf
 complete -c dcpctl -n '__dcpctl_at \'\'' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at \'\'' -l help -d 'Print this help'
 
-complete -c dcpctl -n '__dcpctl_at inspect' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at inspect' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at inspect' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at inspect' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at inspect' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -112,12 +123,12 @@ complete -c dcpctl -n '__dcpctl_at inspect' -l tree -d 'Every key, in the tree o
 complete -c dcpctl -n '__dcpctl_at inspect' -l keys -d 'Flat list of keys'
 complete -c dcpctl -n '__dcpctl_at inspect' -l chunks -d 'Each chunk with its box, file and byte range'
 complete -c dcpctl -n '__dcpctl_at inspect' -l files -d 'Each data file: bytes, items, unreferenced bytes'
-complete -c dcpctl -n '__dcpctl_at inspect' -l stats -x -a '(__dcpctl_names keys)' -d 'Read the tensors whose keys match GLOB, and say what their values are'
+complete -c dcpctl -n '__dcpctl_at inspect' -l stats -x -a '(__dcpctl_offer key)' -d 'Read the tensors whose keys match GLOB, and say what their values are'
 complete -c dcpctl -n '__dcpctl_at inspect' -s j -l threads -x -d 'Worker threads (default: cores, at least 4, at most 16)'
 complete -c dcpctl -n '__dcpctl_at inspect' -l html -r -F -d 'Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut'
-complete -c dcpctl -n '__dcpctl_at inspect' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at inspect' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at inspect' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at inspect' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at inspect' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at inspect' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at inspect' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at inspect' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at inspect' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -147,7 +158,7 @@ complete -c dcpctl -n '__dcpctl_at inspect' -s h -d 'Print the options by name, 
 complete -c dcpctl -n '__dcpctl_at inspect' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at inspect' -F
 
-complete -c dcpctl -n '__dcpctl_at verify' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at verify' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at verify' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at verify' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at verify' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -164,9 +175,9 @@ complete -c dcpctl -n '__dcpctl_at verify' -l against -r -F -d 'Compare with the
 complete -c dcpctl -n '__dcpctl_at verify' -l subset -d 'With --against: what is not here is not missed'
 complete -c dcpctl -n '__dcpctl_at verify' -l no-files -d 'Leave whole files out, which take a second reading'
 complete -c dcpctl -n '__dcpctl_at verify' -l force -d 'Replace the file of --manifest'
-complete -c dcpctl -n '__dcpctl_at verify' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at verify' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at verify' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at verify' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at verify' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at verify' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at verify' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at verify' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at verify' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -194,15 +205,15 @@ complete -c dcpctl -n '__dcpctl_at verify' -s h -d 'Print the options by name, a
 complete -c dcpctl -n '__dcpctl_at verify' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at verify' -F
 
-complete -c dcpctl -n '__dcpctl_at consolidate' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at consolidate' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at consolidate' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at consolidate' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -252,15 +263,15 @@ complete -c dcpctl -n '__dcpctl_at consolidate' -s h -d 'Print the options by na
 complete -c dcpctl -n '__dcpctl_at consolidate' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at consolidate' -F
 
-complete -c dcpctl -n '__dcpctl_at reshard' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at reshard' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at reshard' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at reshard' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at reshard' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at reshard' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at reshard' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at reshard' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at reshard' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at reshard' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at reshard' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at reshard' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at reshard' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at reshard' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at reshard' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at reshard' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -312,15 +323,15 @@ complete -c dcpctl -n '__dcpctl_at reshard' -s h -d 'Print the options by name, 
 complete -c dcpctl -n '__dcpctl_at reshard' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at reshard' -F
 
-complete -c dcpctl -n '__dcpctl_at cast' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at cast' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at cast' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at cast' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at cast' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at cast' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at cast' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at cast' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at cast' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at cast' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at cast' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at cast' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at cast' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at cast' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at cast' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at cast' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -367,15 +378,15 @@ complete -c dcpctl -n '__dcpctl_at cast' -s h -d 'Print the options by name, and
 complete -c dcpctl -n '__dcpctl_at cast' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at cast' -F
 
-complete -c dcpctl -n '__dcpctl_at convert' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at convert' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at convert' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at convert' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at convert' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at convert' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at convert' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at convert' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at convert' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at convert' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at convert' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at convert' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at convert' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at convert' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at convert' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at convert' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -427,13 +438,13 @@ complete -c dcpctl -n '__dcpctl_at convert' -s h -d 'Print the options by name, 
 complete -c dcpctl -n '__dcpctl_at convert' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at convert' -F
 
-complete -c dcpctl -n '__dcpctl_at diff' -l step -x -a '(__dcpctl_names steps)' -d 'A is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at diff' -l step -x -a '(__dcpctl_offer step)' -d 'A is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at diff' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at diff' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at diff' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at diff' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at diff' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at diff' -l step-b -x -a '(__dcpctl_names steps)' -d 'The same of B'
+complete -c dcpctl -n '__dcpctl_at diff' -l step-b -x -a '(__dcpctl_offer step)' -d 'The same of B'
 complete -c dcpctl -n '__dcpctl_at diff' -l max-memory -x -d 'Hard cap on memory (default: half of the machine\'s, at most 16GiB)'
 complete -c dcpctl -n '__dcpctl_at diff' -s j -l threads -x -d 'Worker threads (default: cores, at least 4, at most 16)'
 complete -c dcpctl -n '__dcpctl_at diff' -l rtol -x -d 'Values may differ by this much of B\'s (default: 0)'
@@ -441,9 +452,9 @@ complete -c dcpctl -n '__dcpctl_at diff' -l atol -x -d 'And by this much (defaul
 complete -c dcpctl -n '__dcpctl_at diff' -l equal-nan -d 'Any two NaNs are the same'
 complete -c dcpctl -n '__dcpctl_at diff' -l compare-as -x -a 'float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz fp32 fp16 bf16 f8e4m3 f8e5m2' -d 'Bring floating tensors of both sides to DTYPE first'
 complete -c dcpctl -n '__dcpctl_at diff' -l keys-only -d 'Keys, dtypes, shapes and objects alone: no tensor is read'
-complete -c dcpctl -n '__dcpctl_at diff' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at diff' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at diff' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at diff' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at diff' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at diff' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at diff' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at diff' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at diff' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -469,7 +480,7 @@ complete -c dcpctl -n '__dcpctl_at diff' -s h -d 'Print the options by name, and
 complete -c dcpctl -n '__dcpctl_at diff' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at diff' -F
 
-complete -c dcpctl -n '__dcpctl_at extract' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at extract' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at extract' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at extract' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at extract' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -496,7 +507,7 @@ complete -c dcpctl -n '__dcpctl_at extract' -l progress -x -a 'auto bar plain js
 complete -c dcpctl -n '__dcpctl_at extract' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at extract' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at extract; and not __dcpctl_has_path' -F
-complete -c dcpctl -n '__dcpctl_at extract; and __dcpctl_has_path' -a '(__dcpctl_names keys)'
+complete -c dcpctl -n '__dcpctl_at extract; and __dcpctl_has_path' -a '(__dcpctl_offer key)'
 
 complete -c dcpctl -n '__dcpctl_at list' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at list' -l follow-links -d 'Follow symbolic links inside the checkpoints'
@@ -506,7 +517,7 @@ complete -c dcpctl -n '__dcpctl_at list' -l sandbox -x -a 'auto on off' -d 'Conf
 complete -c dcpctl -n '__dcpctl_at list' -l latest -d 'Print the path of the newest complete step'
 complete -c dcpctl -n '__dcpctl_at list' -l latest-full -d 'The newest complete one that has model and training state'
 complete -c dcpctl -n '__dcpctl_at list' -l latest-model -d 'The newest complete one that has the model alone'
-complete -c dcpctl -n '__dcpctl_at list' -l after -x -a '(__dcpctl_names steps)' -d 'Only a step with a greater number than N, or than the newest has now'
+complete -c dcpctl -n '__dcpctl_at list' -l after -x -a '(__dcpctl_offer step)' -d 'Only a step with a greater number than N, or than the newest has now'
 complete -c dcpctl -n '__dcpctl_at list' -l wait -x -d 'Wait for one so long (or 10min, 12h); exit code 1 if none comes'
 complete -c dcpctl -n '__dcpctl_at list' -l json -d 'Print one JSON document on stdout'
 complete -c dcpctl -n '__dcpctl_at list' -s q -l quiet -d 'No notes, progress or closing line: the answer and errors only'
@@ -542,15 +553,15 @@ complete -c dcpctl -n '__dcpctl_at prune' -s h -d 'Print the options by name, an
 complete -c dcpctl -n '__dcpctl_at prune' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at prune' -a '(__fish_complete_directories)'
 
-complete -c dcpctl -n '__dcpctl_at edit' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at edit' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at edit' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at edit' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at edit' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
 complete -c dcpctl -n '__dcpctl_at edit' -l follow-links -d 'Follow symbolic links inside the checkpoint'
 complete -c dcpctl -n '__dcpctl_at edit' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
-complete -c dcpctl -n '__dcpctl_at edit' -l include -x -a '(__dcpctl_names keys)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at edit' -l exclude -x -a '(__dcpctl_names keys)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
-complete -c dcpctl -n '__dcpctl_at edit' -l key -x -a '(__dcpctl_names keys)' -d 'Keep this exact key; repeatable'
+complete -c dcpctl -n '__dcpctl_at edit' -l include -x -a '(__dcpctl_offer key)' -d 'Keep keys that match GLOB (* crosses dots); repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at edit' -l exclude -x -a '(__dcpctl_offer key)' -d 'Leave out keys that match GLOB; repeatable, last match wins'
+complete -c dcpctl -n '__dcpctl_at edit' -l key -x -a '(__dcpctl_offer key)' -d 'Keep this exact key; repeatable'
 complete -c dcpctl -n '__dcpctl_at edit' -l model-only -d 'The model without optimizer and other training state, its root stripped'
 complete -c dcpctl -n '__dcpctl_at edit' -l keep-root -d 'With --model-only: keep the root'
 complete -c dcpctl -n '__dcpctl_at edit' -l root -x -d 'Take the subtree under PATH (such as app.model) and strip it'
@@ -591,7 +602,7 @@ complete -c dcpctl -n '__dcpctl_at maps' -s h -d 'Print the options by name, and
 complete -c dcpctl -n '__dcpctl_at maps' -l help -d 'Print this help'
 complete -c dcpctl -n '__dcpctl_at maps' -F
 
-complete -c dcpctl -n '__dcpctl_at ranks' -l step -x -a '(__dcpctl_names steps)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
+complete -c dcpctl -n '__dcpctl_at ranks' -l step -x -a '(__dcpctl_offer step)' -d 'CKPT is a run folder: take step N, or \'latest\' (the newest complete one)'
 complete -c dcpctl -n '__dcpctl_at ranks' -l pattern -x -d 'Steps are the folders whose name matches REGEX; its one group is the number'
 complete -c dcpctl -n '__dcpctl_at ranks' -l prefer-rank -x -d 'Where ranks wrote different values for one key, use rank R\'s'
 complete -c dcpctl -n '__dcpctl_at ranks' -l max-pickle -x -d 'Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)'
@@ -696,7 +707,7 @@ complete -c dcpctl -n '__dcpctl_at version' -s h -d 'Print the options by name, 
 complete -c dcpctl -n '__dcpctl_at version' -l help -d 'Print this help'
 
 complete -c dcpctl -n '__dcpctl_at completions' -l prefix -x -d 'With keys: those that begin with TEXT'
-complete -c dcpctl -n '__dcpctl_at completions' -l step -x -a '(__dcpctl_names steps)' -d 'With keys: CKPT is a run folder, take this step'
+complete -c dcpctl -n '__dcpctl_at completions' -l step -x -a '(__dcpctl_offer step)' -d 'With keys: CKPT is a run folder, take this step'
 complete -c dcpctl -n '__dcpctl_at completions' -l sandbox -x -a 'auto on off' -d 'Confine the process to what the command line names: auto (where the kernel can), on or off'
 complete -c dcpctl -n '__dcpctl_at completions' -s h -d 'Print the options by name, and examples'
 complete -c dcpctl -n '__dcpctl_at completions' -l help -d 'Print this help'

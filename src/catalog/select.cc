@@ -80,7 +80,14 @@ std::string roots_there(const std::string& root, const Selection& s) {
   Closest closest(key);
   for (const KeyRef ref : catalog.order) closest.offer(catalog.key(ref));
   Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
-  if (!closest.found().empty()) p.hint = "did you mean '" + closest.found() + "'?";
+  std::string meant = closest.found(), below;
+  for (const KeyRef ref : catalog.order) {  // "output.weight" for "model.output.weight"; "layers.0", of which there are only parts
+    const std::string_view other = catalog.key(ref);
+    if (meant.empty() && other.ends_with("." + key)) meant = other;
+    if (below.empty() && other.starts_with(key + ".")) below = other;
+  }
+  if (!meant.empty()) p.hint = "did you mean '" + meant + "'?";
+  else if (!below.empty()) p.hint = "keys are below it, such as '" + below + "'";
   throw Error(std::move(p));
 }
 

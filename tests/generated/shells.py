@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FILES = {"model.pt", "run", "step-1000"}  # in the folder where the shells run
+LARGE = os.path.join(tempfile.gettempdir(), f"dcpctl-large-{os.getpid()}")  # 10,000 tensors
 CHECKPOINT = HERE.parent / "data" / "nocrc" / "ckpt"  # what step-1000 is, and each step of run
 
 
@@ -51,6 +52,10 @@ def questions_about_names(dcpctl):
     yield "dcpctl extract step-1000 ", keys
     yield "dcpctl extract -o x.npy step-1000 ", keys
     yield from questions_about_options(dcpctl, keys)
+    # Of more keys than are offered at once those that begin as the word does.
+    yield f"dcpctl extract {LARGE} model.nor", {"model.norm.weight"}
+    yield f"dcpctl diff {LARGE} {LARGE} --key model.layers.44.attention.wo", {"model.layers.44.attention.wo.weight"}
+    yield f"dcpctl cast {LARGE} out --dtype-rule model.out", {"model.output.weight"}
     yield "dcpctl inspect nowhere --key ", set()
     yield "dcpctl inspect --key ", set()
     yield "dcpctl verify run --step ", {"latest", "5", "20"}
@@ -66,14 +71,16 @@ def questions_about_options(dcpctl, keys):
     asked = {"keys": ("step-1000", keys), "dtype-rules": ("step-1000", keys), "steps": ("run", {"latest", "5", "20"})}
     found = set()
     for command in document["command"]["commands"]:
-        if not command["positionals"] or command["positionals"][0]["value"] != "CKPT":
+        first = command["positionals"][0]["value"] if command["positionals"] else ""
+        if first not in ("CKPT", "A", "RUN"):
             continue
         for option in command["options"]:
             if option.get("offers") in asked:
                 path, wanted = asked[option["offers"]]
-                yield f"dcpctl {command['name']} {path} {option['names'][-1]} ", wanted
+                yield f"dcpctl {command['name']} {path}{' run' if first == 'A' else ''} {option['names'][-1]} ", wanted
                 found.add((command["name"], option["names"][-1]))
-    assert {(c, "--include") for c in ("inspect", "verify", "consolidate", "reshard", "cast", "convert")} <= found, found
+    assert {(c, "--include") for c in ("inspect", "verify", "consolidate", "reshard", "cast", "convert", "diff", "edit")} <= found, found
+    assert {("list", "--after"), ("diff", "--step-b")} <= found, found
 
 
 def questions_about(command, typed):
@@ -171,8 +178,10 @@ def main(shell, script, dcpctl):
         Path("model.pt").touch()
         for name in ("step-1000", "run/step-5", "run/step-20"):
             shutil.copytree(CHECKPOINT, name)
+        subprocess.run([sys.executable, HERE.parent / "cli" / "large.py", LARGE], check=True)
         got = {"bash": bash, "zsh": zsh, "fish": fish}[shell](script, [line for line, _ in asked])
         os.chdir("/")
+        shutil.rmtree(LARGE)
     if len(got) != len(asked):
         sys.exit(f"{len(asked)} questions, {len(got)} answers")
     wrong = [(line, want, have) for (line, want), have in zip(asked, got) if want != have]
