@@ -93,6 +93,24 @@ void calls(World& world, const Setup&) {
   }
 }
 
+// What cannot be read is an error, or not needed: never another answer.
+void answers(World& world, const Setup&) {
+  check(world.command(), "undisturbed", world.exit() <= 1 && world.calls() > 3 ? "" : "no answer");
+  const std::vector<Call> made = calls_of(world);
+  world.reset();
+  const Files before = world.beside();
+  for (uint64_t k = 0; k < made.size(); ++k) {
+    const Outcome o = world.run({.before = [&](FaultIo& io) {
+      io.before = [&](uint64_t index, Call, const std::string& path) {
+        if (index == k) fail(problem_of(made[k]), {.path = path}, "a fault of the test");
+      };
+    }});
+    const std::string where = at_call(k, "an error") + ", " + name_of(made[k]);
+    check(world.command(), where, o.exit == 4 || o.exit == world.exit() ? "" : "exit " + std::to_string(o.exit) + ": " + o.said);
+    check(world.command(), where, world.beside() == before ? "" : "something was written");
+  }
+}
+
 void kills(World& world, const Setup&) {
   for (uint64_t k = 0; k < world.calls(); ++k) {
     world.reset();
@@ -290,8 +308,8 @@ struct Mode {
   const char* name;
   void (*run)(World&, const Setup&);
 };
-constexpr Mode kModes[] = {{"calls", calls},   {"kills", kills}, {"signals", signals}, {"full", full},        {"short", short_calls},
-                           {"memory", memory}, {"power", power}, {"twins", twins},     {"in-place", in_place}};
+constexpr Mode kModes[] = {{"calls", calls},   {"kills", kills}, {"signals", signals}, {"full", full},         {"short", short_calls},
+                           {"memory", memory}, {"power", power}, {"twins", twins},     {"in-place", in_place}, {"answers", answers}};
 
 int usage() {
   std::fprintf(stderr, "fault DATA [--long] [NAME...], where NAME is one of:\n");
@@ -304,7 +322,7 @@ int run_modes(Setup s, const std::vector<std::string>& names) {
     if (!names.empty() && std::ranges::find(names, mode.name) == names.end()) continue;
     tally().states = 0;
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<Case> cases = mode.run == in_place ? in_place_cases(s.data) : all_cases();
+    std::vector<Case> cases = mode.run == in_place ? in_place_cases(s.data) : mode.run == answers ? answering_cases(s.data) : all_cases();
     if (mode.run == memory) cases.insert(cases.end(), reading_cases().begin(), reading_cases().end());
     for (const Case& c : cases) {
       World world(s.data, s.scratch / "world", c);

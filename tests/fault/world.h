@@ -25,6 +25,8 @@ struct Case {
 };
 const std::vector<Case>& all_cases();
 const std::vector<Case>& reading_cases();  // commands that write nothing
+// Those whose answer is their exit code or what they print, beside what they are asked about.
+std::vector<Case> answering_cases(const std::filesystem::path& data);
 
 struct Outcome {
   int exit = -1;  // -1: ended by a signal
@@ -59,6 +61,7 @@ class World {
   const Files& complete() const { return complete_; }  // the same after an undisturbed run
   bool committed() const;                              // the new output is in place
   uint64_t calls() const { return calls_; }            // of Io in an undisturbed run
+  int exit() const { return exit_; }                   // of the same
 
   // --- what must hold; each returns what does not, or ""
   enum class Left : uint8_t { kNothing, kLock, kAnything };
@@ -77,6 +80,7 @@ class World {
   std::filesystem::path data_, folder_;
   Files source_, complete_;
   uint64_t calls_ = 0;
+  int exit_ = 0;
 };
 
 Files read_files(const std::filesystem::path& folder);

@@ -34,9 +34,9 @@ TEST_CASE("what the writer writes reads as what was read") {
   for (const auto& path : real_files()) {
     CAPTURE(path.string());
     const std::string file = bytes_of_file(path);
-    const MetadataContent before = read(file);
+    const MetadataContent before = read_content(file);
     const std::string written = write_dcp_metadata(before);
-    const MetadataContent after = read(written);
+    const MetadataContent after = read_content(written);
     CHECK(facts(after) == facts(before));
     CHECK(after.properties_fields == (before.tensors.empty() ? 0 : 5));
     CHECK(write_dcp_metadata(after) == written);
@@ -45,7 +45,7 @@ TEST_CASE("what the writer writes reads as what was read") {
 
 TEST_CASE("a layout that is not strided is not written") {
   const MetadataText sparse{.layout = call(global("torch.serialization", "_get_layout"), short_text("torch.sparse_coo"))};
-  const MetadataContent c = read(sparse.pickle);
+  const MetadataContent c = read_content(sparse.pickle);
   CHECK_FALSE(c.tensors[0].strided);
   CHECK(error_id([&] { write_dcp_metadata(c); }) == "metadata_field");
 }
@@ -68,14 +68,14 @@ TEST_CASE("batches, blocks and 64-bit numbers of the writer") {
     file += block;
   });
   CHECK(blocks > 2);
-  CHECK(facts(read(file)) == facts(c));
+  CHECK(facts(read_content(file)) == facts(c));
   CHECK(file.size() < 2500 * 110);
 }
 
 // Every file that a damaged one could be reads or is an Error; nothing else.
 void attempt(const std::string& damaged) {
   try {
-    (void)facts(read(damaged));
+    (void)facts(read_content(damaged));
   } catch (const Error&) {
   }
 }
@@ -84,14 +84,14 @@ TEST_CASE("every truncation of real files is an Error") {
   for (const char* name : {"torch113", "torch23", "nocrc", "zstd"}) {
     const std::string file = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
     REQUIRE_FALSE(file.empty());
-    for (size_t n = 0; n < file.size(); ++n) REQUIRE(error_id([&] { read(file.substr(0, n)); }).starts_with("pickle_"));
+    for (size_t n = 0; n < file.size(); ++n) REQUIRE(error_id([&] { read_content(file.substr(0, n)); }).starts_with("pickle_"));
   }
 }
 
 TEST_CASE("a content whose text is held outlives its pickle") {
   for (const char* name : {"torch113", "fsdp2_ws4", "zstd"}) {
     std::string pickle = bytes_of_file(std::filesystem::path(DCPCTL_TEST_DATA) / name / "ckpt" / ".metadata");
-    MetadataContent c = read(pickle);
+    MetadataContent c = read_content(pickle);
     const std::string before = facts(c);
     const std::deque<std::string> text = hold_text(c);
     std::ranges::fill(pickle, '\0');

@@ -25,7 +25,7 @@ const std::string kBaseFacts = "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,
                                "planner\n";
 
 std::string error_of(const MetadataText& text) {
-  return error_line([&] { read(text.pickle); });
+  return error_line([&] { read_content(text.pickle); });
 }
 // Without the offset, which tests of wording do not care for.
 std::string wording_of(const MetadataText& text) {
@@ -36,7 +36,7 @@ std::string wording_of(const MetadataText& text) {
 
 TEST_CASE("the base form") {
   const std::string pickle = MetadataText{}.pickle;
-  const MetadataContent c = read(pickle);
+  const MetadataContent c = read_content(pickle);
   CHECK(facts(c) == kBaseFacts);
   CHECK(c.properties_fields == 5);
   CHECK(c.has_version);
@@ -50,32 +50,32 @@ TEST_CASE("the base form") {
 }
 
 TEST_CASE("forms of other releases and interpreters") {
-  const auto same = [](const MetadataText& text) { return facts(read(text.pickle)) == kBaseFacts; };
+  const auto same = [](const MetadataText& text) { return facts(read_content(text.pickle)) == kBaseFacts; };
   const std::string old = "torch.distributed._shard.sharded_tensor.metadata";
   const std::string old_enum = global(old, "MEM_FORMAT_ENCODING");
 
   const MetadataText torch21{.properties_module = old, .enum_class = old_enum};
   CHECK(same(torch21));
-  CHECK(read(torch21.pickle).old_properties_module);
+  CHECK(read_content(torch21.pickle).old_properties_module);
 
   const MetadataText torch113{.module = "torch.distributed._shard.checkpoint.metadata",
                               .filesystem = "torch.distributed._shard.checkpoint.filesystem",
                               .properties_module = old,
                               .enum_class = old_enum};
   CHECK(same(torch113));
-  CHECK(read(torch113.pickle).old_module_names);
+  CHECK(read_content(torch113.pickle).old_module_names);
 
   const MetadataText base;
   const std::string member = base.enum_class + short_text("TORCH_CONTIGUOUS_FORMAT") + op(Op::TUPLE2) + kReduce;
   CHECK(same({.memory_format = global("builtins", "getattr") + member}));
-  CHECK(read(MetadataText{.memory_format = global("builtins", "getattr") + member}.pickle).unknown_globals.empty());
+  CHECK(read_content(MetadataText{.memory_format = global("builtins", "getattr") + member}.pickle).unknown_globals.empty());
   CHECK(same({.memory_format = global("__builtin__", "getattr") + member}));
 
   // Properties: six fields, a dict, and what is missing is the default.
   const std::string five = base.dtype + base.layout + op(Op::NEWTRUE) + base.memory_format + op(Op::NEWFALSE);
   const MetadataText torch215{.properties_state = tuple(five + tuple(num(2) + num(1)))};
   CHECK(same(torch215));
-  CHECK(read(torch215.pickle).properties_fields == 6);
+  CHECK(read_content(torch215.pickle).properties_fields == 6);
   CHECK(same({.properties_state = tuple(base.dtype + base.layout + op(Op::NEWTRUE))}));
   CHECK(same({.properties_state = kDict + kMark + field("dtype", base.dtype) + field("requires_grad", op(Op::NEWTRUE)) + kSetItems}));
   CHECK_FALSE(same({.properties_state = base.dtype + op(Op::TUPLE1)}));
@@ -96,7 +96,7 @@ TEST_CASE("what shows who wrote it") {
   const std::string pickle = MetadataText{.extra = field("storage_meta", with_modules) + field("mcore_data", kDict) +
                                                    field("notes", short_text("x")) + field("other", call(global("acme", "Thing"), num(1)))}
                                  .pickle;
-  const MetadataContent c = read(pickle);
+  const MetadataContent c = read_content(pickle);
   CHECK(c.has_storage_meta);
   CHECK(c.has_storage_meta_modules);
   CHECK(c.python313_path);
@@ -111,7 +111,7 @@ TEST_CASE("what shows who wrote it") {
 
 TEST_CASE("a dtype of the future is named") {
   const std::string pickle = MetadataText{.dtype = global("torch", "float2")}.pickle;
-  const MetadataContent c = read(pickle);
+  const MetadataContent c = read_content(pickle);
   CHECK_FALSE(c.tensors[0].dtype_known);
   CHECK(c.tensors[0].dtype_name == "float2");
   CHECK(c.unknown_globals == Strings{"torch.float2"});
@@ -122,7 +122,7 @@ TEST_CASE("transforms are kept in order, equal lists once") {
   const std::string list = field("transform_descriptors", kList + kMark + short_text("a") + short_text("b") + kAppends);
   const std::string pickle =
       MetadataText{.info0 = base.info("f", num(0), num(1), list), .info1 = base.info("f", num(1), num(1), list)}.pickle;
-  const MetadataContent c = read(pickle);
+  const MetadataContent c = read_content(pickle);
   CHECK(c.transforms.size() == 2);
   CHECK(c.storage[0].transforms == 1);
   CHECK(c.storage[1].transforms == 1);
@@ -133,7 +133,7 @@ TEST_CASE("transforms are kept in order, equal lists once") {
 TEST_CASE("planner data that is not torch's own") {
   const auto note = [](const std::string& planner_data) {
     const std::string pickle = MetadataText{.planner_data = planner_data}.pickle;
-    const MetadataContent c = read(pickle);
+    const MetadataContent c = read_content(pickle);
     CHECK(c.paths.empty());
     CHECK_FALSE(c.has_planner_data);
     return c.planner_note;
@@ -143,7 +143,7 @@ TEST_CASE("planner data that is not torch's own") {
   CHECK(note(object(global("acme", "Plan"), field("a", num(1)))) == "acme.Plan");
   CHECK(note(kDict + kMark + field("w", tuple(short_text("w"))) + field("x", num(5)) + kSetItems) == "dict with text 'x' for 5");
   CHECK(note(kDict + field("w", op(Op::BININT) + le(int32_t{-1}) + op(Op::TUPLE1)) + kSetItem) == "dict with text 'w' for tuple");
-  CHECK(read(MetadataText{.planner_data = kDict}.pickle).has_planner_data);
+  CHECK(read_content(MetadataText{.planner_data = kDict}.pickle).has_planner_data);
 }
 
 TEST_CASE("objects that the memo shares") {
@@ -156,13 +156,13 @@ TEST_CASE("objects that the memo shares") {
   const MetadataText shared{.chunk0 = base.chunk0 + put(0), .chunk1 = base.chunk1 + put(1)};
   const MetadataText both{.state_dict =
                               kDict + kMark + field("w", shared.tensor + put(2)) + field("v", other) + field("x", get(2)) + kSetItems};
-  CHECK(facts(read(both.pickle)).substr(0, 170) == "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
-                                                   "tensor v float32 grad (4,2,) (2,0,)+(2,2,) (0,0,)+(2,2,)\n"
-                                                   "tensor x float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)");
+  CHECK(facts(read_content(both.pickle)).substr(0, 170) == "tensor w float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)\n"
+                                                           "tensor v float32 grad (4,2,) (2,0,)+(2,2,) (0,0,)+(2,2,)\n"
+                                                           "tensor x float32 grad (4,2,) (0,0,)+(2,2,) (2,0,)+(2,2,)");
   // Index objects in another order than they were made.
   const MetadataText swapped{.storage = tuple(base.index0 + put(0) + base.index1 + put(1)) + "0" + kDict + kMark + get(1) + base.info1 +
                                         get(0) + base.info0 + kSetItems};
-  CHECK(facts(read(swapped.pickle)).find("step\nitem w (2,0,) __1_0.distcp 0+100\nitem w (0,0,) __0_0.distcp 9+100\npath w") !=
+  CHECK(facts(read_content(swapped.pickle)).find("step\nitem w (2,0,) __1_0.distcp 0+100\nitem w (0,0,) __0_0.distcp 9+100\npath w") !=
         std::string::npos);
   // Many tensors that share one long list: what they add up to is bounded by the file.
   const std::string many = base.chunk0 + put(1) + times(2000, get(1));
@@ -176,7 +176,7 @@ TEST_CASE("objects that the memo shares") {
 
 TEST_CASE("not the metadata of a checkpoint") {
   const std::string expected = ", expected torch.distributed.checkpoint.metadata.Metadata with its fields)";
-  const auto line = [](const std::string& root) { return error_line([&] { read(proto(2) + root + kStop); }); };
+  const auto line = [](const std::string& root) { return error_line([&] { read_content(proto(2) + root + kStop); }); };
   CHECK(line(kDict) == "m @ 0x3: the pickle is not the metadata of a distributed checkpoint (got dict" + expected);
   CHECK(line(call(global("acme", "Thing"), num(1))).find("(got acme.Thing" + expected) != std::string::npos);
   CHECK(line(MetadataText{}.tensor).find("(got torch.distributed.checkpoint.metadata.TensorStorageMetadata" + expected) !=

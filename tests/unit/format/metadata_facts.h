@@ -7,7 +7,7 @@
 
 namespace dcp::test {
 
-inline MetadataContent read(const std::string& pickle) { return read_dcp_metadata(as_bytes(pickle), Place{.path = "m"}, Limits{}); }
+inline MetadataContent read_content(const std::string& pickle) { return read_dcp_metadata(as_bytes(pickle), Place{.path = "m"}, Limits{}); }
 
 // All that a content says, one fact a line: two contents are equal if these are.
 inline std::string facts(const MetadataContent& c) {
