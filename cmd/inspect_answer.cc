@@ -67,8 +67,9 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   describe_unmatched(context, unmatched_rules(found.selection), false);
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   const std::optional<StatsResult> values = stats_of(o, select, context);
-  if (values && a.exit == Exit::kOk && std::ranges::any_of(values->tensors, [](const KeyStats& k) { return k.fault.has_value(); }))
-    a.exit = Exit::kAnswerNo;
+  if (values && a.exit != Exit::kMachine)
+    for (const KeyStats& k : values->tensors)
+      if (k.fault) a.exit = std::max(a.exit, exit_of(k.fault->id) == Exit::kMachine ? Exit::kMachine : Exit::kAnswerNo);
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
   };

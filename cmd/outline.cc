@@ -160,11 +160,13 @@ bool belongs_to(Part part, const Row& row) {
 
 // Shortened to `depth` components, rows of one subtree are one.
 std::vector<Row> cut(std::vector<Row> rows, size_t depth, Part part) {
+  bool is_any_cut = false;
   for (Row& row : rows) {
     if (!belongs_to(part, row) || row.variants.size() <= depth) continue;
     row.variants.resize(depth);
-    row.is_folded = true;
+    row.is_folded = is_any_cut = true;
   }
+  if (!is_any_cut) return rows;
   return joined_by(std::move(rows),
                    [](const Row& row) { return std::pair(shape_of(row, false), row.is_folded ? KeyRef() : row.sum.example->ref); });
 }

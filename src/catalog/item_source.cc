@@ -20,9 +20,11 @@ constexpr uint64_t kReadAhead = 256 * 1024;
 
 void SliceSource::fill(Window& window, uint64_t begin, uint64_t end) {
   end = std::min(end, file_bytes_);
-  window.begin = begin;
-  window.bytes.resize(end - begin);
-  read_exact(io_, file_->get(), begin, window.bytes);
+  std::vector<std::byte> bytes = std::move(window.bytes);
+  window.bytes.clear();  // what could not be read, no later item takes for read
+  bytes.resize(end - begin);
+  read_exact(io_, file_->get(), begin, bytes);
+  window = {.begin = begin, .bytes = std::move(bytes)};
   bytes_read_ += end - begin;
 }
 

@@ -142,6 +142,8 @@ class MetadataHandler {
   // storage[n] holds what the n-th MetadataIndex says, and the n-th _StorageInfo: normally these are a pair of storage_data, too.
   uint64_t indexes_ = 0;
   uint64_t infos_ = 0;
+  uint64_t used_ = 0;                             // entries of storage_data
+  std::vector<MetadataContent::Storage> paired_;  // where they are not the first of `storage`
   std::unordered_map<std::string_view, uint32_t> file_numbers_;
   std::map<std::vector<std::string_view>, uint32_t> transforms_numbers_;
   uint64_t spent_ = 0;

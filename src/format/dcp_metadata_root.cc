@@ -141,6 +141,9 @@ void MetadataHandler::finish(const PickleMachine& m, const Value& root) {
     // An unfinished object at the root is a Metadata that never got its fields.
     fail(ProblemId::metadata_not_dcp, m.place(), describe(m, root), "torch.distributed.checkpoint.metadata.Metadata with its fields");
   }
+  // What else was built is in none of the dicts; until here values on the stack may name it.
+  if (!paired_.empty()) content_.storage = std::move(paired_);
+  content_.storage.resize(used_);
   std::set<std::string> unknown;
   for (const Global& g : globals_) {
     if (g.foreign) unknown.insert(name_of(g));

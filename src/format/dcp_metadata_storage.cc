@@ -86,29 +86,25 @@ void MetadataHandler::read_storage(PickleMachine& m, const Value& dict) {
   if (dict.kind == Kind::kNil || dict.kind == Kind::kUnset) fail_field(m, "Metadata.storage_data", dict, "a dict", std::string_view());
   if (dict.kind != Kind::kDict) fail_foreign(dict, "a dict of MetadataIndex to _StorageInfo", {});
   bool in_place = true;
-  uint64_t used = 0;
   Value index;
   Value info;
   for (auto it = m.items(dict); it.next(index) && it.next(info);) {
     if (!is(index, kIndex)) fail_foreign(index, "MetadataIndex", {});
     if (!is(info, kStorageInfo)) fail_foreign(info, "_StorageInfo", content_.storage[index.payload].key);
-    in_place = in_place && index.payload == used && info.payload == used;
-    ++used;
+    in_place = in_place && index.payload == used_ && info.payload == used_;
+    ++used_;
   }
   if (!in_place) {
-    std::vector<MetadataContent::Storage> paired;
-    paired.reserve(used);
+    paired_.reserve(used_);
     for (auto it = m.items(dict); it.next(index) && it.next(info);) {
       const MetadataContent::Storage& record = content_.storage[info.payload];
-      MetadataContent::Storage& entry = paired.emplace_back(content_.storage[index.payload]);
+      MetadataContent::Storage& entry = paired_.emplace_back(content_.storage[index.payload]);
       entry.file = record.file;
       entry.offset = record.offset;
       entry.length = record.length;
       entry.transforms = record.transforms;
     }
-    content_.storage = std::move(paired);
   }
-  content_.storage.resize(used);
 }
 
 }  // namespace dcp

@@ -118,7 +118,7 @@ def a_size_that_overflows(c):
 @wrong("usage", "consolidate ckpt out.pt -j 0")
 def no_threads(c):
     """
-    dcpctl: --threads '0' is not a number from 1 to 1024
+    dcpctl: -j '0' is not a number from 1 to 1024
     hint: see 'dcpctl consolidate --help'
     """
 

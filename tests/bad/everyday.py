@@ -69,7 +69,7 @@ def a_key_that_neither_side_has(c):
 def a_key_inside_an_object_that_has_none(c):
     """
     dcpctl: ckpt: no key is left after selection
-    hint: see the keys with 'dcpctl inspect CKPT --keys'
+    hint: see the keys with 'dcpctl inspect ckpt --keys'
     """
     beside(c, "other")
 

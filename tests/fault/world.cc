@@ -119,7 +119,7 @@ World::World(const fs::path& data, fs::path scratch, const Case& c) : case_(c), 
     if (maker.run().exit != 0) throw std::runtime_error("the source cannot be made");
     source_ = {{"model.pt", slurp(folder_ / "model.pt")}};
   }
-  measure();
+  if (*c.name != '\0') measure();  // else the source of another
 }
 
 void World::measure() {
