@@ -20,7 +20,7 @@ void add_maps(Command& c, Context& context) {
   auto options = std::make_shared<MapsOptions>();
   c.details = kText;
   c.argument("MAP", options->map, "A built-in map, or a file: its name has a '/' or ends in .map").reads();
-  add_map_config(c, options->flags, "MapsOptions");
+  add_map_config(c, options->flags, "Options");
   add_common(c, context, false);
   c.pages = true;
   c.run = [options, &context] {
