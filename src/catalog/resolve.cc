@@ -83,7 +83,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
     const ItemId item = catalog.item_of(b);
     const Item& i = catalog.items[item];
     const auto [same, fresh] = first_at.try_emplace({i.file, i.offset, i.length, i.transforms}, item);
-    if (!fresh && i.file != kNone && !catalog.torch) out.shared.emplace(item, same->second);
+    if (!fresh && i.file != kNone && !catalog.traits().in_torch_files) out.shared.emplace(item, same->second);
     else want({.item = item, .blob = b}, i);
   }
   for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d)

@@ -199,7 +199,7 @@ def inputs(name):
             deal(source, tmp, 2, ())
         else:
             source = tmp / ("source." + name.removeprefix("deflated-"))
-            check(one_process(big, source, "consolidate", "--tensors-only"), "a file")
+            check(one_process(big, source, "consolidate", *(["--tensors-only"] if source.suffix == ".safetensors" else [])), "a file")
             if name.startswith("deflated-"):  # as a zip tool packs it again
                 with zipfile.ZipFile(source) as old:
                     records = {record: old.read(record) for record in old.namelist()}
