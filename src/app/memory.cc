@@ -3,8 +3,7 @@
 #include <sys/sysinfo.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <optional>
 
 #include "app/ranked_run.h"
 #include "base/heap.h"
@@ -21,9 +20,7 @@ uint64_t machine_bytes() {
   struct sysinfo machine{};
   ::sysinfo(&machine);
   const uint64_t bytes = uint64_t{machine.totalram} * machine.mem_unit;
-  std::ostringstream groups;
-  if (const std::ifstream file("/proc/self/cgroup"); file) groups << file.rdbuf();
-  const std::optional<MemoryLimit> limit = memory_limit(groups.str(), "/sys/fs/cgroup");
+  const std::optional<MemoryLimit> limit = own_memory_limit();
   return limit ? std::min(bytes, limit->bytes) : bytes;
 }
 

@@ -33,6 +33,8 @@ namespace {
 using posix::Fd;
 using posix::retry;
 
+constexpr const char *kOwnGroups = "/proc/self/cgroup", *kGroupMount = "/sys/fs/cgroup";
+
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -177,6 +179,8 @@ std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::stri
   return least;
 }
 
+std::optional<MemoryLimit> own_memory_limit() { return memory_limit(text_of(kOwnGroups), kGroupMount); }
+
 MachineFacts machine_facts() {
   MachineFacts facts;
   utsname system{};
@@ -185,9 +189,8 @@ MachineFacts machine_facts() {
   if (::confstr(_CS_GNU_LIBC_VERSION, text.data(), text.size()) > 0) facts.c_library = text.data();
   facts.cores = static_cast<unsigned>(std::max(::get_nprocs(), 1));
   facts.usable_cores = usable_cores(facts.cores);
-  const std::string groups = text_of("/proc/self/cgroup");
-  facts.core_quota = core_quota(groups, "/sys/fs/cgroup");
-  facts.memory_limit = memory_limit(groups, "/sys/fs/cgroup");
+  facts.core_quota = core_quota(text_of(kOwnGroups), kGroupMount);
+  facts.memory_limit = own_memory_limit();
   struct sysinfo memory{};
   if (::sysinfo(&memory) == 0) facts.memory_bytes = uint64_t{memory.totalram} * memory.mem_unit;
   std::istringstream meminfo(text_of("/proc/meminfo"));

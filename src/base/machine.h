@@ -15,6 +15,7 @@ struct MemoryLimit {
 };
 // `groups`: the text of /proc/self/cgroup; `mount`: where version 2 is mounted, and version 1 below it. nullopt: no limit is set.
 std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::string& mount);
+std::optional<MemoryLimit> own_memory_limit();  // of this process
 
 struct MachineFacts {
   std::string system, architecture, c_library;  // "Linux 6.18.44", "x86_64", "glibc 2.41"

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "catalog/build.h"
@@ -139,14 +138,14 @@ class Opening {
   // What each item and each copy is made of: the entries of the storage that the catalog was built from, by file, key and offsets.
   std::shared_ptr<const TorchFiles> take(const Catalog& catalog, const MetadataContent& merged, std::vector<int64_t> strides) {
     auto torch = std::make_shared<TorchFiles>();
-    std::unordered_multimap<std::string_view, size_t> entries;
-    for (size_t n = 0; n < merged.storage.size(); ++n) entries.emplace(merged.storage[n].key, n);
+    std::multimap<std::pair<std::string_view, std::string_view>, size_t> entries;
+    for (size_t n = 0; n < merged.storage.size(); ++n)
+      entries.emplace(std::pair(merged.storage[n].key, merged.files[merged.storage[n].file]), n);
     const auto value_of = [&](ItemId item, uint32_t file, std::string_view key, Dims offsets) {
-      const auto [first, last] = entries.equal_range(key);
+      const auto [first, last] = entries.equal_range({key, catalog.file_name(file)});
       const auto found = std::find_if(first, last, [&](const auto& e) {
         const MetadataContent::Storage& s = merged.storage[e.second];
-        return merged.files[s.file] == catalog.file_name(file) &&
-               std::ranges::equal(Dims(merged.ints.data() + s.offsets_at, s.rank), offsets);
+        return std::ranges::equal(Dims(merged.ints.data() + s.offsets_at, s.rank), offsets);
       });
       if (found == last) fail(ProblemId::internal, catalog.place_of(item, key), "an item of no file");
       return values_[found->second];

@@ -23,14 +23,7 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
 import describe
-
-failures = []
-
-
-def check(truth, what):
-    if not truth:
-        failures.append(what)
-        print("FAILED:", what)
+from case import check, failures
 
 
 def same(got, wanted, what):
