@@ -157,7 +157,7 @@ Option& Command::number(std::string_view names, std::optional<T>& target, std::s
   Option& o = option(
       names, [&target](const std::string& text) { return parse_number(text, target.emplace(), {T{0}, std::numeric_limits<T>::max()}); },
       value, std::move(help));
-  o.expected = "a number from 0 to " + std::to_string(std::numeric_limits<T>::max());
+  o.expected = "a number from 0 on";
   return o;
 }
 

@@ -41,7 +41,7 @@ int print_keys(const Options& o, Context& context) {
   constexpr size_t kMax = 2000;  // more than anybody reads, and than a shell lists in time
   context.common.quiet = true;
   const uint64_t cap = take_memory_cap(default_reading_cap(), context);
-  const Catalog catalog = open_source({.path = o.path, .step = o.step, .command = context.command}, context, memory_left(cap));
+  const Catalog catalog = open_source({.path = o.path, .step = o.step}, context, memory_left(cap)).catalog;
   std::string text;
   size_t shown = 0;
   for (const KeyRef ref : catalog.order) {

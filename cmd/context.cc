@@ -14,9 +14,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/limits.h"
 #include "command.h"
+#include "lines.h"
 #include "option_values.h"
 #include "problem_words.h"
 #include "progress.h"
@@ -37,7 +39,9 @@ bool write_fd(int fd, std::string_view text) {
 }
 
 void Context::print(std::string_view text) const {
-  if (prints) write_fd(STDOUT_FILENO, text);
+  if (!prints || text.empty()) return;
+  if (std::exchange(apart, false)) write_fd(STDOUT_FILENO, "\n");
+  write_fd(STDOUT_FILENO, text);
 }
 
 void Context::info(std::string_view text) {
@@ -53,7 +57,8 @@ void Context::warn(std::string_view text) {
   constexpr std::string_view kWarning = "warning:";
   const bool is_warning = text.starts_with(kWarning);
   const std::string word = is_warning ? styled(kWarning, Style::kYellow, colored(STDERR_FILENO)) : "";
-  if (prints) write_fd(STDERR_FILENO, "dcpctl: " + word + std::string(text.substr(is_warning ? kWarning.size() : 0)) + "\n");
+  const std::string line = "dcpctl: " + word + std::string(text.substr(is_warning ? kWarning.size() : 0)) + "\n";
+  if (prints) write_fd(STDERR_FILENO, fitted(*this, line, STDERR_FILENO));
 }
 
 void Context::verbose(std::string_view text) {
@@ -79,7 +84,9 @@ std::unique_ptr<Display> Context::show(const Progress& progress, const std::atom
   return std::make_unique<ProgressDisplay>(*this, progress, done, total);
 }
 
-std::string Context::line_of(const Problem& problem) const { return to_line(worded(problem)); }
+Problem Context::worded(Problem problem) const { return cmd::worded(std::move(problem)); }
+
+std::string Context::name_of(std::string_view setting) const { return option_of(setting); }
 
 void Context::last_words(const Problem& problem) {
   report_error(*this, problem);
@@ -146,9 +153,9 @@ static std::string hint_text(const Context& context, const Problem& p) {
 int report_error(const Context& context, const Problem& raw) {
   Problem p = worded(raw);
   p.hint = hint_text(context, p);
-  std::string text = styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)).append(" ").append(to_line(p)).append("\n");
-  text += quoted(p);
-  if (!p.hint.empty()) text.append("hint: ").append(escaped(p.hint)).append("\n");
+  const auto line = [&](const std::string& text) { return fitted(context, text + "\n", STDERR_FILENO); };
+  std::string text = line(styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)) + " " + to_line(p)) + quoted(p);
+  if (!p.hint.empty()) text += line("hint: " + escaped(p.hint));
   if (context.common.json) {
     JsonWriter json([&](std::string_view s) { text += s; });
     json.begin_object().key("error");

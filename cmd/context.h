@@ -34,12 +34,14 @@ struct CommonOptions {
 struct Context final : Events, World {
   Context(Io& the_io, StopFlag& the_stop) : World(the_io, the_stop, *this) {}
   CommonOptions common;
+  std::vector<std::string> words;  // what was typed, behind the program's name
   std::string source;              // CKPT as it was typed
   std::string command;             // "consolidate"
   std::vector<std::string> notes;  // what info() was given, for the report
   int report_fd = -1;              // where the report goes instead of the file of --report
   size_t paged_columns = 0;        // of the terminal, where standard output goes there through a pager
   bool several = false;            // one of several checkpoints that the command line names
+  mutable bool apart = false;      // an empty line stands between what is printed next and the answer before
 
   void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
   void info(std::string_view text) override;     // stderr, one line, unless --quiet
@@ -48,7 +50,8 @@ struct Context final : Events, World {
   void status(std::string_view text);            // stderr, one line, unless --quiet; not for the report
   std::unique_ptr<Display> show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) override;
   void last_words(const Problem& problem) override;
-  std::string line_of(const Problem& problem) const override;
+  Problem worded(Problem problem) const override;
+  std::string name_of(std::string_view setting) const override;
   bool at_terminal(int fd) const;
   bool colored(int fd) const;    // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
   size_t columns(int fd) const;  // of the terminal; elsewhere 80

@@ -32,7 +32,8 @@ Objects are compared as values, whatever pickled them: 3 and 3.0 differ. What an
 newer one saves item by item. Objects that the other format has no place for are named and do not count.
 
 Options of which keys and names are for both sides: --root for those that have it, --rename for both or for the one where it makes keys
-meet. --map makes the published form of the model, of each side that has a trainer's names.
+meet. --map makes the published form of the model, of each side that has a trainer's names; rules that match none of these are about the
+published names.
 
   dcpctl diff step-1000 all.pt
   dcpctl diff step-1000 model.safetensors --model-only --compare-as bfloat16
@@ -67,7 +68,12 @@ int run(const Options& o, Context& context) {
   DiffResult result;
   const DiffPaths paths{.a = o.a.path, .b = o.b};
   const int exit = run_reported(context, {.source = o.a.path}, [&] {
-    diff(request_of(o, context), context, result);
+    try {
+      diff(request_of(o, context), context, result);
+    } catch (const Error& e) {
+      const bool is_b = e.problem().place.path == o.b && (o.a.path != o.b || !o.a.step.empty());
+      throw Error(is_b ? with_option_of_b(e.problem()) : e.problem());
+    }
     note_left_out(result, context);
     describe_unmatched(context, no_key_for(result.unmatched), o.strict);
     if (context.common.json) context.print(diff_document(result, paths));

@@ -8,6 +8,7 @@
 #include "inspect_text.h"
 #include "kernels/kernels.h"
 #include "lines.h"
+#include "problem_words.h"
 #include "source.h"
 
 namespace dcp::cmd {
@@ -204,11 +205,11 @@ void print_diff(const DiffResult& result, const DiffPaths& paths, const Context&
     const Style style = d.kind == Kind::kOnlyA ? Style::kRed : d.kind == Kind::kOnlyB ? Style::kBold : Style::kYellow;
     text += styled(std::string(1, sign_of(d.kind)) + " " + shortened(d.key), style, color) + "  " + line_of(d) + "\n";
     if (text.size() < 64 * 1024) continue;
-    context.print(fitted(context, text));
+    context.print(fitted(context, text, STDOUT_FILENO));
     text.clear();
   }
   if (!context.common.quiet) text += summary(result, paths);
-  context.print(fitted(context, text));
+  context.print(fitted(context, text, STDOUT_FILENO));
 }
 
 std::string diff_document(const DiffResult& r, const DiffPaths& paths) {
@@ -241,6 +242,13 @@ void note_left_out(const DiffResult& result, Context& context) {
   note(result.a, "first", "second");
   note(result.b, "second", "first");
   if (result.count(Kind::kDType) > 0) context.info("tensors of other dtypes: --compare-as float32 compares their values");
+}
+
+Problem with_option_of_b(const Problem& problem) {
+  constexpr std::string_view kStep = "--step ";
+  Problem p = worded(problem);
+  if (const size_t at = p.hint.find(kStep); at != p.hint.npos) p.hint.replace(at, kStep.size(), "--step-b ");
+  return p;
 }
 
 }  // namespace dcp::cmd

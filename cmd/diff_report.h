@@ -14,6 +14,8 @@ struct DiffPaths {
 
 void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context);
 std::string diff_document(const DiffResult& result, const DiffPaths& paths);
+// What is wrong with B: its hints name the options that are for B.
+Problem with_option_of_b(const Problem& problem);
 // Notes of what was not compared.
 void note_left_out(const DiffResult& result, Context& context);
 

@@ -21,19 +21,19 @@ std::string isa_text(Isa isa) { return isa == Isa::kAvx512 ? "AVX-512" : isa == 
 
 // What each module is for: beside ModuleFacts::name.
 struct Use {
-  std::string_view module, what, package;
+  std::string_view module, what;
 };
 constexpr Use kUses[] = {
-    {"c10d", "several ranks cannot work together", "pip install torch"},
-    {"c10d_nccl", "--transport nccl cannot be had", "pip install torch, of a CUDA version, and nvidia-cuda-toolkit"},
-    {"cuda", "bench staging cannot measure GPUs", "the package nvidia-cuda-toolkit"},
+    {"c10d", "several ranks cannot work together"},
+    {"c10d_nccl", "--transport nccl cannot be had"},
+    {"cuda", "bench staging cannot measure GPUs"},
 };
 
 void add_module_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
   for (const ModuleFacts& m : found.modules) {
     const Use& use = *std::ranges::find(kUses, m.name, &Use::module);
     const std::string what = "module " + m.name + ": " + std::string(use.what);
-    if (m.path.empty()) lacks.push_back({what, m.needs + ": " + std::string(use.package) + "; DCPCTL_MODULE_DIR, if it lies elsewhere"});
+    if (m.path.empty()) lacks.push_back({what, m.needs + "; DCPCTL_MODULE_DIR, if it lies elsewhere"});
     else if (!m.works()) lacks.push_back({what + ": " + m.refusal, "the libraries that it was built with, or a new build of dcpctl"});
   }
   if (found.nccl == 0) lacks.push_back({"NCCL: no libnccl.so.2", "a LibTorch that has it (pip install torch), or the package libnccl2"});

@@ -18,6 +18,8 @@ namespace {
 struct Ended {
   int exit = 0;
   std::string document;
+
+  bool answered() const { return exit <= static_cast<int>(Exit::kAnswerNo); }
 };
 
 [[noreturn]] void be_one(Option& argument, const std::string& value, Context& context, int report_fd, const std::function<int()>& run_one) {
@@ -106,7 +108,7 @@ int run_each(const Command& command, Option& argument, Context& context, const s
   int exit = 0;
   for (const std::string& v : values) {
     context.check_stop();
-    if (!all.empty() && !context.common.json && !context.common.quiet) context.print("\n");
+    context.apart = !context.common.json && !context.common.quiet && std::ranges::any_of(all, &Ended::answered);
     all.push_back(run_one_apart(argument, v, context, run_one));
     exit = std::max(exit, all.back().exit);
   }

@@ -5,7 +5,6 @@
 #include "app/output_in_source.h"
 #include "app/small_file.h"
 #include "format/npy.h"
-#include "format/safetensors.h"
 #include "inspect_text.h"
 #include "object_text.h"
 #include "stats_report.h"
@@ -71,20 +70,12 @@ std::string text_of(const ExtractOptions& o, Extraction& found, Context& context
   return values_text(glance, found.dtype(), columns);
 }
 
-void emit_binary(const ExtractOptions& o, Extraction& found, const TextOut& out) {
-  if (o.form == ExtractForm::kTorch) return found.torch_file([&](Bytes bytes) { out(as_text(bytes)); });
-  if (found.is_object())
-    fail(ProblemId::usage, {.path = found.checkpoint(), .tensor = std::string(found.key()), .object = true},
-         "an object, which has no elements", "a .pt file, text or JSON for it");
-  if (o.form == ExtractForm::kNpy) out(npy_header(found.dtype(), found.shape()));
-  if (o.form == ExtractForm::kSafetensors) {
-    std::vector<SafetensorsEntry> entry{{.name = std::string(found.key()), .dtype = found.dtype(), .shape = found.shape()}};
-    if (facts_of(found.dtype()).safetensors.empty())
-      fail(ProblemId::no_dtype_in_output, {.path = found.checkpoint()},
-           std::string(found.key()) + " (" + std::string(facts_of(found.dtype()).name) + ")");
-    out(write_safetensors_header(entry, {{"format", "pt"}}));
-  }
-  found.each_piece([&](Bytes bytes) { out(as_text(bytes)); });
+OutputRequest::Kind kind_of(ExtractForm form) {
+  using Kind = OutputRequest::Kind;
+  return form == ExtractForm::kNpy     ? Kind::kNpy
+         : form == ExtractForm::kTorch ? Kind::kTorch
+         : form == ExtractForm::kRaw   ? Kind::kRaw
+                                       : Kind::kSafetensors;
 }
 
 std::string document_of(const ExtractOptions& o, const Extraction& found) {
@@ -102,16 +93,11 @@ std::string document_of(const ExtractOptions& o, const Extraction& found) {
 int extract_file(const ExtractOptions& o, Context& context) {
   WriteReport report(o.source.path, o.out);
   return report.around(context, [&] {
-    using Kind = OutputRequest::Kind;
-    const Kind kind = o.form == ExtractForm::kNpy     ? Kind::kNpy
-                      : o.form == ExtractForm::kTorch ? Kind::kTorch
-                      : o.form == ExtractForm::kRaw   ? Kind::kRaw
-                                                      : Kind::kSafetensors;
     report.request = {.read = o.read(context),
                       .select = {.rules = {{KeyRule::Kind::kKey, o.key}}, .dtypes = o.dtypes()},
                       .map = {},
                       .slice = o.part(),
-                      .output = {.path = o.out, .kind = kind, .one_value = true, .check_crcs = o.slice.empty() && !o.no_verify},
+                      .output = {.path = o.out, .kind = kind_of(o.form), .one_value = true, .check_crcs = o.slice.empty() && !o.no_verify},
                       .expect = {},
                       .replace = o.force ? Replace::kYes : Replace::kNo,
                       .sync = !o.no_sync};
@@ -140,7 +126,7 @@ std::string extract_value(const ExtractOptions& o, Context& context) {
   if (!o.to_file()) {
     try {
       if (o.form == ExtractForm::kJson) emit_json(o, found, out);
-      else emit_binary(o, found, out);
+      else found.stream(kind_of(o.form), [&](Bytes bytes) { out(as_text(bytes)); });
     } catch (const ReaderGone&) {  // as `head` does: what is not wanted is not read
     }
     return document_of(o, found);

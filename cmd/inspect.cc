@@ -66,7 +66,8 @@ void add_inspect(Command& c, Context& context) {
       .excludes("--map");
   add_threads(c, o.threads, "Source");
   c.find("--threads")->needs("--stats");
-  c.option("--html", o.html, "FILE", "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut")
+  c.option("--html", o.html, "FILE",
+           "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut; with --map what becomes of what")
       .writes();
   add_key_flags(c, o.keys);
   add_map(c, o.map);

@@ -32,6 +32,7 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
 InspectAnswer mapped_answer(const InspectOptions& o, const InspectResult& found, Context& context) {
   if (context.common.json) inspect_mapped_json(found, [&](std::string_view text) { context.print(text); });
   else inspect_mapped_text(found, o.view, context);
+  if (!o.html.empty()) save_small_file(context, o.html, inspect_mapped_html(found), {.sync = false});
   InspectAnswer a;
   if (!context.common.report.empty()) inspect_mapped_json(found, [&](std::string_view text) { a.document += text; });
   check_holds(*found.map, context);

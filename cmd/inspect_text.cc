@@ -369,12 +369,12 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
     return;
   }
   if (view == InspectView::kFiles) {
-    context.print(fitted(context, findings_text(found, context)));
+    context.print(fitted(context, findings_text(found, context), STDOUT_FILENO));
     return print_files(catalog, context);
   }
   const std::string first = headline(found);
   const std::string bold = styled(first.substr(0, first.size() - 1), Style::kBold, context.colored(STDOUT_FILENO)) + "\n";
-  const std::string head = fitted(context, bold + findings_text(found, context) + summary_text(found));
+  const std::string head = fitted(context, bold + findings_text(found, context) + summary_text(found), STDOUT_FILENO);
   context.print(head);
   if (view == InspectView::kSummary) return;
   context.print("\n");

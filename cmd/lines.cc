@@ -19,7 +19,9 @@ std::string wrapped(std::string_view text, size_t indent, size_t width) {
   std::string out;
   size_t column = indent;
   for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find(' ', at), text.size());
+    constexpr std::string_view kCommand = "'dcpctl ";
+    const bool is_command = text.substr(at).starts_with(kCommand);
+    const size_t end = std::min(text.find(' ', is_command ? text.find('\'', at + 1) : at), text.size());
     const std::string_view word = text.substr(at, end - at);
     const size_t taken = display_width(word);
     if (at > 0 && column + 1 + taken > width) {
@@ -37,10 +39,10 @@ std::string wrapped(std::string_view text, size_t indent, size_t width) {
   return out;
 }
 
-std::string fitted(const Context& context, std::string_view lines) {
-  if (!context.at_terminal(STDOUT_FILENO)) return std::string(lines);
+std::string fitted(const Context& context, std::string_view lines, int fd) {
+  if (!context.at_terminal(fd)) return std::string(lines);
   constexpr size_t kFurther = 4, kLeast = 20;
-  const size_t columns = context.columns(STDOUT_FILENO);
+  const size_t columns = context.columns(fd);
   std::string out;
   while (!lines.empty()) {
     const size_t end = std::min(lines.find('\n'), lines.size());

@@ -14,11 +14,11 @@ namespace dcp::cmd {
 // Code points, which is near enough for columns; what colours it takes none.
 size_t display_width(std::string_view text);
 
-// `text` in lines of at most `width`, broken at blanks, all but the first indented.
+// `text` in lines of at most `width`, broken at blanks, all but the first indented. A 'dcpctl ...' in quotes is not broken: it gets copied.
 std::string wrapped(std::string_view text, size_t indent, size_t width);
 
-// At a terminal each line is wrapped, what goes on further in than it began; for programs it stays one.
-std::string fitted(const Context& context, std::string_view lines);
+// Where `fd` is a terminal each line is wrapped, what goes on further in than it began; for programs it stays one.
+std::string fitted(const Context& context, std::string_view lines, int fd);
 
 // Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` gives each row to the
 // function that it gets, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.

@@ -5,6 +5,7 @@
 #include "list_report.h"
 #include "ranks_flags.h"
 #include "step_text.h"
+#include "text_file.h"
 
 namespace dcp::cmd {
 namespace {
@@ -33,7 +34,8 @@ struct Options {
 };
 
 ListRequest request_of(const Options& o, const Context& context) {
-  ListRequest request{.survey = o.run.request(), .newest_only = o.one() && !context.common.json};
+  const bool has_document = context.common.json || !context.common.report.empty();
+  ListRequest request{.survey = o.run.request(), .newest_only = o.one() && !has_document};
   request.after_newest = o.after == "latest";
   uint64_t number = 0;
   if (!o.after.empty() && !request.after_newest) {
@@ -47,13 +49,21 @@ ListRequest request_of(const Options& o, const Context& context) {
 }
 
 int run(const Options& o, Context& context) {
-  const ListRequest request = request_of(o, context);
-  ListResult found;
-  list_steps(request, context, found);
-  if (context.common.json) list_json(found, [&](std::string_view text) { context.print(text); });
-  else if (!o.one()) print_steps(found.survey, context);
-  else if (found.newest) context.print(found.newest->path + "\n");
-  return !found.newest && (o.one() || request.wait_ns || !o.after.empty()) ? static_cast<int>(Exit::kAnswerNo) : 0;
+  bool is_none = false;
+  const int exit = run_reported(context, {.source = o.run.run}, [&] {
+    const ListRequest request = request_of(o, context);
+    ListResult found;
+    list_steps(request, context, found);
+    is_none = !found.newest && (o.one() || request.wait_ns || !o.after.empty());
+    std::string document;
+    list_json(found, is_none ? static_cast<int>(Exit::kAnswerNo) : 0, [&](std::string_view text) { document += text; });
+    context.apart = context.apart && !o.one();  // then each is a line
+    if (context.common.json) context.print(document);
+    else if (!o.one()) print_steps(found.survey, context);
+    else if (found.newest) context.print(found.newest->path + "\n");
+    return document;
+  });
+  return exit == 0 && is_none ? static_cast<int>(Exit::kAnswerNo) : exit;
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ void add_list(Command& c, Context& context) {
   Options& o = *options;
   c.details = kText;
   add_run(c, context, o.run, Access::kRun);
+  c.arguments.front().for_each();
   const std::string group = "One step";
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
   c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
@@ -71,7 +82,7 @@ void add_list(Command& c, Context& context) {
       .offers(Offer::kSteps)
       .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait for one so long (or 10min, 12h); exit code 1 if none comes").in(group);
-  add_common(c, context, false);
+  add_common(c, context, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

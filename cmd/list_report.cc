@@ -50,11 +50,11 @@ void print_steps(const RunSurvey& run, const Context& context) {
                     "\n");
 }
 
-void list_json(const ListResult& found, const std::function<void(std::string_view)>& write) {
+void list_json(const ListResult& found, int exit, const std::function<void(std::string_view)>& write) {
   const RunSurvey& run = found.survey;
   const int64_t now = wall_clock_ns();
   JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.list/1").member("path", run.run);
+  json.begin_object().member("schema", "dcpctl.list/1").member("exit", exit).member("path", run.run);
   path_json(json, "latest", run, run.newest());
   path_json(json, "latest_full", run, run.newest(StepContent::kFull));
   path_json(json, "latest_model", run, run.newest(StepContent::kModel));

@@ -10,6 +10,6 @@
 namespace dcp::cmd {
 
 void print_steps(const RunSurvey& run, const Context& context);
-void list_json(const ListResult& found, const std::function<void(std::string_view)>& write);
+void list_json(const ListResult& found, int exit, const std::function<void(std::string_view)>& write);
 
 }  // namespace dcp::cmd

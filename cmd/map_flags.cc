@@ -6,7 +6,8 @@
 namespace dcp::cmd {
 
 MapRequest MapFlags::request() const {
-  MapRequest request{.map = map, .config = config, .settings = {}, .unmapped = unmapped, .from = from};
+  MapRequest request{.map = map, .config = config, .settings = {}, .unmapped = unmapped, .from = from, .to = to, .model_root = {}};
+  if (model_root_option != nullptr && model_root_option->count() > 0) request.model_root = model_root == "." ? "" : model_root;
   for (const std::string& s : sets) {
     const size_t at = s.find('=');
     if (at == std::string::npos || at == 0) fail(ProblemId::usage, {}, "--set '" + s + "'", "NAME=VALUE");
@@ -25,6 +26,10 @@ void add_map(Command& c, MapFlags& f) {
   c.option("--map", f.map, "MAP", "Make the tensors of another form of the model: a map of 'dcpctl maps', a file of one, or auto")
       .reads()
       .in(maps);
+  c.option("--to-map", f.to, "MAP2", "From there on to another trainer's form: MAP2 is applied, from its right side, to what MAP makes")
+      .reads()
+      .needs("--map")
+      .in(maps);
   add_map_config(c, f, maps);
   c.find("--config")->help += "; else that of --assets, or beside CKPT";
   const Choices<maps::Unmapped> fates{{"error", maps::Unmapped::kError}, {"keep", maps::Unmapped::kKeep}, {"drop", maps::Unmapped::kDrop}};
@@ -35,6 +40,10 @@ void add_map(Command& c, MapFlags& f) {
   c.choice("--map-from", f.from, sides, "SIDE", "Which side of the map CKPT has: left or right, where its names do not say it")
       .needs("--map")
       .in(maps);
+  f.model_root_option = &c.option("--model-root", f.model_root, "PATH",
+                                  "Where the model lies in OUT beside an optimizer's state, '.' for the top; else as in CKPT")
+                             .needs("--map")
+                             .in(maps);
   for (const char* name : {"--config", "--set"}) c.find(name)->needs("--map");
   // config.json beside CKPT is read where --config does not name another.
   for (Option& argument : c.arguments)
@@ -44,7 +53,8 @@ void add_map(Command& c, MapFlags& f) {
 
 void describe(const MapAnswer& answer, Context& context) {
   const maps::Resolved& made = answer.made;
-  context.info("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side");
+  context.info("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side" +
+               (answer.to ? ", and on by " + escaped(answer.to->name) : ""));
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!made.left_out.empty()) context.info("left out by the map: " + counted(made.left_out.size(), "tensor"));
   if (!made.not_made.empty()) context.info("not made, since nothing here holds it: " + list_of(made.not_made));
@@ -53,6 +63,7 @@ void describe(const MapAnswer& answer, Context& context) {
 void map_json(JsonWriter& out, const MapAnswer& answer) {
   const maps::Resolved& made = answer.made;
   out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
+  if (answer.to) out.member("to", answer.to->name);
   out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{made.left_out.size()});
   text_json(out, "not_made", made.not_made);
   text_json(out, "notes", made.notes);

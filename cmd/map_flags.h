@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/mapped.h"
+#include "command.h"
 #include "context.h"
 
 namespace dcp::cmd {
@@ -16,6 +17,9 @@ struct MapFlags {
   std::vector<std::string> sets;
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
+  std::string to;          // "": none
+  std::string model_root;  // of the model in what comes out
+  const Option* model_root_option = nullptr;
 
   MapRequest request() const;  // throws map_setting
 };

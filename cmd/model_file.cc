@@ -1,7 +1,5 @@
 #include "model_file.h"
 
-#include <filesystem>
-
 #include "command.h"
 
 namespace dcp::cmd {
@@ -25,10 +23,9 @@ std::optional<OutputRequest> model_file(const std::string& out, const ModelFileF
   using Kind = OutputRequest::Kind;
   OutputRequest request{
       .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
-  std::string ending = std::filesystem::path(out).extension();
-  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // model.PT
+  const std::optional<Kind> file = model_file_kind(out);
   if (!flags.max_shard_size.empty() || !flags.like_index.empty()) {
-    if (ending == ".pt" || ending == ".pth" || ending == ".safetensors")
+    if (file && !out.ends_with(".bin"))
       fail(ProblemId::usage, {.path = out},
            std::string("a file name together with ") + (flags.like_index.empty() ? "--max-shard-size" : "--like-index"), "a folder name");
     request.kind = Kind::kShards;
@@ -39,8 +36,8 @@ std::optional<OutputRequest> model_file(const std::string& out, const ModelFileF
     return request;
   }
   if (!flags.assets.empty()) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder, with --max-shard-size SIZE");
-  if (ending != ".pt" && ending != ".pth" && ending != ".bin" && ending != ".safetensors") return std::nullopt;
-  request.kind = ending == ".safetensors" ? Kind::kSafetensors : Kind::kTorch;
+  if (!file) return std::nullopt;
+  request.kind = *file;
   return request;
 }
 

@@ -5,7 +5,9 @@
 
 namespace dcp::cmd {
 
-// Text and hint of problem_words.def, where the problem has none of its own.
+// With the texts of problem_words.def where the problem has none of its own, and its setting as an option. Twice is as once.
 Problem worded(Problem problem);
+// Of the request's "prefer_rank": "--prefer-rank".
+std::string option_of(std::string_view setting);
 
 }  // namespace dcp::cmd

@@ -93,6 +93,7 @@ int run_command(Command& command, Context& context) {
 
 int run_words(Io& io, const std::vector<std::string>& words) {
   Context context(io, g_stop);
+  context.words = words;
   CommandLine line;
   try {
     line = read_command_line(words, context);

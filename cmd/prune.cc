@@ -27,6 +27,8 @@ asks; elsewhere --yes says that it may.
 Whatever the rules say, these stay: the newest complete step with model and training state, the newest that is model-only, what a link or a
 tracker file of the run leads to, what a dcpctl is writing, what cannot be judged, and folders that hold anything but a checkpoint's files.
 
+A full step that turns out to be damaged stays as it is; the others go on, and the exit code says it.
+
 A step's metadata goes first: whatever interrupts the work, no step is left that only looks complete. Links are not followed. An optimizer is
 dropped by writing the model's items into new files, and new metadata in one step: torch loads the same model before, meanwhile and after.
 
@@ -79,7 +81,7 @@ int run(const Options& o, Context& context) {
     bool confirmed = false;
     prune({.survey = o.run.request(), .rules = rules_of(o), .now_ns = wall_clock_ns(), .dry_run = o.dry_run, .sync = !o.no_sync}, context,
           found, [&] { return confirmed = may_go(o, found, context); });
-    exit = static_cast<int>(confirmed ? Exit::kOk : Exit::kAnswerNo);
+    exit = static_cast<int>(!confirmed ? Exit::kAnswerNo : found.failed.empty() ? Exit::kOk : exit_of(found.failed.begin()->second.id));
     std::string document;
     prune_json(found, o.dry_run, exit, [&](std::string_view text) { document += text; });
     if (context.common.json) context.print(document);

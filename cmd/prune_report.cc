@@ -39,9 +39,14 @@ void print_done(const PruneResult& found, const Context& context) {
   for (size_t s = 0; s < found.done.size(); ++s)
     if (found.done[s] == Done::kYes) ++done[static_cast<size_t>(found.decisions[s].fate)];
   const uint64_t deleted = done[static_cast<size_t>(Fate::kDelete)], dropped = done[static_cast<size_t>(Fate::kDropOptimizer)];
-  if (deleted + dropped == 0) return;
-  std::string text = deleted > 0 ? counted(deleted, "step") + " deleted" : "";
-  if (dropped > 0) text += (text.empty() ? "" : ", ") + counted(dropped, "step") + " made model-only";
+  std::string text;
+  const auto add = [&](uint64_t count, const char* what) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + counted(count, "step") + what;
+  };
+  add(deleted, " deleted");
+  add(dropped, " made model-only");
+  add(found.failed.size(), " damaged and as before");
+  if (text.empty()) return;
   context.print(text + "; " + human_bytes(found.freed) + " came free\n");
 }
 
@@ -53,7 +58,9 @@ void prune_json(const PruneResult& found, bool dry_run, int exit, const std::fun
   for (size_t s = 0; s < found.survey.steps.size(); ++s) {
     step_json(json, found.survey.steps[s]);
     json.member("fate", fate_name(found.decisions[s].fate)).member("why", found.decisions[s].why);
-    json.member("frees", found.frees[s]).member("done", found.done[s] == Done::kYes).end_object();
+    json.member("frees", found.frees[s]).member("done", found.done[s] == Done::kYes);
+    if (const auto failed = found.failed.find(s); failed != found.failed.end()) error_json(json.key("error"), failed->second);
+    json.end_object();
   }
   json.end_array().end_object();
   json.finish();

@@ -66,13 +66,13 @@ void print(const std::vector<RankView>& lines, const std::vector<std::string>& u
 }
 
 int run(const Options& o, Context& context) {
-  join_ranks(o.ranks.options(), context);
+  join_ranks(o.ranks.options(context), context);
   std::vector<std::string> unseen;
   uint64_t files = 0, seen = 0;
   const bool has_source = !o.source.path.empty();
   if (has_source) {
     const uint64_t cap = take_memory_cap(reading_cap(o.max_memory), context);
-    const Catalog catalog = open_source(o.source.request(context), context, memory_left(cap));
+    const Catalog catalog = open_source(o.source.request(context), context, memory_left(cap)).catalog;
     files = catalog.files.size();
     for (uint32_t f = 0; f < files; ++f) {
       seen += sees_file(context, catalog, f);

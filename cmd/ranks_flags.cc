@@ -25,7 +25,7 @@ std::function<int()> by_rank_0(std::function<int()> run) {
   };
 }
 
-RankOptions RanksFlags::options() const {
+RankOptions RanksFlags::options(const Context& context) const {
   if (alone) return {};
   RankOptions options{.launch = launch_here()};
   if (!options.launch && requested)
@@ -44,6 +44,8 @@ RankOptions RanksFlags::options() const {
   options.all_write = gather == "none";
   options.timeout_s = timeout_s;
   options.program = "dcpctl " DCPCTL_VERSION;
+  for (const std::string& word : context.words) options.command_line.append(1, '\0').append(word);
+  options.command_line += '\0';
   options.module_folders = module_folders();
   return options;
 }

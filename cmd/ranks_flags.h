@@ -17,7 +17,7 @@ struct RanksFlags {
   bool requested = false;  // --gather or --transport was given
 
   // As the launcher's variables and the flags say. Throws usage, launch_unclear.
-  RankOptions options() const;
+  RankOptions options(const Context& context) const;
 };
 // What a launcher's variables say; nullopt: there is none. Throws launch_unclear.
 std::optional<Launch> launch_here();

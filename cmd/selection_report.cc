@@ -2,9 +2,12 @@
 
 #include "base/problem.h"
 #include "command.h"
+#include "problem_words.h"
 
 namespace dcp::cmd {
 namespace {
+
+std::string typed(const UnmatchedRule& rule) { return option_of(rule.setting) + " " + rule.text; }
 
 // All of them: who trusts the document does not have to guess what the output lacks.
 void dropped_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
@@ -48,9 +51,9 @@ void describe_selection(Context& context, const Selection& s) {
                  "': no model has them under this name or shape");
 }
 
-std::vector<std::string> no_key_for(const std::vector<std::string>& rules) {
+std::vector<std::string> no_key_for(const std::vector<UnmatchedRule>& rules) {
   std::vector<std::string> lines;
-  for (const std::string& rule : rules) lines.push_back("no key for " + shortened(rule));
+  for (const UnmatchedRule& rule : rules) lines.push_back("no key for " + shortened(typed(rule)));
   return lines;
 }
 
@@ -84,7 +87,9 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
       .member("renamed", s.renamed)
       .member("wrapped", s.wrapped);
   text_json(out, "unmapped", s.unmapped);
-  text_json(out, "idle", s.unmatched);
+  std::vector<std::string> idle;
+  for (const UnmatchedRule& rule : s.unmatched) idle.push_back(typed(rule));
+  text_json(out, "idle", idle);
   out.key("dropped").begin_object();
   out.member("by_rules", s.dropped_by_rules).member("non_model", s.dropped_non_model);
   out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs + left_out_objects).end_object();

@@ -13,7 +13,7 @@ void describe_selection(Context& context, const Selection& selection);
 
 // Rules that match nothing, each in a line; a typing error in a rule is one.
 std::vector<std::string> unmatched_rules(const Selection& selection);
-std::vector<std::string> no_key_for(const std::vector<std::string>& rules);
+std::vector<std::string> no_key_for(const std::vector<UnmatchedRule>& rules);
 // Warnings; if `strict` the end of the command.
 void describe_unmatched(Context& context, const std::vector<std::string>& unmatched, bool strict);
 // `rules`: those that the command has, "--include, --rename, ...".

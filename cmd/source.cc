@@ -1,7 +1,5 @@
 #include "source.h"
 
-#include <fstream>
-
 #include "app/memory.h"
 #include "command.h"
 #include "option_values.h"
@@ -30,21 +28,20 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
 
 namespace {
 
-// What was typed, with CKPT in the place of a run and its step: for a step that holds several checkpoints. Without it the command's name.
-std::string command_line(const std::string& run, const std::string& command) {
-  std::string text, word;
+// What was typed, with CKPT in the place of a run and its step: for a step that holds several checkpoints. Without it the command alone.
+std::string command_line(const std::string& run, const Context& context) {
+  std::string text = "dcpctl";
   bool has_run = false;
-  std::ifstream typed("/proc/self/cmdline", std::ios::binary);
-  std::getline(typed, word, '\0');  // the program
-  while (std::getline(typed, word, '\0')) {
+  for (size_t w = 0; w < context.words.size(); ++w) {
+    const std::string& word = context.words[w];
     const bool is_of_run = word == "--step" || word == "--pattern";
-    if (is_of_run) std::getline(typed, word, '\0');
+    if (is_of_run) ++w;  // with its value
     if (is_of_run || word.starts_with("--step=") || word.starts_with("--pattern=") || word == "--json") continue;
     const bool is_run = !has_run && word == run;
-    text += (text.empty() ? "" : " ") + (is_run ? "CKPT" : shell_word(word));
+    text += " " + (is_run ? "CKPT" : shell_word(word));
     has_run = has_run || is_run;
   }
-  return has_run ? text : command;
+  return has_run ? text : "dcpctl " + context.command;
 }
 
 }  // namespace
@@ -56,7 +53,7 @@ SourceRequest SourceFlags::request(const Context& context) const {
           .prefer_rank = prefer_rank,
           .follow_links = follow_links,
           .max_pickle = max_pickle.empty() ? std::nullopt : std::optional(parse_size(max_pickle)),
-          .command = step.empty() ? context.command : command_line(path, context.command)};
+          .command = step.empty() ? "" : command_line(path, context)};
 }
 
 void add_max_memory(Command& c, std::string& max_memory, const std::string& group) {

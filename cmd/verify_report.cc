@@ -84,9 +84,8 @@ void VerifyReport::print(const Context& context) const {
     const std::string path = result.checkpoint.empty() ? source : result.checkpoint;  // of a run the step
     text += escaped(path) + ": " + styled(verdict(), is_bad ? Style::kRed : is_whole ? Style::kGreen : Style::kYellow, color) + summary();
   }
-  if (!context.prints) return;
-  if (manifest == "-") write_fd(STDERR_FILENO, text), write_fd(STDOUT_FILENO, result.manifest);
-  else write_fd(STDOUT_FILENO, fitted(context, text));
+  if (manifest == "-" && context.prints) write_fd(STDERR_FILENO, fitted(context, text, STDERR_FILENO));
+  context.print(manifest == "-" ? result.manifest : fitted(context, text, STDOUT_FILENO));
 }
 
 void VerifyReport::json(JsonWriter& out) const {

@@ -12,7 +12,8 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Prints what --version prints: the version, the commit that it was built from, and the modules that are found beside it.
+    R"(Prints what --version prints: the version, the commit that it was built from, the compiler, and the modules that
+are found beside it.
 
   dcpctl version
   dcpctl version --json)";

@@ -15,32 +15,32 @@ _dcpctl_options() {
       options='-V --version --json -q --quiet -v --color --no-pager --report --progress --sandbox -h --help'
       valued='--color --report --progress --sandbox' ;;
     'inspect')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --stats -j --threads --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --stats -j --threads --html --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --max-memory --summary --depth --tree --keys --chunks --files --stats -j --threads --html --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --to-map --config --set --unmapped --map-from --model-root --fail-on --dtype --dtype-scope --dtype-rule --raw --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --max-memory --depth --stats -j --threads --html --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --fail-on --dtype --dtype-scope --dtype-rule --color --report --progress' ;;
     'verify')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --quick --sample --strict --fail-on -j --threads --max-memory --manifest --against --subset --no-files --force --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --to-map --config --set --unmapped --map-from --model-root --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --sample --fail-on -j --threads --max-memory --manifest --against --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --transport --timeout --color --report --progress' ;;
     'consolidate')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --like-index --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --like-index --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --to-map --config --set --unmapped --map-from --model-root --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --max-shard-size --like-index --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --max-shard-size --like-index --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'reshard')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --to-map --config --set --unmapped --map-from --model-root --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --mesh --mesh-dims --placements --like --layout --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --mesh --mesh-dims --placements --like --layout --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'cast')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --to-map --config --set --unmapped --map-from --model-root --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --weights-only-safe --for-torch --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --for-torch -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'convert')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --config --set --unmapped --map-from --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --like-index --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --like-index --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --map --to-map --config --set --unmapped --map-from --model-root --expect --expect-dtypes --strict --dtype --dtype-scope --dtype-rule --raw --fp8-overflow --strict-cast --world-size --for-torch --weights-only-safe --max-shard-size --like-index --assets --mcore-shapes --dry-run --force -j --threads --max-memory --no-verify --verify-after --no-sync --gather --transport --timeout --alone --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --expect --dtype --dtype-scope --dtype-rule --fp8-overflow --world-size --for-torch --max-shard-size --like-index --assets -j --threads --max-memory --gather --transport --timeout --color --report --progress' ;;
     'diff')
-      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --step-b --max-memory -j --threads --rtol --atol --equal-nan --compare-as --keys-only --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --strict --map --config --set --unmapped --map-from --json -q --quiet -v --color --no-pager --report --progress -h --help'
-      valued='--step --pattern --prefer-rank --max-pickle --sandbox --step-b --max-memory -j --threads --rtol --atol --compare-as --include --exclude --key --root --add-root --rename --rename-map --map --config --set --unmapped --map-from --color --report --progress' ;;
+      options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --step-b --max-memory -j --threads --rtol --atol --equal-nan --compare-as --keys-only --include --exclude --key --model-only --keep-root --root --add-root --clean-fqns --rename --rename-map --tensors-only --strict --map --to-map --config --set --unmapped --map-from --model-root --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--step --pattern --prefer-rank --max-pickle --sandbox --step-b --max-memory -j --threads --rtol --atol --compare-as --include --exclude --key --root --add-root --rename --rename-map --map --to-map --config --set --unmapped --map-from --model-root --color --report --progress' ;;
     'extract')
       options='--step --pattern --prefer-rank --max-pickle --follow-links --sandbox --slice --stats -o --output --format --dtype --raw --force --no-verify --no-sync -j --threads --max-memory --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--step --pattern --prefer-rank --max-pickle --sandbox --slice -o --output --format --dtype -j --threads --max-memory --color --report --progress' ;;
     'list')
-      options='--pattern --follow-links -j --threads --max-memory --sandbox --latest --latest-full --latest-model --after --wait --json -q --quiet -v --color --no-pager -h --help'
-      valued='--pattern -j --threads --max-memory --sandbox --after --wait --color' ;;
+      options='--pattern --follow-links -j --threads --max-memory --sandbox --latest --latest-full --latest-model --after --wait --json -q --quiet -v --color --no-pager --report --progress -h --help'
+      valued='--pattern -j --threads --max-memory --sandbox --after --wait --color --report --progress' ;;
     'prune')
       options='--pattern --follow-links -j --threads --max-memory --sandbox --keep-latest --keep-every --partial --older-than --drop-optimizer --grace --dry-run --yes --no-sync --json -q --quiet -v --color --no-pager --report --progress -h --help'
       valued='--pattern -j --threads --max-memory --sandbox --keep-latest --keep-every --older-than --grace --color --report --progress' ;;
@@ -96,6 +96,7 @@ _dcpctl_value() {
     'inspect --key') kind=keys ;;
     'inspect --rename-map') kind=file ;;
     'inspect --map') kind=file ;;
+    'inspect --to-map') kind=file ;;
     'inspect --config') kind=file ;;
     'inspect --unmapped') list='error keep drop' ;;
     'inspect --map-from') list='left right' ;;
@@ -117,6 +118,7 @@ _dcpctl_value() {
     'verify --key') kind=keys ;;
     'verify --rename-map') kind=file ;;
     'verify --map') kind=file ;;
+    'verify --to-map') kind=file ;;
     'verify --config') kind=file ;;
     'verify --unmapped') list='error keep drop' ;;
     'verify --map-from') list='left right' ;;
@@ -132,6 +134,7 @@ _dcpctl_value() {
     'consolidate --key') kind=keys ;;
     'consolidate --rename-map') kind=file ;;
     'consolidate --map') kind=file ;;
+    'consolidate --to-map') kind=file ;;
     'consolidate --config') kind=file ;;
     'consolidate --unmapped') list='error keep drop' ;;
     'consolidate --map-from') list='left right' ;;
@@ -156,6 +159,7 @@ _dcpctl_value() {
     'reshard --key') kind=keys ;;
     'reshard --rename-map') kind=file ;;
     'reshard --map') kind=file ;;
+    'reshard --to-map') kind=file ;;
     'reshard --config') kind=file ;;
     'reshard --unmapped') list='error keep drop' ;;
     'reshard --map-from') list='left right' ;;
@@ -180,6 +184,7 @@ _dcpctl_value() {
     'cast --key') kind=keys ;;
     'cast --rename-map') kind=file ;;
     'cast --map') kind=file ;;
+    'cast --to-map') kind=file ;;
     'cast --config') kind=file ;;
     'cast --unmapped') list='error keep drop' ;;
     'cast --map-from') list='left right' ;;
@@ -202,6 +207,7 @@ _dcpctl_value() {
     'convert --key') kind=keys ;;
     'convert --rename-map') kind=file ;;
     'convert --map') kind=file ;;
+    'convert --to-map') kind=file ;;
     'convert --config') kind=file ;;
     'convert --unmapped') list='error keep drop' ;;
     'convert --map-from') list='left right' ;;
@@ -228,6 +234,7 @@ _dcpctl_value() {
     'diff --key') kind=keys ;;
     'diff --rename-map') kind=file ;;
     'diff --map') kind=file ;;
+    'diff --to-map') kind=file ;;
     'diff --config') kind=file ;;
     'diff --unmapped') list='error keep drop' ;;
     'diff --map-from') list='left right' ;;
@@ -249,7 +256,9 @@ _dcpctl_value() {
     'list --sandbox') list='auto on off' ;;
     'list --after') kind=steps ;;
     'list --color') list='auto always never' ;;
-    'list 0') kind=folder ;;
+    'list --report') kind=file ;;
+    'list --progress') list='auto bar plain json none' ;;
+    'list '[0-9]*) kind=folder ;;
     'prune --sandbox') list='auto on off' ;;
     'prune --color') list='auto always never' ;;
     'prune --report') kind=file ;;

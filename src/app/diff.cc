@@ -74,11 +74,35 @@ uint64_t common_keys(const Selection& a, const Selection& b) {
   return static_cast<uint64_t>(std::ranges::count_if(b.entries, [&](const Entry& e) { return keys.contains(e.key); }));
 }
 
+// Returns rules that match no key of either side, under its own name or under the one that the map gives it.
+std::vector<UnmatchedRule> map_both(const DiffRequest& request, DiffSide& a, DiffSide& b) {
+  const std::vector<KeyRule>& all = request.select.rules;
+  for (DiffSide* side : {&a, &b}) side->map(request.select, request.map);
+  std::vector<UnmatchedRule> unmatched;
+  for (const KeyRule& r : all) {
+    if (a.has(r) || b.has(r) || a.makes(r) || b.makes(r)) continue;
+    if (r.kind == KeyRule::Kind::kKey) fail(ProblemId::key_missing, {.path = a.catalog().path}, r.text);
+    unmatched.push_back({r.kind == KeyRule::Kind::kExclude ? "exclude" : "include", r.text});
+  }
+  for (DiffSide* side : {&a, &b}) {
+    std::vector<KeyRule> rest = all;
+    if (std::erase_if(rest, [&](const KeyRule& r) { return side->has(r); }) == all.size()) continue;
+    if (side->is_mapped()) side->keep_made(rest);
+    else side->take(select_on(*side, with_globs(request.select)).selection);
+  }
+  return unmatched;
+}
+
 // New names are for both sides, or for the one alone that has the old ones: whatever makes more keys meet.
 // Returns rules that match no key of either side.
-std::vector<std::string> select_both(const DiffRequest& request, DiffSide& a, DiffSide& b) {
+std::vector<UnmatchedRule> select_both(const DiffRequest& request, DiffSide& a, DiffSide& b) {
   const SelectOptions& all = request.select;
-  Selected of_a = select_on(a, all), of_b = select_on(b, all);
+  const auto on = [&](DiffSide& side) {
+    SelectOptions options = all;
+    if (request.map.is_given()) options.rules = side.rules_of_its_own(std::move(options.rules));
+    return select_on(side, std::move(options));
+  };
+  Selected of_a = on(a), of_b = on(b);
   if (of_a.lacks && of_b.lacks && (of_a.lacks->id != ProblemId::key_missing || of_a.lacks->got == of_b.lacks->got))
     throw Error(*of_a.lacks);
   const bool renames = !all.renames.empty() || !all.rename_map.empty() || !all.add_root.empty();
@@ -93,8 +117,8 @@ std::vector<std::string> select_both(const DiffRequest& request, DiffSide& a, Di
     if (only_a > both && only_a >= only_b) of_b = std::move(plain_b);
     else if (only_b > both) of_a = std::move(plain_a);
   }
-  std::vector<std::string> unmatched = of_a.selection.unmatched;
-  std::erase_if(unmatched, [&](const std::string& rule) {
+  std::vector<UnmatchedRule> unmatched = of_a.selection.unmatched;
+  std::erase_if(unmatched, [&](const UnmatchedRule& rule) {
     return std::ranges::find(of_b.selection.unmatched, rule) == of_b.selection.unmatched.end();
   });
   a.take(std::move(of_a.selection));
@@ -269,17 +293,16 @@ void diff(const DiffRequest& request, World& world, DiffResult& result) {
   const uint64_t begin = world.io.now_ns();
   DiffSide a(request.a, world), b(request.b, world);
   const auto open = [&](DiffSide& side, DiffResult::Side& reported) {
-    const Catalog& catalog = side.open();
-    reported.checkpoint = catalog.path;
-    reported.kind = catalog.kind;
-    for (const Problem& p : catalog.findings)
+    const OpenedCatalog& opened = side.open();
+    reported.checkpoint = opened.catalog.path;
+    reported.kind = opened.catalog.kind;
+    for (const Problem& p : opened.findings)
       if (p.severity == Severity::kWarning) world.events.info(world.events.line_of(p));
   };
   open(a, result.a);
   open(b, result.b);
   result.unmatched = select_both(request, a, b);
-  if (request.map.is_given())
-    for (DiffSide* side : {&a, &b}) side->map(request.select, request.map);
+  if (request.map.is_given()) result.unmatched = map_both(request, a, b);
   a.resolve(request.select, b, request.keys_only);
   b.resolve(request.select, a, request.keys_only);
   Comparison(request, world, a, b, result).run();

@@ -49,7 +49,7 @@ struct DiffResult {
     std::vector<std::string> gone;      // empty dicts, and None in lists, of which the other side, a DCP folder, keeps nothing
   };
   Side a, b;
-  std::vector<std::string> unmatched;       // rules that match no key of either side
+  std::vector<UnmatchedRule> unmatched;     // rules that match no key of either side
   std::vector<KeyDifference> differences;   // by key
   uint64_t tensors = 0, objects = 0;        // on both sides
   uint64_t elements = 0, tensor_bytes = 0;  // whose values were compared, of one side

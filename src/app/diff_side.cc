@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "app/memory.h"
+#include "app/parts.h"
 #include "catalog/open.h"
 #include "maps/keys.h"
 
@@ -15,10 +16,9 @@ namespace {
 constexpr ReprCaps kCaps{.depth = 2, .length = 60, .text = 40};
 
 // As far as they are compared, keys must be whole.
-void check_selected(const Catalog& catalog, const Selection& selection, const std::vector<TensorId>& tensors) {
-  std::set<std::string_view> kept;
-  for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
-  check_opened(catalog, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+void check_compared(const OpenedCatalog& opened, const Selection& selection, const std::vector<TensorId>& tensors) {
+  const Catalog& catalog = opened.catalog;
+  check_kept(opened, selection);
   for (const Entry& e : selection.entries)
     if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
   for (const TensorId id : tensors)
@@ -33,12 +33,20 @@ bool reaches_into(const KeyRule& rule, std::string_view object) {
   return begin.starts_with(inner) || (end != std::string::npos && inner.starts_with(begin));
 }
 
+// The last rule counts that is about the object as a whole, or about this of it.
+bool is_kept(const std::vector<KeyRule>& rules, const std::string& object, const std::string& inner) {
+  bool keep = rules.empty() || rules.front().kind == KeyRule::Kind::kExclude;
+  for (const KeyRule& r : rules)
+    if (matches(r, object) || matches(r, inner)) keep = r.kind != KeyRule::Kind::kExclude;
+  return keep;
+}
+
 }  // namespace
 
 Selection DiffSide::try_select(SelectOptions options) {
   const Catalog& c = prepared_.catalog();
   std::vector<KeyRule> rules;
-  std::set<std::string> reaching;  // as Selection::unmatched has them
+  std::set<UnmatchedRule> reaching;  // as Selection::unmatched has them
   for (const KeyRule& r : options.rules) {
     const bool is_exclude = r.kind == KeyRule::Kind::kExclude;
     std::vector<KeyRule> objects;
@@ -47,21 +55,13 @@ Selection DiffSide::try_select(SelectOptions options) {
     const bool is_gone = r.kind == KeyRule::Kind::kKey && !has_key([&](std::string_view key) { return key == r.text; });
     if (objects.empty() || !is_gone) rules.push_back(r);
     if (objects.empty()) continue;
-    reaching.insert((is_exclude ? "--exclude " : "--include ") + r.text);
+    reaching.insert({is_exclude ? "exclude" : "include", r.text});
     if (!is_exclude) rules.insert(rules.end(), objects.begin(), objects.end());
   }
   rules_ = std::exchange(options.rules, std::move(rules));
   Selection selection = prepared_.select(options, {}, "");
-  std::erase_if(selection.unmatched, [&](const std::string& rule) { return reaching.contains(rule); });
+  std::erase_if(selection.unmatched, [&](const UnmatchedRule& rule) { return reaching.contains(rule); });
   return selection;
-}
-
-// The last rule that is about the object as a whole, or about this of it.
-bool DiffSide::keeps(const std::string& object, const std::string& inner) const {
-  bool keep = rules_.empty() || rules_.front().kind == KeyRule::Kind::kExclude;
-  for (const KeyRule& r : rules_)
-    if (matches(r, object) || matches(r, inner)) keep = r.kind != KeyRule::Kind::kExclude;
-  return keep;
 }
 
 void DiffSide::map(const SelectOptions& options, const MapRequest& request) {
@@ -73,7 +73,28 @@ void DiffSide::map(const SelectOptions& options, const MapRequest& request) {
     mine.from = maps::side_of(open_map(request.map, world_.io), keys, catalog().traits().tensors_only);
   }
   if (mine.from == maps::Side::kRight) return;
-  selection_ = prepared_.select(options, mine, "");
+  SelectOptions own = options;
+  own.rules = rules_of_its_own(std::move(own.rules));
+  selection_ = prepared_.select(own, mine, "");
+}
+
+std::vector<KeyRule> DiffSide::rules_of_its_own(std::vector<KeyRule> rules) const {
+  std::erase_if(rules, [&](const KeyRule& r) { return !has(r); });
+  return rules;
+}
+
+bool DiffSide::has(const KeyRule& rule) const {
+  const Catalog& c = catalog();
+  return std::ranges::any_of(
+      c.order, [&](KeyRef id) { return matches(rule, std::string(c.key(id))) || (id.is_blob() && reaches_into(rule, c.key(id))); });
+}
+
+bool DiffSide::makes(const KeyRule& rule) const {
+  return is_mapped() && std::ranges::any_of(prepared_.map()->made.targets, [&](const IndexMap& m) { return matches(rule, m.key); });
+}
+
+void DiffSide::keep_made(const std::vector<KeyRule>& rules) {
+  prepared_.keep_made([&](const std::string& key) { return is_kept(rules, key, key); });
 }
 
 bool DiffSide::has_key(const std::function<bool(std::string_view)>& fits) const {
@@ -84,7 +105,6 @@ bool DiffSide::has_key(const std::function<bool(std::string_view)>& fits) const 
 bool DiffSide::holds_objects() const { return !prepared_.map() && !catalog().traits().tensors_only; }
 
 void DiffSide::resolve(const SelectOptions& options, const DiffSide& other, bool keys_only) {
-  const Catalog& catalog = prepared_.catalog();
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
   if (prepared_.map()) {
@@ -104,7 +124,7 @@ void DiffSide::resolve(const SelectOptions& options, const DiffSide& other, bool
     }
   }
   limits_ = request_.source.limits();
-  check_selected(catalog, selection_, tensors);
+  check_compared(prepared_.opened(), selection_, tensors);
   prepared_.resolve(tensors, blobs, Faults::kThrow, BlobUse::kPickles);
   prepared_.compare_copies(Faults::kThrow);
   selection_ = prepared_.make(options, std::move(selection_));
@@ -135,7 +155,7 @@ void DiffSide::add_object(const Entry& e, std::vector<DiffKey>& keys) {
   const std::string whole(prepared_.catalog().key(e.ref));
   object.state.flatten_any([&](const StateDict::Leaf& leaf) {
     const std::string rest = leaf.key.empty() ? "" : "." + std::string(leaf.key);
-    if (!keeps(whole, whole + rest)) return;
+    if (!is_kept(rules_, whole, whole + rest)) return;
     DiffKey k{.key = std::string(e.key) + rest};
     const bool is_tensor = leaf.tensor.kind == TorchGlobal::Kind::kTensorV2 || leaf.tensor.kind == TorchGlobal::Kind::kTensorV3;
     if (is_tensor && !leaf.tensor.opaque) {

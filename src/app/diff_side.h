@@ -32,12 +32,20 @@ class DiffSide {
  public:
   DiffSide(const ReadRequest& request, World& world) : request_(request), world_(world), prepared_(request, world) {}
 
-  const Catalog& open() { return prepared_.open(); }
+  const OpenedCatalog& open() { return prepared_.open(); }
   // Rules reach into objects: what they leave of them is seen when they are apart. Throws what select_keys throws.
   Selection try_select(SelectOptions options);
   void take(Selection selection) { selection_ = std::move(selection); }
   // The map, if the names are those of its left side; else the names stay. Throws map_*.
   void map(const SelectOptions& options, const MapRequest& request);
+  bool is_mapped() const { return prepared_.map().has_value(); }
+  // With a map, rules that match no key of the side are about the names that the map makes.
+  std::vector<KeyRule> rules_of_its_own(std::vector<KeyRule> rules) const;
+  // A key of its own, or one that the map makes, matches the rule.
+  bool has(const KeyRule& rule) const;
+  bool makes(const KeyRule& rule) const;
+  // Of what the map makes, by the rules.
+  void keep_made(const std::vector<KeyRule>& rules);
 
   // Looks into what both may have: all objects, and the tensors that `other` may have too.
   void resolve(const SelectOptions& options, const DiffSide& other, bool keys_only);
@@ -57,7 +65,6 @@ class DiffSide {
  private:
   void add_tensor(const Entry& entry, std::vector<DiffKey>& keys);
   void add_object(const Entry& entry, std::vector<DiffKey>& keys);
-  bool keeps(const std::string& object, const std::string& inner) const;
 
   const ReadRequest& request_;
   World& world_;

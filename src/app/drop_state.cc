@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "app/copy_pieces.h"
 #include "app/memory.h"
 #include "app/model_sums.h"
 #include "app/open_files.h"
@@ -24,7 +25,7 @@ struct Compaction {
 };
 
 Compaction plan_for(const DropRequest& request, World& world) {
-  Compaction c{.catalog = open_source(request.source, world, request.memory_bytes), .edited = {}, .outdated = {}};
+  Compaction c{.catalog = open_source(request.source, world, request.memory_bytes).catalog, .edited = {}, .outdated = {}};
   const Catalog& catalog = c.catalog;
   const Selection selection = select_keys(catalog, model_under_root());
   for (const Entry& e : selection.entries) {
@@ -68,34 +69,23 @@ class Compactor {
  private:
   // The items that stay, back to back.
   void copy(size_t f, MetadataSwap& swap) {
-    struct Piece {
-      uint64_t from = 0, to = 0, bytes = 0;
-    };
     constexpr uint64_t kPiece = 8 * kMiB;
     const EditedFile& file = c_.edited.files[f];
-    std::vector<Piece> pieces;
+    std::vector<CopyPiece> pieces;
     uint64_t to = 0;
-    for (const EditedFile::Range& r : file.ranges)
-      for (uint64_t at = 0; at < r.bytes; at += kPiece) {
-        pieces.push_back({r.from + at, to, std::min(kPiece, r.bytes - at)});
-        to += pieces.back().bytes;
-      }
+    for (const EditedFile::Range& r : file.ranges) {
+      add_pieces(pieces, {.from = r.from, .to = to, .bytes = r.bytes}, kPiece);
+      to += r.bytes;
+    }
     Io& io = world_.io;
     const std::optional<Handle> handle = open_data_file(io, c_.catalog, file.source, request_.source.links());
     if (!handle) fail(ProblemId::file_missing, {.path = c_.catalog.file_path(file.source)});
     const OpenFile source(io, *handle);
     const OpenFile target = swap.make_data_file(c_.edited.plan.files[f].name, to);
     const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(pieces.size(), 1, wanted_workers(request_.threads, false)));
-    std::vector<std::vector<std::byte>> buffers(workers);
-    parallel_for(workers, pieces.size(), world_.stop, [&](unsigned worker, uint64_t p) {
-      std::vector<std::byte>& buffer = buffers[worker];
-      buffer.resize(kMiB);
-      for (uint64_t at = 0; at < pieces[p].bytes;) {
-        const MutableBytes part = MutableBytes(buffer).first(std::min<uint64_t>(kMiB, pieces[p].bytes - at));
-        read_exact(io, source.get(), pieces[p].from + at, part);
-        write_all(io, target.get(), pieces[p].to + at, part, request_.sync ? Cache::kPass : Cache::kKeep);
-        at += part.size();
-      }
+    copy_pieces(pieces, workers, world_.stop, [&](const CopyPiece& part, MutableBytes block) {
+      read_exact(io, source.get(), part.from, block);
+      write_all(io, target.get(), part.to, block, request_.sync ? Cache::kPass : Cache::kKeep);
     });
     if (request_.sync) io.sync(target.get());
   }

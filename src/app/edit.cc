@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "app/copy_pieces.h"
 #include "app/memory.h"
 #include "app/open_files.h"
 #include "app/output_in_source.h"
+#include "base/checked.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "catalog/duplicates.h"
@@ -23,7 +25,7 @@ class Editing {
       : request_(request), world_(world), result_(result), cap_(take_memory_cap(request.max_memory, world)) {}
 
   void open() {
-    result_.catalog = open_source(request_.source, world_, memory_left(cap_));
+    result_.catalog = open_source(request_.source, world_, memory_left(cap_)).catalog;
     const Catalog& catalog = result_.catalog;
     if (catalog.single_file || !catalog.traits().has_metadata) refuse_kind();
     if (!request_.out.empty()) refuse_source(request_.out, catalog);
@@ -47,6 +49,17 @@ class Editing {
       result_.unneeded.emplace_back(catalog.file_name(f));
       result_.unneeded_bytes += catalog.files[f].bytes.value_or(0);
     }
+  }
+
+  // What FileSet meets next, for a dry run.
+  void check_room() const {
+    const Catalog& catalog = result_.catalog;
+    if (request_.out.empty())
+      return check_output_room(world_.io, catalog.folder + "/.metadata", false, Replace::kYes, result_.metadata_bytes);
+    uint64_t needed = result_.metadata_bytes;
+    if (!can_share())
+      for (const OutputFile& f : result_.edited.plan.files) needed = add_or_fail(needed, f.bytes, {.path = request_.out});
+    check_output_room(world_.io, request_.out, true, request_.replace, needed);
   }
 
   void write_in_place() {
@@ -84,8 +97,15 @@ class Editing {
  private:
   [[noreturn]] void refuse_kind() const {
     Problem p = make_problem(ProblemId::metadata_not_enough, {.path = result_.catalog.path}, "no DCP folder");
-    p.hint = "'dcpctl convert' writes it anew, and takes the same options";
+    p.remedy = Remedy::kConvert;
     throw Error(std::move(p));
+  }
+
+  // Files of two file systems never share their bytes.
+  bool can_share() const {
+    const auto device = [&](const std::string& folder) { return world_.io.facts(folder).value_or(FileFacts{}).id.device; };
+    return request_.sharing != Sharing::kCopy &&
+           device(folder_around(without_trailing_slashes(request_.out))) == device(result_.catalog.folder);
   }
 
   // Of rank-local checkpoints: only items that several ranks wrote are looked into.
@@ -118,34 +138,20 @@ class Editing {
 
   // What could not be shared.
   void copy(FileSet& set) {
-    struct Piece {
-      uint32_t file;
-      uint64_t at, bytes;
-    };
     constexpr uint64_t kPiece = 64 * kMiB;
     const std::vector<OutputFile>& files = result_.edited.plan.files;
-    std::vector<Piece> pieces;
+    std::vector<CopyPiece> pieces;
     for (uint32_t f = 0; f < files.size(); ++f) {
       const auto sharing = static_cast<size_t>(set.sharing_of(f));
       ++result_.files_of[sharing];
       result_.bytes_of[sharing] += files[f].bytes;
       if (set.sharing_of(f) != Sharing::kCopy) continue;
-      for (uint64_t at = 0; at < files[f].bytes; at += kPiece) pieces.push_back({f, at, std::min(kPiece, files[f].bytes - at)});
+      add_pieces(pieces, {.file = f, .bytes = files[f].bytes}, kPiece);
     }
     if (pieces.empty()) return;
-    const unsigned workers = wanted_workers(request_.threads, false);
-    std::vector<std::vector<std::byte>> buffers(workers);
-    parallel_for(workers, pieces.size(), world_.stop, [&](unsigned worker, uint64_t p) {
-      std::vector<std::byte>& buffer = buffers[worker];
-      buffer.resize(kMiB);
-      const Piece& piece = pieces[p];
-      const auto source = files_->open(result_.edited.files[piece.file].source);
-      for (uint64_t at = piece.at; at < piece.at + piece.bytes;) {
-        const MutableBytes part = MutableBytes(buffer).first(std::min<uint64_t>(kMiB, piece.at + piece.bytes - at));
-        read_exact(world_.io, source->get(), at, part);
-        set.write(piece.file, at, part);
-        at += part.size();
-      }
+    copy_pieces(pieces, wanted_workers(request_.threads, false), world_.stop, [&](const CopyPiece& part, MutableBytes block) {
+      read_exact(world_.io, files_->open(result_.edited.files[part.file].source)->get(), part.from, block);
+      set.write(static_cast<uint32_t>(part.file), part.to, block);
     });
   }
 
@@ -174,7 +180,7 @@ void edit(const EditRequest& request, World& world, EditResult& result, const st
   editing.open();
   editing.plan();
   planned();
-  if (request.dry_run) return;
+  if (request.dry_run) return editing.check_room();
   if (request.out.empty()) editing.write_in_place();
   else editing.write_folder();
   result.nanoseconds = world.io.now_ns() - begin;

@@ -32,9 +32,9 @@ bool is_checkpoint(Io& io, const std::string& path) {
 
 std::vector<Signature> read_reference(Io& io, const std::string& path, bool& has_gap) {
   if (is_checkpoint(io, path)) {
-    const Catalog catalog = open_checkpoint(io, path, {});
-    has_gap = std::ranges::find(catalog.findings, ProblemId::shard_gap, &Problem::id) != catalog.findings.end();
-    return signatures_of(catalog);
+    const OpenedCatalog opened = open_checkpoint(io, path, {});
+    has_gap = std::ranges::find(opened.findings, ProblemId::shard_gap, &Problem::id) != opened.findings.end();
+    return signatures_of(opened.catalog);
   }
   const std::vector<std::byte> text = read_file(io, path, Limits{}.json_bytes);
   return parse_signatures(as_text(text), path);

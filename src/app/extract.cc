@@ -4,23 +4,14 @@
 #include <cstring>
 
 #include "app/parts.h"
+#include "app/read.h"
 #include "exec/execute.h"
+#include "format/npy.h"
+#include "format/safetensors.h"
 #include "plan/layout.h"
 
 namespace dcp {
 namespace {
-
-class BufferSink final : public Sink {
- public:
-  explicit BufferSink(MutableBytes to) : to_(to) {}
-  void write(uint32_t, uint64_t offset, Bytes bytes) override { std::ranges::copy(bytes, to_.subspan(offset, bytes.size()).begin()); }
-  void finish() override {}
-  void commit() override {}
-  void abort() noexcept override {}
-
- private:
-  MutableBytes to_;
-};
 
 // What lies around the payload of the plan's one file.
 class FrameSink final : public Sink {
@@ -54,9 +45,10 @@ Selection select_one(const Catalog& catalog, const ExtractRequest& request) {
 }  // namespace
 
 Extraction::Extraction(ExtractRequest request, World& world) : request_(std::move(request)), world_(world), prep_(request_.read, world) {
-  const Catalog& catalog = prep_.open();
+  const OpenedCatalog& opened = prep_.open();
+  const Catalog& catalog = opened.catalog;
   selection_ = select_one(catalog, request_);
-  const Parts parts = check_selected(catalog, selection_, {.blobs = true});
+  const Parts parts = check_selected(opened, selection_, {.blobs = true});
   if (!is_object()) {
     prep_.take_part(request_.slice.value_or(Subscript()), entry().tensor());
     axes_ = request_.slice.value_or(Subscript()).of(catalog.dims(catalog.tensors[entry().tensor()]));
@@ -92,6 +84,21 @@ void Extraction::torch_file(const std::function<void(Bytes)>& fn) {
   fn(frame.head());
   if (!plan.regions.empty()) each_piece(fn);
   fn(frame.tail());
+}
+
+void Extraction::stream(OutputRequest::Kind form, const std::function<void(Bytes)>& fn) {
+  if (form == OutputRequest::Kind::kTorch) return torch_file(fn);
+  if (is_object())
+    fail(ProblemId::usage, {.path = checkpoint(), .tensor = std::string(key()), .object = true}, "an object, which has no elements",
+         "a .pt file, text or JSON for it");
+  if (form == OutputRequest::Kind::kNpy) fn(as_bytes(npy_header(dtype(), shape_)));
+  if (form == OutputRequest::Kind::kSafetensors) {
+    if (facts_of(dtype()).safetensors.empty())
+      fail(ProblemId::no_dtype_in_output, {.path = checkpoint()}, std::string(key()) + " (" + std::string(facts_of(dtype()).name) + ")");
+    std::vector<SafetensorsEntry> entry{{.name = std::string(key()), .dtype = dtype(), .shape = shape_}};
+    fn(as_bytes(write_safetensors_header(entry, {{"format", "pt"}})));
+  }
+  each_piece(fn);
 }
 
 // Throws the first difference from a CRC.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/output.h"
 #include "app/prepare.h"
 #include "kernels/kernels.h"
 #include "pickle/graph.h"
@@ -49,13 +50,15 @@ class Extraction {
   void check();
   // Its elements, row-major and little-endian, in pieces from front to back: memory is bounded, whatever its size.
   void each_piece(const std::function<void(Bytes)>& fn);
-  // Bytes of a torch.save file of it, from front to back. Its directory has a CRC that is known when all has been read: so it is read twice,
-  // and compared with its CRCs before the first byte is passed on.
-  void torch_file(const std::function<void(Bytes)>& fn);
+  // The bytes of a file of it, from front to back. Throws usage for an object in a form that only tensors have.
+  void stream(OutputRequest::Kind form, const std::function<void(Bytes)>& fn);
   // All of it, if it has at most `most` elements; else a few of each end.
   Glance glance(uint64_t max);
 
  private:
+  // Its directory has a CRC that is known when all has been read: so it is read twice, and compared with its CRCs before the first byte is
+  // passed on.
+  void torch_file(const std::function<void(Bytes)>& fn);
   const Entry& entry() const { return selection_.entries.front(); }
   // As a checkpoint of its own.
   struct Part {

@@ -14,14 +14,17 @@ namespace dcp {
 
 void inspect(const InspectRequest& request, World& world, InspectResult& result) {
   const uint64_t cap = take_memory_cap(request.max_memory, world);
-  result.catalog = open_source(request.source, world, memory_left(cap));
+  OpenedCatalog opened = open_source(request.source, world, memory_left(cap));
+  std::vector<Problem> structure = structure_findings(opened);
+  result.catalog = std::move(opened.catalog);
   const Catalog& catalog = result.catalog;
   if (request.map.is_given()) {
     const Selection selection = select_keys(catalog, {.rules = request.select.rules, .model_only = request.select.model_only});
-    result.map = ask_map(request.map, world, {.catalog = catalog, .selection = selection, .assets = {}});
+    result.map =
+        ask_map(request.map, world, {.catalog = catalog, .selection = selection, .assets = {}, .has_run = !request.select.model_only});
     if (result.map) return;
   }
-  result.findings = structure_findings(catalog);
+  result.findings = std::move(structure);
   const auto add = [&](std::vector<Problem> more) { std::ranges::move(more, std::back_inserter(result.findings)); };
   if (!catalog.single_file) add(inspect_folder(world.io, catalog));
   add(find_unsafe_pickles(catalog));

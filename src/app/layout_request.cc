@@ -18,6 +18,12 @@ struct Members : nlohmann::ordered_map<Key, T, Less, Allocator> {
 };
 using Json = nlohmann::basic_json<Members>;
 
+[[noreturn]] void fail_usage(Place place, std::string got, std::string expected, Remedy remedy) {
+  Problem p = make_problem(ProblemId::usage, std::move(place), std::move(got), std::move(expected));
+  p.remedy = remedy;
+  throw Error(std::move(p));
+}
+
 [[noreturn]] void fail_file(const std::string& path, const std::string& got, const std::string& expected) {
   fail(ProblemId::usage, {.path = path}, got, expected);
 }
@@ -42,7 +48,7 @@ std::string text_of(const Json& value, char between, const std::string& path, co
 LayoutRequest read_layout(Io& io, const std::string& path) {
   const std::vector<std::byte> bytes = read_file(io, path, Limits{}.layout_bytes);
   const Json json = Json::parse(as_text(bytes), nullptr, false);
-  if (!json.is_object()) fail_file(path, "a file that is not a JSON object", "a layout: see 'dcpctl reshard --help'");
+  if (!json.is_object()) fail_usage({.path = path}, "a file that is not a JSON object", "a layout", Remedy::kLayoutFile);
   LayoutRequest request;
   request.file = path;
   for (const auto& [name, value] : json.items()) {
@@ -69,9 +75,8 @@ LayoutRequest read_layout(Io& io, const std::string& path) {
 Mesh mesh_of(const LayoutRequest& request) {
   if (!request.mesh.empty()) return parse_mesh(request.mesh, request.mesh_dims);
   if (request.world_size > 0) return parse_mesh(std::to_string(request.world_size), request.mesh_dims);
-  if (!request.mesh_dims.empty()) fail(ProblemId::usage, {}, "--mesh-dims without --mesh", "--mesh, such as 2x4");
-  if (!request.placements.empty())
-    fail(ProblemId::usage, {}, "placements without a mesh", "--mesh, such as 2x4, or --world-size N for one of one dim");
+  if (!request.mesh_dims.empty()) fail_usage({.setting = "mesh_dims"}, "without a mesh", {}, Remedy::kMesh);
+  if (!request.placements.empty()) fail_usage({}, "placements without a mesh", {}, Remedy::kMeshOrWorldSize);
   return {};
 }
 
@@ -79,7 +84,7 @@ PlacementRule parse_rule(const std::string& text, const Mesh& mesh) {
   size_t at = text.rfind('=');
   while (at != std::string::npos && at >= 4 && text.compare(at - 4, 4, "(dim") == 0) at = text.rfind('=', at - 1);  // of Shard(dim=0)
   if (at == std::string::npos || at == 0)
-    fail(ProblemId::usage, {}, "--placements '" + text + "'", "GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate'");
+    fail(ProblemId::usage, {.setting = "placements"}, "'" + text + "'", "GLOB=PLACEMENTS, such as '*.weight=shard(0),replicate'");
   return {text.substr(0, at), parse_placements(std::string_view(text).substr(at + 1), mesh)};
 }
 
@@ -118,14 +123,14 @@ RequestedLayout requested_layout(const LayoutRequest& given, Io& io, uint64_t me
     throw Error(std::move(p));
   }
   if (!request.like.empty()) {
-    requested.like = std::make_unique<const Catalog>(open_checkpoint(io, request.like, {.limits = {.memory_bytes = memory_bytes}}));
+    requested.like = std::make_unique<const Catalog>(open_checkpoint(io, request.like, {.limits = {.memory_bytes = memory_bytes}}).catalog);
     requested.options.like = requested.like.get();
     if (requested.options.world_size == 0) requested.options.world_size = std::max<uint32_t>(ranks_shown(*requested.like), 1);
   }
   if (requested.options.world_size == 0) {
     Problem p = make_problem(ProblemId::usage, {.path = request.file});
-    p.what = request.file.empty() ? "--world-size is missing" : "neither world_size, mesh nor like";
-    p.hint = "--mesh, --layout and --like say the number of ranks, too";
+    if (!request.file.empty()) p.what = "neither world_size, mesh nor like";
+    p.remedy = Remedy::kWorldSize;
     throw Error(std::move(p));
   }
   return requested;

@@ -1,13 +1,20 @@
 #include "app/mapped.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "app/digest_units.h"
 #include "base/quantity.h"
+#include "maps/against_config.h"
 #include "maps/builtin.h"
+#include "maps/compose.h"
 #include "maps/derive.h"
+#include "maps/keys.h"
 #include "maps/selected.h"
+#include "maps/settings.h"
 #include "plan/verify_plan.h"
 
 namespace dcp {
@@ -25,24 +32,188 @@ std::string config_path(const MapRequest& request, Io& io, const MapQuestion& q)
   return {};
 }
 
-std::vector<std::string_view> tensor_keys(const Selection& selection) {
+std::vector<std::string_view> keys_of(const std::vector<maps::Parameter>& parameters) {
   std::vector<std::string_view> keys;
-  for (const Entry& e : selection.entries)
-    if (!e.is_blob()) keys.push_back(e.key);
+  for (const maps::Parameter& p : parameters) keys.push_back(p.key);
   return keys;
 }
 
-// The names are those that are published: nothing is moved, and what transformers loads must be there.
-void check_published(const maps::Auto& found, const maps::Config& config, maps::ResolveOptions options, const MapQuestion& q,
-                     World& world) {
-  if (!found.published) return world.events.info("no map: the names are those that are published");
-  options.from = maps::Side::kRight;
-  MapAnswer answer{.map = *found.published, .made = {}};
-  answer.made = maps::resolve_selected(answer.map, config, options, {q.catalog, q.selection}, Limits());
-  check_holds(answer, world);
-  world.events.info("no map: the names are those that are published, and all that " + std::string(maps::tried_against("transformers")) +
-                    " loads is there");
-}
+// One request in the making.
+class Asking {
+ public:
+  Asking(const MapRequest& request, World& world, const MapQuestion& q) : request_(request), world_(world), q_(q) {
+    if (const std::string path = config_path(request, world.io, q); !path.empty()) config_ = open_config(path, world.io);
+    if (q.has_run) run_ = maps::run_keys(q.catalog, q.selection);
+    if (!run_.any) run_.model = maps::parameters_of(q.selection);
+  }
+
+  std::optional<MapAnswer> run() {
+    MapAnswer& answer = answer_;
+    answer.made.from = request_.from.value_or(maps::Side::kLeft);
+    const bool has_model = !run_.model.empty();
+    const std::vector<maps::Parameter>& first = has_model ? run_.model : run_.optimized;
+    if (!choose_maps(answer, first)) return std::move(published_);
+    maps::Resolved made = through(answer, first, !has_model);
+    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty()) tell_loading(answer.map, made.targets);
+    if (!run_.any) {
+      answer.made = std::move(made);
+      return std::move(answer);
+    }
+    from_ = made.from;
+    maps::Resolved optimized =
+        has_model ? through(answer, run_.optimized, true) : std::exchange(made, {.from = made.from, .notes = made.notes});
+    for (Problem& p : optimized.problems) {
+      p.place.tensor = "state of " + p.place.tensor;
+      made.problems.push_back(std::move(p));
+    }
+    std::ranges::move(optimized.left_out, std::back_inserter(made.left_out));
+    const maps::ModelMap& last = answer.to ? *answer.to : answer.map;
+    const maps::Side side = answer.to ? maps::Side::kLeft : maps::other(made.from);
+    if (made.problems.empty())
+      answer.run = maps::follow(q_.catalog, run_, {last, side, request_.unmapped, request_.model_root}, optimized, made);
+    answer.made = std::move(made);
+    return std::move(answer);
+  }
+
+ private:
+  // Settings of which each of two maps takes those that it asks for; what neither does is both's fault.
+  maps::ResolveOptions options_for(const maps::ModelMap& map, const maps::ModelMap* other, bool is_state) const {
+    maps::ResolveOptions options{.settings = {},
+                                 .from = from_,
+                                 .are_published = q_.catalog.traits().tensors_only,
+                                 .unmapped = request_.unmapped,
+                                 .is_state = is_state,
+                                 .may_mix_dtypes = q_.may_mix_dtypes};
+    for (const maps::Setting& s : request_.settings)
+      if (maps::asks_for(map, s.name) || other == nullptr || !maps::asks_for(*other, s.name)) options.settings.push_back(s);
+    return options;
+  }
+
+  // A map has the names that modules give themselves, unless it says otherwise.
+  void unwrap() {
+    std::vector<maps::Parameter> raw;
+    for (const Entry& e : q_.selection.entries)
+      if (!e.is_blob()) raw.push_back({std::string(e.key), e.tensor()});
+    const auto takes_all = [&](maps::Side side) { return maps::fit_of(answer_.map, side, keys_of(raw)).taken == raw.size(); };
+    if (!run_.any && !answer_.map.lines.empty() && (takes_all(maps::Side::kLeft) || takes_all(maps::Side::kRight))) {
+      run_.model = std::move(raw);
+      return;
+    }
+    uint64_t wrapped = 0;
+    std::string_view example;
+    for (const Entry& e : q_.selection.entries)
+      if (!e.is_blob() && maps::unwrapped(e.key) != e.key && wrapped++ == 0) example = e.key;
+    if (wrapped > 0)
+      world_.events.info("prefixes of wrappers are no part of names: " + counted(wrapped, "key") + ", such as '" + shortened(example) +
+                         "'");
+  }
+
+  // False: none, since the names are those that are published. Then a second map is the only one.
+  bool choose_maps(MapAnswer& answer, const std::vector<maps::Parameter>& parameters) {
+    from_ = request_.from;
+    if (!request_.to.empty()) answer.to = open_map(request_.to, world_.io);
+    bool are_published = false;
+    if (request_.map == "auto") {
+      unwrap();
+      maps::Auto found =
+          maps::auto_map(config_.model_type(), config_.is_given() ? config_.path() : "config.json", keys_of(parameters), Limits());
+      are_published = found.maps.empty();
+      if (are_published) check_published(found);
+      else answer.map = std::move(found.maps[0]);
+      from_ = maps::Side::kLeft;
+    } else {
+      answer.map = open_map(request_.map, world_.io);
+      unwrap();
+      if (!from_) from_ = maps::side_of(answer.map, keys_of(parameters), q_.catalog.traits().tensors_only);
+      are_published = answer.to && from_ == maps::Side::kRight;
+      if (are_published) world_.events.info("the names are those that are published: only the second map is applied");
+    }
+    if (!are_published) return true;
+    if (!answer.to) return false;
+    answer.map = std::move(*std::exchange(answer.to, std::nullopt));
+    from_ = maps::Side::kRight;
+    return true;
+  }
+
+  // The names are those that are published: what transformers loads must be there. Nothing is moved, but copies of tied weights and prefixes of
+  // wrappers are left out: what the map makes of it, and makes of that on the way back.
+  void check_published(const maps::Auto& found) {
+    if (!found.published) return world_.events.info("no map: the names are those that are published");
+    MapAnswer answer{.map = *found.published, .to = {}, .made = {}, .run = {}};
+    from_ = maps::Side::kRight;
+    answer.made = through(answer, run_.model, false);
+    check_holds(answer, world_);
+    tell_published("no map: ", answer.made.targets);
+    if (run_.any) return;
+    maps::ResolveOptions back = options_for(answer.map, nullptr, false);
+    back.from = maps::Side::kLeft;
+    add_second(answer.map, back, answer.made);
+    const auto is_unchanged = [&](const Entry& e) {
+      return e.is_blob() || std::ranges::binary_search(answer.made.targets, e.key, {}, &IndexMap::key);
+    };
+    if (!std::ranges::all_of(q_.selection.entries, is_unchanged)) published_ = std::move(answer);
+  }
+
+  // Of names that are alike in memory and published, the map moves nothing.
+  void tell_loading(const maps::ModelMap& map, const std::vector<IndexMap>& targets) {
+    const auto stays = [&](const IndexMap& m) {
+      return std::ranges::all_of(m.blocks, [&](const IndexBlock& b) {
+        return b.source != IndexBlock::kZeros && q_.catalog.key(q_.catalog.tensors[b.source]).ends_with(m.key);
+      });
+    };
+    if (request_.map == "auto" && map.name.ends_with(".transformers") && std::ranges::all_of(targets, stays)) tell_published("", targets);
+    else tell_differences(targets);
+  }
+
+  void tell_published(const std::string& before, const std::vector<IndexMap>& targets) {
+    const bool loads = !tell_differences(targets);
+    world_.events.info(before + "the names are those that are published" +
+                       (loads ? ", and all that " + std::string(maps::tried_against("transformers")) + " loads is there" : ""));
+  }
+  bool tell_differences(const std::vector<IndexMap>& targets) {
+    const std::vector<std::string> all = maps::config_differences(targets, config_);
+    for (const std::string& d : all) world_.events.warn("the model is not what its configuration says, and will not load: " + d);
+    return !all.empty();
+  }
+
+  // What the maps make of parameters.
+  maps::Resolved through(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
+    const maps::ModelMap* const to = answer.to ? &*answer.to : nullptr;
+    maps::Resolved made = maps::resolve_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
+    if (to == nullptr || !made.problems.empty()) return made;
+    maps::ResolveOptions options = options_for(*to, &answer.map, is_state);
+    options.from = maps::Side::kRight;
+    add_second(*to, options, made);
+    return made;
+  }
+
+  void add_second(const maps::ModelMap& to, const maps::ResolveOptions& options, maps::Resolved& first) const {
+    std::vector<maps::Source> sources;
+    for (const IndexMap& m : first.targets) sources.push_back({.key = m.key, .dtype = m.dtype, .shape = m.shape});
+    maps::Resolved second = maps::resolve(to, config_, options, sources, Limits());
+    const auto joined = [&](const IndexMap& m) { return maps::compose({&m, 1}, first.targets, Limits()).front(); };
+    for (const maps::Tie& t : second.ties) first.ties.push_back({joined(t.tensor), joined(t.same_as), t.difference});
+    std::set<uint32_t> left_out(first.left_out.begin(), first.left_out.end());
+    for (const uint32_t published : second.left_out)
+      for (const IndexBlock& b : first.targets[published].blocks)
+        if (b.source != IndexBlock::kZeros) left_out.insert(b.source);
+    first.left_out.assign(left_out.begin(), left_out.end());
+    std::ranges::move(second.not_made, std::back_inserter(first.not_made));
+    std::ranges::move(second.notes, std::back_inserter(first.notes));
+    std::ranges::move(second.problems, std::back_inserter(first.problems));
+    first.targets = maps::compose(second.targets, first.targets, Limits());
+    first.copies = std::move(second.copies);
+  }
+
+  const MapRequest& request_;
+  World& world_;
+  const MapQuestion& q_;
+  maps::Config config_;
+  maps::RunKeys run_;
+  std::optional<maps::Side> from_;
+  MapAnswer answer_;
+  std::optional<MapAnswer> published_;  // of published names
+};
 
 }  // namespace
 
@@ -60,31 +231,19 @@ std::vector<TensorId> MapAnswer::sources() const {
   return {ids.begin(), ids.end()};
 }
 
+std::vector<BlobId> MapAnswer::objects() const {
+  std::set<BlobId> ids;
+  if (run)
+    for (const maps::ObjectMap& o : run->objects) {
+      ids.insert(o.same.begin(), o.same.end());
+      if (o.each_of) ids.insert(*o.each_of);
+    }
+  return {ids.begin(), ids.end()};
+}
+
 std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const MapQuestion& q) {
   if (request.map.empty()) return {};
-  const Limits limits;
-  const std::string path = config_path(request, world.io, q);
-  maps::Config config;
-  if (!path.empty()) config = open_config(path, world.io);
-  maps::ResolveOptions options{.settings = request.settings,
-                               .from = request.from,
-                               .are_published = q.catalog.traits().tensors_only,
-                               .unmapped = request.unmapped,
-                               .may_mix_dtypes = q.may_mix_dtypes};
-  MapAnswer answer;
-  if (request.map == "auto") {
-    maps::Auto found = maps::auto_map(config.model_type(), path.empty() ? "config.json" : path, tensor_keys(q.selection), limits);
-    if (found.maps.empty()) {
-      check_published(found, config, options, q, world);
-      return {};
-    }
-    answer.map = std::move(found.maps[0]);
-    options.from = maps::Side::kLeft;
-  } else {
-    answer.map = open_map(request.map, world.io);
-  }
-  answer.made = maps::resolve_selected(answer.map, std::move(config), options, {q.catalog, q.selection}, limits);
-  return answer;
+  return Asking(request, world, q).run();
 }
 
 void check_holds(const MapAnswer& answer, World& world) {

@@ -10,6 +10,7 @@
 #include "catalog/resolve.h"
 #include "catalog/select.h"
 #include "maps/resolve.h"
+#include "maps/run_state.h"
 
 namespace dcp {
 
@@ -19,6 +20,8 @@ struct MapRequest {
   std::vector<maps::Setting> settings;
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
+  std::string to;                         // a second map, from the published names to another trainer's; "": none
+  std::optional<std::string> model_root;  // of the model in what a run becomes; nothing: that of the source
 
   bool is_given() const { return !map.empty(); }
 };
@@ -28,14 +31,18 @@ struct MapQuestion {
   const Selection& selection;
   std::string assets;           // a folder that may hold config.json; ""
   bool may_mix_dtypes = false;  // all that is made is cast
+  bool has_run = false;         // what a run keeps beside its model is asked for, too
 };
 
 struct MapAnswer {
   maps::ModelMap map;
-  maps::Resolved made;  // sources are TensorIds
+  std::optional<maps::ModelMap> to;  // applied to what `map` makes
+  maps::Resolved made;               // sources are TensorIds
+  std::optional<maps::RunState> run;
 
-  // The tensors that it reads.
+  // The tensors and objects that it reads.
   std::vector<TensorId> sources() const;
+  std::vector<BlobId> objects() const;
 };
 
 // Nothing: no map is given, or `auto` finds the published names. Throws map_*.

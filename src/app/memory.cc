@@ -51,7 +51,8 @@ unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, co
   planned = held + each;
   if (held + each > cap) {
     Problem p = make_problem(ProblemId::memory_cap, {.path = path}, human_bytes(cap), human_bytes(held + each) + " or more");
-    p.hint = "give --max-memory " + std::to_string((held + each) / kMiB + 8) + "MiB";
+    p.remedy = Remedy::kMoreMemory;
+    p.enough_bytes = held + each + 8 * kMiB;
     throw Error(std::move(p));
   }
   constexpr uint64_t kAround = 8 * kMiB;  // what the work allocates beside its buffers, for which nobody counts

@@ -13,12 +13,16 @@ SelectOptions model_under_root() { return {.rules = {}, .model_only = true, .kee
 
 void check_model_sums(const ReadRequest& request, World& world) {
   Preparation source(request, world);
-  const Catalog& catalog = source.open();
+  const OpenedCatalog& opened = source.open();
   const Selection selection = source.select(model_under_root(), {}, "");
-  const Parts parts = check_selected(catalog, selection, {.any_tensor = true});
+  const Parts parts = check_selected(opened, selection, {.any_tensor = true});
   source.resolve(parts.tensors, parts.blobs, Faults::kThrow, BlobUse::kPickles);
-  DcpLayoutOptions layout{
-      .limits = {}, .units = {}, .world_size = std::max<uint32_t>(ranks_shown(catalog), 1), .mesh = {}, .rules = {}, .source_boxes = true};
+  DcpLayoutOptions layout{.limits = {},
+                          .units = {},
+                          .world_size = std::max<uint32_t>(ranks_shown(opened.catalog), 1),
+                          .mesh = {},
+                          .rules = {},
+                          .source_boxes = true};
   const Plan plan = plan_dcp(source.source(), selection, layout);
   uint64_t planned = 0;
   NoSink sink;

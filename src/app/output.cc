@@ -1,6 +1,7 @@
 #include "app/output.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -23,7 +24,7 @@ void check_same_kind(const OutputRequest& request, const KindTraits& source) {
   if (same) return;
   Problem p = make_problem(ProblemId::usage, {.path = request.path}, "the name of another kind than a " + std::string(source.words),
                            "the same kind");
-  p.hint = "dcpctl convert and consolidate change the kind, and take --dtype too";
+  p.remedy = Remedy::kOtherKind;
   throw Error(std::move(p));
 }
 
@@ -66,6 +67,14 @@ std::vector<std::pair<std::string, std::string>> read_index(const std::string& l
 }
 
 }  // namespace
+
+std::optional<OutputRequest::Kind> model_file_kind(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension();
+  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);  // model.PT
+  if (ending == ".safetensors") return OutputRequest::Kind::kSafetensors;
+  if (ending == ".pt" || ending == ".pth" || ending == ".bin") return OutputRequest::Kind::kTorch;
+  return std::nullopt;
+}
 
 OutputForm form_of(const OutputRequest& request) {
   if (!request.is_folder() || request.kind == OutputRequest::Kind::kShards) {
@@ -117,7 +126,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
 Plan OutputLayout::same_folder(const SourceFacts& source, const Selection& selection) {
   if (source.catalog.traits().written_as == WrittenAs::kHfFolder) {
     if (request_.torch.requested)
-      fail(ProblemId::usage, {.path = request_.path}, "--for-torch with an output that is no DCP folder", "a folder name");
+      fail(ProblemId::usage, {.path = request_.path, .setting = "for_torch"}, "with an output that is no DCP folder", "a folder name");
     LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};
     return plan_safetensors(source, selection, layout);
   }

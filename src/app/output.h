@@ -39,6 +39,9 @@ struct OutputRequest {
   bool is_folder() const { return kind >= Kind::kShards; }
 };
 
+// Of a model file, by the ending of its name, whatever its case: .pt, .pth, .bin or .safetensors; nullopt: another.
+std::optional<OutputRequest::Kind> model_file_kind(const std::string& path);
+
 // What the output can hold.
 struct OutputForm {
   bool blobs = true;  // byte items; else they are not looked at

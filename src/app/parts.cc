@@ -16,17 +16,23 @@ void check_text(const Catalog& catalog, const Selection& selection, const Entry&
   if (text) return;
   Problem p = make_problem(ProblemId::pickle_unloadable, {.path = catalog.path, .tensor = std::string(e.key), .object = e.is_blob()},
                            "a key that is not UTF-8");
-  p.hint = "--rename gives it another name, --exclude leaves it out";
+  p.remedy = Remedy::kOtherName;
   throw Error(std::move(p));
 }
 
 }  // namespace
 
-Parts check_selected(const Catalog& catalog, const Selection& selection, const OutputForm& form) {
-  Parts parts;
+void check_kept(const OpenedCatalog& opened, const Selection& selection) {
+  const Catalog& catalog = opened.catalog;
   std::set<std::string_view> kept;
   for (const Entry& e : selection.entries) kept.insert(catalog.key(e.ref));
-  check_opened(catalog, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+  check_opened(opened, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
+}
+
+Parts check_selected(const OpenedCatalog& opened, const Selection& selection, const OutputForm& form) {
+  const Catalog& catalog = opened.catalog;
+  Parts parts;
+  check_kept(opened, selection);
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       if (!form.blobs) continue;

@@ -5,6 +5,7 @@
 #include "app/memory.h"
 #include "app/open_files.h"
 #include "catalog/duplicates.h"
+#include "maps/derive_objects.h"
 #include "maps/selected.h"
 #include "plan/layout.h"
 
@@ -20,21 +21,25 @@ uint64_t join_and_cap(const ReadRequest& request, World& world) {
 
 Preparation::Preparation(const ReadRequest& request, World& world) : request_(request), world_(world), cap_(join_and_cap(request, world)) {}
 
-const Catalog& Preparation::open() {
-  source_ = open_source(request_.source, world_, memory_left(cap_));
-  check_transport(request_.ranks, world_, source_);
+const OpenedCatalog& Preparation::open() {
+  opened_ = open_source(request_.source, world_, memory_left(cap_));
+  check_transport(request_.ranks, world_, opened_.catalog);
   const OpenFileShares shares = open_file_shares();
-  files_.emplace(world_.io, source_, request_.source.links(), shares.inputs);
+  files_.emplace(world_.io, opened_.catalog, request_.source.links(), shares.inputs);
   open_outputs_ = shares.outputs;
-  return source_;
+  return opened_;
 }
 
-Selection Preparation::select(const SelectOptions& options, const MapRequest& map, const std::string& assets) {
-  if (!map.is_given()) return select_keys(source_, options);
-  Selection selection = select_keys(source_, maps::before_map(options));
+Selection Preparation::select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run) {
+  if (!map.is_given()) return select_keys(opened_.catalog, options);
+  Selection selection = select_keys(opened_.catalog, maps::before_map(options));
   map_ = ask_map(map, world_,
-                 {.catalog = source_, .selection = selection, .assets = assets, .may_mix_dtypes = options.dtypes.dtype.has_value()});
-  if (!map_) return select_keys(source_, options);  // the names are the published ones
+                 {.catalog = opened_.catalog,
+                  .selection = selection,
+                  .assets = assets,
+                  .may_mix_dtypes = options.dtypes.dtype.has_value(),
+                  .has_run = has_run && !options.model_only && options.root.empty()});
+  if (!map_) return select_keys(opened_.catalog, options);  // the names are the published ones
   check_holds(*map_, world_);
   return selection;
 }
@@ -42,20 +47,22 @@ Selection Preparation::select(const SelectOptions& options, const MapRequest& ma
 Selection Preparation::make(const SelectOptions& options, Selection before) {
   if (part_) return make_part(std::move(before));
   if (!map_) return before;
-  derived_ = derive({source_, resolved_}, map_->made.targets);
+  derived_ = derive({opened_.catalog, resolved_}, map_->made.targets);
+  if (map_->run) add_objects({opened_.catalog, resolved_}, *map_->run, *derived_);
   return maps::select_mapped(derived_->catalog, options, std::move(before));
 }
 
 void Preparation::take_part(const Subscript& slice, TensorId tensor) {
-  const Tensor& t = source_.tensors[tensor];
-  part_ = {.tensor = tensor, .axes = slice.of(source_.dims(t)), .files = {}};
-  part_->files = files_of(source_, tensor, part_->axes);
+  const Tensor& t = opened_.catalog.tensors[tensor];
+  part_ = {.tensor = tensor, .axes = slice.of(opened_.catalog.dims(t)), .files = {}};
+  part_->files = files_of(opened_.catalog, tensor, part_->axes);
 }
 
 void Preparation::refuse_opaque_part() const {
-  if (!is_opaque({source_, resolved_}, part_->tensor)) return;
+  if (!is_opaque({opened_.catalog, resolved_}, part_->tensor)) return;
   Problem p =
-      make_problem(ProblemId::cast_opaque, {.path = source_.path, .tensor = std::string(source_.key(source_.tensors[part_->tensor]))},
+      make_problem(ProblemId::cast_opaque,
+                   {.path = opened_.catalog.path, .tensor = std::string(opened_.catalog.key(opened_.catalog.tensors[part_->tensor]))},
                    "one that is quantized or a subclass");
   p.what = "only plain tensors have elements that stand for themselves";
   p.hint = "a .pt file holds it whole";
@@ -64,16 +71,21 @@ void Preparation::refuse_opaque_part() const {
 
 Selection Preparation::make_part(Selection before) {
   refuse_opaque_part();
-  const IndexMap map = map_of(source_, part_->tensor, part_->axes);
-  derived_ = derive({source_, resolved_}, {&map, 1});
+  const IndexMap map = map_of(opened_.catalog, part_->tensor, part_->axes);
+  derived_ = derive({opened_.catalog, resolved_}, {&map, 1});
   Selection selection = select_keys(derived_->catalog, {});
   selection.entries.front().dtype = before.entries.front().dtype;
   selection.casts = before.casts;
   return selection;
 }
 
+void Preparation::keep_made(const std::function<bool(const std::string&)>& keep) {
+  std::erase_if(map_->made.targets, [&](const IndexMap& m) { return !keep(m.key); });
+  std::erase_if(map_->made.ties, [&](const maps::Tie& t) { return !keep(t.tensor.key); });
+}
+
 void Preparation::compare_ties(unsigned workers) {
-  if (map_) dcp::compare_ties(*map_, {source_, resolved_, *files_}, workers, world_);
+  if (map_) dcp::compare_ties(*map_, {opened_.catalog, resolved_, *files_}, workers, world_);
 }
 
 void Preparation::resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use) {
@@ -89,10 +101,10 @@ void Preparation::resolve(std::span<const TensorId> tensors, std::span<const Blo
 
 std::vector<Problem> Preparation::compare_copies(Faults faults) {
   if (request_.source.prefer_rank) return {};
-  const ContentOf contents = contents_together(world_, {source_, resolved_, *files_}, request_.source.limits());
+  const ContentOf contents = contents_together(world_, {opened_.catalog, resolved_, *files_}, request_.source.limits());
   if (!world_.leads()) return {};
-  if (faults == Faults::kCollect) return find_differing_duplicates({source_, resolved_}, contents);
-  prove_duplicates({source_, resolved_}, contents);
+  if (faults == Faults::kCollect) return find_differing_duplicates({opened_.catalog, resolved_}, contents);
+  prove_duplicates({opened_.catalog, resolved_}, contents);
   return {};
 }
 

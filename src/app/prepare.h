@@ -2,8 +2,10 @@
 // compare copies, agree on the plan, count the workers. A step is a call; between them stands what only one of the two does.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "app/mapped.h"
 #include "app/ranked_run.h"
@@ -30,11 +32,12 @@ class Preparation {
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
-  // The source's catalog.
-  const Catalog& open();
+  // The source.
+  const OpenedCatalog& open();
+  const OpenedCatalog& opened() const { return opened_; }
   // The keys of the source that are asked for; those that a map reads, where one is asked for: then make() gives those that it makes.
-  // `assets`: a folder that may hold the config.json of the map's model, or "".
-  Selection select(const SelectOptions& options, const MapRequest& map, const std::string& assets);
+  // `assets`: a folder that may hold the config.json of the map's model, or "". `has_run`: what a run keeps beside its model is asked for, too.
+  Selection select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run = false);
   // Of what is selected, which is one tensor, only this part is wanted: the files that hold none of it are not looked into, and make() gives
   // it as the tensor. Throws usage.
   void take_part(const Subscript& slice, TensorId tensor);
@@ -50,11 +53,13 @@ class Preparation {
   void check_same_plan(const Plan& plan) const;
   unsigned fit(const Plan& plan, uint64_t min_bytes, uint64_t& planned_memory) const;
 
+  // Of what the map makes only this is wanted. Before resolve().
+  void keep_made(const std::function<bool(const std::string& key)>& keep);
   // Tensors that must be the same are. Throws map_tied_differ.
   void compare_ties(unsigned workers);
 
   const std::optional<MapAnswer>& map() const { return map_; }
-  const Catalog& catalog() const { return derived_ ? derived_->catalog : source_; }
+  const Catalog& catalog() const { return derived_ ? derived_->catalog : opened_.catalog; }
   // What the plan is about, with the files that it is read from.
   Source source() { return {catalog(), derived_ ? derived_->resolved : resolved_, *files_}; }
   std::vector<Problem> take_findings() { return std::move(resolved_.findings); }
@@ -64,7 +69,7 @@ class Preparation {
   const ReadRequest& request_;
   World& world_;
   uint64_t cap_;
-  Catalog source_;
+  OpenedCatalog opened_;
   std::optional<DataFiles> files_;
   Resolved resolved_;  // of the source
   std::optional<MapAnswer> map_;

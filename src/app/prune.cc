@@ -32,10 +32,7 @@ class Pruning {
       switch (result_.decisions[s].fate) {
         case Fate::kKeep: put_in_order(step); break;
         case Fate::kDelete: remove(run.get(), s, step); break;
-        case Fate::kDropOptimizer:
-          result_.freed += drop_state(drop_of(step), world_);
-          result_.done[s] = Done::kYes;
-          break;
+        case Fate::kDropOptimizer: drop(s, step); break;
       }
     }
     remove_leftovers(run.get());
@@ -69,6 +66,20 @@ class Pruning {
     result_.done[s] = removed ? Done::kYes : Done::kChanged;
     if (removed) result_.freed += result_.frees[s];
     else world_.events.info("'" + escaped(step.path) + "' has changed meanwhile, and stays");
+  }
+
+  // What is wrong with one step is no reason to leave the others as they are; what is wrong with the machine is.
+  void drop(size_t s, const StepFacts& step) {
+    try {
+      result_.freed += drop_state(drop_of(step), world_);
+      result_.done[s] = Done::kYes;
+    } catch (const Error& e) {
+      if (exit_of(e.problem().id) != Exit::kInput) throw;
+      result_.done[s] = Done::kFailed;
+      result_.failed.emplace(s, e.problem());
+      world_.events.warn(world_.events.line_of(e.problem()));
+      world_.events.warn("'" + escaped(step.path) + "' is damaged, and stays as it is");
+    }
   }
 
   // What a run that was interrupted while it deleted has left: locks, and a folder in which nothing is any more.

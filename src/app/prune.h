@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "app/retention.h"
@@ -18,21 +19,23 @@ struct PruneRequest {
 };
 
 // What has become of a step that was to go.
-enum class Done : uint8_t { kNothing, kYes, kChanged };  // kChanged: meanwhile, so it stays
+enum class Done : uint8_t { kNothing, kYes, kChanged, kFailed };  // kChanged: meanwhile, so it stays; kFailed: it is damaged, and stays
 
 struct PruneResult {
   RunSurvey survey;
-  std::vector<Decision> decisions;  // of each step
-  std::vector<Done> done;           // of each step
-  std::vector<uint64_t> frees;      // bytes, of each step: files that have another name elsewhere free nothing
-  uint64_t freed = 0;               // bytes
+  std::vector<Decision> decisions;   // of each step
+  std::vector<Done> done;            // of each step
+  std::vector<uint64_t> frees;       // bytes, of each step: files that have another name elsewhere free nothing
+  std::map<size_t, Problem> failed;  // steps whose optimizer could not be dropped, and why
+  uint64_t freed = 0;                // bytes
 
   uint64_t to_free() const;  // bytes
   bool has_work() const;
 };
 
-// `confirmed` is asked when it stands what goes, before anything does; false: nothing does. The oldest step goes first. Throws what
-// survey_run throws, and what removing throws: steps before it are gone, and of the one at which it failed the metadata or nothing.
+// `confirmed` is asked when it stands what goes, before anything does; false: nothing does. The oldest step goes first; one that turns out to be
+// damaged stays as it is, and the others go on. Throws what survey_run throws, and what removing throws: steps before it are gone, and of the one
+// at which it failed the metadata or nothing.
 void prune(const PruneRequest& request, World& world, PruneResult& result, const std::function<bool()>& confirmed);
 
 }  // namespace dcp

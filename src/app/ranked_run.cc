@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 
 #include "base/serial_queue.h"
 #include "base/sums.h"
@@ -22,7 +21,7 @@ std::string host_name() {
 
 // The program's own bytes and the command line: ranks of two builds would read each other's messages wrongly, and those of two command
 // lines would make two plans.
-std::string identity(const std::string& program, const DcpctlModuleHeader& module) {
+std::string identity(const RankOptions& options, const DcpctlModuleHeader& module) {
   std::ifstream self("/proc/self/exe", std::ios::binary);
   std::vector<char> block(1 << 20);
   uint64_t raw = 0, bytes = 0;
@@ -31,13 +30,10 @@ std::string identity(const std::string& program, const DcpctlModuleHeader& modul
     raw = crc64_shift(raw, n) ^ crc64_raw(as_bytes(std::string_view(block.data(), n)));
     bytes += n;
   }
-  std::ifstream line("/proc/self/cmdline", std::ios::binary);
-  const std::string all((std::istreambuf_iterator<char>(line)), {});
-  const std::string words = all.substr(std::min(all.find('\0'), all.size()));  // by which path the program was found may differ
   char text[128];
   std::snprintf(text, sizeof text, " (build %08x), command line %08x, ", static_cast<unsigned>(crc64_finish(raw, bytes)),
-                static_cast<unsigned>(crc32(as_bytes(words))));
-  return program + text + module.built_with;
+                static_cast<unsigned>(crc32(as_bytes(options.command_line))));
+  return options.program + text + module.built_with;
 }
 
 }  // namespace
@@ -60,7 +56,7 @@ void join_ranks(const RankOptions& options, World& world) {
   auto door = launch.serves_store ? std::make_unique<Door>(launch.host, launch.port) : nullptr;
   if (door) world.events.verbose("the ranks' store listens at " + door->where());
   const SessionOptions session{.timeout_ms = static_cast<uint32_t>(options.timeout_s * 1000),
-                               .identity = identity(options.program, table.header),
+                               .identity = identity(options, table.header),
                                .host = host_name(),
                                .door = door.get(),
                                .address = launch.names_interface ? "" : address_towards(launch.host),
@@ -106,12 +102,12 @@ void check_transport(const RankOptions& options, const World& world, const Catal
   for (uint32_t r = 0; r < world.ranks->session.world_size(); ++r)
     for (uint32_t f = 0; f < catalog.files.size(); ++f)
       if (!visibility.sees(r, f))
-        fail(ProblemId::usage, {.path = catalog.file_path(f)},
-             "--transport file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
+        fail(ProblemId::usage, {.path = catalog.file_path(f), .setting = "transport"},
+             "file, and rank " + std::to_string(r) + " does not see this file", "every rank sees every file");
 }
 
 Problem resolve_failure(World& world, const std::exception& error) {
-  const Problem mine = problem_of(error);
+  const Problem mine = world.events.worded(problem_of(error));
   if (!world.ranks) {
     // Ranks that have not met: each reports its own failure. One that all of them see is reported by rank 0; that rank 0 is lost, by all.
     const bool seen_by_all = mine.id == ProblemId::rank_lost || mine.id == ProblemId::rank_failed || mine.id == ProblemId::ranks_differ;

@@ -21,6 +21,7 @@ struct RankOptions {
   bool all_write = false;  // each rank writes its part of an output that all share; else rank 0 writes
   double timeout_s = 60;
   std::string program;                      // name and version, which all ranks must share
+  std::string command_line;                 // the same
   std::vector<std::string> module_folders;  // where libdcpctl_c10d.so is looked for
 };
 

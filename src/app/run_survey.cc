@@ -97,18 +97,18 @@ class Surveyor {
 
   void open(const std::string& path, StepFacts& facts) const {
     try {
-      Catalog catalog = open_checkpoint(io_, path, options_);
-      look_at_files(io_, catalog, options_.links);
-      facts.kind = catalog.kind;
-      facts.content = joined(facts.content, content_of(find_training_state(catalog)));
-      facts.fault = fault_of(catalog);
+      OpenedCatalog opened = open_checkpoint(io_, path, options_);
+      look_at_files(io_, opened.catalog, options_.links);
+      facts.kind = opened.catalog.kind;
+      facts.content = joined(facts.content, content_of(find_training_state(opened.catalog)));
+      facts.fault = fault_of(opened);
     } catch (const Error& e) {
       facts.fault = e.problem();
     }
   }
 
-  static std::optional<Problem> fault_of(const Catalog& catalog) {
-    for (const Problem& p : structure_findings(catalog))
+  static std::optional<Problem> fault_of(const OpenedCatalog& opened) {
+    for (const Problem& p : structure_findings(opened))
       if (p.severity >= Severity::kDamage || p.id == ProblemId::rank_missing) return p;
     return std::nullopt;
   }

@@ -19,7 +19,7 @@ Limits SourceRequest::limits(uint64_t memory_bytes) const {
 
 namespace {
 
-Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t memory_bytes) {
+OpenedCatalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t memory_bytes) {
   const OpenOptions options{.limits = request.limits(memory_bytes), .links = request.links(), .prefer_rank = request.prefer_rank};
   std::string path = request.path;
   if (!request.step.empty()) {
@@ -36,23 +36,24 @@ Catalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t m
     announce();
     world.events.info("step: " + escaped(path));
   }
-  Catalog catalog = open_checkpoint(io, path, options);
+  OpenedCatalog opened = open_checkpoint(io, path, options);
+  Catalog& catalog = opened.catalog;
   look_at_files(io, catalog, options.links);
   if (request.prefer_rank && !catalog.traits().of_ranks)
-    world.events.info("--prefer-rank has nothing to choose from: every key was written once");
+    world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
   if (catalog.torch && catalog.torch->odd_keys.count > 0)
     world.events.info("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
                       ", such as " + escaped(catalog.torch->odd_keys.example));
-  return catalog;
+  return opened;
 }
 
 }  // namespace
 
-Catalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
+OpenedCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
   if (!world.ranks) return open_from(world.io, request, world, memory_bytes);
   RankGroup& group = world.ranks->group;
   const std::unique_ptr<Io> more = request.step.empty() ? group.gather_remote_metadata(world.io, request.path) : nullptr;
-  Catalog mine;
+  OpenedCatalog mine;
   if (group.leads()) mine = open_from(more ? *more : world.io, request, world, memory_bytes);
   return group.share(std::move(mine), world.io, request.links());
 }

@@ -16,15 +16,15 @@ struct SourceRequest {
   std::optional<uint32_t> prefer_rank;
   bool follow_links = false;
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
-  std::string command;                 // that is suggested where a step holds several checkpoints
+  std::string command;                 // the command line that is suggested where a step holds several checkpoints
 
   // `memory_bytes`: that reading the metadata may take.
   Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;
   FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
 };
 
-// The catalog, with the sizes of its data files. Notes the steps that `latest` passed over. On several ranks rank 0 opens it, all get it,
+// What is there, with the sizes of its data files. Notes the steps that `latest` passed over. On several ranks rank 0 opens it, all get it,
 // and all look for its files (RankGroup::share).
-Catalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
+OpenedCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
 
 }  // namespace dcp

@@ -29,8 +29,8 @@ struct KeyStats {
 struct StatsResult {
   std::string checkpoint;  // what of the source was read: a step of a run
   std::vector<KeyStats> tensors;
-  std::vector<std::string> unmatched;  // rules that match no key
-  uint64_t objects = 0;                // that are selected, too
+  std::vector<UnmatchedRule> unmatched;  // rules that match no key
+  uint64_t objects = 0;                  // that are selected, too
   uint64_t bytes_read = 0;
 };
 

@@ -34,8 +34,9 @@ void collect(std::vector<Problem>& findings, const std::function<void()>& body) 
 }
 
 // What is to be seen without reading an item.
-std::vector<Problem> look_around(const Catalog& catalog, Io& io) {
-  std::vector<Problem> findings = structure_findings(catalog);
+std::vector<Problem> look_around(const OpenedCatalog& opened, Io& io) {
+  const Catalog& catalog = opened.catalog;
+  std::vector<Problem> findings = structure_findings(opened);
   add(findings, find_overlapping_items(catalog));
   add(findings, inspect_folder(io, catalog));
   add(findings, find_unsafe_pickles(catalog));
@@ -129,9 +130,10 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   if (world.leads() && !request.manifest.empty() && request.manifest != "-")
     check_output_free(world.io, request.manifest, false, request.replace);
 
-  const Catalog& catalog = source.open();
+  const OpenedCatalog& opened = source.open();
+  const Catalog& catalog = opened.catalog;
   note_catalog(catalog, result);
-  result.findings = look_around(catalog, world.io);
+  result.findings = look_around(opened, world.io);
   VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
   Selection selection;
   if (request.digests() || request.map.is_given()) what.digests = &(selection = source.select(request.select, request.map, ""));

@@ -35,7 +35,7 @@ Problem problem_of(const std::exception& error) {
   if (const auto* e = dynamic_cast<const Error*>(&error)) return e->problem();
   if (dynamic_cast<const HeapCapReached*>(&error) != nullptr) {
     Problem p = make_problem(ProblemId::memory_cap, {});
-    p.hint = "give a larger --max-memory";
+    p.remedy = Remedy::kMoreMemory;
     return p;
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return make_problem(ProblemId::memory_out, {}, "");

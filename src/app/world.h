@@ -33,8 +33,10 @@ class Events {
   virtual void warn(std::string_view) {}     // part of a failure, before it is thrown
   // Work begins; `done`, one of the counters of `progress`, is to reach `total` bytes. Called once, and nullptr is an answer.
   virtual std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>& /*done*/, uint64_t /*total*/) { return nullptr; }
-  // A problem in one line, in the words of who reads it.
-  virtual std::string line_of(const Problem& problem) const { return to_line(problem); }
+  // A problem, and the name of a setting, in the words of who reads it.
+  virtual Problem worded(Problem problem) const { return problem; }
+  virtual std::string name_of(std::string_view setting) const { return std::string(setting); }
+  std::string line_of(const Problem& problem) const { return to_line(worded(problem)); }
   // From a thread of the session's: this rank does not come to its end after a failure elsewhere. Ends the process.
   virtual void last_words(const Problem&) {}
 };

@@ -24,7 +24,8 @@ void weigh_gap(World& world, WriteResult& result) {
   const auto gap = std::ranges::find(result.warnings, ProblemId::shard_gap, &Problem::id);
   if (result.expectation.reference.empty() || gap == result.warnings.end()) return;
   if (result.expectation.has_gap)
-    world.events.info("--expect " + escaped(result.expectation.reference) + " has such a gap itself: it cannot show what is missing");
+    world.events.info(world.events.name_of("expect") + " " + escaped(result.expectation.reference) +
+                      " has such a gap itself: it cannot show what is missing");
   else std::erase_if(result.warnings, [](const Problem& p) { return p.id == ProblemId::shard_gap; });
 }
 
@@ -38,15 +39,17 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   Preparation& source = *result.source;
   if (world.leads()) check_output_free(world.io, output.path, output.is_folder(), request.replace);
 
-  const Catalog& catalog = source.open();
+  const OpenedCatalog& opened = source.open();
+  const Catalog& catalog = opened.catalog;
   result.checkpoint = catalog.path;
   refuse_source(output.path, catalog);
-  for (const Problem& p : catalog.findings)
+  for (const Problem& p : opened.findings)
     if (p.severity == Severity::kWarning) result.warnings.push_back(p);
-  result.selection = source.select(request.select, request.map, output.assets);
-  const OutputForm form = form_of(output);
-  Parts parts = check_selected(catalog, result.selection, form);
-  if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = {}};
+  OutputForm form = form_of(output);
+  result.selection = source.select(request.select, request.map, output.assets, form.blobs);
+  Parts parts = check_selected(opened, result.selection, form);
+  if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = source.map()->objects()};
+  if (source.map() && source.map()->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
   if (request.slice) take_part(source, *request.slice, result.selection);
   source.resolve(parts.tensors, parts.blobs, Faults::kThrow, form.blob_use);
   source.compare_copies(Faults::kThrow);
@@ -60,7 +63,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
   planned();
   if (request.dry_run) {
-    if (world.leads()) check_output_room(world.io, output.path, output.is_folder(), plan.bytes_to_write);
+    if (world.leads()) check_output_room(world.io, output.path, output.is_folder(), request.replace, plan.bytes_to_write);
     return;
   }
   source.compare_ties(result.workers);

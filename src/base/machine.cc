@@ -84,7 +84,7 @@ std::optional<double> core_quota(std::string_view groups, const std::string& mou
   return least;
 }
 
-std::optional<uint64_t> limit_of(__rlimit_resource what) {
+std::optional<uint64_t> limit_of(decltype(RLIMIT_NOFILE) what) {
   struct rlimit limit{};
   if (::getrlimit(what, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return uint64_t{limit.rlim_cur};

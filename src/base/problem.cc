@@ -59,6 +59,16 @@ std::string place_line(const Place& place) {
   return line;
 }
 
+std::string got_of(const Problem& problem) {
+  constexpr size_t kMax = 16;
+  const std::string& setting = problem.place.setting;
+  if (setting.empty()) return problem.got;
+  if (problem.names.empty()) return setting + " " + problem.got;
+  std::string text;
+  for (size_t i = 0; i < problem.names.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + setting + " " + problem.names[i];
+  return problem.names.size() > kMax ? text + " and " + std::to_string(problem.names.size() - kMax) + " more" : text;
+}
+
 }  // namespace
 
 std::string who_or_where(const Place& place) {
@@ -106,10 +116,11 @@ std::string to_line(const Problem& problem) {
   if (!line.empty()) line += ": ";
   if (!problem.place.tensor.empty()) line += (problem.place.object ? "object '" : "tensor '") + shortened(problem.place.tensor) + "': ";
   line += problem.what.empty() ? std::string(text_of(problem.id)) : escaped(problem.what);
-  if (problem.got.empty() && problem.expected.empty()) return line;
+  const std::string got = got_of(problem);
+  if (got.empty() && problem.expected.empty()) return line;
   line += " (";
-  if (!problem.got.empty()) line += "got " + escaped(problem.got);
-  if (!problem.got.empty() && !problem.expected.empty()) line += ", ";
+  if (!got.empty()) line += "got " + escaped(got);
+  if (!got.empty() && !problem.expected.empty()) line += ", ";
   if (!problem.expected.empty()) line += "expected " + escaped(problem.expected);
   line += ")";
   return line;

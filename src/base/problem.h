@@ -52,9 +52,35 @@ struct Place {
   std::optional<uint64_t> length{};  // bytes
   uint32_t line = 0, column = 0;     // of a text, from 1; 0: not a place in a text
   std::optional<uint32_t> rank{};    // of several that run together, the one at fault; `path` is then where it is, if that is known
+  std::string setting{};             // of the request, such as "prefer_rank"; `got` is then what it was, or each of `names`
 };
 // "rank 2 at node7:29500", or the path.
 std::string who_or_where(const Place& place);
+
+// What would do, where the id alone does not say it: who renders the problem has the words (cmd/problem_words.def).
+enum class Remedy : uint8_t {
+  kOfId,
+  kMoreMemory,             // Problem::enough_bytes of it
+  kMoreMemoryOrFewerKeys,  // the same
+  kLargerPickle,           // Problem::enough_bytes as its cap
+  kOneOrLatest,            // one of Problem::names, or the newest of them
+  kNoStep,                 // the folder itself
+  kReadAll,                // reading all that has not been looked into
+  kOtherName,              // renaming the key, or leaving it out
+  kOtherKind,              // commands that change the output's kind
+  kWriteAnew,              // commands that write the data, too
+  kConvert,                // the command that writes every kind
+  kSharedOutput,           // an output that all ranks see
+  kOtherTransport,         // one that needs no device
+  kWorldSize,              // any setting that tells it
+  kMesh,                   // a mesh
+  kMeshOrWorldSize,        // a mesh, or one of one dim
+  kMeshNames,              // a mesh whose dims have names
+  kLayoutFile,             // `expected`, as the help shows it
+  kForRename,              // `expected`, which holds where keys are renamed
+  kBelowWorldSize,         // `expected`, which is that
+};
+constexpr Remedy kLastRemedy = Remedy::kBelowWorldSize;
 
 struct Problem {
   ProblemId id{};
@@ -67,10 +93,12 @@ struct Problem {
   std::string quote{};     // the line of a text that `place` points into
   // Of what is wrong, all names; `got` has the first.
   std::vector<std::string> names{};
+  Remedy remedy = Remedy::kOfId;
+  uint64_t enough_bytes = 0;  // 0: nobody knows
 };
 
 // One line: `PATH[:LINE[:COLUMN]][ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a
-// very long key shortened. Without the hint and the quote.
+// very long key shortened. Without the hint, the remedy and the quote.
 std::string to_line(const Problem& problem);
 
 // A name escaped, of a long one its beginning, its length and its end: keys may be of any length.

@@ -26,7 +26,7 @@ ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t 
 
 class Builder {
  public:
-  Builder(const MetadataContent& content, Catalog& out) : in_(content), out_(out), findings_(out.findings) {}
+  Builder(const MetadataContent& content, OpenedCatalog& out) : in_(content), out_(out.catalog), findings_(out.findings) {}
 
   void run() {
     tensors();
@@ -224,19 +224,19 @@ void check_catalog_fits(const MetadataContent& content, const std::string& path,
          std::to_string(bytes / kMiB) + " MiB for the catalog");
 }
 
-Catalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind) {
-  Catalog catalog;
+OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind) {
+  OpenedCatalog opened{.catalog = {}, .findings = {}, .unloadable = content.unloadable};
+  Catalog& catalog = opened.catalog;
   catalog.kind = kind;
   catalog.path = path;
   catalog.folder = folder;
-  Builder(content, catalog).run();
-  catalog.unloadable = content.unloadable;
+  Builder(content, opened).run();
   catalog.provenance = provenance_of(content, catalog);
   if (!content.planner_note.empty()) {
-    catalog.findings.push_back(
+    opened.findings.push_back(
         make_finding(ProblemId::planner_data_foreign, Severity::kWarning, {.path = path}, content.planner_note, "a dict of keys to paths"));
   }
-  return catalog;
+  return opened;
 }
 
 }  // namespace dcp

@@ -189,8 +189,6 @@ struct Catalog {
   std::vector<Duplicate> duplicates;        // rank-local checkpoints only
   std::vector<StringId> saved_keys;         // of a derived catalog, by item: what its tensor was named where it was saved
   std::vector<ItemId> named_twice;          // storage_data names two items for these, sorted; the first is in items
-  std::vector<Problem> findings;            // oddities met while building: entries without a chunk, and so on
-  std::vector<Problem> unloadable;  // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
 
   const KindTraits& traits() const { return traits_of(kind); }
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
@@ -216,6 +214,13 @@ struct Catalog {
   uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
   uint64_t memory_bytes() const;  // what this structure holds
   Place place_of(ItemId item, std::string_view tensor) const;
+};
+
+// A catalog, and beside it what is odd about what it was opened from.
+struct OpenedCatalog {
+  Catalog catalog;
+  std::vector<Problem> findings;    // entries without a chunk, files that an index names and that are not there, and so on
+  std::vector<Problem> unloadable;  // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
 };
 
 }  // namespace dcp

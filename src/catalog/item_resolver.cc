@@ -263,7 +263,7 @@ void ItemResolver::check_packed_once(const Wanted& w, bool deflated, const Place
 void ItemResolver::fail_decoded(uint64_t packed, uint64_t max, const Place& place) {
   Problem p = make_problem(ProblemId::over_limit, place, "a zstd stream of " + std::to_string(packed) + " bytes that holds more",
                            "at most " + std::to_string(max));
-  p.hint = "give a larger --max-pickle if you trust where the file comes from";
+  p.remedy = Remedy::kLargerPickle;
   throw Error(std::move(p));
 }
 
@@ -274,7 +274,8 @@ void ItemResolver::hold(uint64_t bytes, const Place& place) {
   const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
   Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB",
                            std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
-  p.hint = "give --max-memory " + std::to_string((other + needed) / kMiB + 16) + "MiB, or leave the key out with --exclude";
+  p.remedy = Remedy::kMoreMemoryOrFewerKeys;
+  p.enough_bytes = other + needed + 16 * kMiB;
   throw Error(std::move(p));
 }
 

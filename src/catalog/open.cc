@@ -34,11 +34,13 @@ void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& 
   if (needed <= limits.memory_bytes) return;
   Problem p = make_problem(ProblemId::memory_cap, {.path = file},
                            std::to_string(needed / kMiB) + " MiB for " + std::to_string(metadata_bytes / kMiB) + " MiB of metadata");
-  p.hint = "give --max-memory " + std::to_string(needed / kMiB + 64) + "MiB";
+  p.remedy = Remedy::kMoreMemory;
+  p.enough_bytes = needed + 64 * kMiB;
   throw Error(std::move(p));
 }
 
-Catalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder, const OpenOptions& options) {
+OpenedCatalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder,
+                            const OpenOptions& options) {
   if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, options.limits);
   // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
   std::vector<std::byte> bytes = path == file
@@ -50,9 +52,9 @@ Catalog read_metadata(Io& io, const std::string& file, const std::string& path, 
   const std::deque<std::string> text = hold_text(content);
   std::vector<std::byte>().swap(bytes);  // before the catalog grows
   check_catalog_fits(content, file, options.limits);
-  Catalog catalog = build_catalog(content, path, folder);
-  use_safetensors_items(io, catalog, options);
-  return catalog;
+  OpenedCatalog opened = build_catalog(content, path, folder);
+  use_safetensors_items(io, opened, options);
+  return opened;
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -67,7 +69,7 @@ std::optional<uint32_t> rank_of(std::string_view name) {
   return decimal<uint32_t>(name.substr(2, name.size() - 2 - kMetadata.size()));
 }
 
-Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
+OpenedCatalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
   std::ranges::sort(ranks);
   Problem gap = make_finding(ProblemId::rank_missing, Severity::kWarning, {.path = path});
   for (uint32_t r = 0; r < ranks.size() && gap.got.empty(); ++r)
@@ -75,7 +77,7 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
   if (options.prefer_rank) {
     const auto preferred = std::ranges::find(ranks, *options.prefer_rank);
     if (preferred == ranks.end())
-      fail(ProblemId::usage, {.path = path}, "--prefer-rank " + std::to_string(*options.prefer_rank), "a rank that is there");
+      fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
     std::rotate(ranks.begin(), preferred, preferred + 1);
   }
   uint64_t all_bytes = 0;
@@ -93,9 +95,9 @@ Catalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> r
   }
   const MetadataContent merged = merge_rank_local(contents, path);
   check_catalog_fits(merged, path, options.limits);
-  Catalog catalog = build_catalog(merged, path, path, CheckpointKind::kDcpRankLocal);
-  if (!gap.got.empty()) catalog.findings.push_back(std::move(gap));
-  return catalog;
+  OpenedCatalog opened = build_catalog(merged, path, path, CheckpointKind::kDcpRankLocal);
+  if (!gap.got.empty()) opened.findings.push_back(std::move(gap));
+  return opened;
 }
 
 constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
@@ -155,10 +157,13 @@ bool has_distinct_steps(Io& io, const std::string& path) {
     const auto others =
         std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";
-    if (!others.empty() && others.begin() == checkpoints.begin() + 1)  // accelerate saves a model and its optimizer apart
-      p.hint =
-          "the model is in " + checkpoints.front() + ", its optimizer in " + joined(std::vector<std::string>(others.begin(), others.end()));
-    else p.hint = (has_distinct_steps(io, path) ? "give one of them, or --step latest: " : "give one of them: ") + joined(checkpoints);
+    const bool apart = !others.empty() && others.begin() == checkpoints.begin() + 1;  // accelerate saves a model and its optimizer apart
+    p.hint = apart ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})
+                   : "give one of them: " + joined(checkpoints);
+    if (!apart && has_distinct_steps(io, path)) {
+      p.remedy = Remedy::kOneOrLatest;
+      p.names = std::move(checkpoints);
+    }
   } else if (!foreign.what.empty()) {
     p.got = foreign.what;
     p.hint = foreign.hint;
@@ -184,7 +189,7 @@ bool has_distinct_steps(Io& io, const std::string& path) {
 }
 
 // A folder without `.metadata`: rank-local metadata, safetensors files, or something else.
-Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
+OpenedCatalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
   std::vector<uint32_t> ranks;
   bool safetensors = false, of_ranks = false, of_checkpointing = false;
   const std::vector<DirEntry> entries = io.list(path);
@@ -203,7 +208,7 @@ Catalog read_other_folder(Io& io, const std::string& path, const OpenOptions& op
 }
 
 // By content; the name decides only about a safetensors file whose beginning is damaged.
-Catalog read_file_of_any_kind(Io& io, const std::string& path, uint64_t bytes, const OpenOptions& options) {
+OpenedCatalog read_file_of_any_kind(Io& io, const std::string& path, uint64_t bytes, const OpenOptions& options) {
   if (path.ends_with(".distcp")) {  // archives back to back: its content says as little as its name
     Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a data file of a DCP checkpoint", "the folder that it is in");
     throw Error(std::move(p));
@@ -239,7 +244,7 @@ bool describes_checkpoint(std::string_view name) {
          name == kTorchCheckpointingMetadata;
 }
 
-Catalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& options) {
+OpenedCatalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& options) {
   std::string path = given;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const std::optional<FileFacts> facts = io.facts(path);
@@ -323,8 +328,9 @@ std::string chunk_words(const Catalog& catalog, const Tensor& t, uint32_t c) {
 
 }  // namespace
 
-std::vector<Problem> structure_findings(const Catalog& catalog) {
-  std::vector<Problem> all = catalog.findings;
+std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
+  const Catalog& catalog = opened.catalog;
+  std::vector<Problem> all = opened.findings;
   FindingList findings(all);
   const auto add = [&](Problem p) {
     p.severity = Severity::kDamage;
@@ -333,7 +339,7 @@ std::vector<Problem> structure_findings(const Catalog& catalog) {
   const auto has_no_one_item = [&](ItemId item) {
     return catalog.items[item].file == kNone || std::ranges::binary_search(catalog.named_twice, item);
   };
-  for (const Problem& p : catalog.unloadable) add(p);
+  for (const Problem& p : opened.unloadable) add(p);
   for (const Tensor& t : catalog.tensors) {
     if (const auto fault = check_cover(catalog, t)) add(hole_or_overlap(catalog, t, *fault));
     for (uint32_t c = 0; c < t.chunk_count; ++c)
@@ -368,8 +374,8 @@ namespace {
 
 }  // namespace
 
-void check_opened(const Catalog& catalog, const std::function<bool(std::string_view key)>& is_left_out) {
-  for (const Problem& p : catalog.findings)
+void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out) {
+  for (const Problem& p : opened.findings)
     if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) fail_with(p);
 }
 

@@ -20,7 +20,7 @@ struct OpenOptions {
 // A DCP folder or its `.metadata`, a folder of rank-local metadata, a safetensors file, a folder of safetensors files or its index. What
 // a file is, its content says; names only decide where the content cannot. Reads metadata and headers only. Fails with not_checkpoint,
 // naming what is there instead.
-Catalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
+OpenedCatalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
 
 // Whether open_checkpoint reads a file of this name where it finds it in a folder: metadata, an index, a safetensors file for its header.
 bool describes_checkpoint(std::string_view name);
@@ -31,11 +31,11 @@ void look_at_files(Io& io, Catalog& catalog, FollowLinks links);
 // What opening found, and what the structure shows: files that are missing or cannot be read, items that reach past the end, chunks without
 // an item or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at the ones that concern
 // their keys (check_whole).
-std::vector<Problem> structure_findings(const Catalog& catalog);
+std::vector<Problem> structure_findings(const OpenedCatalog& opened);
 
 // Throws damage that was found while opening, such as a file that an index names and that is not there; not what concerns a key that is
 // in the catalog and left out.
-void check_opened(const Catalog& catalog, const std::function<bool(std::string_view key)>& is_left_out);
+void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out);
 // Throws the first fault of this tensor: a dtype or layout that is not known, a chunk outside it, a hole, an overlap, a chunk without an
 // item, an item outside its file.
 void check_whole(const Catalog& catalog, const Tensor& tensor);

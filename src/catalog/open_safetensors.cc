@@ -17,12 +17,13 @@ namespace {
 
 constexpr std::string_view kUsualIndex = "model.safetensors.index.json";
 
-Catalog catalog_of(const std::vector<SafetensorsFile>& files, const std::string& path, const std::string& folder, CheckpointKind kind) {
+OpenedCatalog catalog_of(const std::vector<SafetensorsFile>& files, const std::string& path, const std::string& folder,
+                         CheckpointKind kind) {
   ShardMerger merger(files);
-  Catalog catalog = build_catalog(merger.merge(), path, folder, kind);
-  catalog.provenance = {};
-  for (DataFile& f : catalog.files) f.raw = true;
-  return catalog;
+  OpenedCatalog opened = build_catalog(merger.merge(), path, folder, kind);
+  opened.catalog.provenance = {};
+  for (DataFile& f : opened.catalog.files) f.raw = true;
+  return opened;
 }
 
 // Several facts of one kind, told as one finding: 10^5 lines would hide the rest.
@@ -67,16 +68,16 @@ class IndexedFolder {
     for (const auto& [tensor, name] : index_.weight_map) stated_.emplace(tensor, name);
   }
 
-  Catalog open(const std::vector<DirEntry>& entries) {
+  OpenedCatalog open(const std::vector<DirEntry>& entries) {
     read_files();
     compare();
-    Catalog catalog = catalog_of(files_, path_, path_, CheckpointKind::kHf);
-    compare_total(catalog);
+    OpenedCatalog opened = catalog_of(files_, path_, path_, CheckpointKind::kHf);
+    compare_total(opened.catalog);
     for (const DirEntry& e : entries)
       if (e.name.ends_with(kSafetensorsEnding) && e.kind == FileKind::kRegular && !named_.contains(e.name))
         findings_.push_back(make_finding(ProblemId::hf_file_ignored, Severity::kWarning, {.path = path_ + "/" + e.name}));
-    catalog.findings.insert(catalog.findings.begin(), findings_.begin(), findings_.end());
-    return catalog;
+    opened.findings.insert(opened.findings.begin(), findings_.begin(), findings_.end());
+    return opened;
   }
 
  private:
@@ -250,7 +251,7 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
   }
 }
 
-Catalog open_all(Io& io, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
+OpenedCatalog open_all(Io& io, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
   Limits left = options.limits;
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names) {
@@ -260,13 +261,14 @@ Catalog open_all(Io& io, const std::string& path, const std::vector<std::string>
     const OpenFile file(io, *handle);
     files.push_back(read_safetensors_file(io, {*handle, name, place}, left));
   }
-  Catalog catalog = catalog_of(files, path, path, CheckpointKind::kHf);
-  find_gaps(names, path, catalog.findings);
-  return catalog;
+  OpenedCatalog opened = catalog_of(files, path, path, CheckpointKind::kHf);
+  find_gaps(names, path, opened.findings);
+  return opened;
 }
 
 // torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the shards that it did this from are kept in sharded/.
-void doubt_scalars(Io& io, Catalog& catalog) {
+void doubt_scalars(Io& io, OpenedCatalog& opened) {
+  const Catalog& catalog = opened.catalog;
   const std::string sharded = catalog.folder + "/sharded";
   const auto facts = io.facts(sharded);
   if (!facts || facts->kind != FileKind::kDirectory) return;
@@ -276,20 +278,21 @@ void doubt_scalars(Io& io, Catalog& catalog) {
   Tally scalars;
   for (const Tensor& t : catalog.tensors)
     if (t.rank == 0) scalars.add(catalog.key(t));
-  scalars.report(ProblemId::hf_scalars_doubtful, Severity::kWarning, {.path = catalog.path}, catalog.findings);
+  scalars.report(ProblemId::hf_scalars_doubtful, Severity::kWarning, {.path = catalog.path}, opened.findings);
 }
 
 }  // namespace
 
-Catalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions& options) {
+OpenedCatalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions& options) {
   const std::filesystem::path name(path);
   const OpenFile file(io, io.open_read(path));
   std::vector<SafetensorsFile> files;
   Limits left = options.limits;
   files.push_back(read_safetensors_file(io, {file.get(), name.filename(), {.path = path}}, left));
-  Catalog catalog = catalog_of(files, path, name.parent_path().empty() ? "." : name.parent_path().string(), CheckpointKind::kSafetensors);
-  catalog.single_file = true;
-  return catalog;
+  OpenedCatalog opened =
+      catalog_of(files, path, name.parent_path().empty() ? "." : name.parent_path().string(), CheckpointKind::kSafetensors);
+  opened.catalog.single_file = true;
+  return opened;
 }
 
 std::string index_of(const std::string& path, const std::vector<DirEntry>& entries) {
@@ -303,17 +306,17 @@ std::string index_of(const std::string& path, const std::vector<DirEntry>& entri
   throw Error(std::move(p));
 }
 
-Catalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
-                                const OpenOptions& options) {
+OpenedCatalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
+                                      const OpenOptions& options) {
   std::vector<std::string> names;
   for (const DirEntry& e : entries)
     if (e.name.ends_with(kSafetensorsEnding) && e.kind != FileKind::kDirectory) names.push_back(e.name);
   if (names.size() > options.limits.shard_files)
     fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files",
          "at most " + std::to_string(options.limits.shard_files));
-  Catalog catalog = index.empty() ? open_all(io, path, names, options) : IndexedFolder(io, path, index, options).open(entries);
-  doubt_scalars(io, catalog);
-  return catalog;
+  OpenedCatalog opened = index.empty() ? open_all(io, path, names, options) : IndexedFolder(io, path, index, options).open(entries);
+  doubt_scalars(io, opened);
+  return opened;
 }
 
 }  // namespace dcp

@@ -24,7 +24,7 @@ uint64_t TorchFiles::memory_bytes() const {
   return bytes;
 }
 
-Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options) {
+OpenedCatalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options) {
   const std::filesystem::path full(path);
   std::unique_ptr<TorchFile> file = read_torch_file(io, OpenFile(io, io.open_read(path)), path, options.limits);
   StateDict state(*file->graph, file->archive.pickle_place, options.limits);
@@ -38,20 +38,21 @@ Catalog open_torch_file(Io& io, const std::string& path, const OpenOptions& opti
     throw Error(std::move(p));
   };
   TorchContent read = read_state_dict(*file, {name, state}, no_part, torch->strides, options.limits);
-  Catalog catalog =
+  OpenedCatalog opened =
       build_catalog(read.content, path, full.parent_path().empty() ? "." : full.parent_path().string(), CheckpointKind::kTorch);
+  Catalog& catalog = opened.catalog;
   catalog.provenance = {};
   catalog.single_file = true;
   catalog.files[0].raw = true;
   if (const auto& bad = file->graph->machine().bad_text())
-    catalog.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
+    opened.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
   // Item numbers: tensors first, since each has one chunk, then byte items.
   for (const bool is_tensor : {true, false})
     std::ranges::copy_if(read.values, std::back_inserter(torch->items), [&](const TorchValue& v) { return v.info.resolved == is_tensor; });
   torch->odd_keys = file->odd_keys;
   torch->files.push_back(std::move(file));
   catalog.torch = std::move(torch);
-  return catalog;
+  return opened;
 }
 
 BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, const Limits& limits) {

@@ -94,7 +94,7 @@ void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Item
 
 }  // namespace
 
-Catalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
+OpenedCatalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
   const std::string name(kTorchCheckpointingMetadata);
   const Place place{.path = path + "/" + name};
   const std::vector<std::byte> pickle = read_file_beneath(io, path, name, options.links, options.limits.metadata_bytes);
@@ -103,7 +103,7 @@ Catalog open_torch_checkpointing(Io& io, const std::string& path, const std::vec
   Items items = reader.read();
   add_unnamed(entries, reader.world_size(), items);
   if (options.prefer_rank && *options.prefer_rank >= reader.world_size())
-    fail(ProblemId::usage, {.path = path}, "--prefer-rank " + std::to_string(*options.prefer_rank), "a rank that is there");
+    fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
   std::vector<RankFile> files;
   std::vector<Problem> left_out;
   for (auto& [item, of_rank] : items) {
@@ -119,9 +119,9 @@ Catalog open_torch_checkpointing(Io& io, const std::string& path, const std::vec
     for (const uint32_t r : ranks) files.push_back({.name = of_rank.at(r).name, .under = {item}});
   }
   if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
-  Catalog catalog = open_rank_files(io, path, files, CheckpointKind::kTorchCheckpointing, options);
-  std::ranges::move(left_out, std::back_inserter(catalog.findings));
-  return catalog;
+  OpenedCatalog opened = open_rank_files(io, path, files, CheckpointKind::kTorchCheckpointing, options);
+  std::ranges::move(left_out, std::back_inserter(opened.findings));
+  return opened;
 }
 
 }  // namespace dcp

@@ -17,6 +17,6 @@ inline constexpr std::string_view kTorchCheckpointingMetadata = "metadata.pkl";
 
 // Items of formats other than torch.save's are left out, with a finding. Throws not_checkpoint for a pickle of something else, and what
 // open_rank_files throws.
-Catalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options);
+OpenedCatalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options);
 
 }  // namespace dcp

@@ -56,14 +56,14 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
 
 bool is_rank_file(std::string_view name) { return parse_name(name).has_value(); }
 
-Catalog open_torch_ranks(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
+OpenedCatalog open_torch_ranks(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
   std::vector<Named> found;
   for (const DirEntry& e : entries)
     if (e.kind != FileKind::kDirectory)
       if (auto f = parse_name(e.name)) found.push_back(std::move(*f));
   check_complete(found, path);
   if (options.prefer_rank && *options.prefer_rank >= found.front().world_size)
-    fail(ProblemId::usage, {.path = path}, "--prefer-rank " + std::to_string(*options.prefer_rank), "a rank that is there");
+    fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
   std::ranges::sort(found, {}, [&](const Named& f) { return std::tuple(f.part, f.rank != options.prefer_rank.value_or(0), f.rank); });
   std::vector<RankFile> files;
   for (const Named& f : found) {

@@ -106,6 +106,13 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
+[[noreturn]] void fail_name(const std::string& name, const Mesh& mesh) {
+  Problem p = make_problem(ProblemId::usage, {}, "mesh dim '" + name + "'");
+  if (mesh.names.empty()) p.remedy = Remedy::kMeshNames;
+  else p.expected = "one of " + listed(mesh.names);
+  throw Error(std::move(p));
+}
+
 // "tp:shard(0)": the mesh dim and the placement on it.
 std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh) {
   const size_t colon = text.find(':');
@@ -113,9 +120,7 @@ std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh
     fail(ProblemId::usage, {}, "placement '" + std::string(text) + "' among ones with names", "DIM:PLACEMENT");
   const std::string name(text.substr(0, colon));
   const auto found = std::ranges::find(mesh.names, name);
-  if (found == mesh.names.end())
-    fail(ProblemId::usage, {}, "mesh dim '" + name + "'",
-         mesh.names.empty() ? "names given with --mesh-dims" : "one of " + listed(mesh.names));
+  if (found == mesh.names.end()) fail_name(name, mesh);
   return {static_cast<size_t>(found - mesh.names.begin()), parse_one(text.substr(colon + 1))};
 }
 

@@ -85,7 +85,7 @@ class Opening {
   Opening(Io& io, const std::string& path, const OpenOptions& options)
       : io_(io), path_(path), options_(options), limits_(options.limits), shards_(path) {}
 
-  Catalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
+  OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
     for (const RankFile& f : files) read(f);
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
     std::vector<int64_t> strides{0};
@@ -99,11 +99,12 @@ class Opening {
     }
     const MetadataContent merged = merge_rank_local(contents, path_);
     check_catalog_fits(merged, path_, limits_);
-    Catalog catalog = build_catalog(merged, path_, path_, kind);
+    OpenedCatalog opened = build_catalog(merged, path_, path_, kind);
+    Catalog& catalog = opened.catalog;
     catalog.provenance = {};
     for (DataFile& f : catalog.files) f.raw = true;
     catalog.torch = take(catalog, merged, std::move(strides));
-    return catalog;
+    return opened;
   }
 
  private:
@@ -182,8 +183,8 @@ class Opening {
 
 }  // namespace
 
-Catalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
-                        const OpenOptions& options) {
+OpenedCatalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
+                              const OpenOptions& options) {
   return Opening(io, path, options).open(files, kind);
 }
 

@@ -15,7 +15,7 @@ struct RankFile {
 };
 
 // Of values that several files hold the first is used. Throws ranks_disagree, torch_rank_part, and what opening a torch.save file throws.
-Catalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
-                        const OpenOptions& options);
+OpenedCatalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
+                              const OpenOptions& options);
 
 }  // namespace dcp

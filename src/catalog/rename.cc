@@ -38,7 +38,7 @@ void check_groups(const RenameRule& rule, size_t groups) {
     if (rule.replacement[i] != '\\') continue;
     const char next = rule.replacement[++i];
     if (next >= '1' && next <= '9' && static_cast<size_t>(next - '0') > groups)
-      fail(ProblemId::usage, {}, "--rename '" + rule.regex + "=>" + rule.replacement + "'",
+      fail(ProblemId::usage, {.setting = "rename"}, "'" + rule.regex + "=>" + rule.replacement + "'",
            "a replacement that names groups 1 to " + std::to_string(groups));
   }
 }
@@ -50,16 +50,19 @@ std::vector<CompiledRule> compiled(const std::vector<RenameRule>& rules) {
       out.push_back({.regex = std::regex(r.regex), .format = format_of(r.replacement)});
       check_groups(r, out.back().regex.mark_count());
     } catch (const std::regex_error&) {
-      fail(ProblemId::usage, {}, "--rename '" + r.regex + "'", "a regular expression");
+      fail(ProblemId::usage, {.setting = "rename"}, "'" + r.regex + "'", "a regular expression");
     }
   }
   return out;
 }
 
 std::string renamed(std::string name, std::vector<CompiledRule>& rules) {
-  if (!rules.empty() && name.size() > kLongestForRegex)
-    fail(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes",
-         "at most " + std::to_string(kLongestForRegex) + " with --rename");
+  if (!rules.empty() && name.size() > kLongestForRegex) {
+    Problem p = make_problem(ProblemId::over_limit, {.tensor = name}, "a name of " + std::to_string(name.size()) + " bytes",
+                             "at most " + std::to_string(kLongestForRegex));
+    p.remedy = Remedy::kForRename;
+    throw Error(std::move(p));
+  }
   for (CompiledRule& r : rules) {
     std::string next = std::regex_replace(name, r.regex, r.format);
     r.used = r.used || next != name;
@@ -145,7 +148,7 @@ void rename_keys(const SelectOptions& options, Selection& s) {
     if (s.wrapped++ == 0) s.wrapped_example = e.key;
   }
   for (size_t r = 0; r < rules.size(); ++r)
-    if (!rules[r].used) s.unmatched.push_back("--rename " + options.renames[r].regex + "=>" + options.renames[r].replacement);
+    if (!rules[r].used) s.unmatched.push_back({"rename", options.renames[r].regex + "=>" + options.renames[r].replacement});
   for (const auto& [name, to] : options.rename_map)
     if (!mapped.contains(name)) s.unmapped.push_back(name);
 }

@@ -24,7 +24,7 @@ std::regex compiled(const std::string& pattern) {
     if (regex.mark_count() == 1) return regex;
   } catch (const std::regex_error&) {
   }
-  fail(ProblemId::usage, {}, "--pattern '" + pattern + "'", "a regular expression with one group, for the step's number");
+  fail(ProblemId::usage, {.setting = "pattern"}, "'" + pattern + "'", "a regular expression with one group, for the step's number");
 }
 
 // For messages: all of them, or the newest.
@@ -100,7 +100,7 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
 [[noreturn]] void refuse_parts(Io& io, const std::string& step, const std::string& command) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
   for (const std::string& part : inner_checkpoints(io, step)) {
-    std::string line = "dcpctl " + command + " ";
+    std::string line = command + " ";
     const size_t at = line.find(" CKPT ");
     if (at == std::string::npos) line += part + " ";
     else line.replace(at + 1, 4, part);
@@ -128,9 +128,9 @@ std::vector<std::string> parts_of(Io& io, const std::string& step) {
 
 std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options) {
   try {
-    Catalog catalog = open_checkpoint(io, path, options);
-    look_at_files(io, catalog, options.links);
-    const std::vector<Problem> findings = structure_findings(catalog);
+    OpenedCatalog opened = open_checkpoint(io, path, options);
+    look_at_files(io, opened.catalog, options.links);
+    const std::vector<Problem> findings = structure_findings(opened);
     const auto damage = std::ranges::find(findings, Severity::kDamage, &Problem::severity);
     return damage == findings.end() ? std::nullopt : std::optional(*damage);
   } catch (const Error& error) {
@@ -154,7 +154,7 @@ std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options
   const std::string there = numbers_of(steps);
   const bool latest = wanted == "latest";
   const std::optional<uint64_t> number = latest ? std::nullopt : decimal<uint64_t>(wanted);
-  if (!latest && !number) fail(ProblemId::usage, {}, "--step " + wanted, "a number or 'latest'");
+  if (!latest && !number) fail(ProblemId::usage, {.setting = "step"}, wanted, "a number or 'latest'");
   for (; !steps.empty(); steps.pop_back()) {
     Step& s = steps.back();
     if (!latest && s.number != *number) continue;
@@ -167,7 +167,7 @@ std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options
     broken.push_back(s);
   }
   Problem p = make_problem(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted, there);
-  if (io.facts(run + "/.metadata")) p.hint = "it is a checkpoint itself: leave --step out";
+  if (io.facts(run + "/.metadata")) p.remedy = Remedy::kNoStep;
   throw Error(std::move(p));
 }
 

@@ -34,9 +34,9 @@ std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOpt
 
 struct StepQuery {
   std::string run;
-  std::string wanted;               // a number, or "latest": the newest complete one
-  std::string pattern;              // as for steps_of
-  std::string command = "inspect";  // that is suggested where a step holds several checkpoints
+  std::string wanted;   // a number, or "latest": the newest complete one
+  std::string pattern;  // as for steps_of
+  std::string command;  // the command line that is suggested where a step holds several checkpoints
 };
 // The path of the step. `broken` gets the newer ones that were passed over. Throws step_missing, step_ambiguous, usage; step_in_parts for a
 // step that holds several checkpoints in folders of its own, whose hint is the command for each of them.

@@ -29,7 +29,7 @@ void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
   if (bytes > limits.memory_bytes / kEach) {
     Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(limits.memory_bytes / kMiB) + " MiB left",
                              std::to_string(bytes * kEach / kMiB + 1) + " MiB for its JSON");
-    p.hint = "give a larger --max-memory";
+    p.remedy = Remedy::kMoreMemory;
     throw Error(std::move(p));
   }
   limits.memory_bytes -= bytes * kEach;

@@ -19,10 +19,11 @@ struct SafetensorsPart {
 };
 
 // Its items, set by name. `owner`: of each item, the tensor.
-void set_items(Catalog& catalog, const SafetensorsPart& part, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+  Catalog& catalog = opened.catalog;
   std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
   for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
-  FindingList findings(catalog.findings);
+  FindingList findings(opened.findings);
   for (const ItemId i : part.items) {
     catalog.items[i].file = kNone;
     const Tensor& t = catalog.tensors[owner[i]];
@@ -46,7 +47,8 @@ void set_items(Catalog& catalog, const SafetensorsPart& part, const SafetensorsF
 
 }  // namespace
 
-void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options) {
+void use_safetensors_items(Io& io, OpenedCatalog& opened, const OpenOptions& options) {
+  Catalog& catalog = opened.catalog;
   std::vector<TensorId> owner(catalog.chunk_total);
   std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
   for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
@@ -74,9 +76,9 @@ void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options)
     read_exact(io, *handle, begin, head);
     if (!begins_like_safetensors(head, bytes)) continue;
     const Place place{.path = catalog.file_path(file)};
-    set_items(catalog, {file, begin, items[file]},
+    set_items(opened, {file, begin, items[file]},
               read_safetensors_file(io, {*handle, std::string(catalog.file_name(file)), place, begin}, left), owner);
-    catalog.findings.push_back(make_finding(ProblemId::safetensors_items, Severity::kWarning, place));
+    opened.findings.push_back(make_finding(ProblemId::safetensors_items, Severity::kWarning, place));
     catalog.provenance.loads_in = "none";
     catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};
   }

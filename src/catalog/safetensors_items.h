@@ -7,6 +7,6 @@ namespace dcp {
 
 // FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` whose offsets and lengths mean nothing: finds such files by
 // their beginning and sets the items of their chunks by name. Of two chunks of one tensor in one file only the later is there: damage.
-void use_safetensors_items(Io& io, Catalog& catalog, const OpenOptions& options);
+void use_safetensors_items(Io& io, OpenedCatalog& opened, const OpenOptions& options);
 
 }  // namespace dcp

@@ -50,8 +50,8 @@ uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
   return 0;
 }
 
-// "model, optimizer": what there is in the place of the first component of `root` that is not there.
-std::string roots_there(const std::string& root, const Selection& s) {
+// Throws: what there is in the place of the first component of `root` that is not there, and which of them is near.
+[[noreturn]] void fail_root(const Catalog& catalog, const std::string& root, const Selection& s) {
   size_t depth = 0;  // leading components of `root` that some path has
   std::set<std::string> names;
   for (const Entry& e : s.entries) {
@@ -71,9 +71,15 @@ std::string roots_there(const std::string& root, const Selection& s) {
   constexpr size_t kShown = 8;
   std::string text;
   size_t n = 0;
-  for (const std::string& name : names)
+  Closest closest(root);
+  for (const std::string& name : names) {
     if (n++ < kShown) text += (text.empty() ? "one of " : ", ") + name;
-  return names.size() > kShown ? text + " and " + std::to_string(names.size() - kShown) + " more" : text;
+    closest.offer(name);
+  }
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  Problem p = make_problem(ProblemId::root_missing, {.path = catalog.path}, root, text);
+  if (!closest.found().empty()) p.hint = "did you mean '" + closest.found() + "'?";
+  throw Error(std::move(p));
 }
 
 [[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
@@ -98,7 +104,7 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
     strip(s, e, n);
     if (n > 0) kept.push_back(e);
   }
-  if (kept.empty()) fail(ProblemId::root_missing, {.path = catalog.path}, root, roots_there(root, s));
+  if (kept.empty()) fail_root(catalog, root, s);
   s.root = root;
   s.dropped_outside_root = s.entries.size() - kept.size();
   s.entries = std::move(kept);
@@ -107,15 +113,10 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
 // Components of the source's path that --root has stripped.
 uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<uint32_t>(source_path(c, e).size()) - e.count; }
 
-std::string root_options(const TrainingState& state, const std::set<int32_t>& models) {
-  constexpr size_t kMax = 16;
-  std::string text;
-  size_t n = 0;
-  for (auto m = models.rbegin(); m != models.rend(); ++m) {
-    if (n++ == kMax) return text + " and " + std::to_string(models.size() - kMax) + " more";
-    text += (text.empty() ? "--root " : ", --root ") + escaped(state.models[static_cast<size_t>(~*m)].path);
-  }
-  return text;
+[[noreturn]] void fail_several(const Catalog& catalog, const TrainingState& state, const std::set<int32_t>& models) {
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = "root"});
+  for (auto m = models.rbegin(); m != models.rend(); ++m) p.names.push_back(state.models[static_cast<size_t>(~*m)].path);
+  throw Error(std::move(p));
 }
 
 void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
@@ -129,7 +130,7 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   s.dropped_non_model = before - s.entries.size();
   for (const int32_t g : groups) s.dropped_top.push_back(s.state.groups[static_cast<size_t>(g)].path);
   if (s.entries.empty() || keep_root) return;
-  if (models.size() > 1) fail(ProblemId::several_models, {.path = catalog.path}, root_options(s.state, models));
+  if (models.size() > 1) fail_several(catalog, s.state, models);
   const ModelRoot& model = s.state.models[static_cast<size_t>(~*models.begin())];
   s.kept_beside = s.state.has_parameters_beside && model.components == 0;
   if (model.components == 0) return;
@@ -148,7 +149,7 @@ void put_under(const std::string& root, Selection& s) {
   const std::string_view text = s.texts.emplace_back(root);
   for (size_t at = 0; at <= text.size(); at += above.back().name.size() + 1) above.push_back({text.substr(at, text.find('.', at) - at)});
   if (std::ranges::find(above, "", &PathPart::name) != above.end())
-    fail(ProblemId::usage, {}, "--add-root '" + root + "'", "names with a dot between, such as app.model");
+    fail(ProblemId::usage, {.setting = "add_root"}, "'" + root + "'", "names with a dot between, such as app.model");
   for (Entry& e : s.entries) {
     const auto first = static_cast<uint32_t>(s.parts.size());
     s.parts.insert(s.parts.end(), above.begin(), above.end());
@@ -225,8 +226,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
     }
   }
   for (size_t r = 0; r < used.size(); ++r)
-    if (!used[r])
-      s.unmatched.push_back((options.rules[r].kind == KeyRule::Kind::kExclude ? "--exclude " : "--include ") + options.rules[r].text);
+    if (!used[r]) s.unmatched.push_back({options.rules[r].kind == KeyRule::Kind::kExclude ? "exclude" : "include", options.rules[r].text});
   // The root first: what --model-only strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);

@@ -60,6 +60,12 @@ struct Entry {
   BlobId blob() const { return ref.blob(); }
 };
 
+struct UnmatchedRule {
+  std::string setting;  // of the request: "exclude", "rename"
+  std::string text;     // "optim*"
+  auto operator<=>(const UnmatchedRule&) const = default;
+};
+
 // Views the catalog's strings, which must outlive it. Movable only: entries view `texts`.
 struct Selection {
   Selection() = default;
@@ -74,7 +80,7 @@ struct Selection {
   TrainingState state;                   // of the whole catalog
   bool joined_pieces = false;            // with model_only: the model was in pieces, stripped_root is that of the first
   bool kept_beside = false;              // with model_only: TrainingState::has_parameters_beside, for which no root was stripped
-  std::vector<std::string> unmatched;    // rules that match no key: "--exclude optim*"
+  std::vector<UnmatchedRule> unmatched;  // rules that match no key
   uint64_t dropped_by_rules = 0;         // keys
   uint64_t dropped_non_model = 0;        // keys
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted

@@ -38,7 +38,8 @@ constexpr uint64_t kLeafBytes = 1000;
 [[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
   Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB",
                            std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
-  p.hint = "give --max-memory " + std::to_string(3 * (needed / kMiB) + 64) + "MiB";
+  p.remedy = Remedy::kMoreMemory;
+  p.enough_bytes = (3 * (needed / kMiB) + 64) * kMiB;
   throw Error(std::move(p));
 }
 

@@ -79,7 +79,7 @@ Problem unsafe_pickle(Place place, std::vector<std::string> globals) {
 
 Problem unseen_pickle(Place place, std::string got, uint64_t max) {
   Problem p = warning(ProblemId::pickle_unseen, std::move(place), std::move(got), "at most " + std::to_string(max));
-  p.hint = "give a larger --max-memory";
+  p.remedy = Remedy::kMoreMemory;
   return p;
 }
 
@@ -136,7 +136,7 @@ std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog,
     found.back().severity = Severity::kNote;
   }
   for (Problem& p : found)
-    if (p.id == ProblemId::pickle_unseen) p.hint = "'dcpctl verify' and --fail-on unsafe look into all";
+    if (p.id == ProblemId::pickle_unseen) p.remedy = Remedy::kReadAll;
   return found;
 }
 

@@ -65,7 +65,7 @@ class PairWorker : public BoxTaker {
         leader_(runs.lead.run, this),
         follower_(runs.follow.run),
         pieces_(follow_.files),
-        decoded_(follow_.files, follow_.catalog, follow_.resolved, runs.follow.run.progress.bytes_read) {}
+        decoded_(follow_, runs.follow.run.progress.bytes_read) {}
 
   void unit(uint64_t ordinal) { leader_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(lead_.files)}); }
   void pass(uint64_t ordinal) { follower_.batch({.units = {{.ordinal = ordinal}}, .pieces = std::make_unique<FilePieces>(follow_.files)}); }

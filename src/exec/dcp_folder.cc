@@ -36,15 +36,18 @@ std::string DcpFolder::metadata() const {
   DcpMetadataStream out([&](std::string_view block) { text += block; });
   size_t c = 0;
   for (uint32_t t = 0; t < tensors_.size(); ++t) {
-    out.tensor(tensors_[t].key, facts_of(tensors_[t].dtype).name, true, tensors_[t].dims);
+    out.tensor(tensors_[t].key, facts_of(tensors_[t].dtype).name, tensors_[t].requires_grad, tensors_[t].dims);
     for (; c < chunks_.size() && chunks_[c].tensor == t; ++c) out.chunk(chunks_[c].offsets, chunks_[c].sizes);
   }
   out.planner_data(true);
   for (uint32_t t = 0; t < tensors_.size(); ++t) {
     const std::string_view key = tensors_[t].key;
-    const size_t dot = key.find('.');
-    std::vector<MetadataContent::PathElement> path{{.name = key.substr(0, dot)}};
-    if (dot != std::string_view::npos) path.push_back({.name = key.substr(dot + 1)});
+    std::vector<MetadataContent::PathElement> path;
+    for (const std::string& name : tensors_[t].path) path.push_back({.name = name});
+    if (const size_t dot = key.find('.'); path.empty()) {
+      path.push_back({.name = key.substr(0, dot)});
+      if (dot != std::string_view::npos) path.push_back({.name = key.substr(dot + 1)});
+    }
     out.path(t, key, path);
   }
   out.storage();
@@ -65,17 +68,30 @@ std::string DcpFolder::metadata() const {
   return text;
 }
 
-FileId DcpFolder::write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop, const Payload& payload) const {
+std::vector<FileSpec> DcpFolder::files() const {
   std::vector<FileSpec> specs;
   for (size_t r = 0; r < names_.size(); ++r) specs.push_back({names_[r], rank_bytes_[r]});
   specs.push_back({".metadata", metadata_.size()});
-  FileSet sink(io, out, specs, {.folder = true, .replace = options.replace, .sync = options.sync});
+  return specs;
+}
+
+FileId DcpFolder::write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop, const Payload& payload) const {
+  FileSet sink(io, out, files(), {.folder = true, .replace = options.replace, .sync = options.sync});
   parallel_for(options.workers, chunks_.size(), stop, [&](unsigned, uint64_t chunk) { write_item(chunk, sink, payload); });
-  sink.write(narrow<uint32_t>(specs.size() - 1), 0, as_bytes(metadata_));
+  write_metadata(sink);
   sink.finish();
   sink.commit();
   return sink.folder_id();
 }
+
+void DcpFolder::write_items(uint32_t rank, Sink& sink, unsigned workers, const StopFlag& stop, const Payload& payload) const {
+  std::vector<size_t> own;
+  for (size_t c = 0; c < chunks_.size(); ++c)
+    if (chunks_[c].rank == rank) own.push_back(c);
+  parallel_for(workers, own.size(), stop, [&](unsigned, uint64_t n) { write_item(own[n], sink, payload); });
+}
+
+void DcpFolder::write_metadata(Sink& sink) const { sink.write(narrow<uint32_t>(names_.size()), 0, as_bytes(metadata_)); }
 
 void DcpFolder::write_item(size_t chunk, Sink& sink, const Payload& payload) const {
   const Item item = item_of(chunks_[chunk]);

@@ -9,15 +9,17 @@
 
 #include "base/workers.h"
 #include "exec/file_set.h"
+#include "exec/sink.h"
 #include "format/dtype.h"
 
 namespace dcp {
 
-// The path of `model.layers.0.weight` in the state dict is ("model", "layers.0.weight"): parted at the first dot.
 struct FolderTensor {
   std::string key;
   DType dtype{};
   std::vector<int64_t> dims;
+  bool requires_grad = true;
+  std::vector<std::string> path = {};  // in the state dict; empty: the key parted at its first dot, ("model", "layers.0.weight")
 };
 
 // A box of a tensor, one item in rank R's file `__R_0.distcp`.
@@ -47,6 +49,12 @@ class DcpFolder {
   using Payload = std::function<void(size_t chunk, const Emit& emit)>;
   // A new folder `out`, committed whole; which one it is. Throws as FileSet does, what `payload` throws, and `interrupted`.
   FileId write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop, const Payload& payload) const;
+
+  // The same in parts, for ranks that write together: the files, by rank and `.metadata` last; the items of one rank, which go to that file
+  // of the sink; and the metadata.
+  std::vector<FileSpec> files() const;
+  void write_items(uint32_t rank, Sink& sink, unsigned workers, const StopFlag& stop, const Payload& payload) const;
+  void write_metadata(Sink& sink) const;
 
  private:
   struct Item {

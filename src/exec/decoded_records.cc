@@ -8,17 +8,17 @@
 namespace dcp {
 
 DecodedRecords::Open DecodedRecords::begin(ItemId item, ItemId record) {
-  const ItemInfo& info = resolved_.items[item];
-  const Item& source = source_of({catalog_, resolved_}, item);
-  const bool deflated = source.transforms == Item::kDeflated;
-  Open open{.record = record, .place = catalog_.place_of(item, catalog_.key_of_item(item)), .decoder = nullptr, .held = {}};
+  const ItemInfo& info = source_.resolved.items[item];
+  const Item& item_source = source_of(source_, item);
+  const bool deflated = item_source.transforms == Item::kDeflated;
+  Open open{.record = record, .place = source_.catalog.place_of(item, source_.catalog.key_of_item(item)), .decoder = nullptr, .held = {}};
   // A deflated record is its own stream; of another transformed item the record lies somewhere in the decoded archive.
   uint64_t before = deflated ? 0 : info.record;
-  if (deflated) open.place.offset = source.offset, open.place.length = source.length;
+  if (deflated) open.place.offset = item_source.offset, open.place.length = item_source.length;
   const uint64_t cap =
       deflated ? info.record_bytes : add_or_fail(add_or_fail(before, info.record_bytes, open.place), 16 * kMiB, open.place);
-  open.decoder = std::make_unique<ItemDecoder>(files_, source, open.place, cap);
-  bytes_read_.fetch_add(source.length, std::memory_order_relaxed);
+  open.decoder = std::make_unique<ItemDecoder>(source_.files, item_source, open.place, cap);
+  bytes_read_.fetch_add(item_source.length, std::memory_order_relaxed);
   std::vector<std::byte> dropped(std::min<uint64_t>(before, 256 * kKiB));
   while (before > 0) {
     const size_t n = open.decoder->read(MutableBytes(dropped).first(std::min<uint64_t>(before, dropped.size())));
@@ -29,7 +29,7 @@ DecodedRecords::Open DecodedRecords::begin(ItemId item, ItemId record) {
 }
 
 DecodedRecords::Open& DecodedRecords::open(ItemId item, uint64_t at) {
-  const ItemId record = resolved_.views.any() ? resolved_.views.record[item] : item;
+  const ItemId record = source_.resolved.views.any() ? source_.resolved.views.record[item] : item;
   const auto found = std::ranges::find(open_, record, &Open::record);
   if (found != open_.end() && found->begin <= at) {
     std::rotate(open_.begin(), found, found + 1);

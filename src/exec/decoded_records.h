@@ -18,8 +18,7 @@ namespace dcp {
 class DecodedRecords {
  public:
   // `bytes_read` counts what is read of the files.
-  DecodedRecords(DataFiles& files, const Catalog& catalog, const Resolved& resolved, std::atomic<uint64_t>& bytes_read)
-      : files_(files), catalog_(catalog), resolved_(resolved), bytes_read_(bytes_read) {}
+  DecodedRecords(const Source& source, std::atomic<uint64_t>& bytes_read) : source_(source), bytes_read_(bytes_read) {}
 
   // Fills `into` from position `at` of the record on. Throws what decoding throws, zstd_truncated.
   void read(ItemId item, uint64_t at, MutableBytes into);
@@ -45,9 +44,7 @@ class DecodedRecords {
   Open begin(ItemId item, ItemId record);
   void decode(Open& open, uint64_t bytes, uint64_t needed_from);
 
-  DataFiles& files_;
-  const Catalog& catalog_;
-  const Resolved& resolved_;
+  const Source source_;
   std::atomic<uint64_t>& bytes_read_;
   std::deque<Open> open_;  // the last used first
 };

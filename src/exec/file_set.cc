@@ -79,7 +79,7 @@ struct FileSet::State {
 
 void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes) {
   check_output_free(io, out, options.folder, options.replace);
-  const bool in_place = options.folder && io.facts(out) && is_empty_folder(io, out);
+  const bool in_place = is_filled_in_place(io, out, options.folder, options.replace);
   form = in_place ? Form::kInPlace : options.folder ? Form::kFolder : Form::kFile;
   around = open_parent(io, out).folder;
   if (in_place) inside = OpenFile(io, io.open_folder(out));
@@ -250,6 +250,8 @@ void FileSet::State::swap_folders() {
     outdated = io.list(replaced.get());
     check_replaceable(out, outdated);
     rename_written({out, around.get(), name, old}, io.facts(replaced.get()), Replace::kNo);
+  } else if (options.replace == Replace::kYes && io.facts(around.get(), name).value_or(FileFacts{}).link) {
+    io.remove_file(around.get(), name);  // it holds nothing that could be lost, and to give a link another name the sandbox does not allow
   }
   try {
     rename_written({path_of(partial), around.get(), partial, name}, made, Replace::kNo);

@@ -79,6 +79,7 @@ void MetadataSwap::recover(const std::string& working_name) {
       io_.remove_file(inside_.get(), name);
       found_.push_back("removed '" + escaped(path_ + "/" + name) + "', left by an interrupted run");
     }
+  if (sync_) io_.sync_folder(inside_.get());
   remove_leftover(io_, {inside_.get(), working_name, *facts}, owner, Links::kNever);
   found_.push_back("removed '" + escaped(path_ + "/" + working_name) + "', left by an interrupted run");
 }
@@ -124,12 +125,12 @@ std::string MetadataSwap::commit(bool keep) {
 }
 
 void MetadataSwap::commit_without(const std::vector<std::string>& files) {
-  if (sync_) io_.sync_folder(inside_.get());
   const std::string aside = beside(kMetadata, kOld);
   const OpenFile old = open_old();
   if (!old) fail(ProblemId::file_missing, {.path = path_ + "/" + kMetadata});
   const FileFacts facts = io_.facts(old.get());
   name_again(io_, old.get(), inside_.get(), aside, sync_);
+  if (sync_) io_.sync_folder(inside_.get());  // new data and the old metadata's other name, before the new metadata has its name
   // From here on the data may be needed: should this end without an answer, what is too much is found by the next run.
   std::vector<std::string> made = std::exchange(made_, {});
   try {
@@ -142,6 +143,7 @@ void MetadataSwap::commit_without(const std::vector<std::string>& files) {
     throw;
   }
   for (const std::string& name : files) io_.remove_file(inside_.get(), name);
+  if (sync_) io_.sync_folder(inside_.get());  // as long as one may come back, the next run must be able to tell whose it is
   io_.remove_file(inside_.get(), aside);
   if (sync_) io_.sync_folder(inside_.get());
 }

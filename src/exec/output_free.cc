@@ -22,6 +22,14 @@ void check_parent(Io& io, const std::string& out) {
   fail(ProblemId::io_create, Place{.path = out}, (facts ? "no folder but a file at '" : "no folder '") + parent + "'");
 }
 
+// Of what has the output's name: of what a link points to, and if that is nothing, of the link.
+std::optional<FileFacts> facts_of_output(Io& io, const std::string& out) {
+  const std::optional<FileFacts> facts = io.facts(out);
+  if (facts) return facts;
+  const NameIn named = open_parent(io, out);
+  return io.facts(named.folder.get(), named.name);
+}
+
 }  // namespace
 
 bool is_working_file(const DirEntry& entry) {
@@ -43,17 +51,17 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
   const std::string out = without_trailing_slashes(out_as_given);
   if (!folder && out != out_as_given) fail(ProblemId::usage, Place{.path = out_as_given}, "a folder's name", "the name of a file");
   check_parent(io, out);
-  const std::optional<FileFacts> facts = io.facts(out);
-  if (!facts) return;
+  const std::optional<FileFacts> facts = facts_of_output(io, out);
+  if (!facts || is_filled_in_place(io, out, folder, replace)) return;
+  if (facts->link && replace == Replace::kYes) return;  // it is the link that goes, whatever it points to
+  if (facts->link) fail_exists(out, "a link", true);
   const std::string name = split_path(out).name;
   // A working folder cannot be renamed, so it can be filled but not replaced.
   const bool movable = !name.empty() && name != "." && name != "..";
   if (facts->kind == FileKind::kOther) fail_exists(out, "neither a file nor a folder", false);
   if (facts->kind == FileKind::kDirectory) {
     if (!folder) fail_exists(out, "a folder", false);
-    if (is_empty_folder(io, out)) return;
     if (replace == Replace::kNo || !movable) fail_exists(out, "a folder that is not empty", movable);
-    if (facts->link) fail_exists(out, "a link to a folder", false);
     check_replaceable(out, io.list(out));
   } else {
     if (folder) fail_exists(out, "a file", false);
@@ -67,10 +75,15 @@ void check_space(Io& io, const std::string& out, const std::string& folder, uint
   fail(ProblemId::io_no_space, Place{.path = out}, std::to_string(*free) + " bytes free", std::to_string(bytes) + " bytes");
 }
 
-void check_output_room(Io& io, const std::string& out_as_given, bool folder, uint64_t bytes) {
+bool is_filled_in_place(Io& io, const std::string& out, bool folder, Replace replace) {
+  if (!folder) return false;
+  const std::optional<FileFacts> facts = io.facts(out);
+  return facts && facts->kind == FileKind::kDirectory && !(facts->link && replace == Replace::kYes) && is_empty_folder(io, out);
+}
+
+void check_output_room(Io& io, const std::string& out_as_given, bool folder, Replace replace, uint64_t bytes) {
   const std::string out = without_trailing_slashes(out_as_given);
-  const bool in_place = folder && io.facts(out) && is_empty_folder(io, out);
-  check_space(io, out, in_place ? out : folder_around(out), bytes);
+  check_space(io, out, is_filled_in_place(io, out, folder, replace) ? out : folder_around(out), bytes);
 }
 
 }  // namespace dcp

@@ -102,12 +102,30 @@ class ChunkReads {
     if (!resolved_.views.is_view(item)) return fn(of_box(chunk, part));
     const View& view = resolved_.views.of[item];
     cut_axes(resolved_.views.axes_of(view), catalog_.box(tensor_, chunk).offsets, part,
-             [&](const AxisBox& cut) { fn(of_view(chunk, view, cut)); });
+             [&](const AxisBox& cut) { each_part(chunk, view, cut, fn); });
   }
 
  private:
   ChunkSpans of_box(uint32_t chunk, BoxView part) const;
   ChunkSpans of_view(uint32_t chunk, const View& view, const AxisBox& cut) const;
+  // A plane that is transposed is read in parts, each of which is in the processor's cache when it is placed.
+  template <class Fn>
+  void each_part(uint32_t chunk, const View& view, AxisBox cut, const Fn& fn) const {
+    const std::span<const ViewAxis> axes = resolved_.views.axes_of(view);
+    uint64_t bytes = bytes_of(resolved_.items[catalog_.item_of(tensor_, chunk)].dtype);
+    size_t slowest = 0;
+    for (size_t a = 0; a < axes.size(); ++a) {
+      bytes *= static_cast<uint64_t>(cut.count[a]);
+      if (cut.count[a] > 1 && (cut.count[slowest] == 1 || axes[a].stride > axes[slowest].stride)) slowest = a;
+    }
+    if (bytes <= kViewPart) return fn(of_view(chunk, view, cut));
+    AxisBox rest = cut;
+    cut.count[slowest] /= 2;
+    rest.first[slowest] += cut.count[slowest];
+    rest.count[slowest] -= cut.count[slowest];
+    each_part(chunk, view, cut, fn);
+    each_part(chunk, view, rest, fn);
+  }
   void join_axes(ChunkSpans& spans, bool strided) const;
 
   const Plan& plan_;

@@ -131,7 +131,8 @@ ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uin
   pickle.place.member = record.name;
   if (record.size > cap) {
     Problem p = make_problem(ProblemId::over_limit, pickle.place, std::to_string(record.size) + " bytes", "at most " + std::to_string(cap));
-    p.hint = "give --max-pickle " + std::to_string(record.size / kMiB + 1) + "MiB if you trust where the file comes from";
+    p.remedy = Remedy::kLargerPickle;
+    p.enough_bytes = record.size + kMiB;
     throw Error(std::move(p));
   }
   pickle.bytes = whole_record(item, record, at, place);

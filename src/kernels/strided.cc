@@ -98,40 +98,52 @@ V interleave(V a, V b, std::index_sequence<kAt...>) {
 }
 
 // A square of elements whose rows are 16 bytes, in registers: taking rows i and i + n/2 in turns log2(n) times is the transpose.
+// Unrolled at any level of optimisation: a row that is not in a register makes it three times as slow.
 template <size_t kBytes>
 void transpose(std::byte* to, ptrdiff_t to_step, const std::byte* from, ptrdiff_t from_step) {
   using V = typename Lanes<kBytes>::Vector;
   constexpr size_t n = 16 / kBytes;
   constexpr auto lanes = std::make_index_sequence<n>();
   V rows[n], turned[n];
+#pragma GCC unroll 16
   for (size_t i = 0; i < n; ++i) std::memcpy(&rows[i], from + static_cast<ptrdiff_t>(i) * from_step, 16);
+#pragma GCC unroll 4
   for (size_t round = 1; round < n; round *= 2) {
+#pragma GCC unroll 8
     for (size_t i = 0; i < n / 2; ++i) {
       turned[2 * i] = interleave<0>(rows[i], rows[i + n / 2], lanes);
       turned[2 * i + 1] = interleave<n / 2>(rows[i], rows[i + n / 2], lanes);
     }
     std::memcpy(rows, turned, sizeof rows);
   }
+#pragma GCC unroll 16
   for (size_t i = 0; i < n; ++i) std::memcpy(to + static_cast<ptrdiff_t>(i) * to_step, &rows[i], 16);
 }
 
 // The target is dense along `inner`, the source along `outer`: element by element, one side would touch a new cache line (and often a
-// new page) for each element. Squares are turned in registers, in blocks whose lines and pages the caches of both sides hold.
+// new page) for each element. Squares are turned in registers, into a tile that holds a line of each of the target's rows: so the source is
+// read along its rows, which is what the processor fetches ahead, and a line of the target is touched once, also where the rows are a power
+// of two apart and the cache holds only a few of their lines at a time.
 template <size_t kBytes>
 void copy_crossed(std::byte* to, const std::byte* from, const Dim& outer, const Dim& inner) {
-  constexpr uint64_t kBlock = 128, kSquare = 16 / kBytes;
-  for (uint64_t i0 = 0; i0 < outer.size; i0 += kBlock) {
-    const uint64_t rows = std::min(kBlock, outer.size - i0), whole_rows = rows - rows % kSquare;
-    for (uint64_t k0 = 0; k0 < inner.size; k0 += kBlock) {
-      const uint64_t columns = std::min(kBlock, inner.size - k0), whole_columns = columns - columns % kSquare;
+  constexpr uint64_t kLine = 64, kRows = 512, kColumns = kLine / kBytes, kSquare = 16 / kBytes;
+  alignas(kLine) std::array<std::byte, kRows * kLine> tile;
+  for (uint64_t i0 = 0; i0 < outer.size; i0 += kRows) {
+    const uint64_t rows = std::min(kRows, outer.size - i0), whole_rows = kSquare > 1 ? rows - rows % kSquare : 0;
+    for (uint64_t k0 = 0; k0 < inner.size; k0 += kColumns) {
+      const uint64_t columns = std::min(kColumns, inner.size - k0), whole_columns = columns - columns % kSquare;
       const auto from_at = [&](uint64_t i, uint64_t k) { return from + static_cast<ptrdiff_t>(k0 + k) * inner.from + (i0 + i) * kBytes; };
-      const auto to_at = [&](uint64_t i, uint64_t k) { return to + static_cast<ptrdiff_t>(i0 + i) * outer.to + (k0 + k) * kBytes; };
+      const auto tile_at = [&](uint64_t i, uint64_t k) { return tile.data() + i * kLine + k * kBytes; };
       if constexpr (kSquare > 1)
-        for (uint64_t i = 0; i < whole_rows; i += kSquare)
-          for (uint64_t k = 0; k < whole_columns; k += kSquare) transpose<kBytes>(to_at(i, k), outer.to, from_at(i, k), inner.from);
-      for (uint64_t i = 0; i < rows; ++i)
-        for (uint64_t k = kSquare > 1 && i < whole_rows ? whole_columns : 0; k < columns; ++k)
-          std::memcpy(to_at(i, k), from_at(i, k), kBytes);
+        for (uint64_t k = 0; k < whole_columns; k += kSquare)
+          for (uint64_t i = 0; i < whole_rows; i += kSquare) transpose<kBytes>(tile_at(i, k), kLine, from_at(i, k), inner.from);
+      for (uint64_t k = 0; k < columns; ++k)
+        for (uint64_t i = k < whole_columns ? whole_rows : 0; i < rows; ++i) std::memcpy(tile_at(i, k), from_at(i, k), kBytes);
+      std::byte* row = to + static_cast<ptrdiff_t>(i0) * outer.to + k0 * kBytes;
+      if (columns == kColumns)
+        for (uint64_t i = 0; i < rows; ++i, row += outer.to) std::memcpy(row, tile_at(i, 0), kLine);
+      else
+        for (uint64_t i = 0; i < rows; ++i, row += outer.to) std::memcpy(row, tile_at(i, 0), columns * kBytes);
     }
   }
 }

@@ -10,7 +10,17 @@ namespace {
 
 std::string_view dialect_of(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
-bool has_family(const ModelMap& map, std::string_view family) { return std::ranges::find(map.families, family) != map.families.end(); }
+// Of a text that is not read yet.
+bool has_family(std::string_view text, std::string_view family) {
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view line = text.substr(at, text.find('\n', at) - at);
+    at += line.size() + 1;
+    if (!line.starts_with("family ")) continue;
+    for (size_t found = line.find(family); found != line.npos; found = line.find(family, found + 1))
+      if (line[found - 1] == ' ' && (found + family.size() == line.size() || line[found + family.size()] == ' ')) return true;
+  }
+  return false;
+}
 
 std::string names() {
   std::string all;
@@ -28,8 +38,7 @@ ModelMap builtin_map(std::string_view name, const Limits& limits) {
   const size_t dot = name.rfind('.');
   for (const BuiltinMap& m : builtin_maps()) {
     if (dot == std::string_view::npos || dialect_of(m.name) != name.substr(dot + 1)) continue;
-    ModelMap map = read_map(m.text, std::string(m.name), limits);
-    if (has_family(map, name.substr(0, dot))) return map;
+    if (has_family(m.text, name.substr(0, dot))) return read_map(m.text, std::string(m.name), limits);
   }
   fail(ProblemId::map_unknown, {}, std::string(name), "one of " + names());
 }
@@ -40,8 +49,8 @@ Auto auto_map(std::string_view model_type, const std::string& config_path, std::
   std::string tried, several;
   bool are_published = false;
   for (const BuiltinMap& m : builtin_maps()) {
+    if (!has_family(m.text, model_type)) continue;
     ModelMap map = read_map(m.text, std::string(m.name), limits);
-    if (!has_family(map, model_type)) continue;
     const Fit left = fit_of(map, Side::kLeft, keys);
     const bool is_right = fit_of(map, Side::kRight, keys).taken == keys.size();
     are_published = are_published || is_right;

@@ -41,6 +41,7 @@ class Choice {
         config_(q.config),
         settings_(q.settings),
         keys_(q.keys),
+        may_lack_(q.may_lack),
         sizes_(sizes),
         limits_(limits),
         takers_(map_, from_) {
@@ -236,7 +237,8 @@ class Choice {
     for (const Node& n : nodes) {
       if (n.is_block) {
         const Block& block = map_.blocks[n.at];
-        if (!extend(block.indexes, bound, block.spot, [&](const Bound& next) { all.add(pick(block, next)); }) && !may_be_empty(block))
+        if (!extend(block.indexes, bound, block.spot, [&](const Bound& next) { all.add(pick(block, next)); }) && !may_be_empty(block) &&
+            !may_lack_)
           miss_first(block.branches[0], all);
         continue;
       }
@@ -263,8 +265,8 @@ class Choice {
     }
   }
   // What is the same as another may be left out on either side.
-  static bool is_lenient(const Line& line) {
-    return std::ranges::any_of(line.sides, [](const auto& side) { return !side.empty() && !side[0].same_as.empty(); });
+  bool is_lenient(const Line& line) const {
+    return may_lack_ || std::ranges::any_of(line.sides, [](const auto& side) { return !side.empty() && !side[0].same_as.empty(); });
   }
 
   // Of branches that are whole, the one asked for, else the one with the most tensors, else the first whose conditions hold.
@@ -365,6 +367,7 @@ class Choice {
   const Config& config_;
   const std::vector<Setting>& settings_;
   const std::vector<std::string_view>& keys_;
+  const bool may_lack_;
   Sizes& sizes_;
   const Limits& limits_;
   Takers takers_;

@@ -34,6 +34,7 @@ struct ChooseQuery {
   const Config& config;
   const std::vector<Setting>& settings;
   const std::vector<std::string_view>& keys;
+  bool may_lack = false;  // a match of which nothing is there is none
 };
 // Learns what names say of `sizes`. Throws map_size_unknown, map_index_gap, map_too_many.
 Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits);

@@ -87,11 +87,13 @@ class Deriver {
     if (given != volume(m.shape)) wrong(m);
     std::ranges::stable_sort(chunks_, {}, &Chunk::offsets);
     const StringId key = c.strings.intern(m.key);
-    c.path_elements.push_back(PathElement::name(key));
+    const auto path = narrow<uint32_t>(c.path_elements.size());
+    if (m.path.empty()) c.path_elements.push_back(PathElement::name(key));
+    for (const std::string& part : m.path) c.path_elements.push_back(PathElement::name(c.strings.intern(part)));
     c.order.push_back(KeyRef::tensor_at(c.tensors.size()));
     c.tensors.push_back({.key = key,
                          .dtype_name = c.strings.intern(facts_of(m.dtype).name),
-                         .path = {narrow<uint32_t>(c.path_elements.size() - 1), 1},
+                         .path = {path, narrow<uint32_t>(c.path_elements.size()) - path},
                          .dtype = m.dtype,
                          .requires_grad = m.requires_grad,
                          .rank = narrow<uint8_t>(m.shape.size()),

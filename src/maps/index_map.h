@@ -47,7 +47,8 @@ struct IndexBlock {
 };
 
 struct IndexMap {
-  std::string key;  // of the target; its path is this one name
+  std::string key;                  // of the target
+  std::vector<std::string> path{};  // its components; none: the key is the one
   // What its elements are: a source of another dtype is converted as one is whose stored dtype is not the metadata's. Casts that were asked
   // for come later, and are not said here.
   DType dtype{};

@@ -135,6 +135,7 @@ struct ModelMap {
   std::vector<std::string> text;
   std::vector<std::string> families;
   std::vector<std::string> notes;
+  std::string state;  // what the left side calls an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
   std::vector<std::string> words;
   std::vector<bool> is_index, is_size, is_axis;  // of words
   std::vector<Size> sizes;

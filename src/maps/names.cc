@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "maps/line_reader.h"
+
 namespace dcp::maps {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::optional<uint64_t> index_in(std::string_view digits) {
   if (digits.size() > 18 || (digits.size() > 1 && digits[0] == '0')) return {};

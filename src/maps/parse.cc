@@ -62,6 +62,7 @@ class Parser {
       if (!choice_.empty() && word != "either") in.fail_here("'either' after 'choice'");
       if (in.take_word("family")) return families(in);
       if (in.take_word("note")) return note(in);
+      if (in.take_word("state")) return state(in, spot);
       if (in.take_word("size")) return size(in, spot);
       if (in.take_word("name")) return variable(in, spot);
       if (in.take_word("choice")) return choice(in, spot);
@@ -81,6 +82,16 @@ class Parser {
   void note(LineReader& in) {
     if (in.is_end()) in.fail_here("a text");
     map_.notes.push_back(in.rest());
+  }
+
+  // state optimizer.state.{slot}.{name}
+  void state(LineReader& in, Spot spot) {
+    std::string text = in.rest();
+    const bool ends_so = text.ends_with("state.{name}.{slot}") || text.ends_with("state.{slot}.{name}");
+    if (!ends_so || std::ranges::count(text, '{') != 2 || text.find(' ') != text.npos)
+      fail_at(map_, spot, ProblemId::map_syntax, text, "optimizer.state.{name}.{slot} or optimizer.state.{slot}.{name}, below any root");
+    if (!map_.state.empty()) fail_at(map_, spot, ProblemId::map_syntax, "a second 'state'", "one");
+    map_.state = std::move(text);
   }
 
   // size NAME = EXPRESSION

@@ -27,7 +27,7 @@ class Resolver {
     out_.from = options_.from ? *options_.from : side_of(map_, keys_, options_.are_published);
     out_.notes = map_.notes;
     refuse_quantized(keys_);
-    chosen_ = choose({map_, out_.from, config_, options_.settings, keys_}, sizes_, limits_);
+    chosen_ = choose({map_, out_.from, config_, options_.settings, keys_, options_.is_state}, sizes_, limits_);
     out_.problems = std::move(chosen_.problems);
     learn();
     for (const Match& m : chosen_.matches) make(m);
@@ -254,6 +254,7 @@ class Resolver {
     if (target.same_as.empty()) {
       if (out_.targets.size() == limits_.map_targets)
         fail_at(map_, one.line.spot, ProblemId::map_too_many, "more than " + std::to_string(limits_.map_targets) + " tensors", "fewer");
+      if (one.match.is_copy) out_.copies.push_back(made.key);
       out_.targets.push_back(std::move(made));
       return;
     }
@@ -357,6 +358,7 @@ class Resolver {
 Resolved resolve(const ModelMap& map, Config config, const ResolveOptions& options, const std::vector<Source>& sources,
                  const Limits& limits) {
   apply_settings(map, options.settings, config);
+  if (options.is_state) config.set({"optimizer_state", "true"});
   return Resolver(map, config, options, sources, limits).run();
 }
 

@@ -26,6 +26,7 @@ struct ResolveOptions {
   std::optional<Side> from{};  // of the sources; else their names decide
   bool are_published = false;  // if both sides have the names: published files are the right side
   Unmapped unmapped = Unmapped::kError;
+  bool is_state = false;        // of an optimizer: parameters that it has none of are no loss, and `optimizer_state` is true in conditions
   bool may_mix_dtypes = false;  // in one target, which then has the wider one: it is cast all the same
 };
 
@@ -41,6 +42,7 @@ struct Resolved {
   std::vector<IndexMap> targets;  // by their keys
   std::vector<Tie> ties;
   std::vector<uint32_t> left_out;     // sources that the map drops: `none`, --unmapped drop
+  std::vector<std::string> copies;    // targets that are made of what another is made of: tied weights
   std::vector<std::string> not_made;  // names of the other side that the map has no source for
   std::vector<std::string> notes;
   std::vector<Problem> problems;  // what is missing or not taken; with any of them the map does not hold for this checkpoint

@@ -1,5 +1,7 @@
 #include "maps/selected.h"
 
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace dcp::maps {
@@ -18,19 +20,17 @@ SelectOptions before_map(SelectOptions select) {
   return select;
 }
 
-Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const SelectedKeys& selected,
-                          const Limits& limits) {
-  const Catalog& catalog = selected.catalog;
+Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
+                          std::span<const Parameter> parameters) {
   std::vector<Source> sources;
   std::vector<TensorId> ids;
-  for (const Entry& e : selected.selection.entries) {
-    if (e.is_blob()) continue;
-    const dcp::Tensor& t = catalog.tensors[e.tensor()];
+  for (const Parameter& p : parameters) {
+    const dcp::Tensor& t = catalog.tensors[p.tensor];
     const Dims dims = catalog.dims(t);
-    sources.push_back({.key = e.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
-    ids.push_back(e.tensor());
+    sources.push_back({.key = p.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
+    ids.push_back(p.tensor);
   }
-  Resolved out = resolve(map, std::move(config), options, sources, limits);
+  Resolved out = resolve(map, std::move(config), options, sources, Limits());
   for (IndexMap& m : out.targets) name_sources(m, ids);
   for (Tie& t : out.ties) {
     name_sources(t.tensor, ids);
@@ -55,7 +55,9 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.dropped_top = std::move(before.dropped_top);
   after.dropped_outside_root = before.dropped_outside_root;
   after.dropped_blobs = before.dropped_blobs;
-  for (const Entry& e : before.entries) after.dropped_blobs += e.is_blob();
+  std::set<std::string_view> kept;
+  for (ItemId item = derived.chunk_total; item < derived.saved_keys.size(); ++item) kept.insert(derived.strings[derived.saved_keys[item]]);
+  for (const Entry& e : before.entries) after.dropped_blobs += e.is_blob() && !kept.contains(e.key);
   after.renamed = before.renamed;
   after.unmapped = std::move(before.unmapped);
   return after;

@@ -10,6 +10,19 @@ void paths_of(const Expression& e, std::vector<std::string_view>& all) {
   for (const Expression& part : e.of) paths_of(part, all);
 }
 
+// Whether it is a key of config.json that the map asks for.
+bool is_path(const ModelMap& map, const std::string& name) {
+  std::vector<std::string_view> paths;
+  const auto add = [&](const std::vector<Condition>& conditions) {
+    for (const Condition& c : conditions) paths.insert(paths.end(), c.paths.begin(), c.paths.end());
+  };
+  for (const Size& s : map.sizes) paths_of(s.value, paths);
+  for (const Line& l : map.lines) add(l.conditions);
+  for (const Block& b : map.blocks)
+    for (const Branch& branch : b.branches) add(branch.conditions);
+  return std::ranges::find(paths, name) != paths.end();
+}
+
 }  // namespace
 
 bool holds(const std::vector<Condition>& conditions, const Config& config) {
@@ -22,24 +35,17 @@ bool holds(const std::vector<Condition>& conditions, const Config& config) {
   });
 }
 
+bool asks_for(const ModelMap& map, const std::string& name) {
+  const bool is_word = map.word_ids.contains(name) && !(name[0] >= '0' && name[0] <= '9');
+  return is_word || std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == name; }) ||
+         std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == name; }) || is_path(map, name);
+}
+
 void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config) {
-  std::vector<std::string_view> paths;
-  const auto add = [&](const std::vector<Condition>& conditions) {
-    for (const Condition& c : conditions) paths.insert(paths.end(), c.paths.begin(), c.paths.end());
-  };
-  for (const Size& s : map.sizes) paths_of(s.value, paths);
-  for (const Line& l : map.lines) add(l.conditions);
-  for (const Block& b : map.blocks)
-    for (const Branch& branch : b.branches) add(branch.conditions);
   for (const Setting& s : settings) {
-    const bool is_word = map.word_ids.contains(s.name) && !(s.name[0] >= '0' && s.name[0] <= '9'),
-               is_path = std::ranges::find(paths, s.name) != paths.end();
-    const bool is_name = std::ranges::any_of(map.variables, [&](const Variable& v) { return v.name == s.name; }) ||
-                         std::ranges::any_of(map.blocks, [&](const Block& b) { return b.choice == s.name; });
-    if (is_word || is_name) continue;
-    if (!is_path)
+    if (!asks_for(map, s.name))
       fail(ProblemId::map_setting, {.path = map.name}, s.name, "a size, an axis, a choice or a key of config.json that the map names");
-    config.set(s);
+    if (is_path(map, s.name)) config.set(s);
   }
 }
 

@@ -12,6 +12,9 @@ namespace dcp::maps {
 // map_setting; those of config.json are put into it.
 void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config);
 
+// Whether the map has a place for a setting of this name.
+bool asks_for(const ModelMap& map, const std::string& name);
+
 bool holds(const std::vector<Condition>& conditions, const Config& config);
 
 }  // namespace dcp::maps

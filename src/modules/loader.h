@@ -16,7 +16,7 @@ struct ModuleKind {
   const char* name;    // of libdcpctl_NAME.so
   const char* symbol;  // extern "C" function that returns const T*
   uint32_t abi;
-  const char* needs;  // what a build must have for it, for the error: "LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
+  const char* needs;  // what gives it, for the error: "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
 };
 
 // Of the first of `folders` that has it. nullopt: none has.

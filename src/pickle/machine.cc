@@ -176,7 +176,11 @@ void PickleMachine::push_text() {
 void PickleMachine::fail_unset() const { fail(ProblemId::pickle_memo_unset, place(), "slot " + std::to_string(token_.integer)); }
 
 void PickleMachine::fail_memory() const {
-  fail(ProblemId::memory_cap, place(), "more than " + std::to_string(max_cells_) + " values in one pickle");
+  Problem p = make_problem(ProblemId::memory_cap, place(),
+                           "more than " + std::to_string(max_cells_) + " values in the first " + std::to_string(reader_.position()) +
+                               " of the pickle's " + std::to_string(reader_.size()) + " bytes");
+  p.remedy = Remedy::kMoreMemory;
+  throw Error(std::move(p));
 }
 
 // Opcodes that make a container of what is on the stack.

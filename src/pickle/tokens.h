@@ -79,6 +79,7 @@ class TokenReader {
   TokenReader(Bytes pickle, const Place& place) : data_(pickle.data()), size_(pickle.size()), place_(&place) {}
 
   uint64_t position() const { return position_; }
+  uint64_t size() const { return size_; }
   void go_to(uint64_t position) { position_ = position; }  // at most the pickle's size
   // Reads one opcode, then gives fn.operator()<Op>(): one jump decodes and runs. Only the fields that the opcode's form fills are written:
   // the rest of `t` is what it was. Throws after the last byte: a pickle ends with STOP.

@@ -12,8 +12,9 @@
 namespace dcp {
 
 uint64_t DcpItems::copy(ItemId id, std::string_view key, At at) {
-  if (!catalog_.traits().in_torch_files) return copy_whole(id, key, at);
-  // What lies in a torch.save file with others gets an archive of its own.
+  const bool is_made = catalog_.items[id].file == kNone && resolved_.views.any();
+  if (!catalog_.traits().in_torch_files && !is_made) return copy_whole(id, key, at);
+  // What lies in a torch.save file with others gets an archive of its own, as does an object that a map has made.
   const BlobItem& blob = resolved_.blob(id).item;
   std::vector<Storage> storages;
   for (const BlobItem::Storage& s : blob.storages) storages.push_back({.item = id, .of = &s});

@@ -16,7 +16,7 @@ namespace {
 [[noreturn]] void refuse(const Catalog& catalog, std::string_view key, bool is_blob, std::string why) {
   Problem p =
       make_problem(ProblemId::metadata_not_enough, {.path = catalog.path, .tensor = std::string(key), .object = is_blob}, std::move(why));
-  p.hint = "'dcpctl reshard' and 'dcpctl cast' write the data anew";
+  p.remedy = Remedy::kWriteAnew;
   throw Error(std::move(p));
 }
 

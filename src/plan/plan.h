@@ -110,6 +110,7 @@ struct Group {
 DCP_MEMBERS(Group, kind, first, count, steps_at, first_unit, units);
 inline constexpr uint64_t kPassBytes = 4 << 20;
 inline constexpr uint64_t kCheckBytes = 256 << 10;  // what kCheck reads at once: small enough that the sum finds it in the cache
+inline constexpr uint64_t kViewPart = 512 << 10;    // what is read at once of a derived tensor's view, for the same reason
 
 // What the payload of a record of an output archive is, for its CRC.
 struct ArchivePayload {

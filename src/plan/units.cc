@@ -174,9 +174,9 @@ class Cutter {
     return once;
   }
 
-  // A span of a strided source may hold more than what is used of it: 64 KiB, or, but for derived tensors, four times as much (exec/pieces.cc).
+  // A span of a strided source may hold more than what is used of it: 64 KiB, or, but for derived tensors, four times as much (exec/pieces.h).
   Buffers buffers(uint64_t box, const CutShape& s) const {
-    const uint64_t wide = is_derived() ? box : 4 * box;
+    const uint64_t wide = is_derived() ? std::min(box, kViewPart) : 4 * box;
     const uint64_t span = s.strided ? std::max<uint64_t>(wide, 64 * 1024) : box;
     const uint64_t converted = !s.converted ? 0 : s.strided ? std::max(wide, s.growth * 64 * 1024) : box;
     return {.assembled = box,

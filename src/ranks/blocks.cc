@@ -106,7 +106,7 @@ SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const s
     : io_(io), sync_(sync) {
   const auto refuse = [&](const std::string& path, std::string got, const std::string& expected) {
     Problem p = make_problem(ProblemId::io_create, {.path = path}, std::move(got), expected + " that rank 0 has made");
-    p.hint = "--gather none needs an output that all ranks share; --gather rank0 does not";
+    p.remedy = Remedy::kSharedOutput;
     throw Error(std::move(p));
   };
   const auto is_told = [&](size_t n, Handle file) { return shared[n + 1] == std::to_string(io.facts(file).id.inode); };

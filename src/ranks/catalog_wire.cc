@@ -65,7 +65,8 @@ void check(const Resolved& r, const Catalog& c) {
 DCP_MEMBERS(ExtraAttribute, name, type, not_plain, is_dict, entries, value);
 DCP_MEMBERS(Provenance, written_by, by_dcpctl, loads_in, why, format_version, packages, extra_attributes, attributes, unknown_globals);
 DCP_MEMBERS(Catalog, kind, path, folder, single_file, strings, numbers, path_elements, tensors, blobs, order, items, chunk_total, files,
-            transforms, has_planner_data, provenance, mcore_shapes, torch, duplicates, saved_keys, named_twice, findings, unloadable);
+            transforms, has_planner_data, provenance, mcore_shapes, torch, duplicates, saved_keys, named_twice);
+DCP_MEMBERS(OpenedCatalog, catalog, findings, unloadable);
 DCP_MEMBERS(Item, offset, length, file, transforms);
 DCP_MEMBERS(BlobItem::Storage, key, payload, bytes, packed, crc, has_crc);
 DCP_MEMBERS(BlobItem, pickle, packed_pickle, pickle_place, storages, big_endian);
@@ -99,18 +100,18 @@ void transfer(WireReader& in, Strings& strings) {
 }
 void transfer(WireReader& in, std::vector<PathElement>& elements) { elements = in.array<PathElement>(PathElement::name(0)); }
 
-std::vector<std::byte> catalog_to_wire(const Catalog& catalog) {
+std::vector<std::byte> catalog_to_wire(const OpenedCatalog& opened) {
   WireWriter out;
-  out(catalog);
+  out(opened);
   return out.take();
 }
 
-Catalog catalog_from_wire(Bytes bytes) {
+OpenedCatalog catalog_from_wire(Bytes bytes) {
   WireReader in(bytes);
-  Catalog catalog;
-  in(catalog);
-  check(catalog);
-  return catalog;
+  OpenedCatalog opened;
+  in(opened);
+  check(opened.catalog);
+  return opened;
 }
 
 // Of the items those that are resolved: few, on most ranks.

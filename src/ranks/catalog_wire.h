@@ -10,8 +10,8 @@
 namespace dcp {
 
 // Without Catalog::torch (catalog_wire.cc says why).
-std::vector<std::byte> catalog_to_wire(const Catalog& catalog);
-Catalog catalog_from_wire(Bytes bytes);
+std::vector<std::byte> catalog_to_wire(const OpenedCatalog& opened);
+OpenedCatalog catalog_from_wire(Bytes bytes);
 
 // Only what was resolved. merge_resolved adds what another rank has resolved; an item of both is taken once.
 std::vector<std::byte> resolved_to_wire(const Resolved& resolved);

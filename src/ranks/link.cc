@@ -77,7 +77,7 @@ void Link::connect(const std::string& name) {
   const int failed = table_.connect(transport_, name.c_str(), &why);
   if (failed == kDcpctlLacking) {
     Problem p = make_problem(ProblemId::device_missing, {}, why.text);
-    p.hint = "--transport gloo needs none";
+    p.remedy = Remedy::kOtherTransport;
     throw Error(std::move(p));
   }
   if (failed != 0) fail(ProblemId::rank_lost, {.path = "the ranks"}, why.text);

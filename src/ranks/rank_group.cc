@@ -13,11 +13,11 @@
 
 namespace dcp {
 
-Catalog RankGroup::share(Catalog mine, Io& io, FollowLinks links) {
+OpenedCatalog RankGroup::share(OpenedCatalog mine, Io& io, FollowLinks links) {
   const std::vector<std::byte> bytes = tree_.broadcast(leads() ? catalog_to_wire(mine) : std::vector<std::byte>());
-  Catalog catalog = leads() ? std::move(mine) : catalog_from_wire(bytes);
-  visibility_ = look_together(tree_, session_, io, catalog, links);
-  return catalog;
+  OpenedCatalog opened = leads() ? std::move(mine) : catalog_from_wire(bytes);
+  visibility_ = look_together(tree_, session_, io, opened.catalog, links);
+  return opened;
 }
 
 // What torch.save files hold, only the rank that has opened them knows (catalog_wire.cc).

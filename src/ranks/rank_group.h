@@ -32,8 +32,8 @@ class RankGroup {
   bool leads() const { return session_.rank() == 0; }
   const FileVisibility& visibility() const { return visibility_; }
 
-  // `mine`: rank 0's catalog; that of the others is not looked at. Then all look for its files.
-  Catalog share(Catalog mine, Io& io, FollowLinks links);
+  // `mine`: what rank 0 has opened; that of the others is not looked at. Then all look for its files.
+  OpenedCatalog share(OpenedCatalog mine, Io& io, FollowLinks links);
   // Each rank looks into the items of the files that it is the reader of; all get all.
   Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
                    const StopFlag& stop);

@@ -58,6 +58,8 @@ Problem problem_of(const RankFailure& f) {
   if (f.problem.id == ProblemId::rank_lost || f.problem.id == ProblemId::ranks_differ) return f.problem;
   Problem p = make_problem(ProblemId::rank_failed, {.path = rank_words(f)}, to_line(f.problem));
   p.hint = f.problem.hint;
+  p.remedy = f.problem.remedy;
+  p.enough_bytes = f.problem.enough_bytes;
   return p;
 }
 
@@ -68,29 +70,41 @@ Problem problem_at(uint32_t rank, const Problem& mine, const RankFailure& first)
 
 Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOptions options, Io& io, StopFlag& stop)
     : launch_(std::move(launch)), options_(std::move(options)), io_(io), stop_(stop) {
-  beaten_ns_ = io_.now_ns();
+  state_.beaten_ns = io_.now_ns();
   guard_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { guard(); });
   link_ = std::make_unique<Link>(table, launch_, options_.timeout_ms, options_.door, options_.address);
   // A script may run several commands under one launcher, and torchrun's store outlives them: the n-th command of each rank meets the n-th
   // of the others.
   const std::string base = "dcpctl/" + launch_.attempt + "/";
   prefix_ = base + std::to_string(link_->add(kDcpctlMain, base + "runs/" + std::to_string(launch_.rank), 1)) + "/";
-  beaten_ns_ = io_.now_ns();
-  reached_ = true;
+  enter(Phase::kGathering);
   beat_ = std::make_unique<Ticker>(beat_ms(options_.timeout_ms), [this] { beat(); });
   try {
     join();
   } catch (const Error& error) {
     const RankFailure first = fail_with(error.problem(), static_cast<int>(error.exit()));
-    closing_ = true;
+    enter(Phase::kClosing);
     throw Error(problem_at(launch_.rank, error.problem(), first));
   }
 }
 
 Session::~Session() {
-  closing_ = true;
+  enter(Phase::kClosing);
   beat_.reset();
   guard_.reset();
+}
+
+Session::State Session::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void Session::enter(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  if (state_.phase == phase) return;
+  state_.phase = phase;
+  state_.entered_ns = io_.now_ns();
+  if (phase == Phase::kGathering) state_.beaten_ns = state_.entered_ns;  // the store has answered
 }
 
 void Session::join() {
@@ -100,11 +114,9 @@ void Session::join() {
   link_->set(kDcpctlMain, key("here/" + std::to_string(launch_.rank)), options_.host);
   if (link_->add(kDcpctlMain, key("here"), 1) == launch_.world_size) link_->set(kDcpctlMain, key("all"), "1");
   wait_for_all();
-  complete_ = true;
-  connecting_ns_ = io_.now_ns();
+  enter(Phase::kConnecting);
   link_->connect(key("messages"));
-  connecting_ns_ = 0;
-  connected_ = true;
+  enter(Phase::kRunning);
   check();
 }
 
@@ -126,17 +138,19 @@ void Session::fail_missing() {
 }
 
 void Session::beat() {
-  if (closing_) return;
+  const Phase phase = state().phase;
+  if (phase == Phase::kClosing) return;
   try {
     link_->add(kDcpctlBeat, key("beat/" + std::to_string(launch_.rank)), 1);
     if (link_->look(kDcpctlBeat, key("failed"))) note(unpacked(link_->get(kDcpctlBeat, key("failed")), launch_.world_size));
-    if (complete_) watch_before();
+    if (phase >= Phase::kConnecting) watch_before();
     watch_connecting();
-    beaten_ns_ = io_.now_ns();
-    refused_ns_ = 0;
-  } catch (const std::exception& e) {
-    uint64_t never = 0;
-    refused_ns_.compare_exchange_strong(never, io_.now_ns());
+    const std::lock_guard lock(mutex_);
+    state_.beaten_ns = io_.now_ns();
+    state_.refused_ns = 0;
+  } catch (const std::exception&) {
+    const std::lock_guard lock(mutex_);
+    if (state_.refused_ns == 0) state_.refused_ns = io_.now_ns();
   }
 }
 
@@ -145,37 +159,39 @@ void Session::watch_before() {
   const int64_t count = link_->add(kDcpctlBeat, key("beat/" + std::to_string(before)), 0);
   const uint64_t now = io_.now_ns();
   if (count != watch_.count) watch_ = {.count = count, .since_ns = now};
-  else if (now - watch_.since_ns > options_.timeout_ms * kMs && !closing_)
+  else if (now - watch_.since_ns > options_.timeout_ms * kMs && state().phase != Phase::kClosing)
     first_failure(lost_rank(before, "no sign of life for " + seconds_text(options_.timeout_ms)), true);
 }
 
 // ProcessGroupGloo (torch 2.11) does not come back where it gets no thread: it destroys what the threads that it has wait on. The others
 // are connected by then, and hear this rank's beats.
 void Session::watch_connecting() {
-  const uint64_t since = connecting_ns_;
-  if (since != 0 && io_.now_ns() - since > (options_.timeout_ms + kGraceMs) * kMs)
+  const State s = state();
+  if (s.phase == Phase::kConnecting && io_.now_ns() - s.entered_ns > (options_.timeout_ms + kGraceMs) * kMs)
     first_failure(lost_rank(launch_.rank, "stuck while connecting to the others, for lack of memory or threads"), true);
 }
 
 // By the clock alone: nothing here can wait for another rank.
 void Session::guard() {
+  const State s = state();
   const uint64_t now = io_.now_ns();
-  if (!reached_) {
+  if (s.phase == Phase::kReaching) {
     // A stopped process still takes connections, and LibTorch waits for its answer without end. Three times: as often as it tries to
     // connect.
-    if (now - std::min<uint64_t>(beaten_ns_, now) > (3 * uint64_t{options_.timeout_ms} + kGraceMs) * kMs)
+    if (now - s.beaten_ns > (3 * uint64_t{options_.timeout_ms} + kGraceMs) * kMs)
       options_.give_up(lost_rank(0, "the store has not answered for " + seconds_text(3 * options_.timeout_ms)));
     return;
   }
-  if (const uint64_t failed = failed_ns_; failed != 0) {
-    if (now - failed > kGiveUpMs * kMs) options_.give_up(*failure());
+  if (s.failure) {
+    if (now - s.failed_ns > kGiveUpMs * kMs) options_.give_up(*s.failure);
     return;
   }
-  if (const uint64_t done = done_ns_; done != 0 && now - done > options_.timeout_ms * kMs) link_->abort();
-  if (closing_) return;
-  const uint64_t refused = refused_ns_;
-  if (refused != 0 && now - refused > kGraceMs * kMs) first_failure(lost_rank(0, "the store has closed its connection"), false);
-  else if (now - std::min<uint64_t>(beaten_ns_, now) > options_.timeout_ms * kMs)
+  if (s.phase == Phase::kClosing) {
+    if (now - s.entered_ns > options_.timeout_ms * kMs) link_->abort();
+    return;
+  }
+  if (s.refused_ns != 0 && now - s.refused_ns > kGraceMs * kMs) first_failure(lost_rank(0, "the store has closed its connection"), false);
+  else if (now - s.beaten_ns > options_.timeout_ms * kMs)
     first_failure(lost_rank(0, "the store has not answered for " + seconds_text(options_.timeout_ms)), false);
 }
 
@@ -185,26 +201,22 @@ void Session::first_failure(RankFailure failure, bool publish) {
 }
 
 void Session::note(RankFailure failure) {
+  bool is_connected = false;
   {
     const std::lock_guard lock(mutex_);
-    if (failure_ || closing_) return;
-    failure_ = std::move(failure);
+    if (state_.failure || state_.phase == Phase::kClosing) return;
+    state_.failure = std::move(failure);
+    state_.failed_ns = io_.now_ns();
+    is_connected = state_.phase == Phase::kRunning;
   }
-  failed_ns_ = io_.now_ns();
   int running = 0;
   stop_.compare_exchange_strong(running, kStopped);
-  if (connected_) link_->abort();
+  if (is_connected) link_->abort();
 }
 
-std::optional<RankFailure> Session::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
+std::optional<RankFailure> Session::failure() const { return state().failure; }
 
-void Session::done() {
-  done_ns_ = io_.now_ns();
-  closing_ = true;
-}
+void Session::done() { enter(Phase::kClosing); }
 
 void Session::check() const {
   if (const auto f = failure()) throw Error(problem_of(*f));

@@ -6,7 +6,6 @@
 // answer for the timeout is rank 0's fault. Waiting for bytes has no timeout of its own: a slow disk is no failure.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -60,10 +59,27 @@ class Session {
   static constexpr int kStopped = 255;  // what `stop` holds after a failure of another rank
 
  private:
+  enum class Phase : uint8_t {
+    kReaching,    // the store has not answered yet
+    kGathering,   // until all ranks are there
+    kConnecting,  // all are there, and are being connected for messages
+    kRunning,
+    kClosing,  // what happens to others is no failure any more
+  };
+  struct State {
+    Phase phase = Phase::kReaching;
+    uint64_t entered_ns = 0;  // when the phase began
+    uint64_t beaten_ns = 0;   // when the store last answered
+    uint64_t refused_ns = 0;  // since when it refuses; 0: it does not
+    uint64_t failed_ns = 0;   // when `failure` was heard of
+    std::optional<RankFailure> failure;
+  };
   struct Watch {  // of the rank before this one
     int64_t count = -1;
     uint64_t since_ns = 0;
   };
+  State state() const;
+  void enter(Phase phase);
   std::string key(const std::string& name) const { return prefix_ + name; }
   void join();
   void wait_for_all();
@@ -82,15 +98,9 @@ class Session {
   StopFlag& stop_;
   std::string prefix_;
   std::unique_ptr<Link> link_;
-  mutable std::mutex mutex_;  // failure_
-  std::optional<RankFailure> failure_;
-  std::atomic<uint64_t> failed_ns_{0};
-  std::atomic<uint64_t> beaten_ns_{0};   // when the store last answered
-  std::atomic<uint64_t> refused_ns_{0};  // since when it refuses
-  std::atomic<uint64_t> done_ns_{0};
-  std::atomic<uint64_t> connecting_ns_{0};  // since when, while it does
-  std::atomic<bool> reached_{false}, complete_{false}, connected_{false}, closing_{false};
-  Watch watch_;
+  mutable std::mutex mutex_;  // state_
+  State state_;
+  Watch watch_;                           // of the beat alone
   std::unique_ptr<Ticker> guard_, beat_;  // the guard goes last: a beat may hang in a store that answers no more
 };
 

@@ -2,7 +2,7 @@
 
 namespace dcp {
 
-DCP_MEMBERS(Problem, id, severity, place, what, got, expected, hint, quote, names);
+DCP_MEMBERS(Problem, id, severity, place, what, got, expected, hint, quote, names, remedy, enough_bytes);
 
 namespace {
 
@@ -21,7 +21,7 @@ void WireWriter::problem(const Problem& p) {
 Problem WireReader::problem() {
   Problem p;
   for_each_member(p, [this](auto& member) { (*this)(member); });
-  if (static_cast<uint16_t>(p.id) >= kProblemIds || p.severity > Severity::kError) wrong();
+  if (static_cast<uint16_t>(p.id) >= kProblemIds || p.severity > Severity::kError || p.remedy > kLastRemedy) wrong();
   return p;
 }
 

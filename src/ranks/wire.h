@@ -16,7 +16,7 @@
 
 namespace dcp {
 
-DCP_MEMBERS(Place, path, member, tensor, object, offset, length, line, column, rank);
+DCP_MEMBERS(Place, path, member, tensor, object, offset, length, line, column, rank, setting);
 
 // Both take any value: a struct by its members (base/members.h), lists and maps element by element, plain structs in lists as they lie in
 // memory. What has a transfer(wire, value) of its own goes that way.

@@ -68,7 +68,7 @@ Tensors weights_of(const ModelSpec& spec) {
   if (known != kDecoders.end()) return decoder(*known, spec.dtype);
   std::string names;
   for (const std::string_view n : model_names()) names.append(names.empty() ? "" : ", ").append(n);
-  fail(ProblemId::usage, {}, "--model '" + std::string(spec.name) + "'", names);
+  fail(ProblemId::usage, {.setting = "model"}, "'" + std::string(spec.name) + "'", names);
 }
 
 // What a rank gets of dim 0 by torch.chunk. A tensor without dims is on every rank.
@@ -91,8 +91,11 @@ std::vector<std::string_view> model_names() {
 
 Workload model_workload(const ModelSpec& spec) {
   Workload w{.name = std::string(spec.name), .tensors = weights_of(spec)};
-  if (spec.rank >= spec.world_size)
-    fail(ProblemId::usage, {}, "--rank " + std::to_string(spec.rank), "below --world-size " + std::to_string(spec.world_size));
+  if (spec.rank >= spec.world_size) {
+    Problem p = make_problem(ProblemId::usage, {.setting = "rank"}, std::to_string(spec.rank), std::to_string(spec.world_size));
+    p.remedy = Remedy::kBelowWorldSize;
+    throw Error(std::move(p));
+  }
   if (spec.optimizer) {
     const size_t weights = w.tensors.size();
     for (size_t i = 0; i < weights; ++i) {

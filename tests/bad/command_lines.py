@@ -229,7 +229,7 @@ def placements_without_a_mesh(c):
 @wrong("usage", RESHARD + "--mesh-dims dp")
 def names_without_a_mesh(c):
     """
-    dcpctl: the command line is wrong (got --mesh-dims without --mesh, expected --mesh, such as 2x4)
+    dcpctl: the command line is wrong (got --mesh-dims without a mesh, expected --mesh, such as 2x4)
     """
 
 
@@ -327,7 +327,7 @@ def a_key_that_is_not_there(c):
 def a_root_that_is_not_there(c):
     """
     dcpctl: ckpt: no key lies under this root (got modell, expected one of model)
-    hint: see the keys with 'dcpctl inspect ckpt --keys'
+    hint: did you mean 'model'?
     """
 
 

@@ -174,7 +174,7 @@ def an_age_that_is_no_time(c):
 def a_step_whose_model_is_not_what_was_saved(c):
     """
     dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
-    hint: the bytes were damaged after they were written
+    dcpctl: 'run/step-1' is damaged, and stays as it is
     """
     beside(c, "run/step-1", damaged)
     beside(c, "run/step-2")

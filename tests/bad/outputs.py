@@ -25,8 +25,7 @@ def an_output_that_exists(c):
 @case("output_exists", exit=2)
 def an_output_that_is_a_link_to_nowhere(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
-    dcpctl: out.pt: the output exists
+    dcpctl: out.pt: the output exists (got a link)
     hint: give another name, or --force to replace it when the new one is complete
     """
     (c.folder.parent / "out.pt").symlink_to("nowhere")

@@ -127,6 +127,9 @@ def ids_in_json(case, ran):
             if printed[name] != expected:
                 raise ValueError(f"{name}: {printed[name]}, expected {expected}")
         return {f["id"] for f in printed["findings"]}, case["exit"]
+    if ran.stdout:  # what went on with the rest
+        printed = json.loads(ran.stdout)
+        return {step["error"]["id"] for step in printed["steps"] if "error" in step}, printed["exit"]
     error = json.loads(ran.stderr.splitlines()[-1])["error"]
     return {error["id"]}, error["code"]
 
@@ -201,7 +204,8 @@ class Play:
             return self.fault(f"--json: {error!r} in {(ran.stderr + ran.stdout)[:300]!r}")
         if self.case["problem"] not in ids or code != self.case["exit"]:
             self.fault(f"--json: {sorted(ids)} with exit {code}, expected {self.case['problem']}")
-        if self.case["says"] == "stderr" and "".join(ran.stderr.splitlines(True)[:-1]) != plain.stderr:
+        told = ran.stderr if ran.stdout else "".join(ran.stderr.splitlines(True)[:-1])  # the error itself is on one of the two
+        if self.case["says"] == "stderr" and told != plain.stderr:
             self.fault(f"--json: stderr begins otherwise than without: {ran.stderr[:300]!r}")
 
 

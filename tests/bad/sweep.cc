@@ -80,7 +80,7 @@ struct Opened {
 // open -> select -> check -> resolve, as consolidate does for a .pt file.
 Opened open_all(Io& io, const StopFlag& stop) {
   Opened o;
-  o.catalog = open_checkpoint(io, kFolder, {});
+  o.catalog = open_checkpoint(io, kFolder, {}).catalog;
   look_at_files(io, o.catalog, FollowLinks::kCacheOnly);
   o.selection = select_keys(o.catalog, {});
   std::vector<TensorId> tensors;

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
   StopFlag stop{0};
   SessionOptions options{.identity = "bare", .host = ""};
   if (argc > 3) options.timeout_ms = static_cast<uint32_t>(std::atoi(argv[3]));
-  Session session(open_module({argv[1]}, gloo), *launch, options, *io, stop, [](const RankFailure&) { std::_Exit(6); });
+  Session session(open_module({argv[1]}, gloo), *launch, options, *io, stop);
   try {
     move_bytes(session, *io, std::strtoull(argv[2], nullptr, 10));
   } catch (const Error& error) {

@@ -151,6 +151,21 @@ class Bench:
             self.output("copy")
             self.output(whole.name)
 
+    def everyday(self):
+        """list of 1,000 steps with .metadata of 100 KB each; extract of 4 KiB out of 4 GiB"""
+        step, run = self.generate("1MiB", 235), self.folder / "run"
+        for number in range(1000):
+            shutil.copytree(step, run / f"step-{number}", copy_function=os.link)
+        kilobytes = (step / ".metadata").stat().st_size // 1000
+        listed = [Run(self.dcpctl, "list", run) for _ in range(PAIRS)]
+        note = f"{spread(listed)}, {peak(listed) / MIB:.0f} MiB; outside the kernel {min(r.own for r in listed):.2f} s"
+        row(f"list of 1,000 steps, {kilobytes} KB of .metadata each", f"{best(listed):.2f} s", "<= 1 s", note, best(listed) <= 1)
+        shutil.rmtree(run)
+        checkpoint = self.generate("4GiB", 32)
+        keys = subprocess.run([self.dcpctl, "completions", "keys", checkpoint], check=True, capture_output=True, text=True).stdout.split()
+        cut = [Run(self.dcpctl, "extract", checkpoint, keys[-1], "--slice", "0:1024, :1", "--format", "raw", "-o", "-") for _ in range(PAIRS)]
+        row("extract of a slice of 4 KiB out of 4 GiB", f"{best(cut) * 1000:.1f} ms", "<= 20 ms", spread(cut), best(cut) <= 0.02)
+
     def cast(self):
         """4 GiB of 32 float32 tensors on 4 ranks to bfloat16, beside a bare copy of the source"""
         checkpoint = self.generate("4GiB", 32)
@@ -336,7 +351,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "durable", "diff", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "maps", "gather"]
+NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "maps", "gather"]
 
 
 def table():

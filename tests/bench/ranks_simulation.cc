@@ -49,17 +49,18 @@ int main(int argc, char** argv) {
   const auto ranks = static_cast<uint32_t>(std::atoi(argv[2]));
   const auto io = make_posix_io();
   double begin = seconds();
-  const Catalog catalog = open_checkpoint(*io, argv[1], {});
+  const OpenedCatalog opened = open_checkpoint(*io, argv[1], {});
+  const Catalog& catalog = opened.catalog;
   std::printf("catalog: %u chunks, read in %.2f s\n", catalog.chunk_total, seconds() - begin);
   begin = seconds();
-  const std::vector<std::byte> wire = catalog_to_wire(catalog);
-  const Catalog received = catalog_from_wire(wire);
+  const std::vector<std::byte> wire = catalog_to_wire(opened);
+  const Catalog received = catalog_from_wire(wire).catalog;
   std::printf("catalog as a message: %.1f MB, made and read in %.2f s\n", static_cast<double>(wire.size()) / 1e6, seconds() - begin);
   const Resolved resolved = made_up(catalog);
   std::printf("facts of items as a message: %.1f MB\n", static_cast<double>(resolved_to_wire(resolved).size()) / 1e6);
 
   begin = seconds();
-  const Plan plan = plan_safetensors(received, resolved, select_keys(received, {}), {});
+  const Plan plan = plan_safetensors({received, resolved}, select_keys(received, {}), {});
   std::printf("plan: %llu units in %.2f s on every rank\n", static_cast<unsigned long long>(plan.units), seconds() - begin);
   begin = seconds();
   const uint64_t digest = digest_of(plan);
@@ -82,7 +83,7 @@ int main(int argc, char** argv) {
       threads.emplace_back([&, r] {
         StopFlag stop{0};
         Session session(test::fake_transport(), {.by = "simulation", .rank = r, .world_size = ranks},
-                        {.timeout_ms = 600000, .identity = "one", .host = "h"}, *io, stop, [](const RankFailure&) {});
+                        {.timeout_ms = 600000, .identity = "one", .host = "h"}, *io, stop);
         RankTree tree(session);
         tree.broadcast(std::vector<std::byte>(8));
         session.done();

@@ -13,7 +13,8 @@ A case is a text file of steps, all run by bash in one empty folder:
     ? 0
 
 `?` is the exit code. A last line without a newline is followed by a line `|~` or `!~`. `@80 dcpctl ...` in the place of `$ dcpctl ...` is typed at a
-terminal of 80 columns, where both outputs come as one: `\\e` is the escape character, and what a carriage return has overwritten is not shown.
+terminal of 80 columns, where both outputs come as one: `\\e` is the escape character, and what a carriage return has overwritten is not shown. `@80,160,- dcpctl ...`
+is typed at each of these, `-` being no terminal: what they show stands one after the other, and where it is the same, `? 0, the same`.
 A line that is a JSON document is shown with one field a line. $DATA is tests/data, and `flip FILE OFFSET` inverts one byte. Names of folders, times, rates and memory differ from run to run: FILTERS makes them equal.
 """
 import difflib
@@ -103,13 +104,35 @@ def typed(command, columns, cwd, environment):
         if not piece:
             break
         got += piece
+    code = process.wait(timeout=60)  # before its terminal hangs up: it may have closed its outputs and not have ended
     os.close(ours)
-    return process.wait(timeout=60), got.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    return code, got.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
 
 
 def seen(text):
     """What is left on the terminal, the escape character as \\e."""
     return re.sub(r"[^\n]*\r(?!\n)", "", text.replace("\x1b[K", "")).replace("\x1b", "\\e")
+
+
+def piped(command, cwd, environment):
+    """(exit code, standard output, standard error) without a terminal"""
+    run = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+    return run.returncode, *(with_pretty_json(stream.decode("utf-8", "backslashreplace")) for stream in (run.stdout, run.stderr))
+
+
+def shown(places, command, scratch, environment):
+    """What a command shows at each of `places`: columns of terminals, `-` for none."""
+    command, lines, before = ["bash", "-c", PRELUDE + command], [], None
+    for place in places:
+        if place == "-":
+            code, *streams = piped(command, scratch, environment)
+        else:
+            code, text = typed(command, int(place), scratch, environment)
+            streams = [seen(text)]
+        now = [line for mark, text in zip("|!", streams) for line in marked(mark, filtered(text, scratch))]
+        lines += [f"? {code}, the same"] if (now, code) == before else [*now, f"? {code}"]
+        before = now, code
+    return lines
 
 
 def filtered(text, scratch):
@@ -139,15 +162,10 @@ def play(case, dcpctl):
         for line in case.read_text().splitlines():
             if line[:1] not in ("|", "!", "?"):
                 played.append(line)
-            if step := re.match(r"@(\d+) (.*)", line):
-                code, text = typed(["bash", "-c", PRELUDE + step[2]], int(step[1]), scratch, environment)
-                played += [*marked("|", filtered(seen(text), scratch)), f"? {code}"]
+            if step := re.match(r"@([\d,-]+) (.*)", line):
+                played += shown(step[1].split(","), step[2], scratch, environment)
             if line.startswith("$ "):
-                command = ["bash", "-c", PRELUDE + line[2:]]
-                result = subprocess.run(command, cwd=scratch, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
-                for mark, stream in (("|", result.stdout), ("!", result.stderr)):
-                    played += marked(mark, filtered(with_pretty_json(stream.decode("utf-8", "backslashreplace")), scratch))
-                played.append(f"? {result.returncode}")
+                played += shown("-", line[2:], scratch, environment)
     return "\n".join(played) + "\n"
 
 

@@ -40,7 +40,8 @@ class Runner:
         python_bin = [os.path.dirname(python)] if python else []
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD_SIZE", "SLURM", "OMPI", "PMI", "MASTER", "TORCHELASTIC", "LOCAL_RANK"))}
         path = os.pathsep.join([os.path.dirname(dcpctl), *python_bin, kept["PATH"], str(stand_ins)])
-        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                   "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # of Open MPI 5
         self.environment = {**kept, **as_root, "PATH": path, "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "OMP_NUM_THREADS": "1"}
 
     def tell(self, what):

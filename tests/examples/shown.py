@@ -80,11 +80,16 @@ def in_man(dcpctl):
     return found
 
 
+def pages():
+    """Names of the tree's pages; git is not asked, for a tree that was unpacked has none."""
+    folders = [ROOT / "docs", ROOT / "src"]
+    return [str(p.relative_to(ROOT)) for p in sorted([*ROOT.glob("*.md"), *(p for f in folders for p in f.rglob("*.md"))])]
+
+
 def in_pages():
     """{"README.md: Examples": [Block]}, of every page in the tree that shows a command line, by its heading."""
     found = {}
-    names = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True).stdout.split()
-    for name in names or ["README.md"]:  # what is unpacked without git has README.md
+    for name in pages():
         source = name
         for part in re.split(r"^(?=#+ )", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE):
             if part.startswith("#"):
@@ -97,9 +102,8 @@ def in_pages():
 
 def dead_links():
     """Links of pages, and paths that CONTRIBUTING.md names, that lead nowhere in the tree."""
-    pages = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True).stdout.split()
-    named = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))]
-    told = re.findall(r"`((?:src|cmd|tests|cmake|man|docs)/[\w./-]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")) if pages else []
+    named = [(page, link) for page in pages() for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))]
+    told = re.findall(r"`((?:src|cmd|tests|cmake|man|docs)/[\w./-]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     named += [("CONTRIBUTING.md", path) for path in told if not re.search(r"[A-Z]{3}", path)]  # NAME stands for any
     return [f"{page}: no {link}" for page, link in named if not (ROOT / page).parent.joinpath(link).exists()]
 

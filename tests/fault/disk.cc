@@ -25,9 +25,24 @@ Disk::Disk(const Files& files) : root_(std::make_shared<Node>()) {
     auto node = std::make_shared<Node>();
     node->folder = folder;
     node->durable = node->current = content;
-    const NodePtr holder = at(above);
-    holder->names[last] = holder->durable_names[last] = node;
+    const NodePtr holder = folder_at(above);
+    const NodePtr known = holder->names.contains(last) ? holder->names[last] : node;
+    holder->names[last] = holder->durable_names[last] = known;
   }
+}
+
+// Made, with those above it, where it is not there: a list of files need not name their folders.
+Disk::NodePtr Disk::folder_at(const std::string& path) {
+  if (path.empty()) return root_;
+  const auto [above, last] = split(path);
+  const NodePtr holder = folder_at(above);
+  NodePtr& node = holder->names[last];
+  if (!node) {
+    node = std::make_shared<Node>();
+    node->folder = true;
+    holder->durable_names[last] = node;
+  }
+  return node;
 }
 
 Disk::NodePtr Disk::at(const std::string& path) const {

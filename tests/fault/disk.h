@@ -46,6 +46,7 @@ class Disk {
   struct Choice;
 
   NodePtr at(const std::string& path) const;
+  NodePtr folder_at(const std::string& path);
   bool holds(const std::string& path) const;
   NodePtr parent(const std::string& path) const;
   void change_name(const std::string& folder, NameChange change);

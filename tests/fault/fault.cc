@@ -1,7 +1,7 @@
 // The whole program under faults: every writing command with one call failing, killed at one call, stopped by signals, on a full disk,
 // short of memory, against a twin, and after a power loss at any moment.
 //
-//   fault DATA [--long] [NAME...]     NAME: calls, kills, signals, full, short, memory, power, twins, in-place (all of them); --long: every state, not a sample
+//   fault DATA [--long] [NAME...]     NAME: calls, kills, signals, full, short, memory, power, twins, in-place, in-place-power, answers (all of them); --long: every state, not a sample
 //
 // What must hold in each state: world.h. Commands run in processes of their own, with Io in between (fault_io.h).
 #include <sched.h>
@@ -186,7 +186,8 @@ void memory(World& world, const Setup& s) {
   }
 }
 
-void power(World& world, const Setup& s) {
+// Calls fn with the world in states that the disk may be in after a loss of power.
+void each_state_without_power(World& world, const Setup& s, const std::function<void(const std::string& where)>& fn) {
   const std::vector<Change> changes = changes_of(world);
   Disk disk(world.command().before);
   Random random(1);
@@ -196,11 +197,16 @@ void power(World& world, const Setup& s) {
     disk.each_state(s.all ? 512 : 8, random, [&](const Files& state) {
       if (!seen.insert(state).second) return;
       world.put(state);
-      const std::string where = "power lost after change " + std::to_string(n);
-      check(world.command(), where, world.whole_or_absent(World::Left::kAnything));
-      check(world.command(), where, world.repaired());
+      fn("power lost after change " + std::to_string(n));
     });
   }
+}
+
+void power(World& world, const Setup& s) {
+  each_state_without_power(world, s, [&](const std::string& where) {
+    check(world.command(), where, world.whole_or_absent(World::Left::kAnything));
+    check(world.command(), where, world.repaired());
+  });
 }
 
 // A small disk of our own, where the machine lets us mount one, else a limit on the size of a file.
@@ -304,12 +310,25 @@ void in_place(World& world, const Setup&) {
   }
 }
 
+// And power lost at any moment.
+void in_place_power(World& world, const Setup& s) {
+  const Files& before = world.command().before;
+  each_state_without_power(world, s, [&](const std::string& where) {
+    check(world.command(), where, steps_fault(before, world.complete(), world.beside()));
+    const Outcome next = world.run();
+    check(world.command(), where, next.exit == 0 ? "" : "the next run fails: " + next.said);
+    check(world.command(), where, repaired_fault(before, world.complete(), world.beside()));
+  });
+}
+
 struct Mode {
   const char* name;
   void (*run)(World&, const Setup&);
 };
-constexpr Mode kModes[] = {{"calls", calls},   {"kills", kills}, {"signals", signals}, {"full", full},         {"short", short_calls},
-                           {"memory", memory}, {"power", power}, {"twins", twins},     {"in-place", in_place}, {"answers", answers}};
+constexpr Mode kModes[] = {
+    {"calls", calls},    {"kills", kills}, {"signals", signals}, {"full", full},         {"short", short_calls},
+    {"memory", memory},  {"power", power}, {"twins", twins},     {"in-place", in_place}, {"in-place-power", in_place_power},
+    {"answers", answers}};
 
 int usage() {
   std::fprintf(stderr, "fault DATA [--long] [NAME...], where NAME is one of:\n");
@@ -322,14 +341,16 @@ int run_modes(Setup s, const std::vector<std::string>& names) {
     if (!names.empty() && std::ranges::find(names, mode.name) == names.end()) continue;
     tally().states = 0;
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<Case> cases = mode.run == in_place ? in_place_cases(s.data) : mode.run == answers ? answering_cases(s.data) : all_cases();
+    std::vector<Case> cases = mode.run == in_place || mode.run == in_place_power ? in_place_cases(s.data)
+                              : mode.run == answers                              ? answering_cases(s.data)
+                                                                                 : all_cases();
     if (mode.run == memory) cases.insert(cases.end(), reading_cases().begin(), reading_cases().end());
     for (const Case& c : cases) {
       World world(s.data, s.scratch / "world", c);
       mode.run(world, s);
     }
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("%-8s %8lu checks, %.1f s\n", mode.name, tally().states, static_cast<double>(ms) / 1000);
+    std::printf("%-14s %8lu checks, %.1f s\n", mode.name, tally().states, static_cast<double>(ms) / 1000);
     std::fflush(stdout);
   }
   std::printf("%lu do not hold\n", tally().faults);

@@ -31,7 +31,7 @@ class BoundsSink : public Sink {
 };
 
 void plan_and_run(Io& io, const std::string& path, unsigned workers) {
-  Catalog catalog = open_checkpoint(io, path, {.limits = kLimits});
+  Catalog catalog = open_checkpoint(io, path, {.limits = kLimits}).catalog;
   look_at_files(io, catalog, FollowLinks::kCacheOnly);
   const Selection selection = select_keys(catalog, {});
   std::vector<TensorId> tensors;

@@ -162,7 +162,7 @@ class Source:
 def check(root):
     complaints, lengths = [], []
     commands = {words.replace(" ", "_") for words in COMMAND.findall((root / "cmd/commands.def").read_text(encoding="utf-8"))}
-    for path in sorted([*root.glob("src/**/*"), *root.glob("cmd/**/*"), *root.glob("tests/**/*")]):
+    for path in sorted([*root.glob("src/**/*"), *root.glob("include/**/*"), *root.glob("examples/*"), *root.glob("cmd/**/*"), *root.glob("tests/**/*")]):
         if path.suffix not in (".h", ".cc"):
             continue
         name = path.relative_to(root).as_posix()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads the sources and fails on what src/README.md forbids: arrows against the order of the rooms, printing, exiting, the environment and
-threads where they do not belong.
+threads where they do not belong, options named where no command line is known.
 
     layering.py ROOT         check the tree
     layering.py --self-test  check the checker on made-up trees
@@ -24,6 +24,10 @@ for room in ["ranks", "app", "staging", "cmd"]:
 MAY_INCLUDE["app"].add("maps")
 MAY_INCLUDE["cmd"] = {*ORDER[: ORDER.index("plan")], "kernels", "maps", "staging", "modules", "app", "cmd"}
 
+# The library's functions, over use cases; its headers stand alone.
+MAY_INCLUDE["face"] = {*MAY_INCLUDE["app"], "face", "dcpctl"}
+MAY_INCLUDE["dcpctl"] = {"dcpctl"}
+
 # Kernels work on elements; the table of dtypes includes nothing itself.
 DTYPE_TABLE = {("kernels", "format/dtype.h")}
 
@@ -34,17 +38,20 @@ PRINTS = re.compile(r"\b(?:v?f?printf|puts|fputs|putchar|fputc|perror)\s*\(|\bst
 LEAVES = re.compile(r"(?<![.>])(?<!Exit )\b(?:exit|_exit|_Exit|quick_exit)\s*\(")
 ENVIRONMENT = re.compile(r"\b(?:getenv|secure_getenv|setenv|putenv)\s*\(")
 THREADS = re.compile(r"\bstd::(?:thread|jthread|async)\b|\bpthread_create\b")
+# Comments, strings and characters. A quote between digits separates them (1'000'000) and starts no character.
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'""", re.S)
+# A text that names an option or a command line: src/ knows neither.
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|'dcpctl [a-z]+")
 
 
 def without_comments_and_strings(text):
     blank = lambda m: '""' if m.group(0)[0] in "\"'" else re.sub(r"[^\n]", "", m.group(0))
-    # A quote between digits separates them (1'000'000) and starts no character.
-    return re.sub(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'""", blank, text, flags=re.S)
+    return TOKEN.sub(blank, text)
 
 
 def check(root):
     complaints = []
-    for path in sorted([*root.glob("src/**/*"), *root.glob("cmd/**/*"), *root.glob("tests/**/*")]):
+    for path in sorted([*root.glob("src/**/*"), *root.glob("include/**/*"), *root.glob("cmd/**/*"), *root.glob("tests/**/*")]):
         if path.suffix not in (".h", ".cc", ".def", ".inc"):
             continue
         name = path.relative_to(root)
@@ -68,6 +75,10 @@ def check(root):
             if room != "cmd" and include.group(1) in ("iostream", "print"):
                 complain(include.start(1), f"<{include.group(1)}> in src/: only cmd/ prints")
 
+        if room != "cmd":
+            for token in TOKEN.finditer(text):
+                if found := token.group(0)[0] == '"' and OPTION.search(token.group(0)):
+                    complain(token.start(), f"{found.group(0)} in a text of src/: words of the command line are in cmd/problem_words.def")
         text_seen = without_comments_and_strings(text)
         if room != "cmd":
             for pattern, what in [(PRINTS, "only cmd/ prints"), (LEAVES, "only main ends the program"), (ENVIRONMENT, "only cmd/ knows the environment")]:
@@ -82,7 +93,7 @@ def check(root):
 def self_test():
     good = {
         "src/base/workers.cc": "#include <thread>\nstd::thread t;  // printf(\n",
-        "src/plan/a.cc": '#include "base/a.h"\n#include "catalog/a.h"\nconst char* s = "exit(1)"; int n = 1\'000\'000; std::snprintf(b, 1, ""); flag.exit(); Exit exit() const;\n',
+        "src/plan/a.cc": '#include "base/a.h"\n#include "catalog/a.h"\nconst char* s = "exit(1)"; auto c = "a" + f(--b) + "c"; int n = 1\'000\'000; std::snprintf(b, 1, ""); flag.exit(); Exit exit() const;\n',
         "cmd/main.cc": '#include <iostream>\n#include "app/a.h"\nint main() { exit(getenv("A") != nullptr); }\n',
     }
     bad = [
@@ -96,6 +107,10 @@ def self_test():
         ({"src/plan/a.cc": 'void f() { std::fprintf(stderr, ""); }\n'}, "src/plan/a.cc:1: fprintf in src/"),
         ({"src/plan/a.cc": "void f() { std::exit(1); }\n"}, "src/plan/a.cc:1: exit in src/"),
         ({"src/plan/a.cc": 'auto v = std::getenv("A");\n'}, "src/plan/a.cc:1: getenv in src/"),
+        ({"include/dcpctl/a.h": '#include <vector>\n#include "dcpctl/b.h"\n#include "base/a.h"\n'}, "include/dcpctl/a.h:3: dcpctl includes base/a.h"),
+        ({"src/app/a.cc": '#include "dcpctl/a.h"\n'}, "src/app/a.cc:1: app includes dcpctl/a.h"),
+        ({"src/plan/a.h": '\n// --like\nauto s = "give --like";\n'}, "src/plan/a.h:3: --like in a text of src/"),
+        ({"src/base/a.def": "A(b, \"see 'dcpctl inspect CKPT'\")\n"}, "src/base/a.def:1: 'dcpctl inspect in a text of src/"),
         ({"src/attic/a.cc": "\n"}, "src/attic/a.cc: a room"),
     ]
     failures = 0

@@ -38,6 +38,7 @@ from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner
 
 from case import check, finish  # noqa: E402
 from megatron_layout import megatron_state  # noqa: E402
+from titan_models import trainer_models  # noqa: E402
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -70,6 +71,7 @@ MODELS = {  # name: class, sizes
     "mixtral": ("Mixtral", {**SMALL, "num_local_experts": 3}),
     "deepseek_v3": ("DeepseekV3", DEEPSEEK),
     "deepseek_v3_one_rank": ("DeepseekV3", {**DEEPSEEK, "q_lora_rank": None}),
+    "deepseek_v3_mtp": ("DeepseekV3", DEEPSEEK),  # what predicts a further token is added where it is published
     "glm4_moe": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True, "attention_bias": True}),
     "glm4_moe_plain": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8}),
     "olmo2": ("Olmo2", SMALL),
@@ -81,7 +83,7 @@ MODELS = {  # name: class, sizes
                                      "vision_config": {"num_hidden_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}}),
     "kimi_k25": ("DeepseekV3", DEEPSEEK),  # its text; images are added where it is published
 }  # fmt: skip
-IN_MEMORY = [name for name in MODELS if name not in ("qwen3_tied", "muse_glimmer", "kimi_k25")]
+IN_MEMORY = [name for name in MODELS if name not in ("qwen3_tied", "muse_glimmer", "kimi_k25", "deepseek_v3_mtp")]
 ADAPTERS = {  # name: torchtitan's folder, its adapter
     "llama": ("llama3", "Llama3StateDictAdapter"),
     "llama_tied": ("llama3", "Llama3StateDictAdapter"),
@@ -92,6 +94,7 @@ ADAPTERS = {  # name: torchtitan's folder, its adapter
     "qwen3_moe_mixed": ("qwen3", "Qwen3StateDictAdapter"),
     "deepseek_v3": ("deepseek_v3", "DeepSeekV3StateDictAdapter"),
     "deepseek_v3_one_rank": ("deepseek_v3", "DeepSeekV3StateDictAdapter"),
+    "deepseek_v3_mtp": ("deepseek_v3", "DeepSeekV3StateDictAdapter"),
     "gpt_oss": ("gpt_oss", "GptOssStateDictAdapter"),
     "qwen3_5": ("qwen3_5", "Qwen35StateDictAdapter"),
     "qwen3_5_moe": ("qwen3_5", "Qwen35StateDictAdapter"),
@@ -187,7 +190,8 @@ def adapted(name, model, hf):
     recurrent = types.SimpleNamespace(in_proj_q=rows("key"), in_proj_v=rows("value"))
     layers = [types.SimpleNamespace(attention=attention, moe=experts, delta_net=recurrent)] * c.num_hidden_layers
     images = types.SimpleNamespace(num_heads=2, patch_size=2, in_channels=3)
-    config = types.SimpleNamespace(layers=layers, dim=c.hidden_size, enable_weight_tying=c.tie_word_embeddings, mtp_layers=[], vision_encoder=images)
+    config = types.SimpleNamespace(layers=layers, dim=c.hidden_size, enable_weight_tying=c.tie_word_embeddings,
+                                   mtp_layers=layers[:1] if name == "deepseek_v3_mtp" else [], vision_encoder=images)
     a = adapter_of(name)(config, None)
     a._validate_hf_rope_config = lambda *_: None
     trained = {k: v.clone() for k, v in a.from_hf(as_adapter_reads(name, hf)).items()}
@@ -211,11 +215,21 @@ def add_images(folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def add_further_token(folder):
+    """A layer behind the others, as DeepSeek-V3 is published; transformers passes it over."""
+    state = published(folder)
+    layer = {k.replace("layers.2.", "layers.3."): torch.rand_like(v) for k, v in state.items() if ".layers.2." in k}
+    layer |= {f"model.layers.3.{k}.weight": torch.rand(32) for k in ("enorm", "hnorm", "shared_head.norm")}
+    save_file({**state, **layer, "model.layers.3.eh_proj.weight": torch.rand(32, 64)}, folder / "model.safetensors")
+
+
 def from_adapter(name, scratch):
     model = made(name)
     model.save_pretrained(scratch / "hf")
     if name == "kimi_k25":
         add_images(scratch / "hf")
+    if name == "deepseek_v3_mtp":
+        add_further_token(scratch / "hf")
     hf = published(scratch / "hf")
     trained = adapted(name, model, hf)
     dcp.save(trained, checkpoint_id=scratch / "ckpt", no_dist=True)
@@ -224,35 +238,6 @@ def from_adapter(name, scratch):
     family = name if name == "kimi_k25" else model.config.model_type
     dcpctl("convert", scratch / "hf", scratch / "back", "--map", f"{family}.torchtitan", "--world-size", "3")
     check(facts(dcp_state(scratch / "back")) == facts(trained), f"{name}: what the trainer loads")
-
-
-def trainer_models():
-    """Torchtitan's own models, tiny, and the sizes of transformers' of the same form."""
-    import torchtitan.models.deepseek_v3 as deepseek
-    import torchtitan.models.llama3 as llama
-    import torchtitan.models.qwen3 as qwen
-    from torchtitan.models.common import ComplexRoPE, CosSinRoPE, Embedding, Linear, RMSNorm
-    from torchtitan.models.common.attention import ScaledDotProductAttention
-
-    for module in (deepseek, llama, qwen):  # what they are built with otherwise runs on a GPU
-        module.get_attention_config = lambda _: ScaledDotProductAttention.Config()
-
-    def built(kind, layers, eps, **more):
-        return kind.Config(dim=32, vocab_size=80, layers=layers, norm=RMSNorm.Config(normalized_shape=32, eps=eps), **more,
-                           tok_embeddings=Embedding.Config(num_embeddings=80, embedding_dim=32), lm_head=Linear.Config(in_features=32, out_features=80)).build()  # fmt: skip
-
-    shared = {"n_layers": 3, "dim": 32, "n_heads": 4, "attn_backend": ""}
-    experts = {"moe_hidden_dim": 20, "moe_comm_backend": "standard"}
-    rope = {"max_seq_len": 64, "theta": 10000.0}
-    yield "llama", built(llama.Llama3Model, llama._build_llama3_layers(**shared, n_kv_heads=2, hidden_dim=48, rope=ComplexRoPE.Config(dim=8, **rope)), 1e-5), {"rms_norm_eps": 1e-5}  # fmt: skip
-    layers = qwen._build_qwen3_moe_layers(**shared, **experts, n_kv_heads=2, head_dim=16, num_experts=5, top_k=2, rope=CosSinRoPE.Config(dim=16, **rope))
-    yield "qwen3_moe", built(qwen.Qwen3Model, layers, 1e-6), {"norm_topk_prob": True}
-    layers = deepseek._build_dsv3_layers(**shared, **experts, n_dense_layers=1, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=8,
-                                         v_head_dim=8, mscale=1.0, dense_hidden_dim=48, num_experts=4, num_shared_experts=1, router_top_k=2,
-                                         router_score_func="sigmoid", router_route_norm=True, non_blocking_capacity_factor=None,
-                                         rope=ComplexRoPE.Config(dim=8, **rope))  # fmt: skip
-    more = {"rms_norm_eps": 1e-5, "n_shared_experts": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.0}
-    yield "deepseek_v3", built(deepseek.DeepSeekV3Model, layers, 1e-5, mtp_layers=[]), more
 
 
 def from_trainer(name, trained, sizes, scratch):

@@ -13,10 +13,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 import warnings
 from pathlib import Path
 
 warnings.filterwarnings("ignore")
+os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would compile activations, which takes Python's headers and longer than the tests
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / ".venv-maps"))  # ./dev test makes it
 
 SMALL = {"vocab_size": 80, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
@@ -155,6 +157,43 @@ def run(name, scratch):
             check(torch.equal(tensor, own[key]), f"{name}: Megatron loads {key}")
 
 
+def with_optimizer(name, scratch):
+    """The state of Megatron's own optimizer, saved by parameter, goes with its model to the published names and back."""
+    import torch
+    import transformers
+    from case import check
+    from megatron.core import dist_checkpointing
+    from megatron.core.optimizer.optimizer import FP32Optimizer
+    from megatron.core.optimizer.optimizer_config import OptimizerConfig
+
+    family, sizes = MODELS[name]
+    c = getattr(transformers, f"{family}Config")(**sizes)
+    c.save_pretrained(scratch)
+    model = trainer_model(c)
+    inner = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    inner.step()
+    tensor = torch.tensor  # of its scale it makes one on a GPU
+    with unittest.mock.patch.object(torch, "tensor", lambda *args, device=None, **kwargs: tensor(*args, **kwargs)):
+        optimizer = FP32Optimizer(inner, OptimizerConfig(optimizer="adam", lr=1e-2), lambda *_: None)
+    state = {**model.sharded_state_dict()}
+    (scratch / "run").mkdir()
+    dist_checkpointing.save({**state, "optimizer": optimizer.sharded_state_dict(state)}, str(scratch / "run"))
+    choice = ("--set", f"pad={PADDED - c.vocab_size}", "--set", "layers=stacked", "--config", scratch / "config.json")
+    dcpctl("reshard", scratch / "run", scratch / "published", "--world-size", 2, "--map", f"{c.model_type}.megatron", *choice[-2:])
+    published, query = tensors_of(scratch / "published"), "layers.0.self_attn.q_proj.weight"
+    check(f"optimizer.state.model.{query}.exp_avg" in published and f"model.{query}" in published, f"{name}: names of published state: {sorted(published)[:3]}")
+    dcpctl("reshard", scratch / "published", scratch / "home", "--world-size", 2, "--map", f"{c.model_type}.megatron", *choice)
+    engines = lambda key: functools.reduce(lambda k, names: k.replace(*names), ENGINES.get(name, ()), key)
+    saved, back = {engines(k): v for k, v in tensors_of(scratch / "run").items()}, tensors_of(scratch / "home")
+    check(sorted(saved) == sorted(back), f"{name}: keys of a run that come back: {sorted(set(saved) ^ set(back))[:6]}")
+    for key in saved.keys() & back.keys():
+        padded = key.endswith(("word_embeddings.weight", "output_layer.weight"))
+        rows = slice(0, c.vocab_size if padded else None)
+        check(torch.equal(saved[key][rows], back[key][rows]), f"{name}: {key} of a run comes back")
+
+
 def main():
     import torch
     import transformers
@@ -184,6 +223,9 @@ def main():
             if not ONLY or name in ONLY:
                 with tempfile.TemporaryDirectory() as scratch:
                     run(name, Path(scratch))
+                if name in ("llama", "qwen3_moe"):
+                    with tempfile.TemporaryDirectory() as scratch:
+                        with_optimizer(name, Path(scratch))
         torch.distributed.destroy_process_group()
     finish()
 

@@ -34,7 +34,7 @@ void run(Bytes input) {
   const MetadataContent content = read_dcp_metadata(input, place, kLimits);
   check_catalog_fits(content, place.path, kLimits);
   try {
-    check_catalog(build_catalog(content, "ckpt", "ckpt"));
+    check_catalog(build_catalog(content, "ckpt", "ckpt").catalog);
   } catch (const Error&) {  // contradictions that leave no meaning
   }
   std::unordered_set<std::string_view> keys(content.blobs.begin(), content.blobs.end());

@@ -23,7 +23,7 @@ void run(Bytes input) {
   made.tensors.push_back(test::whole_tensor("nested.x", DType::float32, {2}, {"nested", "x"}));
   if (!component.empty() && component[0] != '#' && component.size() < 2000)
     made.tensors.push_back(test::whole_tensor("key." + component, DType::float32, {2}, {"key", component}));
-  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   const Selection s = select_keys(catalog, options);
   must(s.entries.size() == made.tensors.size(), "no key is lost");
   std::vector<std::string_view> names;

@@ -26,7 +26,8 @@ std::vector<std::byte> changed(std::vector<std::byte> message, Bytes changes) {
 }
 
 // All that a command looks up in it.
-void use(const Catalog& catalog) {
+void use(const OpenedCatalog& opened) {
+  const Catalog& catalog = opened.catalog;
   uint64_t sum = catalog.memory_bytes();
   for (const Tensor& t : catalog.tensors) {
     sum += catalog.key(t).size() + catalog.tensor_bytes(t);
@@ -34,7 +35,7 @@ void use(const Catalog& catalog) {
       sum += static_cast<uint64_t>(catalog.place_of(catalog.item_of(t, c), catalog.key(t)).path.size() + catalog.box(t, c).sizes.size());
   }
   for (const Blob& b : catalog.blobs) sum += catalog.key(b).size();
-  for (const Problem& p : catalog.findings) sum += to_line(p).size();
+  for (const Problem& p : opened.findings) sum += to_line(p).size();
   must(sum > 0, "something is there");
   try {
     select_keys(catalog, {});
@@ -51,9 +52,10 @@ void run(Bytes input) {
   test::FakeIo io;
   made.put(io, "ckpt");
   const Bytes changes = input.subspan(2);
-  Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  OpenedCatalog opened = build_catalog(made.content(), "ckpt", "ckpt");
+  Catalog& catalog = opened.catalog;
   if (kind % 3 == 0) {
-    const Catalog received = catalog_from_wire(changed(catalog_to_wire(catalog), changes));
+    const OpenedCatalog received = catalog_from_wire(changed(catalog_to_wire(opened), changes));
     use(received);
     surely("what was accepted is sent on", [&] { return catalog_from_wire(catalog_to_wire(received)); });
   } else if (kind % 3 == 1) {

@@ -29,9 +29,10 @@ struct Edited {
     return result;
   }
   Lines keys(const std::string& path) {
-    Catalog catalog = open_checkpoint(io, path, {});
-    look_at_files(io, catalog, FollowLinks::kCacheOnly);
-    CHECK(structure_findings(catalog).empty());
+    OpenedCatalog opened = open_checkpoint(io, path, {});
+    const Catalog& catalog = opened.catalog;
+    look_at_files(io, opened.catalog, FollowLinks::kCacheOnly);
+    CHECK(structure_findings(opened).empty());
     Lines keys;
     for (const Tensor& t : catalog.tensors) keys.emplace_back(catalog.key(t));
     return keys;
@@ -140,6 +141,28 @@ TEST_CASE("whatever call fails, the source is whole and the output is there or i
           if (op == test::Op::kRemoveFile || op == test::Op::kSyncFolder) continue;
           for (const std::string& path : f.io.paths()) CHECK(path.find("dcpctl") == path.npos);
         }
+}
+
+TEST_CASE("a dry run of an edit meets a full disk") {
+  for (const bool in_place : {false, true})
+    for (const bool copies : {false, true}) {
+      INFO("in place " << in_place << ", copies " << copies);
+      Edited f;
+      uint64_t used = 0;
+      for (const std::string& path : f.io.paths()) used += f.io.text_of(path).size();
+      EditRequest request = f.to(in_place ? "" : "/out");
+      request.sharing = copies ? Sharing::kCopy : Sharing::kLink;
+      request.dry_run = true;
+      const uint64_t metadata = f.run(request).metadata_bytes;
+      const auto fault = [&](uint64_t free) {
+        f.io.capacity_bytes = used + free;
+        return error_id([&] { f.run(request); });
+      };
+      CHECK(fault(metadata - 1) == "io_no_space");
+      CHECK(fault(metadata) == (copies && !in_place ? "io_no_space" : ""));
+      CHECK(fault(metadata + used) == "");
+      CHECK_FALSE(f.io.exists("/out"));
+    }
 }
 
 TEST_CASE("what metadata alone cannot do is refused") {

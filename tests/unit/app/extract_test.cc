@@ -144,7 +144,7 @@ TEST_CASE("a torch.save file comes as a stream, byte for byte what is written") 
       CAPTURE(slice);
       const ExtractRequest r = c.request(slice, 3);
       std::string all;
-      Extraction(r, c.world).torch_file([&](Bytes bytes) { all += as_text(bytes); });
+      Extraction(r, c.world).stream(OutputRequest::Kind::kTorch, [&](Bytes bytes) { all += as_text(bytes); });
       WriteResult result;
       write({.read = r.read,
              .select = {.rules = {{KeyRule::Kind::kKey, r.key}}},

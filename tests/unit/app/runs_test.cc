@@ -117,12 +117,13 @@ TEST_CASE("what goes is what the rules say, for every combination of options on 
       for (const std::optional<uint64_t> every : {std::optional<uint64_t>(), std::optional<uint64_t>(2), std::optional<uint64_t>(5)})
         for (const std::optional<uint64_t> older : {std::optional<uint64_t>(), std::optional<uint64_t>(1000 * kSecond)})
           for (const bool partial : {false, true})
-            for (const bool drop : {false, true}) {
+            for (const auto& [drop, grace] :
+                 {std::pair(false, 600 * kSecond), {true, 600 * kSecond}, {false, 0 * kSecond}, {true, 1500 * kSecond}}) {
               const RetentionRules rules{.keep_latest = latest,
                                          .keep_every = every,
                                          .partial = partial,
                                          .older_than_ns = older,
-                                         .grace_ns = 600 * kSecond,
+                                         .grace_ns = grace,
                                          .drop_optimizer = drop};
               const std::vector<Decision> decisions = decide(run, rules, kNow);
               REQUIRE(decisions.size() == run.steps.size());

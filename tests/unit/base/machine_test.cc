@@ -73,12 +73,11 @@ TEST_CASE("A folder is tried, and nothing is left in it") {
   const test::TempDir temp;
   const FolderFacts facts = probe_folder(temp.path());
   CHECK(facts.refusal.empty());
-  CHECK_FALSE(facts.file_system.empty());
   CHECK(facts.hard_links);  // as everywhere where tests run
   CHECK(facts.locks);
   CHECK(facts.free_bytes.value_or(0) <= facts.bytes.value_or(0));
   CHECK(fs::is_empty(temp.path()));
-  CHECK(probe_folder("/dev/shm").file_system == "tmpfs");
+  CHECK(probe_folder("/dev/shm").file_system == "tmpfs");  // the root of a chroot has no line in mountinfo
   CHECK_FALSE(probe_folder("/proc/self").refusal.empty());
   CHECK(test::error_id([&] { probe_folder(temp.path() + "/nowhere"); }) == "io_open");
 }

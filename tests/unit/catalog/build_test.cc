@@ -49,7 +49,7 @@ std::vector<std::string> findings(const Change& change) {
 
 TEST_CASE("chunks are sorted by their offsets, and each has its item") {
   MadeCheckpoint made = some();
-  const Catalog c = build_catalog(made.content(), "ckpt/.metadata", "ckpt");
+  const Catalog c = build_catalog(made.content(), "ckpt/.metadata", "ckpt").catalog;
   CHECK(c.path == "ckpt/.metadata");
   CHECK(c.chunk_total == 4);
   REQUIRE(c.items.size() == 5);
@@ -68,13 +68,13 @@ TEST_CASE("chunks are sorted by their offsets, and each has its item") {
   CHECK(c.order == std::vector{KeyRef::tensor_at(0), KeyRef::tensor_at(1), KeyRef::blob_at(0)});
   CHECK(c.elements(w) == 16);
   CHECK(c.tensor_bytes(w) == 64);
-  CHECK(c.findings.empty());
+  CHECK(findings([](MetadataContent&) {}).empty());
 }
 
 TEST_CASE("files are sorted by name, and interned names are equal") {
   MadeCheckpoint made = some();
   made.tensors[0].chunks[1].file = 10;
-  const Catalog c = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog c = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   std::vector<std::string_view> names;
   for (uint32_t f = 0; f < c.files.size(); ++f) names.push_back(c.file_name(f));
   CHECK(names == std::vector<std::string_view>{"__10_0.distcp", "__1_0.distcp", "__2_0.distcp"});
@@ -88,7 +88,7 @@ TEST_CASE("an empty chunk at the offsets of another does not take its item") {
     empty.has_item = false;
     auto& chunks = made.tensors[0].chunks;
     chunks.insert(first ? chunks.begin() : chunks.end(), empty);
-    const Catalog c = build_catalog(made.content(), "ckpt", "ckpt");
+    const Catalog c = build_catalog(made.content(), "ckpt", "ckpt").catalog;
     for (uint32_t i = 0; i < 4; ++i) {
       const bool live = volume(c.box(c.tensors[0], i).sizes) > 0;
       CHECK((c.items[c.item_of(c.tensors[0], i)].file != kNone) == live);
@@ -100,7 +100,7 @@ TEST_CASE("of chunks at one place those with elements come first") {
   MadeCheckpoint made;
   made.tensors = {chunked("w", {4}, {{{4}, {0}}, {{0}, {0}}, {{0}, {4}}, {{0}, {0}}})};
   for (MadeChunk& c : made.tensors[0].chunks) c.at = 100, c.length = 10, c.file = 1;
-  const Catalog c = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog c = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   const Tensor& w = c.tensors[0];
   CHECK(c.box(w, 0).sizes[0] == 4);
   CHECK(c.box(w, 1).sizes[0] == 0);
@@ -114,7 +114,7 @@ TEST_CASE("an index hint may be right, wrong or out of range: the offsets decide
     MetadataContent content = made.content();
     for (uint32_t n = 0; n < content.storage.size(); ++n) content.storage[n].hint = hint(n);
     std::vector<uint64_t> offsets;
-    for (const Item& i : build_catalog(content, "ckpt", "ckpt").items) offsets.push_back(i.offset);
+    for (const Item& i : build_catalog(content, "ckpt", "ckpt").catalog.items) offsets.push_back(i.offset);
     return offsets;
   };
   const std::vector<uint64_t> expected{300, 200, 100, 400, 400};
@@ -167,7 +167,7 @@ TEST_CASE("paths of keys, and of keys that were not saved") {
   MetadataContent content = made.content();
   content.paths.push_back({.key = "gone", .first = 0, .count = 3});
   content.paths.push_back({.key = "float32", .first = 0, .count = 3});
-  const Catalog c = build_catalog(content, "ckpt", "ckpt");
+  const Catalog c = build_catalog(content, "ckpt", "ckpt").catalog;
   CHECK(c.has_planner_data);
   const PathRange path = c.tensors[0].path;
   REQUIRE(path.count == 3);
@@ -176,7 +176,7 @@ TEST_CASE("paths of keys, and of keys that were not saved") {
   CHECK(c.path_elements[path.first + 1].list_position() == 3);
   CHECK(c.tensors[1].path.count == 1);
   made.planner_data = false;
-  const Catalog without = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog without = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   CHECK_FALSE(without.has_planner_data);
   CHECK(without.tensors[0].path.count == 0);
 }
@@ -185,7 +185,7 @@ TEST_CASE("a tensor that is not strided has no known dtype") {
   MadeCheckpoint made = some();
   MetadataContent content = made.content();
   content.tensors[0].strided = false;
-  const Catalog c = build_catalog(content, "ckpt", "ckpt");
+  const Catalog c = build_catalog(content, "ckpt", "ckpt").catalog;
   CHECK_FALSE(c.tensors[0].dtype_known);
   CHECK(c.strings[c.tensors[0].dtype_name] == "float32 (not strided)");
   CHECK(c.tensor_bytes(c.tensors[0]) == 0);

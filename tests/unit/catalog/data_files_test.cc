@@ -21,7 +21,7 @@ struct ManyFiles {
       made.tensors.push_back({"t" + std::to_string(i), DType::uint8, {3}, {c}});
     }
     made.put(io, "ckpt");
-    catalog = build_catalog(made.content(), "ckpt", "ckpt");
+    catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   }
   uint64_t opened() const { return io.calls(dcp::test::Op::kOpen); }
   MadeCheckpoint made;

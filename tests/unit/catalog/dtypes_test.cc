@@ -26,7 +26,7 @@ Catalog catalog_with(const std::vector<TypedKey>& keys, bool planner_data = true
   made.planner_data = planner_data;
   for (const TypedKey& k : keys)
     made.tensors.push_back({.key = k.key, .dtype = k.dtype, .dims = k.dims, .chunks = {whole_chunk(k.dims)}, .path = k.path});
-  return build_catalog(made.content(), "ckpt", "ckpt");
+  return build_catalog(made.content(), "ckpt", "ckpt").catalog;
 }
 
 // "final name: dtype" of each tensor.

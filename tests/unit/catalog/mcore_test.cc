@@ -21,7 +21,7 @@ Catalog catalog_of(const Ints& saved, const std::optional<Ints>& shape) {
     content.mcore_shapes.push_back({.key = "w", .rank = static_cast<uint32_t>(shape->size()), .dims_at = content.ints.size()});
     content.ints.insert(content.ints.end(), shape->begin(), shape->end());
   }
-  return build_catalog(content, "ckpt", "ckpt");
+  return build_catalog(content, "ckpt", "ckpt").catalog;
 }
 std::string view(const Ints& saved, const std::optional<Ints>& shape) {
   const Catalog c = catalog_of(saved, shape);

@@ -42,7 +42,7 @@ Lines lines_of(const std::vector<Problem>& findings) {
   for (const Problem& p : findings) lines.push_back(to_line(p));
   return lines;
 }
-Lines findings(const Catalog& c) { return lines_of(c.findings); }
+Lines findings(const OpenedCatalog& c) { return lines_of(c.findings); }
 std::string shardings(const Catalog& c) {
   std::string text;
   for (const Tensor& t : c.tensors) text += (text.empty() ? "" : " ") + std::string(c.key(t)) + ":" + sharding_words(c, t);
@@ -54,7 +54,7 @@ std::string shardings(const Catalog& c) {
 TEST_CASE("a file is known by its content, whatever its name") {
   FakeIo io;
   io.put("dir/model.bin", file_of({{"w", DType::bfloat16, {2, 3}}, {"s", DType::int64, {}}}));
-  Catalog c = open_checkpoint(io, "dir/model.bin", {});
+  Catalog c = open_checkpoint(io, "dir/model.bin", {}).catalog;
   CHECK(c.kind == CheckpointKind::kSafetensors);
   CHECK(c.single_file);
   CHECK(c.folder == "dir");
@@ -78,11 +78,12 @@ TEST_CASE("files of a folder are one checkpoint") {
   io.put("hf/config.json", "{}");
   io.put("hf/a.safetensors", file_of({{"a", DType::float32, {2}}}));
   io.put("hf/b.safetensors", file_of({{"b", DType::float32, {3}}}));
-  const Catalog c = open_checkpoint(io, "hf", {});
+  const OpenedCatalog opened = open_checkpoint(io, "hf", {});
+  const Catalog& c = opened.catalog;
   CHECK(c.kind == CheckpointKind::kHf);
   CHECK_FALSE(c.single_file);
   CHECK(shardings(c) == "a:whole b:whole");
-  CHECK(findings(c).empty());
+  CHECK(findings(opened).empty());
   CHECK(c.provenance.loads_in.empty());
 }
 
@@ -97,11 +98,12 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
                        "expected b.safetensors)",
                        "hf/old.safetensors: the index does not name this safetensors file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
-    const Catalog c = open_checkpoint(io, path, {});
+    const OpenedCatalog opened = open_checkpoint(io, path, {});
+    const Catalog& c = opened.catalog;
     REQUIRE(c.tensors.size() == 2);
     CHECK(c.dims(c.tensors[1])[0] == 3);
-    CHECK(findings(c) == expected);
-    CHECK(error_line([&] { check_opened(c, [](std::string_view) { return false; }); }) == "no error");
+    CHECK(findings(opened) == expected);
+    CHECK(error_line([&] { check_opened(opened, [](std::string_view) { return false; }); }) == "no error");
   }
 }
 
@@ -109,9 +111,9 @@ TEST_CASE("damage of an index stops writers, but for keys that they leave out") 
   FakeIo io;
   io.put("hf/a.safetensors", file_of({{"a", DType::float32, {2}}}));
   io.put("hf/model.safetensors.index.json", R"({"weight_map": {"a": "a.safetensors", "b": "a.safetensors"}})");
-  const Catalog c = open_checkpoint(io, "hf", {});
-  CHECK(error_id([&] { check_opened(c, [](std::string_view) { return false; }); }) == "hf_index_no_tensor");
-  CHECK(error_line([&] { check_opened(c, [](std::string_view key) { return key == "b"; }); }) == "no error");
+  const OpenedCatalog opened = open_checkpoint(io, "hf", {});
+  CHECK(error_id([&] { check_opened(opened, [](std::string_view) { return false; }); }) == "hf_index_no_tensor");
+  CHECK(error_line([&] { check_opened(opened, [](std::string_view key) { return key == "b"; }); }) == "no error");
 }
 
 TEST_CASE("shards of torch's writer") {
@@ -123,9 +125,10 @@ TEST_CASE("shards of torch's writer") {
   io.put("s/shard-00002-model-00001-of-00001.safetensors",
          file_of({{"w", DType::float32, {1, 3}, "[2, 0]"}, {"e", DType::float16, {0}, "[1]"}}));
   io.put("s/shard-00003-model-00001-of-00001.safetensors", file_of({{"e", DType::float16, {0}, "[1]"}}));
-  Catalog c = open_checkpoint(io, "s", {});
+  OpenedCatalog opened = open_checkpoint(io, "s", {});
+  Catalog& c = opened.catalog;
   CHECK(shardings(c) == "w:Shard(0) x2 uneven n:whole e:Shard(0) x2 uneven whole:whole");
-  CHECK(findings(c).empty());
+  CHECK(findings(opened).empty());
   CHECK(std::ranges::equal(c.dims(c.tensors[0]), Ints{3, 3}));
   look_at_files(io, c, FollowLinks::kCacheOnly);
   for (const Tensor& t : c.tensors) CHECK(error_line([&] { check_whole(c, t); }) == "no error");
@@ -135,7 +138,7 @@ TEST_CASE("several chunks of one fqn under names of their own") {
   FakeIo io;
   io.put("s/x.safetensors", file_of({{"w.__dcp_shard_0", DType::float32, {1}, "[0]"}}, ",\"logical_fqn\":\"w\""));
   io.put("s/y.safetensors", file_of({{"w.__dcp_shard_1", DType::float32, {2}, "[1]"}}, ",\"logical_fqn\":\"w\""));
-  CHECK(shardings(open_checkpoint(io, "s", {})) == "w:Shard(0) x2 uneven");
+  CHECK(shardings(open_checkpoint(io, "s", {}).catalog) == "w:Shard(0) x2 uneven");
 }
 
 TEST_CASE("numbers that are missing") {
@@ -169,21 +172,22 @@ TEST_CASE("data files of a .metadata that are safetensors files") {
   io.put("ckpt/.metadata", write_dcp_metadata(content));
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[0, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
   io.put("ckpt/__1_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[2, 0]"}}));
-  Catalog c = open_checkpoint(io, "ckpt", {});
+  OpenedCatalog opened = open_checkpoint(io, "ckpt", {});
+  Catalog& c = opened.catalog;
   CHECK(c.kind == CheckpointKind::kDcp);
   CHECK(c.files[0].raw);
   look_at_files(io, c, FollowLinks::kCacheOnly);
   const auto unread = [](const char* file) {
     return std::string("ckpt/") + file + ": tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does";
   };
-  CHECK(lines_of(structure_findings(c)) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
+  CHECK(lines_of(structure_findings(opened)) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
   const Item& b = c.items[c.item_of(c.tensors[1], 0)];
   CHECK(io.text_of("ckpt/__0_0.distcp").substr(b.offset, b.length) == "bbbbbb");
   // The other rank's file holds the chunk that this one should hold: what is lost is told, and the tensor is not whole.
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[2, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
-  c = open_checkpoint(io, "ckpt", {});
-  CHECK(findings(c) == Lines{"ckpt/__0_0.distcp: tensor 'w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:2])",
-                             unread("__0_0.distcp"), unread("__1_0.distcp")});
+  opened = open_checkpoint(io, "ckpt", {});
+  CHECK(findings(opened) == Lines{"ckpt/__0_0.distcp: tensor 'w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:2])",
+                                  unread("__0_0.distcp"), unread("__1_0.distcp")});
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float16, {2, 2}, "[0, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
   CHECK(error_id([&] { open_checkpoint(io, "ckpt", {}); }) == "shards_disagree");
 }

@@ -19,7 +19,7 @@ Provenance provenance(const std::function<void(MetadataContent&)>& change, DType
   content.properties_fields = 5;
   content.transforms.resize(1);
   change(content);
-  return build_catalog(content, "ckpt", "ckpt").provenance;
+  return build_catalog(content, "ckpt", "ckpt").catalog.provenance;
 }
 // "written by; loads in"
 std::string versions(const std::function<void(MetadataContent&)>& change, DType dtype = DType::float32) {
@@ -134,7 +134,7 @@ std::vector<std::string> why_with(std::vector<MadeBlob> blobs, bool planner_data
   MetadataContent content = made.content();
   content.transforms.resize(1);
   content.old_properties_module = true;
-  return build_catalog(content, "ckpt", "ckpt").provenance.why;
+  return build_catalog(content, "ckpt", "ckpt").catalog.provenance.why;
 }
 std::string flattened(const std::string& path) {
   return "torch 2.4: the dict '" + path + "' of plain values is saved item by item: older torch looks for it as one item";
@@ -158,7 +158,7 @@ TEST_CASE("rank-local metadata needs torch 2.9 and as many ranks") {
   made.tensors = {{.key = "w", .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}}};
   MetadataContent content = made.content();
   content.transforms.resize(1);
-  const Provenance p = build_catalog(content, "ckpt", "ckpt", CheckpointKind::kDcpRankLocal).provenance;
+  const Provenance p = build_catalog(content, "ckpt", "ckpt", CheckpointKind::kDcpRankLocal).catalog.provenance;
   CHECK(p.loads_in == ">=2.9");
   CHECK(p.why == std::vector<std::string>{"torch 2.9: rank-local metadata (__R.metadata), which older torch does not look for",
                                           "rank-local: torch loads it on as many ranks as wrote it"});

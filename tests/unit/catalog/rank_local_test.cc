@@ -40,7 +40,7 @@ struct TwoRanks {
       io.put("ckpt" + data, io.text_of(from + data));
       io.put("ckpt/__" + std::to_string(r) + ".metadata", io.text_of(from + "/.metadata"));
     }
-    Catalog c = open_checkpoint(io, "ckpt", {.prefer_rank = prefer});
+    Catalog c = open_checkpoint(io, "ckpt", {.prefer_rank = prefer}).catalog;
     look_at_files(io, c, FollowLinks::kCacheOnly);
     return c;
   }

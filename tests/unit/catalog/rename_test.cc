@@ -20,7 +20,7 @@ Lines names(const std::vector<Lines>& paths, const SelectOptions& options) {
     for (const std::string& p : path) key += (key.empty() ? "" : ".") + p.substr(p.starts_with('#'));
     made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}, .path = path});
   }
-  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   const Selection s = select_keys(catalog, options);
   Lines lines;
   for (const Entry& e : s.entries) {
@@ -90,7 +90,7 @@ TEST_CASE("names that still hold a wrapper's prefix are counted") {
   MadeCheckpoint made;
   for (const char* key : {"_orig_mod.w", "b", "x._flat_param"})
     made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
-  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   const Selection s = select_keys(catalog, {});
   CHECK(s.wrapped == 1);
   CHECK(s.wrapped_example == "_orig_mod.w");
@@ -106,15 +106,15 @@ TEST_CASE("names and rules without effect are told, and a key counts once howeve
   MadeCheckpoint made;
   for (const char* key : {"_orig_mod.w", "b"})
     made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}});
-  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   const Selection s = select_keys(catalog, {.rules = {{KeyRule::Kind::kExclude, "nobody*"}},
                                             .clean_fqns = true,
                                             .renames = {{"^w$", "x"}, {"q", "z"}},
                                             .rename_map = {{"x", "y"}, {"none", "n"}}});
   CHECK(s.renamed == 1);
   CHECK(s.entries[0].key == "y");
-  CHECK(s.unmatched == Lines{"--exclude nobody*", "--rename q=>z"});
+  CHECK(s.unmatched == std::vector<UnmatchedRule>{{"exclude", "nobody*"}, {"rename", "q=>z"}});
   CHECK(s.unmapped == Lines{"none"});
   CHECK(error_line([&] { select_keys(catalog, {.renames = {{"(w)", "\\2"}}}); }) ==
-        "the command line is wrong (got --rename '(w)=>\\2', expected a replacement that names groups 1 to 1)");
+        "the command line is wrong (got rename '(w)=>\\2', expected a replacement that names groups 1 to 1)");
 }

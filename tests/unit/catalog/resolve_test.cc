@@ -21,7 +21,7 @@ const StopFlag kGo{0};
 struct Checkpoint {
   explicit Checkpoint(MadeCheckpoint made_) : made(std::move(made_)) {
     made.put(io, "ckpt");
-    catalog = build_catalog(made.content(), "ckpt", "ckpt");
+    catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
   }
   Resolved resolve(const ResolveOptions& options = {}) {

@@ -36,7 +36,7 @@ Catalog catalog_of(const std::vector<Key>& keys, bool planner_data = true) {
     if (k.blob) made.blobs.push_back({.key = k.key, .pickle = {}, .path = split(k.path)});
     else made.tensors.push_back({.key = k.key, .dtype = DType::float32, .dims = {1}, .chunks = {whole_chunk({1})}, .path = split(k.path)});
   }
-  return build_catalog(made.content(), "ckpt", "ckpt");
+  return build_catalog(made.content(), "ckpt", "ckpt").catalog;
 }
 
 // "key = path" of each entry that is left; only the key where the path spells the same.
@@ -163,7 +163,7 @@ TEST_CASE("model only: several models are refused unless one is chosen or their 
                                 {"x.teacher.weight", "x/teacher/weight"},
                                 {"x.optim.a", "x/optim/a"},
                                 {"x.n", "x/n", true}});
-  CHECK(refusal(c, {.model_only = true}) == "ckpt: there are several models (got --root ema, --root model, --root x.teacher)");
+  CHECK(refusal(c, {.model_only = true}) == "ckpt: there are several models (got root ema, root model, root x.teacher)");
   CHECK(left(c, {.model_only = true, .root = "model"}) == Lines{"w"});
   CHECK(left(c, {.model_only = true, .root = "x"}) == Lines{"weight"});
   CHECK(left(c, {.model_only = true, .root = "x.teacher"}) == Lines{"weight"});
@@ -174,7 +174,7 @@ TEST_CASE("model only: several models are refused unless one is chosen or their 
   std::vector<Key> many;
   for (int i = 10; i < 40; ++i) many.push_back({"m" + std::to_string(i) + ".0.w", "m" + std::to_string(i) + "/0.w"});
   many.push_back({"optimizer", "", true});
-  CHECK(refusal(catalog_of(many), {.model_only = true}).ends_with("--root m25 and 14 more)"));
+  CHECK(refusal(catalog_of(many), {.model_only = true}).ends_with("root m25 and 14 more)"));
 }
 
 TEST_CASE("without planner data a key is one component, judged by what stands before its first dot") {

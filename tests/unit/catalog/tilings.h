@@ -111,7 +111,7 @@ inline Catalog tiled_catalog(const Ints& dims, const std::vector<Box>& boxes) {
     made.tensors[0].chunks.push_back({.offsets = b.offsets, .sizes = b.sizes});
     made.tensors[0].chunks.back().has_item = false;
   }
-  return build_catalog(made.content(), "ckpt", "ckpt");
+  return build_catalog(made.content(), "ckpt", "ckpt").catalog;
 }
 
 }  // namespace dcp::test

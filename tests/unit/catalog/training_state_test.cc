@@ -36,7 +36,7 @@ Catalog catalog_of(const Lines& lines, bool planner_data = true) {
     if (object) made.blobs.push_back({.key = key, .pickle = {}, .path = path});
     else made.tensors.push_back({.key = key, .dtype = DType::float32, .dims = dims, .chunks = {whole_chunk(dims)}, .path = path});
   }
-  return build_catalog(made.content(), "ckpt", "ckpt");
+  return build_catalog(made.content(), "ckpt", "ckpt").catalog;
 }
 
 // "model: ROOT", then "PATH: sign" of each group.

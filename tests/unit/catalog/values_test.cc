@@ -35,7 +35,7 @@ void list_of(PickleWriter& out, int n) {
 struct Valued {
   explicit Valued(MadeCheckpoint made) {
     made.put(io, "ckpt");
-    catalog = open_checkpoint(io, "ckpt", {});
+    catalog = open_checkpoint(io, "ckpt", {}).catalog;
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
   }
   std::map<std::string, std::string> values() {

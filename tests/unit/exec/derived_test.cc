@@ -156,6 +156,15 @@ struct HalfDealt {
     derived = derive({opened->catalog, opened->resolved}, maps);
     plan = plan_safetensors({derived.catalog, derived.resolved}, select_keys(derived.catalog, {}), {.limits = {}, .units = units});
   }
+  // The one file of a plan, without its header.
+  std::string written(const Plan& p, const Catalog& catalog, const Resolved& resolved) {
+    MemorySink sink(p);
+    Progress progress;
+    const ExecuteReport report = dcp::execute(p, {catalog, resolved, opened->files}, sink, {.workers = 2}, {progress, kRunning});
+    REQUIRE(report.damage.empty());
+    REQUIRE(report.worker_bytes <= p.worker_bytes);
+    return sink.files[0].substr(p.regions[0].file_offset);
+  }
   bool sums_on_the_way() const { return plan.records.empty() && std::ranges::find(plan.checks, CrcCheck::kUnchecked) == plan.checks.end(); }
   MadeCheckpoint made;
   FakeIo io;
@@ -183,9 +192,19 @@ TEST_CASE("units hold whole heads where rotary pairs become halves") {
 }
 
 TEST_CASE("a transposed plane is one unit") {
-  const HalfDealt made({1500, 2000}, {one_block({2000, 1500}, {{1500, 1, 1, 0, 1}, {2000, 0, 1, 1, 1}}, {0, 0})});
+  HalfDealt made({1500, 2000}, {one_block({2000, 1500}, {{1500, 1, 1, 0, 1}, {2000, 0, 1, 1, 1}}, {0, 0})});
   CHECK(made.plan.units == 1);
   CHECK(made.sums_on_the_way());
+  // It is read in parts, the last of which are no whole squares.
+  CHECK(made.plan.worker_bytes < 2 * 6000000 + (1 << 20));  // assembled, and packed to be written
+  const auto& [catalog, resolved] = std::tie(made.opened->catalog, made.opened->resolved);
+  const std::string plain = made.written(plan_safetensors({catalog, resolved}, select_keys(catalog, {}), {}), catalog, resolved);
+  const std::string turned = made.written(made.plan, made.derived.catalog, made.derived.resolved);
+  REQUIRE(turned.size() == plain.size());
+  size_t wrong = 0;
+  for (size_t i = 0; i < 1500; ++i)
+    for (size_t k = 0; k < 2000; ++k) wrong += turned.compare(2 * (k * 1500 + i), 2, plain, 2 * (i * 2000 + k), 2) != 0 ? 1 : 0;
+  CHECK(wrong == 0);
   // Under a cap of 64 MiB it is cut, and still read in runs that are worth it.
   const UnitOptions capped{.plane_bytes = plane_bytes(64 << 20)};
   const HalfDealt small({1500, 2000}, {one_block({2000, 1500}, {{1500, 1, 1, 0, 1}, {2000, 0, 1, 1, 1}}, {0, 0})}, capped);

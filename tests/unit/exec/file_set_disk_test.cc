@@ -63,14 +63,39 @@ TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are 
   dir.put("out/notes.txt", "mine");
   CHECK(error_id([&] { run(Replace::kYes); }) == "output_exists");
   CHECK(dir.text_of("out/notes.txt") == "mine");
+}
 
-  // Nor is a link to a folder.
-  fs::remove_all(dir / "out");
-  fs::create_directory_symlink(dir / "elsewhere", dir / "out");
-  CHECK(error_id([&] { run(Replace::kYes); }) == "output_exists");
-  CHECK(fs::is_symlink(dir / "out"));
-  CHECK(dir.text_of("elsewhere/kept") == "kept");
-  CHECK(io->list(dir.path()).size() == 2);
+TEST_CASE("on a disk: of a link the link is replaced, never what it points to") {
+  namespace fs = std::filesystem;
+  for (const bool folder : {true, false})
+    for (const std::string target : {"full", "empty", "file", "nowhere"}) {
+      CAPTURE(folder, target);
+      const TempDir dir;
+      const auto io = make_posix_io();
+      dir.put("full/kept", "kept");
+      dir.put("file", "kept");
+      fs::create_directory(dir / "empty");
+      fs::create_symlink(target, dir / "out");
+      const auto run = [&](Replace replace) {
+        FileSet set(*io, dir / "out", folder ? kThree : std::vector<FileSpec>{{"", 3}}, {.folder = folder, .replace = replace});
+        fill(set, folder);
+        set.finish();
+        set.commit();
+        return set.found();
+      };
+      const bool fills = folder && target == "empty";  // nothing is replaced there
+      if (!fills) {
+        CHECK(error_line([&] { run(Replace::kNo); }).ends_with("out: the output exists (got a link)"));
+        CHECK(fs::is_symlink(dir / "out"));
+      }
+      run(Replace::kYes);
+      CHECK_FALSE(fs::is_symlink(dir / "out"));
+      CHECK(fs::is_directory(dir / "out") == folder);
+      CHECK(dir.text_of("full/kept") + dir.text_of("file") == "keptkept");
+      CHECK(fs::is_empty(dir / "empty"));
+      CHECK_FALSE(fs::exists(dir / "nowhere"));
+      CHECK(io->list(dir.path()).size() == 4);
+    }
 }
 
 TEST_CASE("on a disk: what another user has put there stays") {

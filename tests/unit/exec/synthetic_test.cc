@@ -58,7 +58,7 @@ TEST_CASE("the same tensors come out of every layout, of any number of ranks and
         spec.world_size = world_size;
         Synthetic made(spec, world_size);
         CHECK((made.consolidated() == expected));
-        CHECK(structure_findings(made.opened->catalog).empty());
+        CHECK(structure_findings(OpenedCatalog{made.opened->catalog, {}, {}}).empty());
         CHECK(made.report.tensor_bytes <= spec.bytes);
         CHECK(made.report.items == made.opened->catalog.items.size());
       }

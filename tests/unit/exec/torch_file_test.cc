@@ -17,7 +17,7 @@ TEST_CASE("a record that tensors share is checked once") {
   m.end_dict();
   FakeIo io;
   put(io, m.done(), {{"data/0", kEight}});
-  Catalog c = open_checkpoint(io, "m.pt", {});
+  Catalog c = open_checkpoint(io, "m.pt", {}).catalog;
   const Resolved r = resolved(io, c);
   const Plan plan = plan_torch({c, r}, select_keys(c, {}), {});
   uint64_t checks = 0;

@@ -89,7 +89,7 @@ TEST_CASE("random boxes are copied as the plain loop copies them") {
 
 TEST_CASE("crossed strides go through tiles, whole and cut ones") {
   for (const unsigned bytes : {1U, 2U, 4U, 8U, 16U}) {
-    for (const int64_t rows : {8, 31, 64, 129, 200}) {
+    for (const int64_t rows : {8, 31, 64, 129, 200, 513, 1030}) {
       for (const int64_t columns : {8, 32, 65, 128, 257}) {
         INFO(bytes << " bytes, " << rows << " x " << columns);
         CHECK(agrees({rows, columns}, {columns, 1}, {1, rows}, bytes));

@@ -179,7 +179,7 @@ TEST_CASE("every built-in map is proven, has families and is found by each of th
   }
   CHECK(error_line([] {
           builtin_map("nosuch.torchtitan", {});
-        }).starts_with("there is no such map (got nosuch.torchtitan, expected one of deepseek_v3."));
+        }).starts_with("there is no such map (got nosuch.torchtitan, expected one of afmoe."));
   CHECK(error_id([] { builtin_map("llama", {}); }) == "map_unknown");
 }
 

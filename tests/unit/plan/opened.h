@@ -15,7 +15,7 @@ namespace dcp::test {
 struct Opened {
   explicit Opened(Io& io, const std::string& path = "ckpt", const SelectOptions& select = {}, unsigned workers = 1,
                   BlobUse use = BlobUse::kPickles)
-      : catalog(open_checkpoint(io, path, {})), files(io, catalog, FollowLinks::kCacheOnly) {
+      : catalog(open_checkpoint(io, path, {}).catalog), files(io, catalog, FollowLinks::kCacheOnly) {
     look_at_files(io, catalog, FollowLinks::kCacheOnly);
     selection = select_keys(catalog, select);
     std::vector<TensorId> tensors;

@@ -30,7 +30,7 @@ std::string tree_of(const std::vector<Path>& paths, const Limits& limits = {}) {
     made.blobs.push_back({.key = "k" + std::to_string(i), .pickle = {}});
     made.blobs.back().path = paths[i];
   }
-  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+  const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
   const Selection selection = select_keys(catalog, {});
   return text_of_node(Tree(catalog, selection, selection.entries, limits), 0);
 }

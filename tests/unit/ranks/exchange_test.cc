@@ -66,7 +66,8 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     for (uint32_t f = session.rank(); f < checkpoint.files.size(); f += ranks)
       if (const std::string path = checkpoint.file_path(f); all.facts(path)) own.put(path, all.text_of(path));
     RankGroup group(session);
-    const Catalog catalog = group.share(group.leads() ? open_checkpoint(own, "ckpt", {}) : Catalog(), own, FollowLinks::kCacheOnly);
+    const Catalog catalog =
+        group.share(group.leads() ? open_checkpoint(own, "ckpt", {}) : OpenedCatalog(), own, FollowLinks::kCacheOnly).catalog;
     const Selection selection = select_keys(catalog, {});
     std::vector<TensorId> tensors;
     std::vector<BlobId> blobs;

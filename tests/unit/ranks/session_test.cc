@@ -154,7 +154,7 @@ TEST_CASE("Who sees which file is found by looking") {
         chunk.file = f;
         made.tensors.push_back({.key = "t" + std::to_string(f), .dtype = DType::float32, .dims = {2}, .chunks = {chunk}});
       }
-      Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt");
+      Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
       test::FakeIo io;
       for (const auto& [name, text] : disks[session.rank()]) io.put("ckpt/" + name, text);
       RankTree tree(session);

@@ -77,10 +77,10 @@ TEST_CASE("What no rank of this build says is refused") {
   CHECK(refused([](WireWriter& out) { out.number<uint8_t>(7); }, [](WireReader& in) { CHECK(in.number<bool>()); }) == "no error");
 
   const auto io = make_posix_io();
-  const Catalog whole = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/tp_2x2/ckpt", {});
+  const OpenedCatalog whole = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/tp_2x2/ckpt", {});
   const auto with = [&](const auto& change) {
-    Catalog c = catalog_from_wire(catalog_to_wire(whole));
-    change(c);
+    OpenedCatalog c = catalog_from_wire(catalog_to_wire(whole));
+    change(c.catalog);
     const std::vector<std::byte> bytes = catalog_to_wire(c);
     return test::error_line([&] { catalog_from_wire(bytes); });
   };
@@ -98,10 +98,11 @@ TEST_CASE("A catalog is the same after its way to another rank") {
   const auto io = make_posix_io();
   for (const char* name : {"fsdp2_ws4", "titan_like", "zstd", "torch113", "quantized", "megatron_like"}) {
     INFO(name);
-    const Catalog there = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/" + name + "/ckpt", {});
-    const std::vector<std::byte> bytes = catalog_to_wire(there);
-    const Catalog here = catalog_from_wire(bytes);
-    CHECK(catalog_to_wire(here) == bytes);
+    const OpenedCatalog opened = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/" + name + "/ckpt", {});
+    const std::vector<std::byte> bytes = catalog_to_wire(opened);
+    const OpenedCatalog received = catalog_from_wire(bytes);
+    CHECK(catalog_to_wire(received) == bytes);
+    const Catalog &there = opened.catalog, &here = received.catalog;
     REQUIRE(here.tensors.size() == there.tensors.size());
     for (size_t t = 0; t < here.tensors.size(); ++t) {
       CHECK(here.key(here.tensors[t]) == there.key(there.tensors[t]));

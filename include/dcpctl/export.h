@@ -1,0 +1,3 @@
+#pragma once
+
+#define DCPCTL_API __attribute__((visibility("default")))

@@ -1,0 +1,61 @@
+// Tensors of one checkpoint, read one after another, or at once from several threads, into memory of the caller's.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "app/source.h"
+#include "catalog/data_files.h"
+#include "catalog/resolve.h"
+#include "catalog/select.h"
+#include "exec/sink.h"
+#include "maps/subscript.h"
+
+namespace dcp {
+
+// Into one buffer: what a plan of one file writes.
+class BufferSink final : public Sink {
+ public:
+  explicit BufferSink(MutableBytes to) : to_(to) {}
+  void write(uint32_t, uint64_t offset, Bytes bytes) override;
+  void finish() override {}
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  MutableBytes to_;
+};
+
+struct ReaderRequest {
+  SourceRequest source;
+  uint64_t extra_memory = 0;  // bytes, beside what the process holds when a call begins
+  unsigned threads = 0;       // 0: the default
+};
+
+class Reader {
+ public:
+  // Reads the metadata. Throws what opening throws.
+  Reader(ReaderRequest request, World& world);
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  const Catalog& catalog() const { return opened_.catalog; }
+
+  struct Part {
+    std::string_view key;                        // of a tensor
+    std::optional<std::vector<SliceAxis>> axes;  // nullopt: all of it, and its CRCs are compared
+    DtypeOptions dtypes;
+  };
+  // Its elements, row-major and little-endian. From any thread. Throws usage for a buffer of another size, key_missing, cast_opaque, the
+  // first CRC that differs, and what resolving and reading throw.
+  void read(const Part& part, MutableBytes to);
+
+ private:
+  const ReaderRequest request_;
+  World& world_;
+  OpenedCatalog opened_;
+  std::optional<DataFiles> files_;
+};
+
+}  // namespace dcp

@@ -1,0 +1,256 @@
+#include "app/save.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "app/memory.h"
+#include "base/members.h"
+#include "catalog/cover.h"
+#include "catalog/overlaps.h"
+#include "exec/dcp_folder.h"
+#include "exec/output_free.h"
+#include "ranks/blocks.h"
+#include "ranks/wire.h"
+
+namespace dcp {
+namespace {
+
+// What all ranks know of a shard.
+struct SavedBox {
+  std::string key;
+  std::vector<std::string> path;
+  DType dtype{};
+  bool requires_grad = false;
+  std::vector<int64_t> shape, offsets, sizes;
+};
+DCP_MEMBERS(SavedBox, key, path, dtype, requires_grad, shape, offsets, sizes);
+
+template <class T>
+std::string as_wire(const T& value) {
+  WireWriter out;
+  out(value);
+  return std::string(as_text(out.take()));
+}
+template <class T>
+T from_wire(const std::string& text) {
+  T value;
+  WireReader{as_bytes(text)}(value);
+  return value;
+}
+
+// What a rank says in a round: its text, or why it has none.
+struct Said {
+  std::optional<Problem> failure;
+  std::string text;
+};
+DCP_MEMBERS(Said, failure, text);
+
+// The steps of a save, which all ranks take together.
+class Rounds {
+ public:
+  explicit Rounds(const SaveRequest& request) : request_(request) {}
+
+  // Takes the step here and gives the texts of all ranks. What it throws on any rank is thrown on all.
+  std::vector<std::string> operator()(const std::function<std::string()>& step) const {
+    if (request_.world_size == 1) return {step()};
+    Said mine;
+    try {
+      mine.text = step();
+    } catch (const std::exception& error) {
+      mine.failure = problem_of(error);
+      mine.failure->place.rank = request_.rank;
+    }
+    std::vector<std::string> texts;
+    for (const std::string& said : gather(as_wire(mine))) {
+      Said s = from_wire<Said>(said);
+      if (s.failure) throw Error(std::move(*s.failure));
+      texts.push_back(std::move(s.text));
+    }
+    return texts;
+  }
+
+ private:
+  std::vector<std::string> gather(const std::string& mine) const {
+    std::vector<std::string> all;
+    try {
+      all = request_.all_gather(mine);
+    } catch (const std::exception& error) {
+      fail(ProblemId::rank_lost, {.path = request_.path}, error.what());
+    }
+    if (all.size() != request_.world_size)
+      fail(ProblemId::rank_lost, {.path = request_.path}, "texts of " + std::to_string(all.size()) + " ranks",
+           std::to_string(request_.world_size));
+    return all;
+  }
+  const SaveRequest& request_;
+};
+
+// A box, and who gave it: rank, and number among that rank's shards.
+struct Given {
+  const SavedBox* box = nullptr;
+  uint32_t rank = 0;
+  size_t number = 0;
+};
+
+[[noreturn]] void refuse(const SavedBox& box, std::string got, std::string expected) {
+  fail(ProblemId::usage, {.tensor = box.key}, std::move(got), std::move(expected));
+}
+
+// Of one tensor, sorted by offsets: they cover it, and no two cross.
+void check_tiles(const std::vector<Given>& boxes) {
+  const SavedBox& first = *boxes.front().box;
+  const std::vector<int64_t>& shape = first.shape;
+  std::vector<int64_t> reach(shape.size()), at(shape.size()), sizes(shape.size());
+  uint64_t covered = 0;
+  for (const Given& g : boxes) {
+    for (size_t d = 0; d < reach.size(); ++d) reach[d] = std::max(reach[d], g.box->sizes[d]);
+    covered += volume(g.box->sizes);
+  }
+  const auto offsets_of = [&](uint32_t n) -> const std::vector<int64_t>& { return boxes[n].box->offsets; };
+  for (uint32_t n = 0; n < boxes.size(); ++n) {
+    const BoxView box{boxes[n].box->offsets, boxes[n].box->sizes};
+    const SortedBoxes<decltype(offsets_of)> later{n + 1, static_cast<uint32_t>(boxes.size()), reach.data(), offsets_of};
+    visit_overlaps(later, box, [&](uint32_t m) {
+      if (intersect(box, {boxes[m].box->offsets, boxes[m].box->sizes}, at.data(), sizes.data()))
+        refuse(first, "two boxes that both have " + slice_text(at, sizes), "boxes that do not cross");
+    });
+  }
+  if (covered != volume(shape))
+    refuse(first, "boxes with " + std::to_string(covered) + " of " + std::to_string(volume(shape)) + " elements", "all of the tensor");
+}
+
+// Which rank writes which box: a function of what all have, the same on every rank.
+class Layout {
+ public:
+  explicit Layout(const std::vector<std::vector<SavedBox>>& ranks) : load_(ranks.size()) {
+    for (uint32_t r = 0; r < ranks.size(); ++r)
+      for (size_t n = 0; n < ranks[r].size(); ++n) add({&ranks[r][n], r, n});
+    for (std::vector<Given>& boxes : by_tensor_) place(boxes);
+  }
+
+  std::vector<FolderTensor> tensors;
+  std::vector<FolderChunk> chunks;
+  std::vector<size_t> numbers;  // by chunk: of its shard on its rank
+
+ private:
+  void add(const Given& given) {
+    const SavedBox& box = *given.box;
+    const auto [known, is_new] = number_of_.try_emplace(box.key, by_tensor_.size());
+    if (is_new) by_tensor_.emplace_back();
+    std::vector<Given>& others = by_tensor_[known->second];
+    if (!others.empty()) {
+      const SavedBox& first = *others.front().box;
+      if (std::tie(first.path, first.dtype, first.shape) != std::tie(box.path, box.dtype, box.shape))
+        refuse(box, "another dtype, shape or path on rank " + std::to_string(given.rank),
+               "what rank " + std::to_string(others.front().rank) + " says");
+    }
+    others.push_back(given);
+  }
+
+  void place(std::vector<Given>& boxes) {
+    const SavedBox& tensor = *boxes.front().box;
+    std::ranges::stable_sort(boxes, {}, [](const Given& g) { return std::tie(g.box->offsets, g.box->sizes); });
+    // A tensor without elements is one box without any.
+    if (volume(tensor.shape) > 0) std::erase_if(boxes, [](const Given& g) { return volume(g.box->sizes) == 0; });
+    if (boxes.empty()) refuse(tensor, "boxes without elements", "all of the tensor");
+    std::vector<Given> once;
+    for (auto at = boxes.begin(); at != boxes.end();) {
+      const auto is_same = [&](const Given& g) { return g.box->offsets == at->box->offsets && g.box->sizes == at->box->sizes; };
+      const auto end = volume(tensor.shape) == 0 ? boxes.end() : std::find_if_not(at, boxes.end(), is_same);
+      for (auto g = at + 1; g != end; ++g)
+        if (g->rank == (g - 1)->rank && volume(tensor.shape) > 0) refuse(tensor, "one box twice", "once");
+      once.push_back(*std::min_element(at, end, [&](const Given& a, const Given& b) { return load_[a.rank] < load_[b.rank]; }));
+      load_[once.back().rank] += volume(once.back().box->sizes) * bytes_of(tensor.dtype);
+      at = end;
+    }
+    check_tiles(once);
+    for (const Given& g : once) {
+      chunks.push_back({.tensor = static_cast<uint32_t>(tensors.size()), .rank = g.rank, .offsets = g.box->offsets, .sizes = g.box->sizes});
+      numbers.push_back(g.number);
+    }
+    tensors.push_back({tensor.key, tensor.dtype, tensor.shape, tensor.requires_grad, tensor.path});
+  }
+
+  std::vector<uint64_t> load_;  // bytes, by rank
+  std::map<std::string_view, size_t> number_of_;
+  std::vector<std::vector<Given>> by_tensor_;
+};
+
+std::vector<SavedBox> boxes_of(const std::vector<CheckedShard>& shards) {
+  std::vector<SavedBox> boxes;
+  for (const CheckedShard& c : shards)
+    boxes.push_back({c.shard.key, c.shard.path, c.dtype, c.shard.requires_grad, c.shard.shape, c.shard.offsets, c.shard.sizes});
+  return boxes;
+}
+
+// The one file of a rank that is not rank 0.
+class OwnFile final : public Sink {
+ public:
+  // `shared`: what FileSet::shared() said on rank 0: the folders, then the files.
+  OwnFile(Io& io, const std::vector<std::string>& shared, uint32_t rank, uint64_t bytes, bool sync)
+      : file_(io, own_of(shared, rank), {bytes}, sync) {}
+  void write(uint32_t, uint64_t offset, Bytes bytes) override { file_.write(0, offset, bytes); }
+  void finish() override { file_.finish(); }
+  void commit() override {}
+  void abort() noexcept override {}
+
+ private:
+  static std::vector<std::string> own_of(const std::vector<std::string>& shared, uint32_t rank) {
+    if (shared.size() < 6 + 2 * size_t{rank}) WireReader::wrong();
+    std::vector<std::string> own(shared.begin(), shared.begin() + 4);
+    own.insert(own.end(), {shared[4 + 2 * rank], shared[5 + 2 * rank]});
+    return own;
+  }
+  SharedFiles file_;
+};
+
+}  // namespace
+
+SaveResult save(const SaveRequest& request, World& world) {
+  const uint64_t begin = world.io.now_ns();
+  const Rounds round(request);
+  std::vector<CheckedShard> shards;
+  std::vector<std::vector<SavedBox>> ranks;
+  const std::vector<std::string> all = round([&] {
+    if (request.failure) throw Error(*request.failure);
+    for (const MemoryShard& s : request.shards) shards.push_back(checked(s));
+    if (request.rank == 0) check_output_free(world.io, request.path, true, request.replace);
+    return as_wire(boxes_of(shards));
+  });
+  for (const std::string& boxes : all) ranks.push_back(from_wire<std::vector<SavedBox>>(boxes));
+  Layout layout(ranks);
+  if (layout.tensors.empty()) fail(ProblemId::usage, {.path = request.path}, "no tensors", "one or more");
+  const DcpFolder folder(std::move(layout.tensors), std::move(layout.chunks), request.world_size);
+  const DcpFolder::Payload payload = [&](size_t chunk, const DcpFolder::Emit& emit) {
+    each_block(shards[layout.numbers[chunk]], 4 * kMiB, emit);
+  };
+
+  const std::vector<FileSpec> files = folder.files();
+  std::optional<FileSet> output;
+  const std::vector<std::string> made = round([&] {
+    if (request.rank != 0) return std::string();
+    output.emplace(world.io, request.path, files, FileSetOptions{.folder = true, .replace = request.replace, .sync = request.sync});
+    return as_wire(output->shared());
+  });
+  round([&] {
+    std::optional<OwnFile> own;
+    if (!output)
+      own.emplace(world.io, from_wire<std::vector<std::string>>(made.front()), request.rank, files[request.rank].bytes, request.sync);
+    Sink& sink = output ? static_cast<Sink&>(*output) : *own;
+    folder.write_items(request.rank, sink, wanted_workers(request.threads, request.world_size > 1), world.stop, payload);
+    if (own) own->finish();
+    return std::string();
+  });
+  round([&] {
+    if (!output) return std::string();
+    folder.write_metadata(*output);
+    output->finish();
+    output->commit();
+    return std::string();
+  });
+  return {.tensor_bytes = folder.tensor_bytes(), .file_bytes = folder.file_bytes(), .nanoseconds = world.io.now_ns() - begin};
+}
+
+}  // namespace dcp

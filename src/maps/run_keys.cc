@@ -1,0 +1,162 @@
+#include "maps/run_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/problem.h"
+#include "catalog/rename.h"
+
+namespace dcp::maps {
+namespace {
+
+// What Megatron's keys have before the parameter.
+constexpr auto kSlots =
+    std::to_array<std::string_view>({"exp_avg", "exp_avg_sq", "fp32_param", "max_exp_avg_sq", "momentum_buffer", "param"});
+
+bool is_number(std::string_view word) { return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos; }
+
+// A key of an optimizer: TOP SECTION.REST
+struct Cut {
+  std::string_view top, rest;
+  bool in_groups = false;
+};
+std::optional<Cut> cut(std::string_view key) {
+  for (size_t at = 0; at != std::string_view::npos;) {
+    for (const std::string_view section : {"state.", "param_groups."})
+      if (key.substr(at).starts_with(section)) return Cut{key.substr(0, at), key.substr(at + section.size()), section != "state."};
+    at = key.find('.', at);
+    if (at != std::string_view::npos) ++at;
+  }
+  return {};
+}
+
+class Reader {
+ public:
+  Reader(const Catalog& catalog, const Selection& selection) : catalog_(catalog), selection_(selection) {}
+
+  RunKeys run() {
+    for (const Entry& e : selection_.entries) {
+      if (!selection_.state.is_model(e.ref)) out_.any = true;
+      else add_model(e);
+    }
+    if (!out_.any) return std::move(out_);
+    learn_parameters();
+    out_.has.resize(out_.optimized.size());
+    for (const Entry& e : selection_.entries)
+      if (!selection_.state.is_model(e.ref)) place(e);
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void fail_several(const ModelRoot& other) const {
+    Problem p = make_problem(ProblemId::several_models, {.path = catalog_.path, .setting = "root"});
+    p.names = {root_->path, other.path};
+    throw Error(std::move(p));
+  }
+
+  void add_model(const Entry& e) {
+    const ModelRoot& root = selection_.state.model_of(e.ref);
+    if (root_ != nullptr && root_->path != root.path) fail_several(root);
+    root_ = &root;
+    out_.root = root.path;
+    if (e.is_blob()) return;
+    const std::span<const PathPart> path = selection_.path(e);
+    const size_t above = std::min<size_t>(root.components, path.size() - 1);
+    out_.model.push_back({unwrapped(above == 0 ? std::string(e.key) : joined(path.subspan(above))), e.tensor()});
+  }
+
+  bool is_optimizers(const Entry& e) const {
+    return !selection_.state.is_model(e.ref) && selection_.state.group_of(e.ref).sign <= StateSign::kSlots;
+  }
+
+  // Names before or behind the slots, each with the largest tensor that is kept of it.
+  void learn_parameters() {
+    for (const Entry& e : selection_.entries) {
+      if (e.is_blob() || !is_optimizers(e)) continue;
+      const std::optional<Cut> key = cut(e.key);
+      if (!key || key->in_groups) continue;
+      const size_t first = key->rest.find('.'), last = key->rest.rfind('.');
+      if (first == std::string_view::npos) continue;
+      const bool by_slot = std::ranges::find(kSlots, key->rest.substr(0, first)) != kSlots.end();
+      const std::string name = unwrapped(by_slot ? key->rest.substr(first + 1) : key->rest.substr(0, last));
+      if (is_number(name)) continue;
+      const auto [number, is_new] = by_key_.try_emplace(name, static_cast<uint32_t>(out_.optimized.size()));
+      if (is_new) out_.optimized.push_back({name, e.tensor()});
+      TensorId& known = out_.optimized[number->second].tensor;
+      if (catalog_.elements(catalog_.tensors[e.tensor()]) > catalog_.elements(catalog_.tensors[known])) known = e.tensor();
+    }
+  }
+
+  void place(const Entry& e) {
+    const std::optional<Cut> key = is_optimizers(e) ? cut(e.key) : std::nullopt;
+    if (key && place(e, *key)) return;
+    if (is_optimizers(e) && !e.is_blob()) out_.unplaced.push_back(e.ref);
+    else out_.kept.push_back(e.ref);
+  }
+
+  bool place(const Entry& e, const Cut& key) {
+    const size_t first = key.rest.find('.'), last = key.rest.rfind('.');
+    if (first == std::string_view::npos) return false;
+    if (key.in_groups && e.is_blob() && is_number(key.rest.substr(0, first))) {
+      Group& group = group_of(std::string(key.top), std::string(key.rest.substr(0, first)));
+      const std::string name(key.rest.substr(first + 1));
+      if (name == "params" || name == "param_names") group.lists.push_back(e.blob());
+      else group.values.emplace_back(name, e.blob());
+      return true;
+    }
+    const auto add = [&](std::string_view parameter, std::string_view name) {
+      const auto it = by_key_.find(unwrapped(parameter));
+      if (it == by_key_.end()) return false;
+      const auto above = static_cast<size_t>(std::ranges::count(key.top, '.'));  // components
+      const Slot slot{.top = std::string(key.top),
+                      .name = std::string(name),
+                      .in_groups = key.in_groups,
+                      .is_nested = selection_.path(e).size() > above + 2};
+      const auto [number, is_new] = slots_.try_emplace(slot, static_cast<uint32_t>(out_.slots.size()));
+      if (is_new) out_.slots.push_back(slot);
+      out_.has[it->second].emplace_back(number->second, e.ref);
+      return true;
+    };
+    return add(key.rest.substr(0, last), key.rest.substr(last + 1)) ||
+           (!key.in_groups && add(key.rest.substr(first + 1), key.rest.substr(0, first)));
+  }
+
+  Group& group_of(std::string top, std::string number) {
+    for (Group& g : out_.groups)
+      if (g.top == top && g.number == number) return g;
+    return out_.groups.emplace_back(Group{.top = std::move(top), .number = std::move(number), .lists = {}, .values = {}});
+  }
+
+  const Catalog& catalog_;
+  const Selection& selection_;
+  const ModelRoot* root_ = nullptr;
+  std::unordered_map<std::string, uint32_t> by_key_;
+  std::map<Slot, uint32_t> slots_;
+  RunKeys out_;
+};
+
+}  // namespace
+
+std::string unwrapped(std::string_view name) {
+  constexpr std::string_view kPeft = "base_model.model.", kBase = ".base_layer.";
+  std::string text = without_wrappers(name);
+  if (text.starts_with(kPeft)) text.erase(0, kPeft.size());
+  if (const size_t at = text.rfind(kBase); at != text.npos) text.erase(at, kBase.size() - 1);
+  return text;
+}
+
+std::vector<Parameter> parameters_of(const Selection& selection) {
+  std::vector<Parameter> all;
+  for (const Entry& e : selection.entries)
+    if (!e.is_blob()) all.push_back({unwrapped(e.key), e.tensor()});
+  return all;
+}
+
+RunKeys run_keys(const Catalog& catalog, const Selection& selection) { return Reader(catalog, selection).run(); }
+
+}  // namespace dcp::maps

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Installs the library into an empty folder, builds the examples against it as a project of their own, and runs them.
+
+    installed.py BUILD DCPCTL SOURCE COMPILER TORCH_PYTHON LIBTORCH_PYTHON
+
+LIBTORCH_PYTHON has the LibTorch that the training example is built with, TORCH_PYTHON the torch that loads what it saved; either may be "":
+then only what needs no LibTorch is tried.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LOAD = """
+import sys, torch, torch.distributed.checkpoint as dcp
+folder = sys.argv[1]
+for step in (2, 4, 6):
+    at_call = dict(torch.jit.load(f"{folder}/step-{step}.pt").named_parameters())
+    loaded = {"model": {key: torch.full_like(value, 7) for key, value in at_call.items()}}
+    dcp.load(loaded, checkpoint_id=f"{folder}/step-{step}", no_dist=True)
+    assert set(at_call) == {"0.weight", "0.bias", "2.weight", "2.bias"}, set(at_call)
+    for key, value in at_call.items():
+        assert loaded["model"][key].view(torch.int32).equal(value.detach().view(torch.int32)), (step, key)
+    metadata = dcp.FileSystemReader(f"{folder}/step-{step}").read_metadata()
+    assert metadata.planner_data["model.0.weight"] == ("model", "0.weight"), metadata.planner_data
+    properties = metadata.state_dict_metadata["model.0.weight"].properties
+    assert properties.requires_grad and properties.dtype == torch.float32, properties
+    if step > 2:
+        assert not before.equal(at_call["0.weight"]), "the model has not changed between two saves"
+    before = at_call["0.weight"]
+print("as they were")
+"""
+
+
+def run(*command, code=0, **kwargs):
+    done = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
+    if done.returncode != code:
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}, expected {code}\n{done.stdout}")
+    return done.stdout
+
+
+def package_of(python):
+    """The folder of a Python's torch, found without importing it."""
+    if not python or not Path(python).exists():
+        return None
+    code = "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+    return run(python, "-c", code).strip() or None
+
+
+def check_names(library):
+    """Of all that is linked in, no name can be seen but the library's own and what templates of the C++ library leave."""
+    if not shutil.which("nm"):
+        return
+    for name in run("nm", "-D", "--defined-only", "-C", library).splitlines():
+        text = name.split(" ", 2)[2]
+        if not re.search(r"\bdcpctl::|\bstd::|__gnu_cxx|operator (new|delete)", text) or re.search(r"(^|[ (<&*])dcp::", text.split("std::")[0]):
+            sys.exit(f"{library} shows {text}")
+
+
+def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
+    with tempfile.TemporaryDirectory(prefix="dcpctl-face-") as folder:
+        at = Path(folder)
+        run("cmake", "--install", build, "--component", "library", "--prefix", at / "prefix")
+        check_names(next((at / "prefix").glob("lib*/**/libdcpctl.so")))
+        for installed in (at / "prefix").rglob("*.cmake"):
+            assert str(build) not in installed.read_text(), f"{installed} names the build folder"
+        shutil.copytree(Path(source, "examples"), at / "examples")
+        libtorch = package_of(libtorch_python)
+        prefixes = f"{at}/prefix" + (f";{libtorch}" if libtorch else "")
+        configured = run("cmake", "-S", at / "examples", "-B", at / "build", f"-DCMAKE_PREFIX_PATH={prefixes}", f"-DCMAKE_CXX_COMPILER={compiler}",
+                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF")
+        assert "Warning" not in configured, configured
+        run("cmake", "--build", at / "build")
+
+        # A tensor of a checkpoint that torch wrote, whole and in part, beside what the program says of it.
+        read = at / "build/read_tensor"
+        checkpoint = Path(source, "tests/data/fsdp2_ws4/ckpt")
+        listed = run(read, checkpoint)
+        key, dtype, *shape = next(line for line in listed.splitlines() if "weight" in line).split()
+        stats = run(dcpctl, "extract", checkpoint, key, "--stats")
+        assert run(read, checkpoint, key).startswith(f"{key}: {eval('*'.join(shape))} elements, "), stats
+        assert run(read, checkpoint, key, 1, 2).startswith(f"{key}: {2 * eval('*'.join(['1', *shape[1:]]))} elements, ")
+        assert "no such key" in run(read, checkpoint, "nothing", code=2)
+        run(read, at, code=3)
+
+        train = at / "build/train_and_save"
+        assert train.exists() == bool(libtorch), "LibTorch was not found"
+        if not libtorch:
+            print("no LibTorch: the training example was not built")
+            return
+        (at / "run").mkdir()
+        print(run(train, at / "run", "--torch-save"), end="")
+        assert sorted(os.listdir(at / "run")) == ["step-2", "step-2.pt", "step-4", "step-4.pt", "step-6", "step-6.pt"], os.listdir(at / "run")
+        for step in (2, 4, 6):
+            run(dcpctl, "verify", at / f"run/step-{step}")
+        assert "no folder" in run(train, at / "none", code=4)
+        if torch_python and Path(torch_python).exists():
+            assert run(torch_python, "-W", "ignore", "-c", LOAD, at / "run").strip().endswith("as they were")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
