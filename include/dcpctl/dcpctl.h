@@ -1,5 +1,5 @@
-// All of the library. A checkpoint is a folder of torch.distributed.checkpoint (`.metadata` and .distcp files), or any of the other kinds
-// that the program dcpctl reads: torch.save and safetensors files, Hugging Face folders, files of ranks, a step of a run.
+// The whole library. A checkpoint is a torch.distributed.checkpoint folder (`.metadata` and .distcp files), or any other kind that the
+// dcpctl program reads: torch.save and safetensors files, Hugging Face folders, per-rank files, a step of a run.
 #pragma once
 
 #include "dcpctl/checkpoint.h"  // IWYU pragma: export

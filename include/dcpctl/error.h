@@ -1,7 +1,7 @@
 // What every function of the library throws, and what verify() reports.
 //
-// Failures are exceptions of the one type Error; nothing is printed, and the process is never ended. What a call was writing has then not
-// appeared under its name.
+// Every failure is an exception of one type, Error. Nothing is printed, and the process is never terminated. When a call that writes fails,
+// its output does not appear under its name.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace dcpctl {
 
-// Whose fault a problem is. The numbers are the exit codes of the program dcpctl.
+// Who is at fault. The numbers are the exit codes of the dcpctl program.
 enum class Kind : int {
   kAnswerNo = 1,  // done, and the answer is no
   kUsage = 2,     // the call is wrong, or its output exists
-  kInput = 3,     // the input is no checkpoint, malformed, damaged, or uses something that is not supported
-  kMachine = 4,   // I/O, space, memory; in a callback of the caller's, whatever it threw
+  kInput = 3,     // the input is not a checkpoint, is malformed or damaged, or uses something unsupported
+  kMachine = 4,   // I/O, disk space, memory; or whatever a callback of the caller threw
   kLacking = 5,   // this build or machine lacks what was asked for
   kRank = 6,      // the exchange between ranks failed
 };
 
 enum class Severity : uint8_t { kNote, kWarning, kDamage, kError };
 
-// A fact with a place. Names and paths are raw: they may hold any byte, but for `line`.
+// A fact, and where it was found. Names and paths are raw and may hold any byte; only `line` is escaped.
 struct Problem {
-  std::string id = {};  // stable, such as "crc_mismatch": for programs
+  std::string id = {};  // stable identifier for programs, such as "crc_mismatch"
   Kind kind = Kind::kMachine;
   Severity severity = Severity::kError;
   std::string path = {};                // file or folder, "" if there is none
   std::string member = {};              // record in it, such as "data.pkl"
   std::string key = {};                 // of a tensor or an object
   std::optional<uint64_t> offset = {};  // bytes from the start of `path`
-  std::optional<uint32_t> rank = {};    // of a save by several: the one at which it happened
-  std::string what = {};                // in words, without place and values
+  std::optional<uint32_t> rank = {};    // in a save by several ranks: the one where it happened
+  std::string what = {};                // description, without place and values
   std::string got = {}, expected = {};  // may be empty
   std::string hint = {};                // what to do about it; may be empty
-  std::string line = {};                // all of that but the hint in one line that is safe on a terminal
+  std::string line = {};                // everything but the hint, in one line that is safe to print on a terminal
 };
 
 class DCPCTL_API Error : public std::exception {

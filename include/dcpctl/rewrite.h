@@ -1,5 +1,5 @@
-// A checkpoint becomes a model file, or a checkpoint for another number of ranks. Streamed: memory is bounded, whatever the model's size.
-// Every CRC of the source is compared on the way; the output appears whole or not at all.
+// Turns a checkpoint into a model file, or into a checkpoint for another number of ranks. Data is streamed: memory is bounded, whatever the
+// model's size. Every CRC of the source is checked on the way; the output appears complete or not at all.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +12,38 @@
 namespace dcpctl {
 
 struct RewriteOptions {
-  std::string step = {};                    // of the source, as OpenOptions has it
+  std::string step = {};                    // of the source; see OpenOptions
   bool model_only = false;                  // leave out the optimizer and whatever else a trainer keeps beside the model
-  std::string dtype = {};                   // the model's floating tensors are converted to this one; "": as they are
-  bool replace = false;                     // an output of this name, when the new one is complete; else output_exists
-  bool sync = true;                         // wait until the disk has it
-  uint64_t max_memory = uint64_t{1} << 30;  // bytes, beside what the process holds
-  unsigned threads = 0;                     // 0: as many as there are cores, 4 to 16
+  std::string dtype = {};                   // convert the model's floating-point tensors to this dtype; "": keep theirs
+  bool replace = false;                     // replace an existing output once the new one is complete; otherwise output_exists
+  bool sync = true;                         // wait until the output is on disk
+  uint64_t max_memory = uint64_t{1} << 30;  // bytes, on top of what the process holds
+  unsigned threads = 0;                     // 0: the number of cores, clamped to 4..16
 };
 
 struct RewriteReport {
   uint64_t tensors = 0, objects = 0;  // written
   uint64_t bytes_read = 0, bytes_written = 0;
-  uint64_t records_checked = 0;        // whose CRC was compared
+  uint64_t records_checked = 0;        // whose CRC was checked
   std::vector<Problem> warnings = {};  // of the source
   double seconds = 0;
 };
 
-// `to` says the form: .pt, .pth or .bin is a file of torch.save with the nesting of the state dict, .safetensors has the tensors alone.
-// With `max_shard_bytes` it is a folder of safetensors files of at most that size each, with model.safetensors.index.json.
+// The ending of `to` selects the format: .pt, .pth or .bin is a torch.save file with the nesting of the state dict, .safetensors holds the
+// tensors alone. With `max_shard_bytes` it is a folder of safetensors files of at most that size each, with model.safetensors.index.json.
 DCPCTL_API RewriteReport consolidate(const std::string& from, const std::string& to, const RewriteOptions& options = {},
                                      uint64_t max_shard_bytes = 0);
 
-// Which rank gets what. Without placements and `like`, tensors that the source shards are split on dim 0 over all ranks, as FSDP2 does, and
-// the others stay whole.
+// Which rank holds what. Without placements and `like`, tensors that are sharded in the source are split on dim 0 over all ranks, as FSDP2
+// does; the others stay whole.
 struct Layout {
-  uint32_t world_size = 0;                   // 0: of the mesh, or of `like`
-  std::vector<uint32_t> mesh = {};           // sizes of the device mesh, its last dim the fastest
-  std::vector<std::string> placements = {};  // GLOB=PLACEMENTS: "*.wo.weight=shard(0),shard(1)"; the first that matches holds
-  std::string like = {};                     // another checkpoint, whose boxes tensors of the same name and shape get; "": none
+  uint32_t world_size = 0;                   // 0: taken from the mesh or from `like`
+  std::vector<uint32_t> mesh = {};           // sizes of the device mesh, last dim fastest
+  std::vector<std::string> placements = {};  // GLOB=PLACEMENTS: "*.wo.weight=shard(0),shard(1)"; the first match wins
+  std::string like = {};                     // another checkpoint: tensors of equal name and shape are sharded as there; "": none
 };
 
-// `to` becomes a folder of torch.distributed.checkpoint.
+// Writes `to` as a torch.distributed.checkpoint folder.
 DCPCTL_API RewriteReport reshard(const std::string& from, const std::string& to, const Layout& layout, const RewriteOptions& options = {});
 
 }  // namespace dcpctl
