@@ -1,4 +1,4 @@
-// Bytes and a bounds-checked cursor over them. Multi-byte numbers are little-endian unless said.
+// Bytes and a bounds-checked cursor over them. Multi-byte numbers are little-endian unless noted.
 #pragma once
 
 #include <bit>

@@ -24,7 +24,7 @@ Closest::Closest(std::string_view word) : word_(word), min_(std::max<size_t>(1, 
 
 void Closest::offer(std::string_view name) {
   std::string_view a = word_, b = name;
-  // Keys of one model begin and end alike: what is the same at both ends is no edit.
+  // Keys of one model begin and end alike: common prefixes and suffixes need no edits.
   while (!a.empty() && !b.empty() && a.front() == b.front()) a.remove_prefix(1), b.remove_prefix(1);
   while (!a.empty() && !b.empty() && a.back() == b.back()) a.remove_suffix(1), b.remove_suffix(1);
   constexpr size_t kLongest = 64;  // a typo is not longer, and the time grows with its square

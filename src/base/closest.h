@@ -1,4 +1,4 @@
-// The name that was probably meant.
+// Finds the name that was probably meant.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace dcp {
 
-// Edits between two words: insert, delete, replace, swap neighbours.
+// The number of edits between two words: insert, delete, replace, swap neighbours.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// Collects names and keeps the one that `word` is a typo of: one edit in three characters at most.
+// Of the names that it is given, keeps the one that `word` is a typo of: at most one edit per three characters.
 class Closest {
  public:
   explicit Closest(std::string_view word);
   void offer(std::string_view name);
-  const std::string& found() const { return best_; }  // "": none is near
+  const std::string& found() const { return best_; }  // "": no name is close
 
  private:
   std::string_view word_;
-  size_t min_;  // edits that are too many
+  size_t min_;  // a name this many edits away is too far
   std::string best_;
 };
 

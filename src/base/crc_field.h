@@ -20,7 +20,7 @@ class CrcField {
 
   // a * b, four bits of b at a time: `multiples` holds a times each polynomial of degree under 4.
   static constexpr W multiply(W a, W b) {
-    W multiples[16] = {};  // a plain array: std::array would cost the compile-time evaluation below a step limit of clang
+    W multiples[16] = {};  // a plain array: with std::array the compile-time evaluation exceeds clang's step limit
     multiples[8] = a;
     multiples[4] = times_x(a);
     multiples[2] = times_x(multiples[4]);

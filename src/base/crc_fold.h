@@ -1,11 +1,11 @@
 // Carry-less multiplication for CRCs: a long run of bytes folded into a short one with the same raw CRC. Private to base/sums and its
 // tests.
 //
-// 16 bytes are a polynomial over GF(2), the first bit its highest power. Multiplied by x^n and added to the 16 bytes that lie n bits
-// further on, they may be left out: the remainder modulo the CRC's polynomial stays the same. The product needs no more than x^n reduced
-// beforehand: (lo * x^64 + hi) * x^n = lo * (x^(n+64) mod P) + hi * (x^n mod P), two multiplications of 64 bits. Bits lie reflected, which
-// makes each product one power of x too high: keys are x^(n+63) and x^(n-1).
-// Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
+// 16 bytes are a polynomial over GF(2) whose highest power is the first bit. Multiplying them by x^n and adding the product to the 16 bytes
+// n bits further on lets them be dropped: the remainder modulo the CRC's polynomial stays the same. The product needs only x^n, reduced
+// beforehand: (lo * x^64 + hi) * x^n = lo * (x^(n+64) mod P) + hi * (x^n mod P), two multiplications of 64 bits. Bits are reflected, which
+// makes each product one power of x too high, so the keys are x^(n+63) and x^(n-1). Source: V. Gopal et al., "Fast CRC Computation for
+// Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct FoldKey {
   uint64_t lo = 0, hi = 0;  // of the first and of the last 8 bytes
 };
 
-// By how far a step reaches: to the next 16 bytes, or over all registers.
+// The keys of a step of a given distance: to the next 16 bytes, or over all registers.
 struct FoldKeys {
   FoldKey by_16, by_64, by_128, by_256;
 };
@@ -38,12 +38,12 @@ constexpr FoldKeys fold_keys() {
   return {key(16), key(64), key(128), key(256)};
 }
 
-// Folds the front of `bytes` into 16 bytes at `out`. Returns how many they stand for; 0: none, the run is too short or the processor has
-// no such instruction.
+// Folds the front of `bytes` into 16 bytes at `out`. Returns how many bytes were folded; 0: the run is too short, or the processor lacks
+// the instruction.
 inline constexpr size_t kFolded = 16;
 using Fold = size_t (*)(const FoldKeys& keys, Bytes bytes, std::byte* out);
 
-// The best for this processor, and all, the best first.
+// The best for this processor; and all of them, best first.
 Fold best_fold();
 struct NamedFold {
   const char* name;

@@ -8,7 +8,7 @@
 
 namespace dcp {
 
-// What all of `text` says; nullopt: something else, or a number that is too large.
+// Parses all of `text`; nullopt if it is not a number, or the number is too large.
 template <std::integral Number>
 std::optional<Number> decimal(std::string_view text) {
   Number n = 0;

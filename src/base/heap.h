@@ -1,8 +1,8 @@
-// What all allocations of the program may take: the net under --max-memory. Whoever can tell what it needs says so first (Limits,
-// fit_workers); what nobody has thought of ends here, as an exception at the allocation that would be too much.
+// A cap on all allocations of the program: the safety net under --max-memory. Code that can predict its needs checks them up front (Limits,
+// fit_workers); anything unforeseen ends here, as an exception from the allocation that would exceed the cap.
 //
-// The program's operator new counts (cmd/heap.cc), and so does who allocates otherwise (pickle/cells.h). A program with another operator
-// new, such as a test's, is not bounded.
+// The program's operator new counts (cmd/heap.cc), and so does code that allocates in other ways (pickle/cells.h). A program with another
+// operator new, such as a test, is not bounded.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Heap {
   static void set_cap(uint64_t bytes) {
     cap_.store(static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 2)), std::memory_order_relaxed);
   }
-  // Throws HeapCapReached. What is small is let through a little longer: an error must be told.
+  // Throws HeapCapReached. Small allocations may go a little beyond the cap, so that the error can be reported.
   static void check(uint64_t bytes) {
     constexpr uint64_t kSmall = 64 << 10;
     constexpr int64_t kSlack = 2 << 20;
@@ -31,7 +31,7 @@ class Heap {
     if (used_.load(std::memory_order_relaxed) > max - static_cast<int64_t>(std::min<uint64_t>(bytes, INT64_MAX / 4)))
       throw HeapCapReached();
   }
-  // Bytes taken, or given back. By thread in lots of kLot: one counter for all would be a place that all wait for.
+  // Counts bytes taken or given back. Each thread counts in lots of kLot: a single shared counter would be contended.
   static void count(int64_t bytes) noexcept {
     balance_ += bytes;
     if (balance_ > kLot || balance_ < -kLot) {

@@ -24,7 +24,7 @@ enum class FileKind : uint8_t { kRegular, kDirectory, kOther };
 enum class Replace : uint8_t { kNo, kYes };  // rename onto an existing name
 enum class FollowLinks : uint8_t { kCacheOnly, kAll };
 
-// Two names or handles with one id are one file or folder, as long as one of them is open.
+// Two names or handles with the same id are the same file or folder, as long as one of them is open.
 struct FileId {
   uint64_t device = 0, inode = 0;
   bool operator==(const FileId&) const = default;
@@ -37,12 +37,12 @@ struct FileFacts {
   FileId id{};
   uint32_t owner = 0;  // the user
   uint64_t names = 1;  // hard links
-  bool link = false;   // the name itself is a symbolic link; the rest is of what it points to
+  bool link = false;   // the name itself is a symbolic link; the other fields describe its target
 };
 
 struct DirEntry {
   std::string name;
-  FileKind kind = FileKind::kOther;  // of what a link points to
+  FileKind kind = FileKind::kOther;  // of a link's target
   bool link = false;
 };
 
@@ -64,13 +64,13 @@ class Io {
   virtual std::vector<DirEntry> list(const std::string& folder) = 0;    // sorted by name, without . and ..
 
   // --- folders
-  // What is made, renamed or removed is a name (without '/') in an open folder: in that very folder, whatever its path leads to meanwhile.
-  // No link is followed there.
+  // Files are created, renamed and removed by a name (without '/') in an open folder: in that very folder, whatever its path
+  // leads to by then. No link is followed there.
   virtual Handle open_folder(const std::string& path) = 0;  // one the user named, links followed; "" is the working folder
   virtual std::optional<Handle> open_folder(Handle folder, const std::string& name) = 0;  // nullopt: there is no folder of this name
   virtual std::optional<FileFacts> facts(Handle folder, const std::string& name) = 0;     // nullopt: there is none; kOther: a link
   virtual std::vector<DirEntry> list(Handle folder) = 0;                                  // sorted by name, without . and ..
-  // False: this file system may give a file another id once it has another name, or is looked at from another host.
+  // False: this file system may give a file another id after a rename, or on another host.
   virtual bool keeps_ids(Handle) { return true; }
 
   // --- writing
@@ -78,7 +78,7 @@ class Io {
   virtual Handle create(Handle folder, const std::string& name) = 0;                     // output_exists if it exists
   virtual std::optional<Handle> open_write(Handle folder, const std::string& name) = 0;  // nullopt: there is none
   virtual size_t write(Handle file, uint64_t offset, Bytes bytes) = 0;                   // one pwrite; may be short; write_all below loops
-  // The same for bytes that will be synced and not be read soon: where the system can, they go to the medium at once and then leave its
+  // The same for bytes that will be synced and not read soon: where the system can, they go to the medium at once and then leave the page
   // cache.
   virtual size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) { return write(file, offset, bytes); }
   // Gives the file its final size and its space: fallocate(2), else ftruncate (never an emulation that writes the data twice).
@@ -86,13 +86,13 @@ class Io {
   virtual bool allocate(Handle file, uint64_t bytes) = 0;
   virtual void sync(Handle file) = 0;
   virtual void sync_folder(Handle folder) = 0;
-  virtual void drop_cache(Handle) {}                                     // a hint: what is synced is read from the medium next time
+  virtual void drop_cache(Handle) {}                                     // a hint: synced bytes are read from the medium next time
   virtual void make_folder(Handle folder, const std::string& name) = 0;  // output_exists if it exists
   virtual void rename(Handle folder, const std::string& from, const std::string& to,
                       Replace replace) = 0;  // kNo: output_exists if `to` exists
-  // One more name for an open file, whatever its other names have come to. output_exists if it exists; false: not possible here.
+  // Adds a name to an open file, whatever became of its other names. output_exists if the name exists; false: not possible here.
   virtual bool link(Handle file, Handle folder, const std::string& name) = 0;
-  // The empty file `to` gets the bytes of `from`, which the two share until one of them is written to. False: not possible here.
+  // Makes the empty file `to` a clone of `from`: the two share blocks until one of them is written to. False: not possible here.
   virtual bool clone(Handle /*from*/, Handle /*to*/) { return false; }
   virtual void remove_file(Handle folder, const std::string& name) = 0;    // absent is fine
   virtual void remove_folder(Handle folder, const std::string& name) = 0;  // empty folders only; absent is fine
@@ -134,7 +134,7 @@ struct NameIn {
   OpenFile folder;
   std::string name;
 };
-// Of a path without '/' at its end, where something is to be made. Throws io_create where there is no such folder.
+// The parent of a path (without a trailing '/') at which something will be created. Throws io_create if there is no such folder.
 NameIn open_parent(Io& io, const std::string& path);
 void make_folder(Io& io, const std::string& path);  // output_exists if it exists; parents are not made
 

@@ -1,4 +1,4 @@
-// A key of a state dict that names a tensor or a byte item: which of the two, and its number among its own kind.
+// A key of a state dict: whether it names a tensor or a byte item, and its number among its own kind.
 #pragma once
 
 #include <compare>
@@ -14,8 +14,8 @@ struct KeyRef {
   static constexpr KeyRef tensor_at(uint64_t number) { return {static_cast<int64_t>(number)}; }
   static constexpr KeyRef blob_at(uint64_t number) { return {~static_cast<int64_t>(number)}; }
   constexpr bool is_blob() const { return raw < 0; }
-  constexpr uint32_t tensor() const { return static_cast<uint32_t>(raw); }  // of one that is no byte item
-  constexpr uint32_t blob() const { return static_cast<uint32_t>(~raw); }   // of a byte item
+  constexpr uint32_t tensor() const { return static_cast<uint32_t>(raw); }  // only if it is a tensor
+  constexpr uint32_t blob() const { return static_cast<uint32_t>(~raw); }   // only if it is a byte item
   auto operator<=>(const KeyRef&) const = default;
 };
 DCP_MEMBERS(KeyRef, raw);

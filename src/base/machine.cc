@@ -122,7 +122,7 @@ std::string file_system_of(const std::string& path) {
   return type;
 }
 
-// A file in the folder until it is dropped; the name goes with it.
+// A file in the folder, with its name, until this is destroyed.
 class Trial {
  public:
   Trial(int folder, const std::string& name) : folder_(folder), name_(name) {

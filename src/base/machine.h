@@ -1,4 +1,4 @@
-// What this machine has, asked of the system itself: for a report, and for who wants to know why something is slower here than elsewhere.
+// What this machine has, as the system reports it: for `doctor`, and for anyone who asks why something is slower here than elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace dcp {
 
-// The least that the control group of the process, or one above it, allows.
+// The lowest limit of the process's control group and the groups above it.
 struct MemoryLimit {
   uint64_t bytes = 0;
-  std::string file;  // that says so
+  std::string file;  // that sets it
 };
 // `groups`: the text of /proc/self/cgroup; `mount`: where version 2 is mounted, and version 1 below it. nullopt: no limit is set.
 std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::string& mount);
@@ -23,16 +23,16 @@ struct MachineFacts {
   std::optional<double> core_quota;             // of the control group
   uint64_t memory_bytes = 0, available_bytes = 0;
   std::optional<MemoryLimit> memory_limit;
-  // Of the process; nullopt: none.
+  // Limits of the process; nullopt: none.
   std::optional<uint64_t> locked_bytes, open_files, file_bytes, address_bytes;
 };
 MachineFacts machine_facts();
 
-// What a folder's file system can do. Tried with files of a few bytes that have no name any more when it is done.
+// What a folder's file system can do. Found out with files of a few bytes, which are gone afterwards.
 struct FolderFacts {
   std::string file_system;                    // "ext4"; "": not known
   std::optional<uint64_t> bytes, free_bytes;  // for an ordinary user; nullopt: it does not say
-  std::string refusal;                        // why no file can be made there; the rest is then not known
+  std::string refusal;                        // why no file can be created there; the rest is then unknown
   bool reserves = false, reflinks = false, hard_links = false, locks = false, passes_cache = false;
 };
 // Throws io_open where there is no such folder.

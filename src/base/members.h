@@ -1,12 +1,13 @@
-// The members of a struct, one after the other: for what must see every one of them, such as hashing and the wire between ranks.
+// The members of a struct, one after the other: for code that must visit every one of them, such as hashing and the wire format between
+// ranks.
 #pragma once
 
 #include <concepts>
 #include <tuple>
 #include <type_traits>
 
-// After the struct, in its namespace; of private members inside their class. All of them, in order: with one too few or too many the
-// structured binding does not compile, so that a new member cannot be forgotten.
+// Goes after the struct, in its namespace; for private members, inside the class. Lists all members in order: with one too few or too many
+// the structured binding does not compile, so a new member cannot be forgotten.
 #define DCP_MEMBERS(T, ...) DCP_MEMBERS_OF(, T, __VA_ARGS__)
 #define DCP_FRIEND_MEMBERS(T, ...) DCP_MEMBERS_OF(friend, T, __VA_ARGS__)
 

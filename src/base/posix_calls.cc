@@ -54,8 +54,8 @@ std::optional<std::string> read_link(int folder, const std::string& name) {
   return target;
 }
 
-// The Hugging Face cache keeps files as `blobs/HASH` and shows them as `snapshots/REVISION/NAME -> ../../blobs/HASH`, with one more
-// `../` for each folder in NAME. Nothing but that form is followed: `..` steps are no links, and `blobs` and HASH may not be links.
+// The Hugging Face cache keeps files as `blobs/HASH` and shows them as `snapshots/REVISION/NAME -> ../../blobs/HASH`, with one more `../`
+// for each folder in NAME. Nothing but that form is followed: `..` steps are not links, and `blobs` and HASH must not be links.
 int open_cache_link(int folder, const std::string& name) {
   const std::optional<std::string> target = read_link(folder, name);
   if (!target) return fail_with(ELOOP);
@@ -103,8 +103,8 @@ int rename_new_by_kernel(int folder, const std::string& from, const std::string&
   return static_cast<int>(::syscall(SYS_renameat2, folder, from.c_str(), folder, to.c_str(), kNoReplace));
 }
 
-// link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links,
-// get a look before the rename: a twin between the two is kept out by the lock of the output.
+// link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links, get a
+// look before the rename: the lock of the output keeps out a concurrent dcpctl in between.
 int rename_new_by_link(int folder, const std::string& from, const std::string& to) {
   struct stat status{};
   if (::fstatat(folder, from.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;

@@ -1,7 +1,7 @@
-// System calls that newer kernels and some file systems lack, each with its replacement. For those who speak to the system themselves:
-// posix_io, the sandbox, the door of the store.
+// System calls that newer kernels and some file systems lack, each with its replacement. For code that makes system calls itself: posix_io,
+// the sandbox, the door of the store.
 //
-// These speak errno like the calls they wrap: -1 and errno on failure, a descriptor or 0 otherwise.
+// They use errno like the calls they wrap: -1 and errno on failure, otherwise a descriptor or 0.
 #pragma once
 
 #include <unistd.h>
@@ -32,7 +32,7 @@ class Fd {
   int fd_;
 };
 
-// Calls again while a signal interrupts.
+// Retries while interrupted by a signal.
 template <class Call>
 auto retry(Call call) {
   for (;;) {
@@ -53,11 +53,10 @@ int open_beneath_by_walk(int root, const std::string& name);    // component by 
 int rename_new_by_kernel(int folder, const std::string& from, const std::string& to);  // renameat2; EINVAL on file systems without it
 int rename_new_by_link(int folder, const std::string& from, const std::string& to);
 
-// One more name for an open file; EEXIST where there is that name already.
+// Adds a name to an open file; EEXIST if the name exists.
 int link_open(int file, int folder, const std::string& name);
 
-// A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP where kernel or file system has no
-// such thing.
+// A pwrite whose pages are written back at once and then leave the cache (RWF_DONTCACHE). EOPNOTSUPP if the kernel or file system lacks it.
 ssize_t pwrite_past_cache(int file, const void* bytes, size_t count, off_t offset);
 
 }  // namespace dcp::posix

@@ -1,4 +1,4 @@
-// What Linux says of files, as Io's own types, and its errors as Problems.
+// Linux's facts about files as Io's types, and its errors as Problems.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,10 +15,10 @@ namespace dcp::posix {
 [[noreturn]] void io_fail(ProblemId id, Place place, int error);
 [[noreturn]] void io_fail(ProblemId id, const std::string& path, int error);
 
-const char* kind_text(mode_t mode);  // of what is no regular file: "a folder"
+const char* kind_text(mode_t mode);  // for anything but a regular file: "a folder"
 FileFacts facts_of(const struct stat& status);
 
-// What is in the folder that is open as `fd`, sorted by name. Throws io_list.
+// The entries of the folder open as `fd`, sorted by name. Throws io_list.
 std::vector<DirEntry> entries_of(Fd fd, const std::string& folder);
 
 }  // namespace dcp::posix

@@ -277,7 +277,7 @@ class PosixIo final : public Io {
   bool try_lock(Handle file) override {
     if (retry([&] { return ::flock(file, LOCK_EX | LOCK_NB); }) == 0) return true;
     if (errno == EWOULDBLOCK) return false;
-    // Lustre without `-o flock` and NFS without lockd: work goes on, and only a twin at the same moment goes unnoticed.
+    // Lustre without `-o flock` and NFS without lockd: work goes on, and only a concurrent dcpctl goes unnoticed.
     if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK) return true;
     fail_handle(ProblemId::io_create, file, errno);
   }

@@ -1,5 +1,5 @@
-// What can go wrong, said once: a Problem is a fact with a place; an Error is a Problem that stops the command; a finding is a
-// Problem in a list (inspect, verify). Ids and texts live in problems.def.
+// Everything that can go wrong. A Problem is a fact with a place; an Error is a Problem that stops the command; a finding is a Problem in a
+// list (inspect, verify). Ids and texts live in problems.def.
 //
 // The library never prints and never exits: it throws Error, and `cmd/` renders it.
 #pragma once
@@ -19,7 +19,7 @@ enum class Exit : int {
   kOk = 0,        // done
   kAnswerNo = 1,  // done, and the answer is no: damage, differences, expectations not met
   kUsage = 2,     // the command line is wrong, or the output exists
-  kInput = 3,     // the input is no checkpoint, malformed, damaged, or uses something unsupported
+  kInput = 3,     // the input is not a checkpoint, is malformed or damaged, or uses something unsupported
   kMachine = 4,   // I/O, space, memory, device
   kLacking = 5,   // this build or machine lacks what was asked for
   kRank = 6,      // another rank failed or could not be reached
@@ -51,13 +51,13 @@ struct Place {
   std::optional<uint64_t> offset{};  // bytes from the start of `path`
   std::optional<uint64_t> length{};  // bytes
   uint32_t line = 0, column = 0;     // of a text, from 1; 0: not a place in a text
-  std::optional<uint32_t> rank{};    // of several that run together, the one at fault; `path` is then where it is, if that is known
-  std::string setting{};             // of the request, such as "prefer_rank"; `got` is then what it was, or each of `names`
+  std::optional<uint32_t> rank{};    // of several ranks, the one at fault; `path` is then its host, if known
+  std::string setting{};             // of the request, such as "prefer_rank"; `got`, or each of `names`, is then its value
 };
 // "rank 2 at node7:29500", or the path.
 std::string who_or_where(const Place& place);
 
-// What would do, where the id alone does not say it: who renders the problem has the words (cmd/problem_words.def).
+// What would help, where the id alone does not say it. The renderer supplies the words (cmd/problem_words.def).
 enum class Remedy : uint8_t {
   kOfId,
   kMoreMemory,             // Problem::enough_bytes of it
@@ -65,20 +65,20 @@ enum class Remedy : uint8_t {
   kLargerPickle,           // Problem::enough_bytes as its cap
   kOneOrLatest,            // one of Problem::names, or the newest of them
   kNoStep,                 // the folder itself
-  kReadAll,                // reading all that has not been looked into
+  kReadAll,                // reading everything, including what was skipped
   kOtherName,              // renaming the key, or leaving it out
   kOtherKind,              // commands that change the output's kind
-  kWriteAnew,              // commands that write the data, too
-  kConvert,                // the command that writes every kind
+  kWriteAnew,              // commands that rewrite the data
+  kConvert,                // the command that writes any kind
   kSharedOutput,           // an output that all ranks see
   kOtherTransport,         // one that needs no device
-  kWorldSize,              // any setting that tells it
+  kWorldSize,              // any setting that gives it
   kMesh,                   // a mesh
   kMeshOrWorldSize,        // a mesh, or one of one dim
   kMeshNames,              // a mesh whose dims have names
   kLayoutFile,             // `expected`, as the help shows it
-  kForRename,              // `expected`, which holds where keys are renamed
-  kBelowWorldSize,         // `expected`, which is that
+  kForRename,              // `expected`, which applies where keys are renamed
+  kBelowWorldSize,         // `expected`, the world size
 };
 constexpr Remedy kLastRemedy = Remedy::kBelowWorldSize;
 
@@ -91,17 +91,17 @@ struct Problem {
   std::string expected{};  // may be empty
   std::string hint{};      // defaults to hint_of(id)
   std::string quote{};     // the line of a text that `place` points into
-  // Of what is wrong, all names; `got` has the first.
+  // All names concerned; `got` has the first.
   std::vector<std::string> names{};
   Remedy remedy = Remedy::kOfId;
-  uint64_t enough_bytes = 0;  // 0: nobody knows
+  uint64_t enough_bytes = 0;  // 0: unknown
 };
 
 // One line: `PATH[:LINE[:COLUMN]][ > MEMBER][ @ 0xOFFSET]: [tensor 'FQN': | object 'KEY': ]what (got X, expected Y)`, names escaped, a
 // very long key shortened. Without the hint, the remedy and the quote.
 std::string to_line(const Problem& problem);
 
-// A name escaped, of a long one its beginning, its length and its end: keys may be of any length.
+// A name, escaped; a long one is cut to its beginning, its length and its end. Keys may have any length.
 std::string shortened(std::string_view name);
 
 // `text` with control characters, invalid UTF-8 and bidirectional overrides written as \xNN or \u{NNNN}: safe on a terminal.
@@ -119,17 +119,17 @@ class Error : public std::exception {
   std::string line_;
 };
 
-// What becomes of the faults of single items: the first ends the command, or all are collected while the rest is looked at (verify).
+// What happens to faults of single items: the first ends the command, or all are collected and the rest goes on (verify).
 enum class Faults : uint8_t { kThrow, kCollect };
-// True for what is wrong with bytes that are read, or with reading them; the machine's own failures and signals end every command.
+// True for faults in the bytes that are read, or in reading them; other machine failures and signals end every command.
 bool can_be_collected(ProblemId id);
 
-// Adds findings to a list. Of one kind the first are kept and the others counted: made-up metadata has one for every few of its bytes.
+// Adds findings to a list. The first of each kind are kept and the others counted: malicious metadata can cause one every few bytes.
 class FindingList {
  public:
   explicit FindingList(std::vector<Problem>& list) : list_(list) {}
   void add(Problem p);
-  void end();  // says of each kind how many more there are
+  void end();  // adds, for each kind, how many more there were
 
  private:
   static constexpr uint64_t kMax = 10'000, kMaxBytes = 4 << 20;

@@ -1,4 +1,4 @@
-// Files that are open, at most so many at once: checkpoints have more files than a process may have descriptors.
+// A bounded set of open files: checkpoints can have more files than a process may have descriptors.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace dcp {
 
-// By a number of the caller's. Thread-safe. A file stays open while somebody holds the pointer, also past its eviction.
+// Keyed by a number that the caller chooses. Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
 class RecentFiles {
  public:
   explicit RecentFiles(size_t max) : max_(max) {}
-  // The open file, or what `opening` opens; it is called under the lock.
+  // The open file; if there is none, calls `opening` under the lock.
   std::shared_ptr<const OpenFile> open(uint32_t file, const std::function<OpenFile()>& opening);
   void close_all();
 

@@ -1,4 +1,4 @@
-// A thread of its own that runs jobs one after the other: a copy stream, a background writer.
+// One thread that runs jobs one after the other: a copy stream, a background writer.
 #pragma once
 
 #include <functional>
@@ -8,13 +8,13 @@ namespace dcp {
 
 class SerialQueue {
  public:
-  // Throws std::system_error where the machine gives no thread.
+  // Throws std::system_error if no thread can be started.
   SerialQueue();
-  // Waits for the jobs; what one of them threw is lost.
+  // Waits for the jobs; an exception of a job is lost.
   ~SerialQueue();
-  // Returns at once. After a job that threw, later ones are passed over until wait().
+  // Returns at once. After a job has thrown, later ones are skipped until wait().
   void run(std::function<void()> job);
-  // Until every job is done. Rethrows what the first failed one threw, once.
+  // Waits until every job is done. Rethrows the exception of the first failed one, once.
   void wait();
 
  private:

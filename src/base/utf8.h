@@ -14,7 +14,7 @@ struct CodePoint {
 // U+10FFFF.
 CodePoint first_code_point(std::string_view text);
 
-// Whether CPython reads `text` out of a pickle: UTF-8 in which surrogates may stand for themselves.
+// Whether CPython accepts `text` in a pickle: UTF-8 in which encoded surrogates are allowed.
 bool is_pickled_text(std::string_view text);
 
 // Code points that act on a terminal or reorder what is read, though they are valid text. All lie below U+10000.

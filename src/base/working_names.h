@@ -1,4 +1,4 @@
-// Names of what lies beside an output while it is written: `.NAME.dcpctl-...`. Hidden, so that `*.pt` and `*.safetensors` never pick it up.
+// Names of working files beside an output: `.NAME.dcpctl-...`. Hidden, so that `*.pt` and `*.safetensors` never match them.
 #pragma once
 
 #include <string>
@@ -6,26 +6,26 @@
 
 namespace dcp {
 
-// What is being written; the old output, moved aside; the lock of who writes.
+// The output being written; the old output, moved aside; the writer's lock.
 inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-old", kLock = ".dcpctl-lock";
 
-// Of something that dcpctl works on, or has moved aside.
+// The name of something that dcpctl works on, or has moved aside.
 bool is_working_name(std::string_view name);
 
 // "/" stays as it is.
 std::string without_trailing_slashes(std::string path);
 
-// Where `path` (without '/' at its end) is a name: its text up to the last component, "." where it is all there is. As the system reads it:
-// links and `..` are followed by whoever opens it.
+// The parent of `path` (without a trailing '/'): its text up to the last component, "." if there is only one. Purely textual: links and
+// `..` are resolved by whoever opens it.
 std::string folder_around(const std::string& path);
 
 struct SplitPath {
-  std::string prefix;  // up to and with the last '/', or ""
+  std::string prefix;  // up to and including the last '/', or ""
   std::string name;
 };
 SplitPath split_path(const std::string& path);
 
-// The name beside `path` (without '/' at its end). Of a NAME that leaves no room for the ending: its beginning and its CRC.
+// The working name beside `path` (without a trailing '/'). A NAME too long for the ending is cut to its beginning and its CRC.
 std::string beside(const std::string& path, std::string_view ending);
 
 }  // namespace dcp

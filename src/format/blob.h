@@ -1,5 +1,5 @@
-// One byte item (an object that is no tensor), or a tensor item that is not plain: its pickle, and where the storages lie that the pickle
-// names. Neither is looked into here.
+// One byte item (an object that is not a tensor), or a tensor item that is not plain: its pickle, and where the storages that the pickle
+// names lie. Neither is interpreted here.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct BlobItem {
     std::string key;       // of the record data/KEY
     uint64_t payload = 0;  // position in the item
     uint64_t bytes = 0;
-    uint64_t packed = 0;  // bytes that lie there if it is deflated, else 0
+    uint64_t packed = 0;  // bytes in the item if it is deflated, else 0
     uint32_t crc = 0;
     bool has_crc = false;  // false: the writer computed none
   };
@@ -36,15 +36,15 @@ struct BlobItem {
 using StoragesByKey = std::unordered_map<std::string_view, const BlobItem::Storage*>;
 StoragesByKey by_key(const BlobItem& item);
 
-// open_item_archive, but blob_not_archive for bytes that are no zip at all (a planner of the user's own wrote them).
+// As open_item_archive, but throws blob_not_archive for bytes that are not a zip at all (written by the user's own planner).
 ItemArchive open_blob_archive(ItemSource& item, const Place& place, const Limits& limits);
-// Throws blob_not_archive for bytes that are no zip at all (a planner of the user's own wrote them), crc_mismatch for the pickle, and
-// the zip_* and item_* errors.
+// Throws blob_not_archive as above, crc_mismatch for the pickle, and the zip_* and item_* errors.
 BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limits);
-// The same for an archive whose directory is read, with a pickle of at most `pickle_bytes`.
+// The same for an archive whose directory has been read, with a pickle of at most `pickle_bytes`.
 BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Limits& limits, const Place& place);
 
-// Of an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are no archive.
+// For an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are not an
+// archive.
 BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

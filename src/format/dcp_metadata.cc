@@ -236,7 +236,7 @@ void MetadataHandler::check_word(const PickleMachine& m, std::string_view what, 
 
 namespace {
 
-// Keys and names may be of any length, but what is done with each, once for every chunk that has it, may not outgrow the pickle.
+// Keys and names may have any length, but the work on them, once per chunk, must not outgrow the pickle.
 void check_names(const MetadataContent& c, uint64_t pickle_bytes, const Place& place, const Limits& limits) {
   const uint64_t max = limits.path_bytes + 64 * pickle_bytes;
   uint64_t bytes = 0;

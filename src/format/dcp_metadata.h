@@ -29,11 +29,11 @@ namespace dcp {
 struct ExtraAttribute {
   std::string name;
   std::string type;       // "dict", "module.Class"
-  std::string not_plain;  // why its value is not here: what it holds beside None, numbers, text, lists, tuples, dicts and torch.Size
+  std::string not_plain;  // why its value is missing: what it holds beside None, numbers, text, lists, tuples, dicts and torch.Size
   bool is_dict = false;   // with text for keys
   std::vector<std::pair<std::string, std::string>> entries;  // of such a dict: key, and opcodes that push its value without a memo
   std::string value;                                         // of anything else
-  // Plans of the save that made the checkpoint are of no use to another layout.
+  // Plans of the original save are useless to another layout.
   bool kept() const { return not_plain.empty() && name != "all_local_plans"; }
   bool operator==(const ExtraAttribute&) const = default;
 };
@@ -70,7 +70,7 @@ struct MetadataContent {
   struct PathElement {
     std::string_view name;    // a dict key
     int64_t position = -1;    // >= 0: a list position, name is empty
-    bool is_integer = false;  // `name` was an integer: only a torch.save file says so, planner data has text
+    bool is_integer = false;  // `name` was an integer: known for torch.save files only, planner data holds text
   };
   struct Path {
     std::string_view key;
@@ -100,11 +100,11 @@ struct MetadataContent {
   // Metadata.mcore_data[key]["nd_reformulated_orig_global_shape"], where it is a tuple of sizes; in the file's order.
   std::vector<McoreShape> mcore_shapes;
 
-  // Why pickle.load cannot load it, though its content is clear: pickle_unloadable, some of them.
+  // Why pickle.load cannot load it although its content is clear: pickle_unloadable, possibly several.
   std::vector<Problem> unloadable;
 
-  // What shows who wrote it, and who can load it.
-  uint32_t properties_fields = 0;         // most fields of a TensorProperties seen: 5, or 6 since torch 2.15; 0: no tensors
+  // Evidence of who wrote it and who can load it.
+  uint32_t properties_fields = 0;         // maximum number of fields of a TensorProperties: 5, or 6 since torch 2.15; 0: no tensors
   bool old_module_names = false;          // torch.distributed._shard.checkpoint.*: torch 1.13
   bool old_properties_module = false;     // TensorProperties of _shard.sharded_tensor.metadata: torch <= 2.2
   bool has_storage_meta = false;          // a StorageMeta object: torch >= 2.4
@@ -121,7 +121,7 @@ struct MetadataContent {
 // `place.path` names the file in errors, which are of the pickle_* and metadata_* families. Throws Error; never executes anything.
 MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits);
 
-// Copies each text once and lets the content view the copies, so that the pickle, of which names are a small part, can be freed.
+// Copies each text once and lets the content view the copies, so that the pickle, mostly not names, can be freed.
 std::deque<std::string> hold_text(MetadataContent& content);
 
 }  // namespace dcp

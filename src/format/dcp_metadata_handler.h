@@ -2,7 +2,7 @@
 // (tensors, messages), dcp_metadata_globals (names, calls), dcp_metadata_storage, dcp_metadata_root, dcp_metadata_attributes.
 //
 // Each object becomes a kTyped value as soon as it is built: numbers go to `content.ints`, chunks, tensors and index keys to their arrays
-// in the content itself, so that the machine's arena holds only dicts and lists that are still open.
+// in the content itself, so the machine's arena holds only dicts and lists that are still open.
 #pragma once
 
 #include <map>
@@ -29,11 +29,11 @@ class MetadataHandler {
   Value build(PickleMachine& m, Value object, Value state);
   Value persistent(PickleMachine& m, Value id);
 
-  // After the run: checks that the root is a Metadata, and lists the globals that were met.
+  // Call after the run: checks that the root is a Metadata, and lists the globals seen.
   void finish(const PickleMachine& m, const Value& root);
 
  private:
-  // Classes and functions that mean something here; what each is called, release by release, is a table in dcp_metadata_globals.cc.
+  // Classes and functions with a meaning here; their names in each release are a table in dcp_metadata_globals.cc.
   enum Class : uint16_t {
     kUnknown,
     kMetadata,
@@ -84,7 +84,7 @@ class MetadataHandler {
   static bool is(const Value& v, Class cls) { return v.kind == Kind::kTyped && v.tag == cls; }
   static Value opaque(const Value& callable) { return {.kind = Kind::kOpaque, .n = callable.n}; }
 
-  // The key that an error is about; nullopt: found on the stack, when there is an error.
+  // The key that an error is about; nullopt: looked up on the stack if an error occurs.
   using Key = std::optional<std::string_view>;
   static constexpr uint64_t kMaxFields = 256;  // of one object; torch has 5, forks add some
   static constexpr uint64_t kAttributeBytes = 8 * kMiB;
@@ -110,7 +110,7 @@ class MetadataHandler {
   }
   uint32_t file_number(const PickleMachine& m, std::string_view path);
   uint32_t transforms_number(const PickleMachine& m, const Value& list);
-  // What the memo shares may be read over and over: the values that all readings together take may not outgrow the pickle.
+  // Values shared by the memo may be read repeatedly: all readings together must not visit more values than the pickle has bytes.
   void spend(const PickleMachine& m, uint64_t values);
   static uint64_t values_of(const MetadataContent::Tensor& t) { return (1 + t.chunk_count) * (1 + uint64_t{t.rank}); }
   void check_word(const PickleMachine& m, std::string_view what, std::string_view word) const;
@@ -127,11 +127,11 @@ class MetadataHandler {
   std::string name_of(const Global& g) const { return std::string(g.module) + "." + std::string(g.name); }
   std::string type_of(const PickleMachine& m, const Value& v) const;   // "module.Class" or "dict"
   std::string describe(const PickleMachine& m, const Value& v) const;  // the same, or the value where it is small
-  std::string key_at(const PickleMachine& m) const;                    // key that the unfinished objects on the stack belong to
+  std::string key_at(const PickleMachine& m) const;                    // key of the unfinished objects on the stack
   Place place_of(const PickleMachine& m, Key key = {}) const;
   [[noreturn]] void fail_field(const PickleMachine& m, std::string_view field, const Value& got, std::string_view expected,
                                Key key = {}) const;
-  // What Python would stop at is noted, and read on.
+  // Notes what would make Python fail, and goes on.
   void cannot_load(const PickleMachine& m, std::string got, std::string expected);
   [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t max) const;
 
@@ -143,12 +143,12 @@ class MetadataHandler {
   uint64_t indexes_ = 0;
   uint64_t infos_ = 0;
   uint64_t used_ = 0;                             // entries of storage_data
-  std::vector<MetadataContent::Storage> paired_;  // where they are not the first of `storage`
+  std::vector<MetadataContent::Storage> paired_;  // if they are not the first of `storage`
   std::unordered_map<std::string_view, uint32_t> file_numbers_;
   std::map<std::vector<std::string_view>, uint32_t> transforms_numbers_;
   uint64_t spent_ = 0;
   uint64_t budget_;
-  uint64_t attribute_bytes_;  // that opcodes of attributes may still take
+  uint64_t attribute_bytes_;  // budget left for opcodes of attributes
   bool has_root_ = false;
 };
 

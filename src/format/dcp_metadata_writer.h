@@ -19,14 +19,14 @@
 
 namespace dcp {
 
-// Writes from front to back what its caller tells, and keeps 8 bytes a key: a metadata of 10^7 chunks never lies in memory.
+// Writes from front to back as it is called, and keeps 8 bytes per key: metadata of 10^7 chunks is never held in memory.
 //
 // Calls, in this order: for each key tensor() with its chunk()s, or blob(); planner_data(), then path() for each key that has one;
 // storage(), then item() for each; finish(). Keys are numbered from 0 in the order of the first part.
 class DcpMetadataStream {
  public:
   using Sink = std::function<void(std::string_view)>;
-  // Hands the file to `sink` in blocks of about 64 KiB, valid during the call only. `for_torch`: the oldest release that is to load it,
+  // Passes the file to `sink` in blocks of about 64 KiB, valid only during the call. `for_torch`: the oldest release that is to load it,
   // 200 (2.0) or later.
   explicit DcpMetadataStream(Sink sink, unsigned for_torch = 203);
   ~DcpMetadataStream();
@@ -67,8 +67,8 @@ class DcpMetadataStream {
   std::unique_ptr<Writer> writer_;
 };
 
-// What counts of `content`: order, tensors, chunks, blobs, storage, files, transforms, has_planner_data with paths. Throws metadata_field
-// for a layout other than strided.
+// Uses these members of `content`: order, tensors, chunks, blobs, storage, files, transforms, has_planner_data with paths. Throws
+// metadata_field for a layout other than strided.
 void write_dcp_metadata(const MetadataContent& content, const std::function<void(std::string_view)>& sink);
 std::string write_dcp_metadata(const MetadataContent& content);
 

@@ -27,7 +27,7 @@ struct DTypeFacts {
 
 const DTypeFacts& facts_of(DType dtype);
 inline uint64_t bytes_of(DType dtype) { return facts_of(dtype).bytes; }
-// Of a global `torch.<name>`, canonical names only ("float16", never "half"); nullopt: unknown.
+// For a global `torch.<name>`, canonical names only ("float16", never "half"); nullopt: unknown.
 std::optional<DType> dtype_named(std::string_view torch_name);
 std::optional<DType> dtype_of_storage_class(std::string_view storage_class);
 std::optional<DType> dtype_of_safetensors(std::string_view name);

@@ -70,7 +70,7 @@ size_t InflateReader::read(MutableBytes out) {
   State& s = *state_;
   size_t filled = 0;
   while (filled < out.size() && !s.ended) {
-    // When all that belongs there has been given, one more byte is asked for aside: none may come.
+    // Once all expected bytes are out, tries to decode one more: there must be none.
     std::byte beyond[1];
     const bool is_full = s.left == 0;
     const size_t got = s.decode(is_full ? MutableBytes(beyond) : out.subspan(filled, std::min<uint64_t>(out.size() - filled, s.left)));

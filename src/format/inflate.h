@@ -15,14 +15,14 @@ class InflateReader {
   // The next packed bytes, valid until the next call; empty at the end of the record.
   using Pull = std::function<Bytes()>;
 
-  // `place` is that of the record's payload; `max_bytes` how many bytes belong into it.
+  // `place`: of the record's payload; `max_bytes`: its decoded size.
   InflateReader(Pull pull, Place place, uint64_t max_bytes);
   ~InflateReader();
   InflateReader(const InflateReader&) = delete;
   InflateReader& operator=(const InflateReader&) = delete;
 
-  // Fills `out`, or as much of it as there is: less only at the end. Throws deflate_broken: for a stream that is damaged, ends early or
-  // before the record does, or holds more than belongs there; and what pull throws.
+  // Fills `out`; returns less only at the end. Throws deflate_broken for a stream that is damaged, ends early or before the record does, or
+  // holds too much; and what pull throws.
   size_t read(MutableBytes out);
 
  private:

@@ -1,4 +1,4 @@
-// What tensor items and byte items have in common: an archive of records with a version, a byte order and a pickle.
+// The common part of tensor items and byte items: an archive of records with a version, a byte order and a pickle.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ struct ItemArchive {
   bool big_endian = false;
 };
 
-// Reads the directory and checks what every torch since 1.13 checks: a `version` of 1 to 10, a known byte order (little if unsaid).
+// Reads the directory and checks what every torch since 1.13 checks: a `version` of 1 to 10, a known byte order (little-endian if absent).
 ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits& limits);
 
 // item_compressed unless the record is stored or deflated.
 void check_method(const ZipRecord& record, const Place& place);
-// The record must be there and readable; else item_no_record, item_compressed.
+// Throws item_no_record or item_compressed unless the record exists and can be read.
 const ZipRecord& readable_record(const ZipDirectory& directory, std::string_view name, const Place& place);
 
-// What the record holds, block by block, inflated if it is deflated. Throws item_compressed, deflate_broken.
+// Streams the record's content block by block, inflated if it is deflated. Throws item_compressed, deflate_broken.
 void read_record(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place, const std::function<void(Bytes)>& sink);
 
-// Reads the record through for its CRC: crc_mismatch. False if its writer computed none.
+// Reads the whole record and throws crc_mismatch if its CRC differs. False if its writer computed none.
 bool check_record_crc(ItemSource& item, const ZipRecord& record, uint64_t payload, const Place& place);
 
-// data.pkl: at most `cap` bytes (over_limit), which match their CRC (crc_mismatch) if the writer computed one.
+// data.pkl: at most `cap` bytes (over_limit), checked against its CRC (crc_mismatch) if the writer computed one.
 struct ItemPickle {
   std::vector<std::byte> bytes;
   uint64_t packed = 0;  // bytes that it takes in the item
@@ -39,7 +39,7 @@ struct ItemPickle {
 };
 ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Limits& limits, const Place& place);
 
-// False where the directory says 0 for a record that is not empty: torch's way to say that no CRC was computed.
+// False if the directory has 0 for a non-empty record: torch's way to say that no CRC was computed.
 inline bool has_crc(const ZipRecord& record) { return record.crc != 0 || record.size == 0; }
 
 // True for the start of a safetensors file: a small 64-bit length, then JSON.

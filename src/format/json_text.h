@@ -1,4 +1,4 @@
-// JSON strings as two other writers form them, byte for byte.
+// JSON strings, byte for byte as two other writers write them.
 #pragma once
 
 #include <string>

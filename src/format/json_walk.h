@@ -1,4 +1,4 @@
-// Untrusted JSON as a sequence of values, each under its keys: for small documents whose form is known, such as an index of files.
+// Untrusted JSON as a sequence of values, each with its keys: for small documents of known form, such as an index of files.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace dcp {
 
 struct JsonValue {
-  enum class Kind : uint8_t { kObject, kArray, kText, kNatural, kNull, kFalse, kTrue, kOther };  // kObject, kArray: their beginning
+  enum class Kind : uint8_t { kObject, kArray, kText, kNatural, kNull, kFalse, kTrue, kOther };  // kObject, kArray: the opening bracket
   Kind kind = Kind::kOther;
   std::string_view text;  // kText
   uint64_t number = 0;    // kNatural: a non-negative integer, also written as 3.0
@@ -22,7 +22,7 @@ struct JsonValue {
 // `keys`: of the objects around the value, the outermost first; "" for an array's element.
 using JsonVisitor = std::function<void(std::span<const std::string> keys, const JsonValue& value)>;
 
-// `json` is an object. Throws `bad` with the position for what is no JSON, over_limit for nesting; the offset of `place` is added.
+// `json` must be an object. Throws `bad` with the position for invalid JSON, over_limit for nesting; adds the offset of `place`.
 void walk_json(std::string_view json, const Place& place, const Limits& limits, ProblemId bad, const JsonVisitor& visit);
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// A Git LFS pointer: a text of three lines that a clone has in place of a large file which was not fetched.
-// Source: git-lfs, docs/spec.md: the first line is `version https://git-lfs.github.com/spec/v1`, a pointer has less than 1024 bytes.
+// A Git LFS pointer: three lines of text that a clone holds in place of a large file that was not fetched. Source: git-lfs, docs/spec.md:
+// the first line is `version https://git-lfs.github.com/spec/v1`, a pointer has less than 1024 bytes.
 #pragma once
 
 #include "base/bytes.h"

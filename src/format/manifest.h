@@ -1,6 +1,6 @@
-// A manifest: digests of what a checkpoint holds, to prove later that it, or what was made from it, holds the same.
+// A manifest: digests of a checkpoint's content, to prove later that it, or an output made from it, holds the same.
 //
-// Grammar (JSON; schema "dcpctl.manifest/1"; members may be added later, readers pass over what they do not know):
+// Grammar (JSON; schema "dcpctl.manifest/1"; members may be added later; readers skip unknown ones):
 //   manifest := {"schema": "dcpctl.manifest/1", "files": {NAME: file}, "objects": {KEY: object}, "tensors": {KEY: tensor}}
 //   tensor   := {"crc64": digest, "dtype": name, "shape": [size...]}   of the elements: row-major, little-endian, conj and neg resolved
 //   object   := {"crc64": digest, "bytes": count}                      of data.pkl and then the storages, in the order of the archive
@@ -49,9 +49,9 @@ std::string write_manifest(const Manifest& manifest, const Place& place);
 // Throws manifest_bad, over_limit.
 Manifest read_manifest(std::string_view json, const Place& place, const Limits& limits);
 
-enum class Subset : uint8_t { kNo, kYes };          // kYes: what is not there is not missed
+enum class Subset : uint8_t { kNo, kYes };          // kYes: missing keys are fine
 enum class FilesAre : uint8_t { kBelow, kItself };  // in the folder at `place`, or `place` is the one file
-enum class Objects : uint8_t { kHeld, kNotHeld };   // kNotHeld: the form of what was found has no objects of its own
+enum class Objects : uint8_t { kHeld, kNotHeld };   // kNotHeld: the format that was read cannot hold objects
 
 struct ManifestRules {
   Subset subset = Subset::kNo;
@@ -59,8 +59,8 @@ struct ManifestRules {
   FilesAre files = FilesAre::kBelow;
 };
 
-// What `found` has otherwise than `expected`: damage, or a note for keys that may be missing. Files are compared where they have the names
-// and sizes of the expected ones: then they are the same files, and each bit counts.
+// Differences of `found` from `expected`: damage, or a note for keys that may be missing. Files are compared only if they have the names
+// and sizes of the expected ones: then they are the same files, and every bit counts.
 struct ManifestComparison {
   std::vector<Problem> findings;
   uint64_t keys = 0;   // compared

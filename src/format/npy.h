@@ -10,12 +10,12 @@
 
 namespace dcp {
 
-// The type that numpy has for it ("<f4"); where it has none, the unsigned integer of the same bytes.
+// numpy's type for it ("<f4"); if there is none, the unsigned integer of the same size.
 std::string_view npy_type(DType dtype);
-// Whether numpy has it: values of others are their bits.
+// Whether numpy has it; values of other dtypes are shown as their bits.
 bool is_numpy_dtype(DType dtype);
 
-// All before the elements, which follow row-major and little-endian at a multiple of 64 bytes.
+// Everything before the elements, which follow row-major and little-endian at a multiple of 64 bytes.
 std::string npy_header(DType dtype, std::span<const int64_t> shape);
 
 }  // namespace dcp

@@ -37,14 +37,14 @@ bool safetensors_before(DType dtype_a, std::string_view name_a, DType dtype_b, s
 
 // Header for tensors in the order given. Fills `bytes` and `offset` of the entries from their dtype and shape (torch's shape), back to
 // back. The returned bytes are the whole header with its length prefix, as the reference writes them. Throws safetensors_no_dtype for a
-// tensor that the format has no form for, safetensors_bad_name for names that are no UTF-8, over_limit for a header over 100 MB.
+// tensor whose dtype the format lacks, safetensors_bad_name for names that are not UTF-8, over_limit for a header over 100 MB.
 std::string write_safetensors_header(std::vector<SafetensorsEntry>& entries, const std::map<std::string, std::string>& metadata);
 
 // Bytes of the header with its length prefix, from the first 8 bytes of a file of `file_bytes`.
 uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits);
 
-// `head` is the header with its length prefix at least; file_bytes the size of the file. Validates as the reference does: no holes, no
-// overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family.
+// `head` holds at least the header with its length prefix; `file_bytes` is the size of the file. Validates as the reference does: no holes,
+// no overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family.
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<SafetensorsEntry> entries;  // in order of offset
@@ -59,10 +59,10 @@ struct SavedShard {
   std::string fqn;  // "": the tensor's own name
 };
 using ShardingInfo = std::map<std::string, SavedShard, std::less<>>;
-// nullopt: the file is no shard. Throws sharding_info_bad, over_limit.
+// nullopt: the file is not a shard. Throws sharding_info_bad, over_limit.
 std::optional<ShardingInfo> read_sharding_info(const SafetensorsHeader& header, const Place& place, const Limits& limits);
 
-// What is of use in an index: which file holds which tensor.
+// The useful part of an index: which file holds which tensor.
 struct HfIndex {
   std::vector<std::pair<std::string, std::string>> weight_map;  // tensor, file; in the file's order
   std::optional<uint64_t> total_bytes;

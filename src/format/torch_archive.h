@@ -36,8 +36,8 @@ class TorchArchiveLayout {
   uint64_t entry_crc_at(uint64_t record) const;  // position of its CRC in the central directory
 
   // Everything that is not payload: for each record the bytes before it (descriptor of the one before, local header, padding), then the
-  // tail. `crcs[i]` is the CRC-32 of record i's payload. `emit(offset, bytes)` is called in ascending order of offset; bytes are valid
-  // during the call only.
+  // tail. `crcs[i]` is the CRC-32 of record i's payload. `emit(offset, bytes)` is called in ascending order of offset; bytes are valid only
+  // during the call.
   void emit_frame(std::span<const uint32_t> crcs, const std::function<void(uint64_t offset, Bytes bytes)>& emit) const;
 
   bool operator==(const TorchArchiveLayout&) const = default;

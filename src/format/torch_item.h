@@ -18,8 +18,8 @@
 
 namespace dcp {
 
-// Random access to the bytes of one item. `at` returns exactly `length` bytes, valid until the next call, or throws (short_file,
-// io_read). Callers ask inside [0, size) only.
+// Random access to the bytes of one item. `at` returns exactly `length` bytes, valid until the next call, or throws (short_file, io_read).
+// Callers stay inside [0, size).
 class ItemSource {
  public:
   virtual ~ItemSource() = default;
@@ -30,21 +30,21 @@ class ItemSource {
 struct ZipRecord {
   std::string name;     // without the root folder: "data.pkl", "data/0"
   uint64_t header = 0;  // offset of the local header in the item
-  uint64_t packed = 0;  // bytes of the payload as it lies in the item
-  uint64_t size = 0;    // bytes of what it holds: the same, unless it is deflated
-  uint32_t crc = 0;     // of what it holds, from the central directory
+  uint64_t packed = 0;  // bytes of the payload as stored in the item
+  uint64_t size = 0;    // bytes of its content: the same, unless it is deflated
+  uint32_t crc = 0;     // of its content, from the central directory
   uint16_t method = 0;  // kStored, kDeflated, or one that torch cannot read either
-  uint64_t limit = 0;   // where the next header, or the directory, begins: nothing of this record reaches it
+  uint64_t limit = 0;   // start of the next header, or of the directory: the record ends before it
   static constexpr uint16_t kStored = 0, kDeflated = 8;
   bool deflated() const { return method == kDeflated && packed > 0; }
 };
 
-// The directory of an archive, validated: records inside the slice, disjoint, names distinct whatever their case, counts and sizes
-// agreeing.
+// The directory of an archive, validated: records inside the slice, disjoint, names distinct even ignoring case, counts and sizes
+// consistent.
 struct ZipDirectory {
   std::string root;                // "archive"
   std::vector<ZipRecord> records;  // in order of header offset
-  uint64_t end = 0;                // where the end record ends; < size: trailing bytes
+  uint64_t end = 0;                // end of the end record; < size: trailing bytes
   const ZipRecord* find(std::string_view name) const;
 };
 ZipDirectory read_zip_directory(ItemSource& item, const Place& place, const Limits& limits);
@@ -72,14 +72,14 @@ struct TensorItem {
   uint32_t crc = 0;
   bool has_crc = false;              // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
   std::string opaque_class;          // for kOpaque: "torch._utils._rebuild_qtensor"
-  std::vector<std::string> refused;  // for kOpaque: globals that dcp.load refuses unless its program allows them: a subclass's own
+  std::vector<std::string> refused;  // for kOpaque: globals that dcp.load refuses unless the program allows them: a subclass's own
 };
-// Whether there is no element: then offset and strides, which torch keeps from the view that the tensor was, mean nothing.
+// Whether it has no elements: offset and strides, which torch keeps from the original view, are then meaningless.
 bool is_empty(const TensorItem& item);
-// Whether the elements lie one after another from the storage's start on.
+// Whether the elements are contiguous from the start of the storage.
 bool is_dense(const TensorItem& item);
-// Throws item_not_tensor for what torch makes no tensor of, item_refused for a pickle that dcp.load, which reads tensors with
-// weights_only=True, refuses whatever its program allows.
+// Throws item_not_tensor if torch would not make a tensor of it, item_refused for a pickle that dcp.load, which reads tensors with
+// weights_only=True, refuses whatever the program allows.
 TensorItem read_tensor_item(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Writer of tensor items: what the pickle says and where the records lie, before a byte of the tensor is known.
+// Writer of tensor items: the pickle and the positions of the records, before a byte of the tensor is known.
 //
 // Archive: data.pkl, byteorder, data/0, version, in torch's own form (torch_archive.h). Loads in torch 2.0 to 2.15, dtypes permitting.
 // The length of an item depends on the dtype and the sizes only.
@@ -33,7 +33,7 @@ std::string tensor_item_pickle(DType dtype, std::span<const int64_t> sizes);
 
 TorchArchiveLayout tensor_item_layout(uint64_t pickle_bytes, uint64_t payload_bytes);
 
-// Everything of an item but its payload. Only two fields of it depend on the tensor's data: the payload's CRC, twice in the tail.
+// All of an item but its payload. Only two fields of it depend on the tensor's data: the payload's CRC, twice in the tail.
 class TensorItemFrame {
  public:
   TensorItemFrame(DType dtype, std::span<const int64_t> sizes);
@@ -47,7 +47,7 @@ class TensorItemFrame {
   size_t crc_count_ = 0;
 };
 
-// The frames met last: neighbours in a checkpoint have the same sizes.
+// The most recently used frames: neighbours in a checkpoint have the same sizes.
 class TensorItemFrames {
  public:
   // Valid until the next call.

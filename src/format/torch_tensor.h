@@ -1,5 +1,5 @@
-// What a pickle of torch's says about one tensor: a call that would rebuild it, read and checked without being made. For data.pkl of an
-// item and of a whole torch.save file.
+// What a torch pickle says about one tensor: a call that would rebuild it, read and checked but never made. For data.pkl of an item and of
+// a whole torch.save file.
 //
 // Grammar (torch/_utils.py, torch/_tensor.py, torch/serialization.py; torch 1.6 to 2.15):
 //   tensor    := torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks[, flags])
@@ -22,7 +22,7 @@
 
 namespace dcp {
 
-// What a global means to torch.
+// The meaning of a global to torch.
 struct TorchGlobal {
   enum class Kind : uint8_t {
     kOther,
@@ -38,7 +38,7 @@ struct TorchGlobal {
     kSize,                // torch.Size(sizes)
     kTensorClass,         // torch.Tensor, torch.nn.parameter.Parameter: classes without bytes of their own
     kOrderedDict,
-    kStorage,  // what a persistent id becomes
+    kStorage,  // the value of a persistent id
     kTypedStorage,
     kUntypedStorage,
     kDType,
@@ -47,15 +47,15 @@ struct TorchGlobal {
   DType dtype{};  // of kTypedStorage, kDType
 };
 TorchGlobal torch_global(std::string_view module, std::string_view name);
-// Whether a call of "torch._utils._rebuild_qtensor" and the like makes a tensor, be it a plain one or not.
+// Whether calling this global ("torch._utils._rebuild_qtensor") makes a tensor, plain or not.
 bool makes_tensor(std::string_view global);
 
-// How a machine's handler stored what torch_global() told it.
+// How a machine's handler stored the result of torch_global().
 class TorchNames {
  public:
   virtual ~TorchNames() = default;
-  virtual TorchGlobal meaning(const Value& v) const = 0;  // kOther for what is no global
-  virtual std::string name_of(const Value& v) const = 0;  // "module.name" of a global, or of what an opaque value was made by
+  virtual TorchGlobal meaning(const Value& v) const = 0;  // kOther if it is not a global
+  virtual std::string name_of(const Value& v) const = 0;  // "module.name" of a global, or of the callable of an opaque value
 };
 
 struct TorchStorage {
@@ -65,7 +65,7 @@ struct TorchStorage {
   uint64_t bytes = 0;  // as the pickle claims
 };
 
-// Reads the values of a finished machine. Only facts about the pickle are checked here, the archive's come after.
+// Reads the values of a finished machine. Checks only facts about the pickle; the archive's are checked later.
 class TensorReader {
  public:
   TensorReader(const PickleMachine& machine, const TorchNames& names, const Limits& limits, const Place& place)
@@ -73,13 +73,13 @@ class TensorReader {
 
   const PickleMachine& machine() const { return machine_; }
   const Place& place() const { return place_; }
-  // What `v` is a call of; kOther: no call, or of something else.
+  // The function that `v` is a call of; kOther: not a call, or of something else.
   TorchGlobal::Kind call_of(const Value& v) const;
-  // One of a call's arguments, which must be `least` to `most`.
+  // One of a call's arguments, of which there must be `min` to `max`.
   Value argument(const Value& arguments, uint32_t i, uint32_t min, uint32_t max) const;
-  // Of a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, whose extent the tensor has been checked against.
+  // For a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, which the tensor has been checked to fit.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
-  // Of a tensor that is not plain: dtype and sizes only; the rest is its class's. False: the call does not say them.
+  // For a tensor that is not plain: dtype and sizes only; the rest is up to its class. False: the call does not give them.
   bool read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
 
  private:
@@ -98,7 +98,7 @@ class TensorReader {
   const Place& place_;
 };
 
-// The archive's part: the storage's record must be as long as the storage.
+// The archive's part: checks that the storage's record is as long as the storage.
 void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place);
 
 }  // namespace dcp

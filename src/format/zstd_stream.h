@@ -1,6 +1,6 @@
 // Bounded decoder of items saved through `stream.zstd/1`: zstd frames back to back until the end of the item's slice.
 //
-// torch's frames have neither a content size nor a checksum (zstandard's streaming writer), so only the caller knows how much may come.
+// torch's frames have neither a content size nor a checksum (zstandard's streaming writer), so only the caller knows the decoded size.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ class ZstdReader {
   // The next compressed bytes, valid until the next call; empty at the end of the slice.
   using Pull = std::function<Bytes()>;
 
-  // `place` is that of the slice; `max_bytes` how many decoded bytes belong there.
+  // `place`: of the slice; `max_bytes`: its decoded size.
   ZstdReader(Pull pull, Place place, uint64_t max_bytes);
   ~ZstdReader();
   ZstdReader(const ZstdReader&) = delete;
   ZstdReader& operator=(const ZstdReader&) = delete;
 
-  // Fills `out`, or as much of it as there is: less only at the end. Throws zstd_broken, zstd_truncated, zstd_window, zstd_too_large
-  // (not before `out` asks for more than belongs there), and what pull throws.
+  // Fills `out`; returns less only at the end. Throws zstd_broken, zstd_truncated, zstd_window, zstd_too_large (only once `out` asks for
+  // more than `max_bytes`), and what pull throws.
   size_t read(MutableBytes out);
 
  private:

@@ -1,7 +1,7 @@
-// What the objects compiled per instruction set offer: floats of all formats to and from float32, dense arrays of them.
+// The interface of the objects compiled per instruction set: dense arrays of floats of all formats to and from float32.
 //
-// These objects may include this header and nothing else. An inline function or a template of the standard library would be compiled
-// with AVX there, and the linker may keep that copy for the whole program: it would then end with SIGILL on a processor without AVX.
+// These objects may include this header and nothing else. An inline function or a template of the standard library would be compiled with
+// AVX there, and the linker may keep that copy for the whole program, which would then die with SIGILL on a processor without AVX.
 #pragma once
 
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct Extent {
   uint64_t lowest, highest;
 };
 using FindExtent = Extent (*)(const void* from, size_t elements);
-// The same conversion, and the extent of the floats that it met.
+// The same conversion; also returns the extent of the floats that it saw.
 using Watch = Extent (*)(void* to, const void* from, size_t elements);
 // How many elements of that width lie in [first, last] without their sign bit.
 using Count = uint64_t (*)(const void* from, size_t elements, uint64_t first, uint64_t last);

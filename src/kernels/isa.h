@@ -7,10 +7,10 @@
 
 namespace dcp {
 
-// What the machine at least has; on x86-64 kAvx2 is x86-64-v3, kAvx512 x86-64-v4.
+// Minimum features of the machine; on x86-64, kAvx2 is x86-64-v3 and kAvx512 is x86-64-v4.
 enum class Isa : uint8_t { kBaseline, kAvx2, kAvx512 };
 
-// The best of them that this processor and its operating system can run. Looked up once.
+// The best one that this processor and operating system can run. Determined once.
 Isa best_isa();
 // `isa` must not be above best_isa().
 const codecs::Table& codecs_for(Isa isa);

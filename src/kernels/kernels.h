@@ -1,5 +1,5 @@
 // Loops over elements: strided copies, byte order, conjugation, dtype conversion. No I/O, no allocation, no errors: callers have checked
-// shapes, and no pointer needs alignment. Includes nothing of other rooms but the dtype table.
+// shapes, and no pointer needs alignment. Includes nothing from other rooms except the dtype table.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace dcp {
 
-// Copies an N-d box of elements of `element_bytes` (1, 2, 4, 8 or 16) each. Strides are in elements and may be anything that stays inside
-// the buffers (also 0); dims of equal step are merged and the innermost runs are memcpy where both sides are dense.
+// Copies an N-d box of elements of `element_bytes` (1, 2, 4, 8 or 16) each. Strides count elements and may be anything that stays inside
+// the buffers (even 0); dims of equal step are merged, and innermost runs that are dense on both sides use memcpy.
 void copy_strided(std::byte* to, std::span<const int64_t> to_strides, const std::byte* from, std::span<const int64_t> from_strides,
                   std::span<const int64_t> sizes, unsigned element_bytes);
 
@@ -24,7 +24,7 @@ void swap_bytes(std::byte* data, uint64_t units, unsigned unit_bytes);
 void conjugate(std::byte* data, uint64_t elements, DType dtype);
 void negate(std::byte* data, uint64_t elements, DType dtype);
 
-// float8_e4m3fn has no infinity: what numbers beyond 448 become there. torch 2.15 saturates, torch 2.11 gave NaN.
+// float8_e4m3fn has no infinity: what becomes of numbers beyond 448. torch 2.15 saturates, torch 2.11 gave NaN.
 enum class Fp8Overflow : uint8_t { kSaturate, kNan };
 
 struct ConvertOptions {
@@ -32,10 +32,10 @@ struct ConvertOptions {
   Isa isa = best_isa();
 };
 
-// As Tensor.copy_ of torch 2.15 between two dtypes: rounding to nearest even, float to integer by truncation, complex to real drops the
+// Like Tensor.copy_ of torch 2.15 between two dtypes: rounding to nearest even, float to integer by truncation, complex to real drops the
 // imaginary part, to bool is "not zero". False: there is no such conversion (quantized and packed types).
 bool convertible(DType from, DType to);
-// What a complex element consists of two of; of other dtypes itself.
+// The dtype of a complex element's two components; any other dtype itself.
 DType component_of(DType dtype);
 void convert(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements, const ConvertOptions& options = {});
 
@@ -50,7 +50,7 @@ Overflow overflow_of(DType to, Fp8Overflow fp8_overflow);
 
 // Between which dtypes cast() counts: the floats that torch computes with.
 bool castable(DType dtype);
-// convert() between two of them, with the count of what got lost.
+// convert() between two of them, counting what is lost.
 CastLosses cast(std::byte* to, DType to_type, const std::byte* from, DType from_type, uint64_t elements,
                 const ConvertOptions& options = {});
 

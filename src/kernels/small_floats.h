@@ -24,7 +24,7 @@ struct Format {
   static constexpr uint32_t kSign = 1u << (kExponentBits + kMantissaBits);
 
   // Rounds to nearest even without regard to special values. `bits`: of a float without its sign that is below 2^(highest exponent + 1),
-  // where a carry out of the mantissa makes the next exponent, as it should.
+  // where a carry out of the mantissa correctly gives the next exponent.
   static uint32_t round(uint32_t bits) {
     constexpr uint32_t kFirstNormal = (128 - kBias) << 23;
     // Adding 2^(23 + lowest exponent) lets the addition's own rounding cut the mantissa where a subnormal's ends.
@@ -35,8 +35,8 @@ struct Format {
     return bits < kFirstNormal ? subnormal : normal;
   }
 
-  // The value without regard to NaN and infinity. The exponent's distance to float's is made up by a multiplication, which also makes
-  // subnormals normal; it is exact.
+  // The value without regard to NaN and infinity. A multiplication, which is exact, corrects the exponent bias and also normalizes
+  // subnormals.
   static float expand(uint32_t x) {
     const float magnitude = std::bit_cast<float>((x & (kSign - 1)) << kDropped) * std::bit_cast<float>((254 - kBias) << 23);
     return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | ((x & kSign) != 0 ? kFloatSign : 0));
@@ -50,7 +50,7 @@ struct Float16 {
   using F = Format<5, 10, 15>;
   static uint16_t encode(float f) {
     const uint32_t bits = magnitude_bits(f);
-    // A NaN stays the same NaN as far as its mantissa fits, and becomes quiet: what x86's own instruction does.
+    // A NaN keeps as much of its mantissa as fits, and becomes quiet, as with x86's own instruction.
     const uint32_t special = bits > kFloatInfinity ? 0x7E00 | ((bits >> F::kDropped) & 0x3FF) : 0x7C00;
     const uint32_t x = bits >= 0x47800000 ? special : F::round(bits);  // 65536
     return static_cast<uint16_t>(x | (sign_bit(f) << 15));

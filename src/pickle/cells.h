@@ -1,7 +1,7 @@
-// A row of values that grows at its end and is cut there: the machine's stack and its arena.
+// An array of values that grows and shrinks at its end: the machine's stack and its arena.
 //
-// Where a place comes from a value (`[]`, `range`) it is compared with the size, in every build, and the process ends where it lies
-// outside: no value can lead out of the row. `back` and `pop` are not compared: the machine's need() goes before them.
+// A position that comes from a value (`[]`, `range`) is compared with the size in every build, and the process aborts if it lies outside:
+// no value can lead out of the array. `back` and `pop` are not checked: the machine calls need() before them.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// A pickle as a graph: everything is kept, nothing is understood. For planner data and byte items that are to be shown, and for whole
-// torch.save files, whose values become pickles of their own (graph_write.h).
+// A pickle as a graph: everything is kept, nothing is interpreted. For showing planner data and byte items, and for whole torch.save files,
+// whose values become pickles of their own (graph_write.h).
 //
-// The tag of a kObject says how it was made: CallForm.
-// Containers and objects may be shared and may hold themselves: walk with visit(), or bound the depth. No walk here recurses.
+// The tag of a kObject says how it was made: CallForm. Containers and objects may be shared and may contain themselves: walk with visit(),
+// or bound the depth. No walk here recurses.
 #pragma once
 
 #include <functional>
@@ -37,20 +37,20 @@ class PickleGraph {
   uint64_t memory_bytes() const { return machine_.arena_cells() * sizeof(Value) + globals_.capacity() * sizeof(globals_[0]); }
   const PickleMachine& machine() const { return machine_; }  // text(), items(), element(), callable_of(), arguments_of(), state_of()
 
-  // Module and name of a kGlobal; empty otherwise, and for what stands for a persistent id.
+  // Module and name of a kGlobal; empty otherwise, and for the placeholder of a persistent id.
   std::pair<std::string_view, std::string_view> global(const Value& v) const;
-  // "module.name" of a kGlobal, or of what a kObject was made by; "" otherwise.
+  // "module.name" of a kGlobal, or of the callable of a kObject; "" otherwise.
   std::string global_of(const Value& v) const;
   bool is_persistent(const Value& v) const;  // a kObject whose argument is a persistent id
 
   // Calls fn for the root and for every value below it; each container and object once, before what it holds.
   void visit(const std::function<void(const Value&)>& fn) const;
-  // The same from `v` down, but for what `seen` says has been visited, which starts out empty.
+  // The same from `v` down, skipping what `seen` marks as visited; `seen` starts out empty.
   void visit(const Value& v, std::vector<bool>& seen, const std::function<void(const Value&)>& fn) const;
-  // Module and name of all that is imported, in order, also of what is not part of the value in the end.
+  // Module and name of every import, in order, even if it is not part of the final value.
   std::span<const std::pair<std::string_view, std::string_view>> globals() const { return std::span(globals_).subspan(1); }
 
-  std::string scalar_repr(const Value& v, const ReprCaps& caps) const;  // of what holds nothing
+  std::string scalar_repr(const Value& v, const ReprCaps& caps) const;  // of a value that contains no others
   // One line such as `{'lr': 0.1, 'betas': (0.9, 0.999), 'x': collections.OrderedDict(){'a': 1}}`; an object's state
   // follows ` with `; "..." where a cap cut it.
   std::string repr(const Value& v, const ReprCaps& caps = {}) const;

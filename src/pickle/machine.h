@@ -1,5 +1,5 @@
-// The one stack machine that reads pickles. It never imports, calls or builds anything: what a global, a call or a state means is up to
-// a handler, a plain class with these members, each given the machine to read values through:
+// The one stack machine that reads pickles. It never imports, calls or builds anything: a handler decides what a global, a call or a state
+// means. A handler is a plain class with these members, each of which gets the machine to read values through:
 //
 //   Value global(PickleMachine&, std::string_view module, std::string_view name)   kGlobal with an id of the handler's, or a kTyped
 //   Value reduce(PickleMachine&, Value callable, Value arguments)                  kTyped, kOpaque, machine.object(...), or the like
@@ -7,16 +7,16 @@
 //   Value build(PickleMachine&, Value object, Value state)                         what the object is, now that it has a state
 //   Value persistent(PickleMachine&, Value id)
 //
-// `callable` and `cls` are kGlobal or kObject, `arguments` a kTuple, `keywords` a kDict or kUnset, `object` a kOpen, kTyped or kObject.
-// A kOpaque callable or object never reaches the handler: whatever is done with it stays opaque.
+// `callable` and `cls` are kGlobal or kObject, `arguments` a kTuple, `keywords` a kDict or kUnset, `object` a kOpen, kTyped or kObject. A
+// kOpaque callable or object never reaches the handler: anything made from it stays opaque.
 //
 // Memory. Containers lie in a bump arena; lists and dicts are chains of segments, one per APPENDS or SETITEMS batch. When a handler turns
 // an object and its state into a kTyped value (by copying what it needs into its own pools), the arena rolls back to where the object
-// began. That is sound because values refer downwards (older) only, with two exceptions, which raise `pin_`, below which nothing is
-// rolled back: a value kept in the memo or doubled by DUP, and an append to a container below the pin. A container that was not shared
-// lies above the start of every unfinished object below it on the stack, so whatever is appended to it goes when it goes. An object that
-// BUILD reaches through the memo does not roll back: newer values may lie below it on the stack.
-// Marks have a stack of their own: no opcode can take one for a value.
+// began. That is sound because values refer downwards (older) only, with two exceptions, which raise `pin_`, below which nothing is rolled
+// back: a value kept in the memo or doubled by DUP, and an append to a container below the pin. A container that was not shared lies above
+// the start of every unfinished object below it on the stack, so whatever is appended to it is freed with it. An object that BUILD reaches
+// through the memo does not roll back: newer values may lie below it on the stack. Marks have a stack of their own: no opcode can mistake
+// one for a value.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class PickleMachine {
   std::span<const Value> elements(const Value& tuple) const {
     return arena_.range(tuple.payload, tuple.n);
   }  // each to be passed to final()
-  // The value of an object that was unfinished when it was stored: itself, or what BUILD made of it.
+  // The value of an object that was unfinished when it was stored: itself, or what BUILD turned it into.
   Value final(const Value& v) const {
     if (v.kind != Kind::kOpen || arena_[v.payload].kind == Kind::kUnset) return v;
     return arena_[v.payload];
@@ -64,7 +64,7 @@ class PickleMachine {
   Value arguments_of(const Value& object) const { return arena_[object.payload + 1]; }
   Value state_of(const Value& object) const { return arena_[object.payload + 2]; }  // kUnset: never built
 
-  // The elements of a tuple, list or set, the keys and values of a dict, or what was appended to or set on an object, in order.
+  // The elements of a tuple, list or set, the keys and values of a dict, or whatever was appended to or set on an object, in order.
   class Items {
    public:
     bool next(Value& out) {
@@ -109,9 +109,9 @@ class PickleMachine {
     grown(object.payload);
   }
 
-  Value dict() { return make_chain(Kind::kDict); }  // an empty one, for objects that are one
+  Value dict() { return make_chain(Kind::kDict); }  // an empty dict, for objects that are dicts
 
-  // Why CPython cannot read a text that was met, with the place of its opcode: the first of them; nullopt: it can read all.
+  // Why CPython cannot read a text in the pickle, with the place of its opcode: the first one; nullopt: it can read all.
   struct BadText {
     Place place;
     std::string got;
@@ -133,7 +133,7 @@ class PickleMachine {
   void need(uint64_t count) const {
     if (stack_.size() - floor_ < count) fail_underflow(count);
   }
-  void push(Value v) {  // by value: it may lie in a row that moves
+  void push(Value v) {  // by value: the argument may lie in an array that moves
     if (!stack_.has_room(1)) make_room(stack_, arena_, 1);
     stack_.add(v);
   }
@@ -153,7 +153,7 @@ class PickleMachine {
   }
 
   // --- the arena
-  Value make_tuple(uint64_t first) {  // of the stack's values from `first` on, which are popped
+  Value make_tuple(uint64_t first) {  // of the stack's values beginning at `first`, which are popped
     const Value v{.kind = Kind::kTuple, .n = counted(stack_.size() - first), .payload = arena_.size()};
     move_to_arena(first);
     return v;
@@ -229,7 +229,7 @@ class PickleMachine {
   std::vector<uint64_t> marks_;  // none above the stack's size
   uint64_t floor_ = 0;           // the last of them, or 0
   Cells arena_;
-  uint64_t max_cells_;  // that stack and arena have room for together
+  uint64_t max_cells_;  // for stack and arena together
   uint64_t pin_ = 0;
   std::optional<BadText> bad_text_;
 };

@@ -1,4 +1,4 @@
-// The memo of a pickle: only slots that are ever read are stored. A file of 10^6 chunks fills 16 million slots and reads 10 thousand.
+// The memo of a pickle: only slots that are read later are stored. A file of 10^6 chunks fills 16 million slots and reads 10 thousand.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ namespace dcp {
 
 class Memo {
  public:
-  // Reads all opcodes up to STOP once, to learn which slots are read. Throws what TokenReader throws, over_limit for a slot number that
-  // no pickler would give, and pickle_refused_opcode.
+  // Reads all opcodes up to STOP once, to learn which slots are read. Throws what TokenReader throws, over_limit for a slot number that no
+  // pickler would use, and pickle_refused_opcode.
   Memo(Bytes pickle, const Place& place, const Limits& limits);
 
   // Slot of the next MEMOIZE: as in CPython, the number of distinct slots filled so far.
@@ -48,7 +48,7 @@ class Memo {
     uint32_t before = 0;  // slots below it that are read: fewer than limits.pickle_memo_slots
     uint32_t read = 0;    // bit per slot: read by some GET
   };
-  // Without -mpopcnt std::popcount is a call of libgcc's.
+  // Without -mpopcnt, std::popcount is a call into libgcc.
   static constexpr auto kOnes = [] {
     std::array<uint8_t, 256> ones{};
     for (unsigned i = 0; i < 256; ++i) ones[i] = static_cast<uint8_t>(std::popcount(i));

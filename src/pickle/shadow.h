@@ -1,4 +1,4 @@
-// The stack machine with shadows for values: it knows which opcode pushed a text, and nothing else. What splice looks through.
+// The stack machine with shadows instead of values: it only knows which opcode pushed a text. Used by splice.
 #pragma once
 
 #include <deque>
@@ -62,7 +62,7 @@ class ShadowStack {
   uint64_t pop_mark(const Token& t);
   void push_literal(const Token& t);
   void push_tuple(const Token& t, uint64_t first);
-  void replace(const Token& t, uint64_t count);  // pops them, pushes something that is no text
+  void replace(const Token& t, uint64_t count);  // pops them, pushes something that is not a text
   void take_persistent_id(const Token& t);
   void take_stack_global(const Token& t);
   void take_get(const Token& t);
@@ -74,7 +74,7 @@ class ShadowStack {
   const Limits* limits_;
   StorageIds storage_ids_;
   Memo memo_;
-  std::deque<Shadow> stack_;  // a vector that grows is there twice
+  std::deque<Shadow> stack_;  // a growing vector would exist twice
   std::vector<Id> ids_;
   std::vector<uint64_t> marks_;
   std::unordered_set<uint64_t> id_tuples_;      // by the opcode that made them

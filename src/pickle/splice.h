@@ -1,11 +1,11 @@
-// Splice: one complete pickle becomes part of another, opcode by opcode, without building a value. For byte items in a .pt file.
+// Splice: copies one complete pickle into another, opcode by opcode, without building a value. For byte items in a .pt file.
 //
-// What changes on the way: PROTO, FRAME and STOP are dropped; memo slots move up behind the writer's own (MEMOIZE becomes a PUT that
-// says its slot); SHORT_BINUNICODE becomes BINUNICODE; the keys of storages are renumbered. All else is copied byte for byte.
+// What changes on the way: PROTO, FRAME and STOP are dropped; memo slots move up behind the writer's own (MEMOIZE becomes a PUT with an
+// explicit slot); SHORT_BINUNICODE becomes BINUNICODE; the keys of storages are renumbered. Everything else is copied byte for byte.
 //
 // Storage keys are texts inside persistent ids, ("storage", class, key, location, count), and CPython keeps one object for each
-// one-character string: a key '0' may share its memo slot with a '0' of the user's. So a key is always written out as a literal, and a
-// slot that was filled by one is never read again: where the original text is wanted, it is written out too.
+// one-character string: a key '0' may share its memo slot with a '0' of the user's. So a key is always written out as a literal, and a slot
+// that a key filled is never read again: where the original text is needed, it is written out too.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ struct SpliceResult {
 // Old storage key -> new one. Called once for each distinct key, in the order of the persistent ids.
 using RenameStorage = std::function<std::string(std::string_view old_key)>;
 
-// Appends the value of `pickle` to a writer of protocol 2. Throws Error: pickle_*, over_limit; then the writer's text is to be dropped.
+// Appends the value of `pickle` to a writer of protocol 2. Throws Error: pickle_*, over_limit; the writer's text must then be dropped.
 SpliceResult splice_pickle(Bytes pickle, const Place& place, const Limits& limits, const RenameStorage& rename, PickleWriter& writer);
 
 }  // namespace dcp

@@ -2,7 +2,7 @@
 //
 // Rewritten, with their escapes as CPython's Lib/pickle.py reads them: INT and LONG (decimal, hexadecimal and octal, up to 64 bits; INT of
 // "00" and "01" is a bool), FLOAT, STRING (in quotes, ASCII), UNICODE (raw-unicode-escape), GET, PUT. INST and OBJ, which only Python 2
-// wrote, and PERSID stay what TokenReader refuses.
+// wrote, and PERSID are left to TokenReader, which refuses them.
 #pragma once
 
 #include <cstddef>

@@ -70,7 +70,7 @@ struct Token {
   double real = 0;
 };
 
-// `place` with its offset moved on by `offset` bytes: where in the file an opcode lies.
+// `place` with `offset` bytes added to its offset: where an opcode lies in the file.
 Place at_offset(const Place& place, uint64_t offset);
 
 class TokenReader {
@@ -81,15 +81,15 @@ class TokenReader {
   uint64_t position() const { return position_; }
   uint64_t size() const { return size_; }
   void go_to(uint64_t position) { position_ = position; }  // at most the pickle's size
-  // Reads one opcode, then gives fn.operator()<Op>(): one jump decodes and runs. Only the fields that the opcode's form fills are written:
-  // the rest of `t` is what it was. Throws after the last byte: a pickle ends with STOP.
+  // Reads one opcode, then calls fn.operator()<Op>(): one jump decodes and runs. Writes only the fields of `t` that the opcode's form
+  // fills. Throws after the last byte: a pickle ends with STOP.
   template <class Fn>
   void visit(Token& t, Fn&& fn);
   void next(Token& t) {
     visit(t, []<Op> {});
   }
-  // Moves on to the next opcode that is more than an argument of fixed size: what is left to look at is a fiftieth of a large file. Memo
-  // slots that are read on the way are given to on_get(slot); where it answers false, and at slots that are filled by number, it stops.
+  // Skips to the next opcode whose argument is not of fixed size: in a large file, one in fifty is left to look at. Calls on_get(slot) for
+  // memo slots read on the way; stops where it returns false, and at slots that are filled by number.
   template <class OnGet>
   void skip_plain(OnGet&& on_get);
 
@@ -161,7 +161,7 @@ inline void TokenReader::visit(Token& t, Fn&& fn) {
 template <class OnGet>
 inline void TokenReader::skip_plain(OnGet&& on_get) {
   const std::byte* const data = data_;
-  // Below this every argument of fixed size is inside.
+  // Before this position, every argument of fixed size is inside the pickle.
   const uint64_t end = size_ < kLongestFixed ? 0 : size_ - kLongestFixed + 1;
   uint64_t at = position_;
   while (at < end) {

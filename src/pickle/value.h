@@ -1,4 +1,4 @@
-// What a pickle's opcodes make: 16-byte values; containers are positions in the machine's arena (machine.h).
+// The values that a pickle's opcodes make, 16 bytes each; containers are positions in the machine's arena (machine.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ enum class Kind : uint8_t {
   kBytes,   // the same; tag 1: a bytearray
   kBig,     // the same: an integer over 64 bits, two's complement, little-endian
   kGlobal,  // n: the handler's id; payload: the machine's (arena top when it was pushed)
-  kTyped,   // the handler's own: tag, n, payload; never a position in the arena
+  kTyped,   // defined by the handler: tag, n, payload; never a position in the arena
   kOpaque,  // an object of a class that is not understood; tag, n, payload are the handler's; its contents are dropped
   // From here on: payload is a position in the arena.
   kTuple,   // n elements from there

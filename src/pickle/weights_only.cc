@@ -1,4 +1,4 @@
-// The globals that torch.load(weights_only=True) takes without being told to. Source: torch 2.15, torch/_weights_only_unpickler.py
+// The globals that torch.load(weights_only=True) accepts by default. Source: torch 2.15, torch/_weights_only_unpickler.py
 // _get_allowed_globals and _blocklisted_modules; and CPython's Lib/_compat_pickle.py for the names that protocol 2 gives to what is in
 // `builtins`.
 #include "pickle/weights_only.h"

@@ -1,4 +1,4 @@
-// The in-memory twin of Io: files in a map, every call in a log, and a script of what goes wrong.
+// An in-memory Io: files in a map, every call in a log, and a script of what goes wrong.
 //
 // Differs from the real one where that does not matter to a test: no symbolic links, no permissions, paths are compared as they are
 // written.
