@@ -54,7 +54,7 @@ class Writing {
     result_.executed = all_write() ? execute_together(world_, shared_->exchange, result_.workers, progress, units) : units();
   }
 
-  // Every CRC that differs is said; the first is thrown. The sink's destructor takes back what is half-written.
+  // Warns of every CRC that differs and throws the first. The sink's destructor removes partial output.
   void refuse_damage() {
     const std::vector<Problem>& damage = result_.executed.damage;
     if (damage.empty()) return;
@@ -83,7 +83,7 @@ class Writing {
                                             shared_->ranks.session.host());
   }
 
-  // Rank 0 writes, another rank: reads what it sees, as rank 0's workers come to it.
+  // Rank 0 writes, this is another rank: it reads what it sees, in the order of rank 0's workers.
   void serve() {
     Progress progress;
     shared_->exchange.serve(result_.workers, progress, world_.stop);

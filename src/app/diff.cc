@@ -26,7 +26,7 @@ SelectOptions with_globs(SelectOptions options) {
   return options;
 }
 
-// One side may lack the root, a key, or all that is asked for; nothing is selected there then, or, for the root, what there is.
+// One side may lack the root, a key, or everything requested; then nothing is selected there, or, for a missing root, all keys.
 struct Selected {
   std::optional<Problem> lacks;  // what is asked for
   Selection selection;

@@ -1,5 +1,5 @@
-// Whether two checkpoints hold the same, and where they do not. Compared is the state dict that torch would load: neither the sharding
-// counts, nor the format, nor what is one object and what several.
+// Whether two checkpoints hold the same, and where they differ. Compares the state dict that torch would load: sharding, format, and how
+// objects are split or joined do not count.
 #pragma once
 
 #include <optional>
@@ -15,10 +15,10 @@ namespace dcp {
 
 struct DiffRequest {
   ReadRequest a, b;
-  SelectOptions select;  // of both; a root of those that have it
-  MapRequest map;        // of those that have the names of its left side
+  SelectOptions select;  // for both; a root applies to a side that has it
+  MapRequest map;        // applies to a side with the names of its left side
   Tolerance tolerance;
-  std::optional<DType> compare_as;  // floating tensors are brought to it first
+  std::optional<DType> compare_as;  // floating-point tensors are converted to it first
   bool keys_only = false;           // keys, dtypes, shapes, objects: no tensor is read
 };
 
@@ -36,7 +36,7 @@ struct KeyDifference {
   std::string key;
   std::optional<HeldValue> a, b;
   // Of kValues:
-  DType dtype{};  // that both were brought to
+  DType dtype{};  // that both were converted to
   uint64_t elements = 0;
   ElementDifferences values;
 };
@@ -45,8 +45,8 @@ struct DiffResult {
   struct Side {
     std::string checkpoint;  // what was read: a step of a run
     std::optional<CheckpointKind> kind;
-    std::vector<std::string> not_held;  // its objects that the other side's format has no place for
-    std::vector<std::string> gone;      // empty dicts, and None in lists, of which the other side, a DCP folder, keeps nothing
+    std::vector<std::string> not_held;  // its objects that the other side's format cannot hold
+    std::vector<std::string> gone;      // empty dicts, and None in lists, which the other side, a DCP folder, does not store
   };
   Side a, b;
   std::vector<UnmatchedRule> unmatched;     // rules that match no key of either side
@@ -60,8 +60,7 @@ struct DiffResult {
   uint64_t count(KeyDifference::Kind kind) const;
 };
 
-// Filled as far as it got. Throws what opening, selecting and reading either side throws; crc_mismatch for bytes that are not what their
-// writer summed.
+// Filled as far as it got. Throws what opening, selecting and reading either side throws; crc_mismatch for damaged bytes.
 void diff(const DiffRequest& request, World& world, DiffResult& result);
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// One of the two checkpoints that are compared: which keys it has in the end, and what they hold. What an older torch kept as one object
-// comes apart here as a newer one would have saved it.
+// One of the two checkpoints being compared: its final keys, and what they hold. Objects that an older torch saved as one are split as a
+// newer torch would have saved them.
 #pragma once
 
 #include <functional>
@@ -24,8 +24,8 @@ struct DiffKey {
   Kind kind = Kind::kObject;
   TensorId tensor = 0;       // of the catalog, or of the tensors inside objects
   ObjectDigest digest{};     // of an object
-  std::string text{};        // the same in a few words
-  bool may_be_gone = false;  // an empty dict, or None in a list, of which a DCP folder keeps nothing
+  std::string text{};        // the object as a short text
+  bool may_be_gone = false;  // an empty dict, or None in a list, which a DCP folder does not store
 };
 
 class DiffSide {
@@ -33,21 +33,21 @@ class DiffSide {
   DiffSide(const ReadRequest& request, World& world) : request_(request), world_(world), prepared_(request, world) {}
 
   const OpenedCatalog& open() { return prepared_.open(); }
-  // Rules reach into objects: what they leave of them is seen when they are apart. Throws what select_keys throws.
+  // Rules also apply inside objects; that is done once they are split. Throws what select_keys throws.
   Selection try_select(SelectOptions options);
   void take(Selection selection) { selection_ = std::move(selection); }
-  // The map, if the names are those of its left side; else the names stay. Throws map_*.
+  // Applies the map if the names are those of its left side; otherwise keeps the names. Throws map_*.
   void map(const SelectOptions& options, const MapRequest& request);
   bool is_mapped() const { return prepared_.map().has_value(); }
-  // With a map, rules that match no key of the side are about the names that the map makes.
+  // With a map, rules that match no key of the side refer to the names that the map makes.
   std::vector<KeyRule> rules_of_its_own(std::vector<KeyRule> rules) const;
-  // A key of its own, or one that the map makes, matches the rule.
+  // Whether a key of its own, or one that the map makes, matches the rule.
   bool has(const KeyRule& rule) const;
   bool makes(const KeyRule& rule) const;
-  // Of what the map makes, by the rules.
+  // Filters what the map makes by the rules.
   void keep_made(const std::vector<KeyRule>& rules);
 
-  // Looks into what both may have: all objects, and the tensors that `other` may have too.
+  // Resolves what both sides may have: all objects, and the tensors that `other` may have too.
   void resolve(const SelectOptions& options, const DiffSide& other, bool keys_only);
   // By key.
   std::vector<DiffKey> keys();
@@ -57,7 +57,7 @@ class DiffSide {
   const Catalog& catalog() const { return prepared_.catalog(); }
   bool has_key(const std::function<bool(std::string_view)>& fits) const;
   Preparation& preparation() { return prepared_; }
-  // What has the tensor, and its place there.
+  // The source that holds tensors of this kind.
   Source of(DiffKey::Kind kind) {
     return kind == DiffKey::Kind::kTensor ? prepared_.source() : Source{inner_->catalog(), inner_->resolved(), prepared_.source().files};
   }

@@ -1,4 +1,4 @@
-// Tensors are read and summed, and nothing is written: by this process alone or by several ranks.
+// Reads and sums tensors without writing anything, in this process alone or on several ranks.
 #pragma once
 
 #include "app/ranked_run.h"
@@ -14,8 +14,7 @@ struct DigestWork {
   unsigned workers = 1;
 };
 
-// What cannot be read is in the report. With several ranks each does the units whose bytes it sees; digests and findings come together at
-// rank 0.
+// The report lists what cannot be read. With several ranks, each does the units whose bytes it sees; rank 0 gathers digests and findings.
 ExecuteReport run_digest_units(const DigestWork& work, DigestSink& sink, Progress& progress, World& world);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Digests of what a checkpoint holds, and their comparison with those of a manifest.
+// Digests of a checkpoint's content, and their comparison with a manifest.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace dcp {
 
-// Of the keys whose content came whole; one that did not is a finding already.
+// Covers the keys whose content was read completely; any other is already a finding.
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files);
 Manifest read_manifest_file(const std::string& path, Io& io);
-// `found` is manifest_of the plan's digests: keys of the plan that it lacks are not missed a second time.
+// `found` is manifest_of the plan's digests: keys of the plan that it lacks are not reported again.
 ManifestComparison compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, Subset subset);
 
 }  // namespace dcp

@@ -1,5 +1,6 @@
-// A full checkpoint becomes model-only where it lies: the model's items, byte for byte, under the same keys. A data file that holds others, too,
-// is written anew under another name, new metadata replaces the old one in one step, and then what only the old one named goes.
+// Makes a full checkpoint model-only in place: the model's items stay, byte for byte, under the same keys. A data file that also holds
+// others is rewritten under another name, new metadata replaces the old in one step, and then the files that only the old one named are
+// removed.
 #pragma once
 
 #include <string>
@@ -15,11 +16,12 @@ struct DropRequest {
   bool sync = true;
 };
 
-// Bytes that come free, once all is done.
+// Bytes that will be freed.
 uint64_t freed_by_drop(const DropRequest& request, World& world);
-// Returns the same. Throws what opening, choosing keys (several_models) and writing throw; then the checkpoint is as it was, or done.
+// Does it; returns the bytes freed. Throws what opening, choosing keys (several_models) and writing throw; the checkpoint is then either
+// unchanged or done.
 uint64_t drop_state(const DropRequest& request, World& world);
-// What an interrupted run has left in a checkpoint's folder.
+// Whether an interrupted run left something in a checkpoint's folder.
 bool has_interrupted_drop(Io& io, const std::string& path);
 void finish_interrupted_drop(const std::string& path, World& world, bool sync);
 

@@ -1,5 +1,5 @@
-// A checkpoint gets other names, or fewer keys, by new metadata alone: its data stays as it is, in a new folder that shares it, or where it
-// lies. No file that holds data is ever written into.
+// Renames or drops keys of a checkpoint by new metadata alone: the data stays as it is, in a new folder that shares it, or in place. A file
+// that holds data is never written to.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace dcp {
 struct EditRequest {
   SourceRequest source;
   uint64_t max_memory = 0;  // bytes
-  unsigned threads = 0;     // that copy; 0: the default
+  unsigned threads = 0;     // for copying; 0: the default
   SelectOptions select;
   TorchTarget torch;
   std::string out;  // a new folder; "": in place
   Sharing sharing = Sharing::kBest;
-  bool keep_original = true;  // in place: the old metadata gets another name
+  bool keep_original = true;  // in place: keep the old metadata under another name
   Replace replace = Replace::kNo;
   bool dry_run = false;
   bool sync = true;
@@ -34,16 +34,15 @@ struct EditResult {
   Selection selection;
   EditedPlan edited;
   uint64_t metadata_bytes = 0;
-  uint64_t files_of[4] = {};  // by Sharing
-  uint64_t bytes_of[4] = {};  // by Sharing
-  std::string original;       // in place: the name under which the old metadata is kept
-  std::vector<std::string>
-      unneeded;  // files of the source that no key is in any more: in place they stay, elsewhere they are not taken over
+  uint64_t files_of[4] = {};          // by Sharing
+  uint64_t bytes_of[4] = {};          // by Sharing
+  std::string original;               // in place: the name under which the old metadata is kept
+  std::vector<std::string> unneeded;  // files of the source that hold no key any more: in place they stay, a new folder does not get them
   uint64_t unneeded_bytes = 0;
   uint64_t nanoseconds = 0;
 };
 
-// `planned` is called when it stands what is written, before anything is. Throws usage where the source is no DCP folder, nothing_selected,
+// `planned` is called once the plan is made, before anything is written. Throws usage if the source is not a DCP folder, nothing_selected,
 // metadata_not_enough, share_impossible, and what opening, selecting and writing throw.
 void edit(const EditRequest& request, World& world, EditResult& result, const std::function<void()>& planned);
 

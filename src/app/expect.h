@@ -1,4 +1,4 @@
-// Before the first byte is written, keys and shapes of the result must be those of a reference.
+// Checks, before the first byte is written, that keys and shapes of the result are those of a reference.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace dcp {
 
 struct ExpectRequest {
   std::string reference;  // a checkpoint, or a text list (plan/expect.h); "": nothing is expected
-  bool dtypes = false;    // they too
+  bool dtypes = false;    // compare dtypes too
 };
 
-// Empty where nothing was expected.
+// Empty if nothing was expected.
 struct Expectation {
   std::string reference;
   std::vector<Difference> differences;
-  bool has_gap = false;  // the reference may lack tensors itself, as the checkpoint does that it is, or is a copy of
+  bool has_gap = false;  // the reference may lack tensors itself: it is, or was copied from, a checkpoint with a missing file
 };
-// Complains of each difference, at most kShown of each kind. Throws expect_differs if there are any; `found` is filled in any case.
+// Warns of each difference, at most kShown per kind. Throws expect_differs if there are any; always fills `found`.
 void check_expected(const ExpectRequest& request, std::vector<Signature> result, World& world, Expectation& found);
 
 // "missing", "unexpected", "other shape", "other dtype".

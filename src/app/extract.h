@@ -1,4 +1,4 @@
-// One key of a checkpoint, to be shown or passed on as a stream. A file of it is what app/write makes.
+// One key of a checkpoint, to be shown or streamed. Files of it are written by app/write.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Glance {
 
 class Extraction {
  public:
-  // Opens, selects, looks into the items that are wanted. Throws what writing the key to a file would throw.
+  // Opens, selects and resolves. Throws what writing the key to a file would throw.
   Extraction(ExtractRequest request, World& world);
   bool is_object() const { return entry().is_blob(); }
   std::string_view key() const { return entry().key; }
@@ -46,18 +46,18 @@ class Extraction {
   DType dtype() const { return entry().dtype; }
   const std::vector<int64_t>& shape() const { return shape_; }
   uint64_t bytes() const { return volume(shape_) * bytes_of(dtype()); }
-  // Reads all of the tensor and compares its CRCs. Of a slice there is nothing to compare.
+  // Reads the whole tensor and checks its CRCs. Does nothing for a slice.
   void check();
   // Its elements, row-major and little-endian, in pieces from front to back: memory is bounded, whatever its size.
   void each_piece(const std::function<void(Bytes)>& fn);
-  // The bytes of a file of it, from front to back. Throws usage for an object in a form that only tensors have.
+  // The bytes of a file of it, from front to back. Throws usage for an object in a form that can only hold tensors.
   void stream(OutputRequest::Kind form, const std::function<void(Bytes)>& fn);
-  // All of it, if it has at most `most` elements; else a few of each end.
+  // The whole tensor if it has at most `max` elements; otherwise a few at each end.
   Glance glance(uint64_t max);
 
  private:
-  // Its directory has a CRC that is known when all has been read: so it is read twice, and compared with its CRCs before the first byte is
-  // passed on.
+  // The archive's directory needs a CRC that is known only after reading everything: so it reads twice, and checks CRCs before the first
+  // byte is passed on.
   void torch_file(const std::function<void(Bytes)>& fn);
   const Entry& entry() const { return selection_.entries.front(); }
   // As a checkpoint of its own.
@@ -77,7 +77,7 @@ class Extraction {
   Selection selection_;
   std::vector<SliceAxis> axes_;
   std::vector<int64_t> shape_;
-  unsigned workers_ = 0;  // 0: not known yet
+  unsigned workers_ = 0;  // 0: unknown so far
 };
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Findings as an answer: those of what loading would run are listed, of which a checkpoint may have thousands, and folded.
+// Prepares findings for the answer: lists unsafe pickles, of which a checkpoint may have thousands, and folds them.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct UnsafePickle {
   std::string path;
   std::vector<std::string> globals;
 };
-// What cannot be read is not damaged by that: such findings are errors.
+// Being unreadable is not damage: makes such findings errors.
 void part_errors(std::vector<Problem>& findings);
 
-// The pickle_unsafe findings. Those that tell of the same globals become one, in the order of their places.
+// The pickle_unsafe findings; those with the same globals are merged, in order of place.
 std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings);
 
 }  // namespace dcp

@@ -6,7 +6,7 @@
 #include "app/memory.h"
 #include "app/open_files.h"
 #include "catalog/data_files.h"
-#include "catalog/oddities.h"
+#include "catalog/folder_findings.h"
 #include "catalog/unsafe.h"
 #include "catalog/values.h"
 

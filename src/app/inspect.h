@@ -15,8 +15,8 @@ namespace dcp {
 struct InspectRequest {
   SourceRequest source;
   uint64_t max_memory = 0;     // bytes
-  bool look_into_all = false;  // into every item's pickle, tensors too; else into some, see catalog/unsafe.h
-  MapRequest map;              // then what it would make is the answer
+  bool look_into_all = false;  // examine every item's pickle, tensors too; else some, see catalog/unsafe.h
+  MapRequest map;              // if given, the answer is what it would make
   SelectOptions select;        // what is shown
 };
 
@@ -26,10 +26,10 @@ struct InspectResult {
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;  // see catalog/values.h
   Selection selection;                   // of `catalog`
-  std::optional<MapAnswer> map;          // what it would make, and what is missing: its problems are not thrown
+  std::optional<MapAnswer> map;          // what it would make, and what is missing, without throwing
 };
 
-// Throws what opening throws; what can be read with faults has findings.
+// Throws what opening throws; faults that do not prevent reading become findings.
 void inspect(const InspectRequest& request, World& world, InspectResult& result);
 
 }  // namespace dcp

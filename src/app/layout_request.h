@@ -1,4 +1,5 @@
-// Which ranks get which boxes of a DCP folder: a number of ranks, a mesh with placements, another checkpoint to be like, or a file of that.
+// Which ranks get which boxes of a DCP folder: from a number of ranks, a mesh with placements, another checkpoint (`like`), or a layout
+// file.
 #pragma once
 
 #include <memory>
@@ -18,14 +19,14 @@ struct LayoutRequest {
   bool operator==(const LayoutRequest&) const = default;
 };
 
-// The checkpoint that a layout file names, if it names one: a path that the command line does not show.
+// The checkpoint that a layout file names, if any: a path that is not on the command line.
 std::string checkpoint_of_layout(Io& io, const std::string& file);
 
 struct RequestedLayout {
   DcpLayoutOptions options;
   std::unique_ptr<const Catalog> like;  // options.like, if any
 };
-// Opens the checkpoint to be like. `memory_bytes`: that its metadata may take. Throws usage, and what opening throws.
+// Opens the `like` checkpoint. `memory_bytes`: cap for its metadata. Throws usage, and what opening throws.
 RequestedLayout requested_layout(const LayoutRequest& request, Io& io, uint64_t memory_bytes);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// The steps of a run, or the newest one of a kind; and waiting until there is one.
+// Lists the steps of a run, or finds the newest one of a kind, waiting for it if asked.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@ namespace dcp {
 
 struct ListRequest {
   SurveyRequest survey;
-  bool newest_only = false;            // older steps than the answer are not looked at
+  bool newest_only = false;            // do not look at steps older than the answer
   std::optional<StepContent> content;  // of the newest
-  std::optional<uint64_t> after;       // it must have a greater number
-  bool after_newest = false;           // than the newest such step has now
+  std::optional<uint64_t> after;       // its number must be greater
+  bool after_newest = false;           // greater than that of the newest such step now
   std::optional<uint64_t> wait_ns;     // for it
 };
 

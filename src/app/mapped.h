@@ -1,4 +1,4 @@
-// What a map makes of a source: found out before anything is read, and compared where tensors are tied.
+// Applies a map to a source: determines the result before anything is read, and compares tied tensors.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@
 namespace dcp {
 
 struct MapRequest {
-  std::string map;     // built in, the name of a file, or "auto"; "": none
-  std::string config;  // the model's config.json; "": that of the assets, or beside the source
+  std::string map;     // a built-in map, a file name, or "auto"; "": none
+  std::string config;  // the model's config.json; "": the one in the assets, or beside the source
   std::vector<maps::Setting> settings;
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
   std::string to;                         // a second map, from the published names to another trainer's; "": none
-  std::optional<std::string> model_root;  // of the model in what a run becomes; nothing: that of the source
+  std::optional<std::string> model_root;  // root of the model in the output of a run; nullopt: that of the source
 
   bool is_given() const { return !map.empty(); }
 };
@@ -30,13 +30,13 @@ struct MapQuestion {
   const Catalog& catalog;
   const Selection& selection;
   std::string assets;           // a folder that may hold config.json; ""
-  bool may_mix_dtypes = false;  // all that is made is cast
-  bool has_run = false;         // what a run keeps beside its model is asked for, too
+  bool may_mix_dtypes = false;  // the whole result will be cast
+  bool has_run = false;         // what a run keeps beside its model is wanted too
 };
 
 struct MapAnswer {
   maps::ModelMap map;
-  std::optional<maps::ModelMap> to;  // applied to what `map` makes
+  std::optional<maps::ModelMap> to;  // applied to the result of `map`
   maps::Resolved made;               // sources are TensorIds
   std::optional<maps::RunState> run;
 
@@ -45,16 +45,16 @@ struct MapAnswer {
   std::vector<BlobId> objects() const;
 };
 
-// Nothing: no map is given, or `auto` finds the published names. Throws map_*.
+// nullopt: no map is given, or `auto` finds the published names. Throws map_*.
 std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const MapQuestion& question);
 // Throws the first problem of the answer; warns of the others.
 void check_holds(const MapAnswer& answer, World& world);
-// Throws map_tied_differ, and what reading can throw.
+// Throws map_tied_differ, and what reading throws.
 void compare_ties(const MapAnswer& answer, const Source& source, unsigned workers, World& world);
 
 // A file's name has a '/' or ends in .map; other names are those of built-in maps.
 bool is_map_file(const std::string& name);
-// Throws map_unknown, and what reading one can throw.
+// Throws map_unknown, and what reading throws.
 maps::ModelMap open_map(const std::string& name, Io& io);
 maps::Config open_config(const std::string& path, Io& io);
 

@@ -1,4 +1,4 @@
-// What a cap on memory leaves: to metadata, to workers, to the heap as a whole.
+// Divides a cap on memory among metadata, workers, and the heap as a whole.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace dcp {
 
-// Worker threads: as many as asked for, or the default for 0. `one_of_several`: ranks of a host would only take each other's cores.
+// Worker threads: `threads`, or the default for 0. `one_of_several`: fewer, since ranks of a host would compete for its cores.
 unsigned wanted_workers(unsigned threads, bool one_of_several);
 
-// For what only reads, where nothing else is asked for: half of the machine's memory, or of its share of it (cgroup), at most 16 GiB. A
-// checkpoint of 10^7 chunks takes 3.3 GiB; what takes more than half is not read while something else runs.
+// Default cap of commands that only read: half of the machine's memory, or of the cgroup's limit, at most 16 GiB. A checkpoint of 10^7
+// chunks takes 3.3 GiB; one that needs more than half should not be read while something else runs.
 uint64_t default_reading_cap();
 
-// The cap, with a module's own memory on top. From here on no allocation of the program goes beyond it (base/heap.h). Those of a module are
-// not counted: LibTorch's threads do not expect that one fails.
+// Sets the cap, plus a module's own memory. From here on no allocation of the program exceeds it (base/heap.h). A module's allocations are
+// not counted: LibTorch's threads do not expect them to fail.
 uint64_t take_memory_cap(uint64_t max_memory, const World& world);
 
-// What metadata and objects may take beside what is held already. They may always take a little: a cap that is far too small is refused by
+// What metadata and objects may take beside what is already held. Always at least a little: a cap that is far too small is refused by
 // fit_workers, which knows what is needed.
 uint64_t memory_left(uint64_t cap);
 
 struct WorkerNeeds {
   unsigned wanted = 1;
-  uint64_t min_bytes = 1 << 20;  // that a worker takes at least, whatever the plan
+  uint64_t min_bytes = 1 << 20;  // minimum of a worker, whatever the plan
 };
-// Workers that fit under the cap beside what is held already; `planned`: the peak with them, in bytes. Throws memory_cap with what one
-// worker needs.
+// The number of workers that fit under the cap beside what is already held; `planned`: the resulting peak, in bytes. Throws memory_cap with
+// the needs of one worker.
 unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, const WorkerNeeds& needs, uint64_t& planned);
 
 }  // namespace dcp

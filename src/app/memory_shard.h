@@ -1,5 +1,4 @@
-// A box of a tensor that lies in memory of the caller's: checked, since all of it is the caller's word, and gone through in the order of
-// its elements.
+// A box of a tensor in the caller's memory: checked, since the caller may be wrong, and traversed in element order.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace dcp {
 
-// Numbers are in elements. What is empty is filled in by checked().
+// Numbers count elements. checked() fills in empty members.
 struct MemoryShard {
   std::string key;
   std::string dtype;             // "float32"
@@ -31,14 +30,15 @@ struct CheckedShard {
   DType dtype{};
   uint64_t bytes = 0;
   bool is_dense = false;  // row-major without gaps
-  MemoryShard shard;      // with nothing left empty
+  MemoryShard shard;      // with empty members filled in
 };
 // Throws usage.
 CheckedShard checked(const MemoryShard& shard);
 
-// Its elements row-major, in pieces that are dense in memory: as long as they are, but at most `max` bytes. Elements are never cut.
+// Passes its elements in row-major order, in pieces that are dense in memory: as long as possible, but at most `max` bytes. Never splits an
+// element.
 void each_run(const CheckedShard& shard, uint64_t max, const std::function<void(Bytes)>& fn);
-// The same in blocks of about `block` bytes, valid during the call: what lies apart is copied together.
+// The same in blocks of about `block` bytes, valid during the call: scattered elements are copied together.
 void each_block(const CheckedShard& shard, uint64_t block, const std::function<void(Bytes)>& fn);
 
 }  // namespace dcp

@@ -1,5 +1,4 @@
-// The model of a DCP folder, read for its CRCs alone: before it takes the place of the only checkpoint there is, what is read must be what was
-// saved.
+// Checks the CRCs of the model in a DCP folder before it replaces the only copy of a checkpoint.
 #pragma once
 
 #include "app/prepare.h"
@@ -7,9 +6,9 @@
 
 namespace dcp {
 
-// The model's keys as they are.
+// Selects the model, without renaming its keys.
 SelectOptions model_under_root();
-// Throws the first difference, and says the others.
+// Throws the first mismatch, and warns of the others.
 void check_model_sums(const ReadRequest& request, World& world);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// How many files may be open at once: the process's limit, which is first raised as far as it may be.
+// How many files may be open at once: the process's limit, raised first as far as permitted.
 #pragma once
 
 #include <cstddef>

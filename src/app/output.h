@@ -1,4 +1,4 @@
-// What a use case that writes makes: a file or folder that holds a whole model, a DCP folder, or the same kind as its source.
+// The output of a use case that writes: a file or folder that holds a whole model, a DCP folder, or the same kind as the source.
 #pragma once
 
 #include <optional>
@@ -25,37 +25,37 @@ struct OutputRequest {
   };
   std::string path;
   Kind kind = Kind::kTorch;
-  bool same_kind = false;          // as the source's: of a file too; throws usage otherwise
-  bool one_value = false;          // of one key, without a dict around it
+  bool same_kind = false;          // must be the source's kind, for a file too; else throws usage
+  bool one_value = false;          // a single key, without a dict around it
   bool weights_only_safe = false;  // leave out objects that torch.load(weights_only=True) refuses
   bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
   bool check_crcs = true;
   uint64_t max_shard_bytes = 0;
-  std::string like_index;  // shards: an index, or a folder with one, that says which file has which tensor; "": by size
+  std::string like_index;  // shards: an index, or a folder with one, that gives the file of each tensor; "": by size
   std::string assets;      // folder whose configuration and tokenizer files are copied beside shards; "": none
   LayoutRequest layout;
-  TorchTarget torch;  // the oldest that is to load a DCP folder
+  TorchTarget torch;  // the oldest release that must load a DCP folder
 
   bool is_folder() const { return kind >= Kind::kShards; }
 };
 
-// Of a model file, by the ending of its name, whatever its case: .pt, .pth, .bin or .safetensors; nullopt: another.
+// The kind of a model file, by the ending of its name in any case: .pt, .pth, .bin or .safetensors; nullopt: another ending.
 std::optional<OutputRequest::Kind> model_file_kind(const std::string& path);
 
 // What the output can hold.
 struct OutputForm {
-  bool blobs = true;  // byte items; else they are not looked at
+  bool blobs = true;  // byte items; otherwise they are ignored
   BlobUse blob_use = BlobUse::kPickles;
-  bool any_tensor = false;  // those of a torch.save file that have no layout of their own: sparse, on meta, nested
+  bool any_tensor = false;  // tensors of a torch.save file without a strided layout: sparse, on meta, nested
 };
 OutputForm form_of(const OutputRequest& request);
 
-// Lays the output out. Keeps what the plan refers to beside it: must outlive the plan.
+// Lays out the output. Owns what the plan refers to, so it must outlive the plan.
 class OutputLayout {
  public:
-  // Reads what a layout names, before the source is opened. `max_memory`: that the whole run may take. Throws usage.
+  // Reads what a layout refers to, before the source is opened. `max_memory`: cap of the whole run. Throws usage.
   OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
-  // Throws usage where the source is of another kind, and what the layouts throw.
+  // Throws usage if the source is of another kind, and what the layouts throw.
   Plan plan(const SourceFacts& source, const Selection& selection);
 
  private:

@@ -1,4 +1,4 @@
-// An output may not take the place of what is read, nor lie in it.
+// An output must not replace its source or lie inside it.
 #pragma once
 
 #include <string>

@@ -9,7 +9,7 @@
 namespace dcp {
 namespace {
 
-// Python could not read a name that is no text.
+// Python cannot read a name that is not text.
 void check_text(const Catalog& catalog, const Selection& selection, const Entry& e) {
   bool text = is_pickled_text(e.key);
   for (const PathPart& p : selection.path(e)) text = text && is_pickled_text(p.name);

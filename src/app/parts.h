@@ -1,4 +1,4 @@
-// What is selected, checked to be whole before anything is read.
+// The selected parts of a checkpoint, checked to be whole before anything is read.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ struct Parts {
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
 };
-// Throws damage that concerns what the output holds, and pickle_unloadable for a name that Python could not read.
+// Throws damage that affects the output, and pickle_unloadable for a name that Python cannot read.
 Parts check_selected(const OpenedCatalog& opened, const Selection& selection, const OutputForm& form);
 
-// Throws damage that was found while opening, but of what is in the catalog and not selected.
+// Throws damage found while opening, except to keys that are in the catalog but not selected.
 void check_kept(const OpenedCatalog& opened, const Selection& selection);
 
 }  // namespace dcp

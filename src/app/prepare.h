@@ -1,5 +1,5 @@
-// The way from a request to a plan that can be run, which writing and verifying share: join the ranks, take the memory cap, open, resolve,
-// compare copies, agree on the plan, count the workers. A step is a call; between them stands what only one of the two does.
+// The way from a request to a runnable plan, shared by writing and verifying: join the ranks, take the memory cap, open, resolve, compare
+// copies, agree on the plan, count the workers. Each step is a call; in between, callers do what is specific to them.
 #pragma once
 
 #include <functional>
@@ -35,35 +35,36 @@ class Preparation {
   // The source.
   const OpenedCatalog& open();
   const OpenedCatalog& opened() const { return opened_; }
-  // The keys of the source that are asked for; those that a map reads, where one is asked for: then make() gives those that it makes.
-  // `assets`: a folder that may hold the config.json of the map's model, or "". `has_run`: what a run keeps beside its model is asked for, too.
+  // The requested keys of the source; with a map, the keys that it reads: make() then gives those that it makes. `assets`: a folder that
+  // may hold the config.json of the map's model, or "". `has_run`: what a run keeps beside its model is wanted too.
   Selection select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run = false);
-  // Of what is selected, which is one tensor, only this part is wanted: the files that hold none of it are not looked into, and make() gives
-  // it as the tensor. Throws usage.
+  // Restricts the single selected tensor to this part: files that hold none of it are not opened, and make() gives the part as the tensor.
+  // Throws usage.
   void take_part(const Subscript& slice, TensorId tensor);
-  // Throws cast_opaque if it is a part of one that is not plain. After resolve().
+  // Throws cast_opaque if it is part of a tensor that is not plain. Call after resolve().
   void refuse_opaque_part() const;
-  // Looks into these items. With Faults::kCollect what is wrong joins resolved.findings.
+  // Resolves these items. With Faults::kCollect, faults are added to resolved.findings.
   void resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use);
-  // Items that several ranks wrote: at the leading rank all copies must say the same. kThrow throws, kCollect returns findings.
+  // Compares, at the leading rank, all copies of items that several ranks wrote. kThrow throws if they differ, kCollect returns findings.
   std::vector<Problem> compare_copies(Faults faults);
-  // What the map, or the part, makes, as a catalog of its own: that, and its keys, is what follows is about.
+  // The result of the map, or the part, as a catalog of its own; the following steps refer to it and its keys.
   Selection make(const SelectOptions& options, Selection before);
-  // All ranks have made this plan; then the workers for it. `min_bytes`: see WorkerNeeds.
+  // Throws unless all ranks have made the same plan.
   void check_same_plan(const Plan& plan) const;
+  // The number of workers for it. `min_bytes`: see WorkerNeeds.
   unsigned fit(const Plan& plan, uint64_t min_bytes, uint64_t& planned_memory) const;
 
-  // Of what the map makes only this is wanted. Before resolve().
+  // Restricts the map's result to these keys. Call before resolve().
   void keep_made(const std::function<bool(const std::string& key)>& keep);
-  // Tensors that must be the same are. Throws map_tied_differ.
+  // Checks that tied tensors are equal. Throws map_tied_differ.
   void compare_ties(unsigned workers);
 
   const std::optional<MapAnswer>& map() const { return map_; }
   const Catalog& catalog() const { return derived_ ? derived_->catalog : opened_.catalog; }
-  // What the plan is about, with the files that it is read from.
+  // The plan's source, with the files to read it from.
   Source source() { return {catalog(), derived_ ? derived_->resolved : resolved_, *files_}; }
   std::vector<Problem> take_findings() { return std::move(resolved_.findings); }
-  size_t open_outputs() const { return open_outputs_; }  // files of the output, at most at once
+  size_t open_outputs() const { return open_outputs_; }  // output files open at once, at most
 
  private:
   const ReadRequest& request_;

@@ -47,7 +47,7 @@ class Pruning {
             .sync = request_.sync};
   }
 
-  // Of a step whose optimizer cannot be told from its model, or that is damaged, nothing is dropped.
+  // Drops nothing of a step that is damaged, or whose optimizer cannot be told from its model.
   uint64_t freed_by(const StepFacts& step, Decision& decision) const {
     if (decision.fate == Fate::kDelete) return step.bytes_of_its_own;
     if (decision.fate == Fate::kKeep) return 0;
@@ -68,7 +68,7 @@ class Pruning {
     else world_.events.info("'" + escaped(step.path) + "' has changed meanwhile, and stays");
   }
 
-  // What is wrong with one step is no reason to leave the others as they are; what is wrong with the machine is.
+  // A fault of one step does not keep the others from going on; a machine failure does.
   void drop(size_t s, const StepFacts& step) {
     try {
       result_.freed += drop_state(drop_of(step), world_);

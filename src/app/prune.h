@@ -1,4 +1,4 @@
-// Steps of a run that are not needed any more go, by rules (retention.h).
+// Removes steps of a run that are no longer needed, by rules (retention.h).
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct PruneRequest {
   bool sync = true;
 };
 
-// What has become of a step that was to go.
-enum class Done : uint8_t { kNothing, kYes, kChanged, kFailed };  // kChanged: meanwhile, so it stays; kFailed: it is damaged, and stays
+// What happened to a step that was to be removed.
+enum class Done : uint8_t { kNothing, kYes, kChanged, kFailed };  // kChanged: changed meanwhile, so it stays; kFailed: damaged, and stays
 
 struct PruneResult {
   RunSurvey survey;
   std::vector<Decision> decisions;   // of each step
   std::vector<Done> done;            // of each step
-  std::vector<uint64_t> frees;       // bytes, of each step: files that have another name elsewhere free nothing
+  std::vector<uint64_t> frees;       // bytes, of each step: files with another name elsewhere free nothing
   std::map<size_t, Problem> failed;  // steps whose optimizer could not be dropped, and why
   uint64_t freed = 0;                // bytes
 
@@ -33,9 +33,9 @@ struct PruneResult {
   bool has_work() const;
 };
 
-// `confirmed` is asked when it stands what goes, before anything does; false: nothing does. The oldest step goes first; one that turns out to be
-// damaged stays as it is, and the others go on. Throws what survey_run throws, and what removing throws: steps before it are gone, and of the one
-// at which it failed the metadata or nothing.
+// `confirmed` is called once it is decided which steps go; if it returns false, none do. The oldest step goes first; one that turns out to
+// be damaged stays, and the others go on. Throws what survey_run throws, and what removing throws: earlier steps are then gone, and of the
+// failed one either its metadata or nothing.
 void prune(const PruneRequest& request, World& world, PruneResult& result, const std::function<bool()>& confirmed);
 
 }  // namespace dcp

@@ -109,7 +109,7 @@ void check_transport(const RankOptions& options, const World& world, const Catal
 Problem resolve_failure(World& world, const std::exception& error) {
   const Problem mine = world.events.worded(problem_of(error));
   if (!world.ranks) {
-    // Ranks that have not met: each reports its own failure. One that all of them see is reported by rank 0; that rank 0 is lost, by all.
+    // Before ranks have joined, each reports its own failure. Afterwards rank 0 reports what all see; if rank 0 is lost, all report that.
     const bool seen_by_all = mine.id == ProblemId::rank_lost || mine.id == ProblemId::rank_failed || mine.id == ProblemId::ranks_differ;
     if (!seen_by_all || (mine.id == ProblemId::rank_lost && mine.place.rank == 0u)) world.prints = true;
     return mine;

@@ -1,4 +1,4 @@
-// One use case on several ranks: joining those of a launcher, the steps that differ from those of one process, and how all end together.
+// One use case on several ranks: joining the ranks of a launcher, the steps that differ from a single process, and ending together.
 #pragma once
 
 #include <functional>
@@ -18,9 +18,9 @@ struct RankOptions {
   enum class Transport : uint8_t { kAuto, kFile, kGloo, kNccl };
   std::optional<Launch> launch;  // nullopt: one process
   Transport transport = Transport::kAuto;
-  bool all_write = false;  // each rank writes its part of an output that all share; else rank 0 writes
+  bool all_write = false;  // each rank writes its part of a shared output; else rank 0 writes
   double timeout_s = 60;
-  std::string program;                      // name and version, which all ranks must share
+  std::string program;                      // name and version, which must be the same on all ranks
   std::string command_line;                 // the same
   std::vector<std::string> module_folders;  // where libdcpctl_c10d.so is looked for
 };
@@ -34,13 +34,13 @@ class RankedRun {
   Session session;
   RankGroup group;
   std::string transport;       // "gloo, torch 2.11.0"
-  uint64_t module_bytes = 0;   // of memory, that loading and joining took
-  uint64_t joining_ns = 0;     // loading, and until all ranks had met
+  uint64_t module_bytes = 0;   // memory taken by loading and joining
+  uint64_t joining_ns = 0;     // from loading until all ranks have joined
   std::vector<RankWork> work;  // at rank 0, at the end
   std::optional<RankFailure> failure;
 };
 
-// Sets world.ranks. Without a launch nothing happens, and no module is loaded. Throws module_*, rank_lost, ranks_differ.
+// Sets world.ranks. Without a launch it does nothing and loads no module. Throws module_*, rank_lost, ranks_differ.
 void join_ranks(const RankOptions& options, World& world);
 Resolved resolve_together(World& world, DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs,
                           const ResolveOptions& options);
@@ -55,16 +55,16 @@ Problem resolve_failure(World& world, const std::exception& error);
 // The end of a use case that went well: rank 0's code, to all.
 int end_ranks(World& world, int code);
 
-// Whether this process sees the data file.
+// Whether this process sees a data file.
 bool sees_file(const World& world, const Catalog& catalog, uint32_t file);
 
-// What the ranks of a run see, for who sets up a cluster.
+// What a rank sees, for people who set up a cluster.
 struct RankView {
   uint32_t rank = 0;
   std::string host, launcher, store, transport;
   uint64_t files = 0, files_seen = 0;  // of the checkpoint
 };
-// At rank 0 that of all ranks, by rank.
+// At rank 0: the views of all ranks, by rank.
 std::vector<RankView> gather_views(World& world, uint64_t files, uint64_t files_seen);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Tensors of one checkpoint, read one after another, or at once from several threads, into memory of the caller's.
+// Reads tensors of one checkpoint into the caller's memory, one after another or from several threads at once.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace dcp {
 
-// Into one buffer: what a plan of one file writes.
+// A sink for plans with one file: writes to a buffer.
 class BufferSink final : public Sink {
  public:
   explicit BufferSink(MutableBytes to) : to_(to) {}
@@ -29,7 +29,7 @@ class BufferSink final : public Sink {
 
 struct ReaderRequest {
   SourceRequest source;
-  uint64_t extra_memory = 0;  // bytes, beside what the process holds when a call begins
+  uint64_t extra_memory = 0;  // bytes, on top of what the process holds when a call begins
   unsigned threads = 0;       // 0: the default
 };
 
@@ -44,11 +44,11 @@ class Reader {
 
   struct Part {
     std::string_view key;                        // of a tensor
-    std::optional<std::vector<SliceAxis>> axes;  // nullopt: all of it, and its CRCs are compared
+    std::optional<std::vector<SliceAxis>> axes;  // nullopt: the whole tensor, with its CRCs checked
     DtypeOptions dtypes;
   };
-  // Its elements, row-major and little-endian. From any thread. Throws usage for a buffer of another size, key_missing, cast_opaque, the
-  // first CRC that differs, and what resolving and reading throw.
+  // Reads its elements, row-major and little-endian. Callable from any thread. Throws usage for a buffer of another size, key_missing,
+  // cast_opaque, the first CRC that differs, and what resolving and reading throw.
   void read(const Part& part, MutableBytes to);
 
  private:

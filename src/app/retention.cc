@@ -60,7 +60,7 @@ class Judge {
     return content == StepContent::kModel ? "the newest model-only one" : "the newest of its kind";
   }
 
-  // A time that is yet to come is a clock that differs: just now.
+  // A time in the future means clocks differ: treat it as just now.
   uint64_t age_of(const StepFacts& step) const { return static_cast<uint64_t>(std::max<int64_t>(now_ns_ - step.modified_ns, 0)); }
 
   const RunSurvey& run_;

@@ -1,4 +1,4 @@
-// Which steps of a run stay and which go: a pure function of what is there, so that what is shown is what is done.
+// Decides which steps of a run stay and which go: a pure function of the survey, so that what is shown is what is done.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace dcp {
 
-// A step that one of these keeps stays, whatever the others say.
+// A step that any rule keeps stays, whatever the other rules say.
 struct RetentionRules {
-  std::optional<uint64_t> keep_latest;    // of complete steps the last so many numbers; nullopt: all
-  std::optional<uint64_t> keep_every;     // numbers that it divides
-  bool partial = false;                   // steps go that an interrupted save has left
-  std::optional<uint64_t> older_than_ns;  // nothing younger goes
-  uint64_t grace_ns = 600'000'000'000;    // an incomplete step that was changed since may be being written
-  bool drop_optimizer = false;            // what would go and is full becomes model-only, and nothing that is complete goes
+  std::optional<uint64_t> keep_latest;    // keep this many of the highest-numbered complete steps; nullopt: all
+  std::optional<uint64_t> keep_every;     // keep steps whose number it divides
+  bool partial = false;                   // remove steps left by interrupted saves
+  std::optional<uint64_t> older_than_ns;  // keep younger ones
+  uint64_t grace_ns = 600'000'000'000;    // an incomplete step changed within this time may still be being written
+  bool drop_optimizer = false;            // full steps that would go become model-only instead; no complete step goes
 };
 
 enum class Fate : uint8_t { kKeep, kDelete, kDropOptimizer };
@@ -27,9 +27,9 @@ struct Decision {
   std::string why;
 };
 
-// One for each step. Whatever the rules say, these stay: the newest complete full step, the newest model-only one, the newest without a
-// model; what a link or a tracker file of the run leads to; what is locked, or incomplete and just changed; what cannot be judged; what is
-// more than a checkpoint's own folder.
+// One decision per step. Whatever the rules say, these stay: the newest complete full step, the newest model-only one, the newest without a
+// model; steps that a link or tracker file of the run leads to; locked steps, and incomplete ones that just changed; steps that cannot be
+// judged; folders that hold more than a checkpoint.
 std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns);
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// What is in a run folder: its steps, which of them are complete and what they hold, and what says which one is the latest. Opens every
-// step's metadata and no data; changes nothing.
+// What is in a run folder: its steps, which of them are complete, what they hold, and the pointers to the latest one. Opens every step's
+// metadata but no data; changes nothing.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace dcp {
 enum class StepState : uint8_t {
   kComplete,  // its metadata parses, and every file that it names is there and long enough
   kLocked,    // a dcpctl is writing it
-  kBroken,    // it cannot be loaded, as a save that was cut short leaves it
-  kUnclear,   // it cannot be read, or is of a kind or has a fault that no interrupted save explains
+  kBroken,    // it cannot be loaded, as after an interrupted save
+  kUnclear,   // it cannot be read, or its kind or its fault is not explained by an interrupted save
 };
 
 enum class StepContent : uint8_t { kUnknown, kFull, kModel, kState };  // kState: no model
@@ -29,11 +29,11 @@ struct StepFacts {
   std::optional<Problem> fault;  // why it is not complete
   StepContent content = StepContent::kUnknown;
   CheckpointKind kind = CheckpointKind::kDcp;
-  std::vector<std::string> parts;  // where it is several checkpoints in folders of its own
+  std::vector<std::string> parts;  // if it is several checkpoints in subfolders
   uint64_t files = 0, bytes = 0;   // in its folder, and those of its parts
-  uint64_t bytes_of_its_own = 0;   // of files that have no other name
-  int64_t modified_ns = 0;         // when the last of them was, since the epoch
-  std::string not_alone;           // why its folder is not one of a checkpoint alone, that could be removed as a whole; "": it is
+  uint64_t bytes_of_its_own = 0;   // of files without another hard link
+  int64_t modified_ns = 0;         // of the newest file, since the epoch
+  std::string not_alone;           // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
 };
 
 // `latest -> step-100`, latest_checkpointed_iteration.txt.
@@ -42,7 +42,7 @@ struct RunPointer {
   bool is_link = false;
   std::string says;            // of a file
   std::optional<size_t> step;  // in steps
-  std::string wrong;           // what is; "": nothing
+  std::string wrong;           // what is wrong with it; "": nothing
 };
 
 struct RunSurvey {
@@ -50,7 +50,7 @@ struct RunSurvey {
   std::vector<StepFacts> steps;  // ascending by number
   std::vector<RunPointer> pointers;
 
-  // The newest complete one, or the newest of that content.
+  // The newest complete step, or the newest complete one with that content.
   std::optional<size_t> newest(std::optional<StepContent> content = std::nullopt) const;
 };
 
@@ -65,7 +65,7 @@ struct SurveyRequest {
 // Throws no_such_path; not_checkpoint where the path is a file, or a checkpoint itself.
 RunSurvey survey_run(const SurveyRequest& request, World& world);
 
-// The newest step that is complete, is of this content, and has a greater number than `after`: looks at no older one.
+// The newest complete step with this content and a number greater than `after`; does not look at older steps.
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,
                                      std::optional<uint64_t> after);
 

@@ -41,11 +41,11 @@ T from_wire(const std::string& text) {
 }
 
 // What a rank says in a round: its text, or why it has none.
-struct Said {
+struct RankText {
   std::optional<Problem> failure;
   std::string text;
 };
-DCP_MEMBERS(Said, failure, text);
+DCP_MEMBERS(RankText, failure, text);
 
 // The steps of a save, which all ranks take together.
 class Rounds {
@@ -55,7 +55,7 @@ class Rounds {
   // Takes the step here and gives the texts of all ranks. What it throws on any rank is thrown on all.
   std::vector<std::string> operator()(const std::function<std::string()>& step) const {
     if (request_.world_size == 1) return {step()};
-    Said mine;
+    RankText mine;
     try {
       mine.text = step();
     } catch (const std::exception& error) {
@@ -63,8 +63,8 @@ class Rounds {
       mine.failure->place.rank = request_.rank;
     }
     std::vector<std::string> texts;
-    for (const std::string& said : gather(as_wire(mine))) {
-      Said s = from_wire<Said>(said);
+    for (const std::string& text : gather(as_wire(mine))) {
+      RankText s = from_wire<RankText>(text);
       if (s.failure) throw Error(std::move(*s.failure));
       texts.push_back(std::move(s.text));
     }

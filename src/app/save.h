@@ -1,8 +1,8 @@
-// Tensors in memory become a DCP folder: of one process, or of several, each with its part of them.
+// Saves tensors in memory as a DCP folder: from one process, or from several, each with its part.
 //
-// Ranks that save together exchange texts and nothing else, in four rounds: what each has (then all know the same layout), the files that
-// rank 0 has made, that each has written its own, that the folder has its name. A rank that fails says so in the round that comes next, and the
-// lowest such rank's failure is thrown on all.
+// Ranks that save together exchange only texts, in four rounds: what each has (then all know the same layout), the files that rank 0
+// created, that each has written its own, that the folder has its name. A rank that fails says so in the next round, and the failure of the
+// lowest such rank is thrown on all.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace dcp {
 struct SaveRequest {
   std::string path;
   std::span<const MemoryShard> shards;
-  std::optional<Problem> failure;  // nothing can be saved here: for all ranks to know
+  std::optional<Problem> failure;  // nothing can be saved on this rank; reported to all ranks
   uint32_t rank = 0, world_size = 1;
   std::function<std::vector<std::string>(const std::string&)> all_gather;
   Replace replace = Replace::kNo;
@@ -32,7 +32,7 @@ struct SaveResult {
   uint64_t nanoseconds = 0;
 };
 
-// Throws usage for shards that are no boxes of one tensor each or do not cover it once, rank_lost, and what FileSet throws.
+// Throws usage for shards that are not valid boxes of their tensor or do not cover it exactly once, rank_lost, and what FileSet throws.
 SaveResult save(const SaveRequest& request, World& world);
 
 }  // namespace dcp

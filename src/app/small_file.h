@@ -14,10 +14,10 @@ struct SmallFileOptions {
   Replace replace = Replace::kYes;
   bool sync = true;
 };
-// Whole, or absent. Throws output_exists, and what writing throws. What an interrupted run left there is removed, and noted.
+// Written whole or not at all. Throws output_exists, and what writing throws. Removes and notes what an interrupted run left there.
 void save_small_file(World& world, const std::string& path, std::string_view text, const SmallFileOptions& options);
 
-// A text of any size: `emit` hands it over piece by piece. It is called twice, the first time for the size.
+// A text of any size: `emit` passes it on piece by piece. It is called twice, the first time for the size.
 using TextOut = std::function<void(std::string_view)>;
 void save_text(World& world, const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options);
 

@@ -1,4 +1,4 @@
-// CKPT: what every use case that reads takes, and how it is opened.
+// CKPT: the source of every use case that reads, and how it is opened.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,14 @@ struct SourceRequest {
   std::optional<uint32_t> prefer_rank;
   bool follow_links = false;
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
-  std::string command;                 // the command line that is suggested where a step holds several checkpoints
+  std::string command;                 // the command line to suggest if a step holds several checkpoints
 
-  // `memory_bytes`: that reading the metadata may take.
+  // `memory_bytes`: cap for reading the metadata.
   Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;
   FollowLinks links() const { return follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly; }
 };
 
-// What is there, with the sizes of its data files. Notes the steps that `latest` passed over. On several ranks rank 0 opens it, all get it,
+// Opens the source, with the sizes of its data files. Notes the steps that `latest` skipped. On several ranks, rank 0 opens it, all get it,
 // and all look for its files (RankGroup::share).
 OpenedCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
 

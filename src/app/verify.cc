@@ -10,7 +10,7 @@
 #include "app/digests.h"
 #include "app/small_file.h"
 #include "base/quantity.h"
-#include "catalog/oddities.h"
+#include "catalog/folder_findings.h"
 #include "catalog/open.h"
 #include "catalog/unsafe.h"
 #include "exec/output_free.h"
@@ -33,7 +33,7 @@ void collect(std::vector<Problem>& findings, const std::function<void()>& body) 
   }
 }
 
-// What is to be seen without reading an item.
+// Findings that need no item to be read.
 std::vector<Problem> look_around(const OpenedCatalog& opened, Io& io) {
   const Catalog& catalog = opened.catalog;
   std::vector<Problem> findings = structure_findings(opened);
@@ -95,7 +95,7 @@ void note_work(const SourceFacts& source, const VerifyPlan& plan, ExecuteReport 
   result.left_out_bytes = plan.left_out_bytes;
   if (result.records_without_crc == 0) return;
   Problem p = make_problem(ProblemId::crc_absent, {.path = source.catalog.path}, counted(result.records_without_crc, "record"));
-  // torch writes archives with CRCs unless it is told not to; safetensors files have no place for one.
+  // torch writes archives with CRCs unless that is turned off; safetensors files cannot hold one.
   const bool never_has_one = !source.catalog.traits().in_torch_files && std::ranges::all_of(source.catalog.files, &DataFile::raw);
   p.severity = never_has_one ? Severity::kNote : Severity::kWarning;
   result.findings.push_back(std::move(p));

@@ -1,4 +1,4 @@
-// Is the checkpoint whole, and does it hold what a manifest says?
+// Checks that a checkpoint is whole, and that it matches a manifest.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ struct VerifyRequest {
   ReadRequest read;
   bool data = true;             // false: metadata, item headers and small records only
   double sample_percent = 100;  // of the data
-  std::string manifest;         // where to write one; "-": into the result; "": nowhere
+  std::string manifest;         // where to write a manifest; "-": into the result; "": nowhere
   Replace replace = Replace::kNo;
   std::string against;  // a manifest to compare with; "": none
   Subset subset = Subset::kNo;
-  bool file_digests = true;  // of whole files, too, which takes a second reading
-  MapRequest map;            // a manifest of what it makes
+  bool file_digests = true;  // also of whole files, which reads them a second time
+  MapRequest map;            // the manifest is of its result
   SelectOptions select;      // which keys, under which names, a manifest holds
 
   bool digests() const { return !manifest.empty() || !against.empty(); }
@@ -32,32 +32,32 @@ struct VerifyRequest {
 // Filled as far as it got, whatever happens.
 struct VerifyResult {
   std::optional<CheckpointKind> kind;
-  std::string checkpoint;  // what of the source was read: a step of a run
+  std::string checkpoint;  // the path that was read: a step of a run
   uint64_t tensors = 0, objects = 0, chunks = 0, files = 0;
-  std::optional<uint64_t> tensors_of_map;  // those that it reads, which are all that is verified
-  uint64_t records = 0;                    // whose CRC was compared
+  std::optional<uint64_t> tensors_of_map;  // tensors that the map reads: only these are verified
+  uint64_t records = 0;                    // whose CRC was checked
   uint64_t records_without_crc = 0;        // that were read, but have none
   uint64_t bytes = 0;                      // read
   uint64_t left_out_records = 0, left_out_bytes = 0, data_records = 0, data_bytes = 0;
   uint64_t compared_keys = 0, compared_files = 0;  // with a manifest
   bool wrote_manifest = false;
-  std::string manifest;  // where it was asked for here
+  std::string manifest;  // if requested as "-"
   uint64_t planned_memory = 0;
   uint64_t nanoseconds = 0;
-  std::vector<Problem> findings;  // the worst first, then by place: the same list whatever the order in which threads found them
+  std::vector<Problem> findings;  // worst first, then by place: independent of thread timing
   std::vector<UnsafePickle> unsafe;
   uint64_t count(Severity severity) const;
   bool is_damaged() const { return count(Severity::kDamage) + count(Severity::kError) > 0; }
 };
 
-// What is known on the way, before any data is read.
+// Called on the way, before any data is read.
 struct VerifySteps {
   std::function<void(const Selection&)> selected = [](const Selection&) {};
   std::function<void(const MapAnswer&)> mapped = [](const MapAnswer&) {};
 };
 
-// On several ranks all of them call this; rank 0's result holds what all have found. Throws usage, manifest_bad, output_exists, what the
-// steps throw, and what reading throws that is no finding: metadata that cannot be read, the machine's own failures.
+// On several ranks all of them call this; rank 0's result holds the findings of all. Throws usage, manifest_bad, output_exists, what the
+// steps throw, and reading errors that cannot be findings: unreadable metadata, machine failures.
 void verify(const VerifyRequest& request, World& world, VerifyResult& result, const VerifySteps& steps = {});
 
 }  // namespace dcp

@@ -1,7 +1,7 @@
-// What a use case has of the outside: files, the signal to stop, somebody who listens, and the other ranks of its run.
+// The outside world of a use case: files, the signal to stop, a listener for events, and the other ranks of its run.
 //
-// A use case is a function of a request; it neither prints nor exits, and knows no options. What it says on its way goes to Events, what it
-// found out into its result, and a failure out of it as an Error.
+// A use case is a function of a request; it neither prints nor exits, and knows no options. It reports to Events on the way, fills in its
+// result, and throws an Error if it fails.
 #pragma once
 
 #include <atomic>
@@ -18,26 +18,26 @@ namespace dcp {
 
 class RankedRun;
 
-// Shows the progress of some work while it lives.
+// Shows the progress of some work for as long as it lives.
 class Display {
  public:
   virtual ~Display() = default;
 };
 
-// Called on the thread that runs the use case, but for last_words. Texts are one line each, names in them escaped.
+// Called on the thread that runs the use case, except for last_words. Each text is one line with names escaped.
 class Events {
  public:
   virtual ~Events() = default;
   virtual void info(std::string_view) {}     // about the result
-  virtual void verbose(std::string_view) {}  // for who wants to know more
+  virtual void verbose(std::string_view) {}  // details, for -v
   virtual void warn(std::string_view) {}     // part of a failure, before it is thrown
-  // Work begins; `done`, one of the counters of `progress`, is to reach `total` bytes. Called once, and nullptr is an answer.
+  // Work begins; `done`, a counter of `progress`, will reach `total` bytes. Called once; may return nullptr.
   virtual std::unique_ptr<Display> show(const Progress&, const std::atomic<uint64_t>& /*done*/, uint64_t /*total*/) { return nullptr; }
-  // A problem, and the name of a setting, in the words of who reads it.
+  // Puts a problem, and the name of a setting, into the words of the user interface.
   virtual Problem worded(Problem problem) const { return problem; }
   virtual std::string name_of(std::string_view setting) const { return std::string(setting); }
   std::string line_of(const Problem& problem) const { return to_line(worded(problem)); }
-  // From a thread of the session's: this rank does not come to its end after a failure elsewhere. Ends the process.
+  // Called from a thread of the session if this rank does not finish after a failure elsewhere. Ends the process.
   virtual void last_words(const Problem&) {}
 };
 
@@ -46,17 +46,17 @@ struct World {
   Io& io;
   StopFlag& stop;
   Events& events;
-  std::shared_ptr<RankedRun> ranks;  // where a launcher started several; lives until the process ends
-  bool prints = true;                // of several ranks only rank 0 reports, or who has lost it
+  std::shared_ptr<RankedRun> ranks;  // if a launcher started several; lives until the process ends
+  bool prints = true;                // of several ranks, only rank 0 reports, or a rank that has lost it
 
   bool leads() const;       // one process, or rank 0
   void check_stop() const;  // throws if a signal asked to stop
 };
 
-// What a failure was, whatever was thrown.
+// The problem of any exception.
 Problem problem_of(const std::exception& error);
 
-// Of this process's memory: the most so far, and now.
+// Memory of this process: peak so far, and current.
 uint64_t peak_rss_bytes();
 uint64_t resident_bytes();
 

@@ -1,4 +1,4 @@
-// A checkpoint becomes another one, or a model file: what consolidate, reshard, cast and convert are, each with an output of its own.
+// Turns a checkpoint into another one, or into a model file: consolidate, reshard, cast and convert are requests with different outputs.
 #pragma once
 
 #include <functional>
@@ -19,13 +19,13 @@ struct WriteRequest {
   ReadRequest read;
   SelectOptions select;                 // which keys, under which names, in which dtypes
   MapRequest map;                       // another form of the model
-  std::optional<Subscript> slice = {};  // of the one tensor that is selected; without a map
+  std::optional<Subscript> slice = {};  // of the single selected tensor; without a map
   OutputRequest output;
   ExpectRequest expect;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   bool strict_cast = false;  // a value that is too large for its new dtype is an error
   Replace replace = Replace::kNo;
-  bool dry_run = false;       // plan; create nothing
+  bool dry_run = false;       // only plan; create nothing
   bool verify_after = false;  // read the output back before it appears
   bool sync = true;
 };
@@ -34,10 +34,10 @@ struct WriteRequest {
 struct WriteResult {
   std::unique_ptr<Preparation> source;
   std::unique_ptr<OutputLayout> layout;
-  std::string checkpoint;  // what of the source was read: a step of a run
+  std::string checkpoint;  // the path that was read: a step of a run
   Selection selection;
   std::optional<Plan> plan;
-  std::vector<Problem> warnings;  // of the source, as far as they concern the output
+  std::vector<Problem> warnings;  // about the source, if they concern the output
   Expectation expectation;
   unsigned workers = 1;
   uint64_t planned_memory = 0;  // bytes, peak
@@ -49,9 +49,9 @@ struct WriteResult {
   const Catalog& catalog() const { return source->catalog(); }
 };
 
-// `planned` is called when the plan stands, before the first byte is written. On several ranks all of them call this; the output is complete
-// when rank 0's returns. Complains of each fault before it throws the first. Throws usage, output_exists, output_in_source, expect_differs,
-// cast_overflow, and what reading, planning and writing throw.
+// `planned` is called once the plan is made, before the first byte is written. On several ranks all of them call this; the output is
+// complete when rank 0's call returns. Warns of each fault before it throws the first. Throws usage, output_exists, output_in_source,
+// expect_differs, cast_overflow, and what reading, planning and writing throw.
 void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned);
 
 }  // namespace dcp

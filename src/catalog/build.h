@@ -1,4 +1,4 @@
-// From the typed content of a `.metadata` to a Catalog: interning, sorting of chunks, joining storage_data by (key, offsets).
+// Builds a Catalog from the typed content of a `.metadata`: interns text, sorts chunks, joins storage_data by (key, offsets).
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace dcp {
 
-// `content` views the pickle's bytes; nothing of it is kept. Fails where the metadata contradicts itself in a way that leaves no
-// meaning (a key that is tensor and blob, sizes that overflow); everything else becomes a finding.
+// `content` views the pickle's bytes; the catalog keeps no view of it. Throws if the metadata contradicts itself beyond interpretation (a
+// key that is both tensor and blob, sizes that overflow); everything else becomes a finding.
 OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder,
                             CheckpointKind kind = CheckpointKind::kDcp);
 

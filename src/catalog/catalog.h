@@ -1,5 +1,5 @@
-// What a checkpoint is: tensors, their chunks, where each chunk's item lies, byte items, the nested path of each key. The same
-// structure whatever producer, version or kind it came from; immutable once built.
+// What a checkpoint is: tensors, their chunks, where each chunk's item lies, byte items, the nested path of each key. The same structure
+// whatever producer, version or kind it came from. Immutable once built.
 //
 // Structure of arrays with ids instead of pointers: about 90 bytes a 2-D chunk (56 here, 32 in ItemInfo), so 10^6 chunks are 10^8
 // bytes. Item numbers: chunk c of the catalog has item c; blob b has item `chunk count + b`.
@@ -50,7 +50,7 @@ class Strings {
 class PathElement {
  public:
   static PathElement name(StringId id) { return PathElement(id); }
-  static PathElement integer_name(StringId id) { return PathElement(id | kInteger); }  // the dict's key is the integer that the name spells
+  static PathElement integer_name(StringId id) { return PathElement(id | kInteger); }  // the dict key is an integer, which the name spells
   static PathElement position(uint64_t p) { return PathElement(p | kPosition); }
   bool is_position() const { return (raw_ & kPosition) != 0; }
   bool is_integer() const { return !is_position() && (raw_ & kInteger) != 0; }
@@ -75,12 +75,12 @@ struct Tensor {
   PathRange path;           // count 0: no planner data, the key is the whole path
   DType dtype{};            // of the metadata; meaningless if !dtype_known
   bool dtype_known = true;
-  bool strided = true;  // false: sparse or another layout, of which there is no box of bytes
+  bool strided = true;  // false: sparse or another layout, which has no box of bytes
   bool requires_grad = false;
   uint8_t rank = 0;
   uint64_t dims_at = 0;      // in numbers: rank sizes
   uint64_t boxes_at = 0;     // in numbers: for each chunk rank offsets, then rank sizes
-  uint32_t first_chunk = 0;  // chunks sorted by offsets (lexicographic), of those at one place the ones with elements first
+  uint32_t first_chunk = 0;  // chunks sorted by offsets (lexicographic); at equal offsets, those with elements first
   uint32_t chunk_count = 0;
 };
 
@@ -92,10 +92,10 @@ struct Blob {
 // In a raw file (DataFile) an item is the tensor's bytes and nothing else; elsewhere a torch.save archive.
 struct Item {
   uint64_t offset = 0;      // bytes in the file
-  uint64_t length = 0;      // bytes; of the transformed bytes if there are transforms
+  uint64_t length = 0;      // bytes, as stored (after transforms)
   uint32_t file = kNone;    // in files; kNone: the metadata names no item for this chunk
   uint32_t transforms = 0;  // in transforms; 0: none
-  // The item is one deflated record of an archive and nothing else. Positions in what it decodes to count from its `offset`.
+  // The item is a single deflated record of an archive. Positions in the decoded bytes count from its `offset`.
   static constexpr uint32_t kDeflated = UINT32_MAX;
   static Item deflated(uint64_t payload, uint64_t packed, uint32_t file) { return {payload, packed, file, kDeflated}; }
   bool operator==(const Item&) const = default;
@@ -116,28 +116,28 @@ struct ItemInfo {
   bool neg = false;
 };
 
-// An item that several ranks wrote: `item` is used, `other` must say the same (rank_local.h).
+// An item that several ranks wrote: `item` is used, `other` must be equal (rank_local.h).
 struct Duplicate {
   ItemId item = 0;
   StringId key = 0;
   Item other;
 };
 
-// The shape that Megatron-Core gives a tensor which it saved in another (mcore.h).
+// The shape that Megatron-Core records for a tensor that it saved in another shape (mcore.h).
 struct McoreShape {
   TensorId tensor = 0;
   uint8_t rank = 0;
   uint64_t dims_at = 0;  // in numbers
 };
 
-// A record of an item's archive that holds data: a storage, or a pickle that is not small. Positions are in the file, or, of a
-// transformed item, in its decoded stream.
+// A record of an item's archive that holds data: a storage, or a large pickle. Positions are in the file, or, for a transformed item, in
+// its decoded stream.
 struct ItemRecord {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t packed = 0;  // bytes in the file of a deflated record, else 0
   ItemId item = 0;
-  uint32_t duplicate = kNone;  // in duplicates: the record is of that copy of the item
+  uint32_t duplicate = kNone;  // in duplicates: the record belongs to that copy of the item
   uint32_t crc = 0;
   bool has_crc = false;
   bool is_data = false;  // a storage
@@ -146,8 +146,8 @@ struct ItemRecord {
 
 struct DataFile {
   StringId name = 0;                     // relative to the checkpoint's folder
-  std::optional<uint64_t> bytes;         // nullopt: it is not there, cannot be read, or was not looked at (look_at_files)
-  std::shared_ptr<const Problem> fault;  // why it cannot be read, if it is there
+  std::optional<uint64_t> bytes;         // nullopt: the file is missing, cannot be read, or was not looked at (look_at_files)
+  std::shared_ptr<const Problem> fault;  // why an existing file cannot be read
   bool raw = false;                      // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
                                          // or a torch.save file: items are its records (Catalog::torch)
 };
@@ -155,9 +155,9 @@ struct DataFile {
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.
 struct Provenance {
   std::string written_by;             // ">=2.15", "2.4 - 2.6", "1.13": a torch
-  bool by_dcpctl = false;             // then written_by is ""
+  bool by_dcpctl = false;             // written_by is then ""
   std::string loads_in;               // ">=2.15", ">=2.4", "1.13", "none"
-  std::vector<std::string> why;       // what rules other versions out
+  std::vector<std::string> why;       // what rules out other versions
   std::string format_version;         // Metadata.version, or ""
   std::vector<std::string> packages;  // that Python must be able to import to unpickle it, beside torch
   std::vector<std::string> extra_attributes;
@@ -187,8 +187,8 @@ struct Catalog {
   std::vector<McoreShape> mcore_shapes;     // sorted by tensor
   std::shared_ptr<const TorchFiles> torch;  // of torch.save files: all facts about their items (open_torch.h)
   std::vector<Duplicate> duplicates;        // rank-local checkpoints only
-  std::vector<StringId> saved_keys;         // of a derived catalog, by item: what its tensor was named where it was saved
-  std::vector<ItemId> named_twice;          // storage_data names two items for these, sorted; the first is in items
+  std::vector<StringId> saved_keys;         // of a derived catalog, by item: the key under which its tensor was saved
+  std::vector<ItemId> named_twice;          // items for which storage_data has two entries, sorted; the first entry is in items
 
   const KindTraits& traits() const { return traits_of(kind); }
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
@@ -198,7 +198,7 @@ struct Catalog {
   }
   ItemId item_of(const Tensor& t, uint32_t chunk_in_tensor) const { return t.first_chunk + chunk_in_tensor; }
   ItemId item_of(BlobId b) const { return chunk_total + b; }
-  // What is read for the record: its item, or itself alone if it is deflated.
+  // What is read for the record: its item, or, if it is deflated, the record alone.
   Item item_of(const ItemRecord& r) const {
     const Item& item = r.duplicate == kNone ? items[r.item] : duplicates[r.duplicate].other;
     return r.packed == 0 ? item : Item::deflated(r.offset, r.packed, item.file);
@@ -212,15 +212,15 @@ struct Catalog {
   std::string file_path(uint32_t file) const { return single_file ? path : folder + "/" + std::string(file_name(file)); }
   uint64_t elements(const Tensor& t) const { return volume(dims(t)); }
   uint64_t tensor_bytes(const Tensor& t) const { return t.dtype_known ? elements(t) * bytes_of(t.dtype) : 0; }
-  uint64_t memory_bytes() const;  // what this structure holds
+  uint64_t memory_bytes() const;  // held by this structure
   Place place_of(ItemId item, std::string_view tensor) const;
 };
 
-// A catalog, and beside it what is odd about what it was opened from.
+// A catalog, and the findings made while opening it.
 struct OpenedCatalog {
   Catalog catalog;
-  std::vector<Problem> findings;    // entries without a chunk, files that an index names and that are not there, and so on
-  std::vector<Problem> unloadable;  // why no torch can load the metadata: damage to who looks, nothing to who rescues what it describes
+  std::vector<Problem> findings;    // entries without a chunk, files that an index names but that do not exist, and so on
+  std::vector<Problem> unloadable;  // why no torch can load the metadata: damage for `verify`, ignored by commands that rescue its data
 };
 
 }  // namespace dcp

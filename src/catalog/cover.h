@@ -14,7 +14,7 @@ enum class CoverFault : uint8_t {
   kHole,        // `offsets`, `sizes`: a box that no chunk covers (not necessarily the whole hole)
   kOverlap,     // a box that chunks `a` and `b` (numbers within the tensor) both cover
   kOutside,     // chunk `a`, which is that box, reaches outside the tensor
-  kTooComplex,  // cut so irregularly that the check was given up
+  kTooComplex,  // cut too irregularly: the check gave up
 };
 
 struct CoverProblem {

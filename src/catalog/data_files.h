@@ -1,4 +1,4 @@
-// Open descriptors of a checkpoint's data files, not too many at once: torch 1.13 wrote a file for every item.
+// Open descriptors of a checkpoint's data files, limited in number: torch 1.13 wrote one file per item.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace dcp {
 
-// A whole file of at most `cap` bytes that was found in the folder `root`: opened as any name inside a checkpoint, so no link leads out of
-// it. Throws file_missing, over_limit, and what open_beneath throws.
+// Reads a whole file of at most `cap` bytes in the folder `root`: opened like any name inside a checkpoint, so no link leads out of it.
+// Throws file_missing, over_limit, and what open_beneath throws.
 std::vector<std::byte> read_file_beneath(Io& io, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap);
 
-// Opens data file `file` of a catalog; nullopt: there is none.
+// Opens data file `file` of a catalog; nullopt: it does not exist.
 std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t file, FollowLinks links);
 
-// Thread-safe. A file stays open while somebody holds the pointer, also past its eviction.
+// Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
 class DataFiles {
  public:
   static constexpr size_t kMax = 256;

@@ -24,7 +24,7 @@ class DTensorReader {
  private:
   Value state_of(const Value& object) const { return object.kind == Kind::kObject ? m_.state_of(object) : Value{}; }
 
-  // Of what __reduce_ex__ says of an object: a dict, or a pair of the dicts of attributes and of slots. kUnset: there is none.
+  // An object's state in __reduce_ex__: a dict, or a pair of the dicts of attributes and of slots. kUnset: none.
   Value attribute(const Value& state, std::string_view name) const {
     if (state.kind == Kind::kTuple && state.n == 2) {
       const Value found = attribute(m_.element(state, 1), name);

@@ -1,6 +1,6 @@
 // Which tensor is written in which dtype. The last step of the selection (select.h), so that rules see final names.
 //
-//   a rule that matches the final name    decides: the first one does; `keep` keeps
+//   a rule that matches the final name    decides: the first match wins; `keep` keeps
 //   else --dtype                          the model's floats, or with kAll all floats; float8 scales stay
 //
 // Only floats that torch computes with are ever cast: integers, bools, complex, e8m0 scales and packed tensors stay, and a rule that
@@ -32,15 +32,15 @@ struct DtypeOptions {
   bool any() const { return dtype.has_value() || !rules.empty(); }
 };
 
-// What the choice comes to.
+// The outcome of the choice.
 struct CastSummary {
   bool requested = false;  // DtypeOptions::any()
   uint64_t tensors = 0;
   uint64_t bytes_before = 0, bytes_after = 0;  // of those tensors
-  uint64_t kept_non_model = 0;                 // floats that --dtype passed over: state that is not model,
-  uint64_t kept_scales = 0;                    // and what is named like the scale of a quantized tensor
+  uint64_t kept_non_model = 0;                 // floats that --dtype skipped: state that is not model,
+  uint64_t kept_scales = 0;                    // and tensors named like the scale of a quantized tensor
   std::string scale_example;
-  std::vector<std::string> unmatched_rules;  // globs that decided for no tensor
+  std::vector<std::string> unmatched_rules;  // globs that decided no tensor
 };
 
 // Whether tensors may be cast to this dtype.

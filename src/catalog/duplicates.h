@@ -1,5 +1,5 @@
-// Items that several ranks of a rank-local checkpoint wrote: whether all copies say the same. Copies may lie on hosts that do not see each
-// other's files, so what is compared is not their bytes but what was found of each: facts, and sums of records.
+// Items that several ranks of a rank-local checkpoint wrote: whether all copies are equal. Copies may lie on hosts that do not see each
+// other's files, so their facts and the sums of their records are compared, not their bytes.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ namespace dcp {
 
 struct RecordContent {
   uint64_t bytes = 0;
-  uint64_t crc64 = 0;  // of the bytes, where the writer has stored no CRC; else 0
-  uint32_t crc32 = 0;  // that the writer has stored, else of the bytes
+  uint64_t crc64 = 0;  // of the bytes, if the writer stored no CRC; else 0
+  uint32_t crc32 = 0;  // as the writer stored it, else of the bytes
   bool was_read = false;
 };
 
 struct ItemContent {
-  std::string facts;  // dtype, sizes, strides, pickle and so on: equal for equal items, of ranks of one build
+  std::string facts;  // dtype, sizes, strides, pickle and so on: equal for equal items, among ranks of one build
   std::vector<RecordContent> records;
 };
 bool same_content(const ItemContent& a, const ItemContent& b);
@@ -35,10 +35,10 @@ inline ContentOf contents_of(DataFiles& files, const Catalog& catalog, const Lim
   return [&files, &catalog, limits](const Duplicate& d, Copy copy) { return content_of(files, catalog, d, copy, limits); };
 }
 
-// Every other copy of an item that is selected (resolved) says the same as the one that is used. Throws duplicates_differ naming both
-// files, and what contents throw.
+// Proves that every other copy of a selected (resolved) item equals the one that is used. Throws duplicates_differ naming both files, and
+// what contents throw.
 void prove_duplicates(const SourceFacts& source, const ContentOf& contents);
-// The same as findings, all of them. Values that differ are no damage, as rank-local state may: a warning.
+// The same, but lists all of them as findings. Differing values are a warning, not damage: rank-local state may differ.
 std::vector<Problem> find_differing_duplicates(const SourceFacts& source, const ContentOf& contents);
 
 }  // namespace dcp

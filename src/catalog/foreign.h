@@ -1,5 +1,5 @@
-// What is at a path in place of a checkpoint: formats of others, by content where that is cheap. The person who reads it has a crashed
-// run, the wrong path, or a file of another program.
+// Recognizes what is at a path instead of a checkpoint: other programs' formats, by content where that is cheap. The user has a crashed
+// run, the wrong path, or another program's file.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace dcp {
 
 struct Foreign {
-  std::string_view what;  // "a GGUF file"; empty: not known
+  std::string_view what;  // "a GGUF file"; empty: unknown
   std::string_view hint;  // "": no next step
 };
 

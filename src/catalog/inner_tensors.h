@@ -1,5 +1,5 @@
-// Tensors inside Python objects: an object that is a dict with tensors, as dcp.save without flatten_state_dict leaves them, or lists of them.
-// They become a catalog of their own, so that they are read as all tensors are.
+// Tensors inside Python objects: dicts with tensors, as dcp.save without flatten_state_dict writes them, or lists of them. They become a
+// catalog of their own, so that they are read like all tensors.
 #pragma once
 
 #include "catalog/catalog.h"
@@ -28,10 +28,10 @@ struct OpenObject {
 
 class InnerTensors {
  public:
-  // Files and their names are the catalog's, so files opened for it serve this one, too. What is given must outlive it.
+  // Files and their names are those of `from`, so files opened for it serve this catalog too. The arguments must outlive this object.
   InnerTensors(const Catalog& from, const Limits& limits);
 
-  // A leaf of the object that is a plain tensor, under this key. Throws what reading a tensor's call throws, item_no_record.
+  // Adds a leaf of the object that is a plain tensor, under this key. Throws what reading a tensor's call throws, item_no_record.
   TensorId add(const OpenObject& object, const StateDict::Leaf& leaf, std::string_view key);
   // No more is added.
   void end() { catalog_.chunk_total = static_cast<uint32_t>(catalog_.items.size()); }

@@ -14,7 +14,7 @@
 namespace dcp {
 namespace {
 
-// A record that is no storage and not larger than this is read where it is met.
+// A record up to this size that is not a storage is read on the spot.
 constexpr uint64_t kSmallRecord = 64 * kKiB;
 
 constexpr uint64_t kNoCap = ~uint64_t{0};
@@ -254,7 +254,7 @@ void ItemResolver::record(const OpenItem& item, const ZipRecord& r) {
   if (r.size > 0) (checked ? checked_ : without_crc_) += 1;
 }
 
-// Positions in a decoded stream are no place to decode from.
+// Positions in a decoded stream cannot be decoded from.
 void ItemResolver::check_packed_once(const Wanted& w, bool deflated, const Place& place) const {
   if (deflated && item_of(catalog_, w).transforms != 0) fail(ProblemId::item_packed_twice, place);
 }
@@ -279,7 +279,7 @@ void ItemResolver::hold(uint64_t bytes, const Place& place) {
   throw Error(std::move(p));
 }
 
-// Who only looks for names keeps nothing, and goes on with the next. A vector that grows is there twice, and so is what is read of it.
+// A search for names keeps nothing and goes on with the next. A growing vector exists twice, and so does what is read into it.
 uint64_t ItemResolver::max_to_look_at() const {
   return std::min(options_.limits.blob_bytes, options_.memory_bytes / (4 * std::max(options_.workers, 1u)));
 }

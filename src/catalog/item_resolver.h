@@ -27,14 +27,14 @@ inline const Item& item_of(const Catalog& catalog, const Wanted& w) {
   return w.duplicate == kNone ? catalog.items[w.item] : catalog.duplicates[w.duplicate].other;
 }
 
-// As ResolveOptions say, one() looks into an item until something is wrong with it, examine() at all of it.
+// Depending on ResolveOptions, one() looks into an item until something is wrong with it; examine() looks at all of it.
 class ItemResolver {
  public:
   ItemResolver(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, Resolved& out)
       : files_(files), catalog_(catalog), options_(options), out_(out), findings_(out.findings) {}
-  // Items of one file in the order of their offsets, of which none reaches beyond run_end.
+  // Items of one file in offset order; none reaches beyond run_end.
   void in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end);
-  // When all are done: what they add up to.
+  // Call when all are done: sums them up.
   void end();
 
  private:
@@ -60,7 +60,7 @@ class ItemResolver {
     const Wanted& wanted;
     const Place& place;
     uint64_t base = 0;   // where it begins in its file
-    bool plain = false;  // its pickle has been read; one that has not is listed, so that the digest of an object can hold it
+    bool plain = false;  // its pickle has been read; otherwise it is listed, so that the digest of an object can include it
   };
   void record(const OpenItem& item, const ZipRecord& r);
   void check_packed_once(const Wanted& w, bool deflated, const Place& place) const;

@@ -11,13 +11,13 @@
 
 namespace dcp {
 
-// Items of one data file in ascending order of offset. `go_to` fetches what is needed of an item in as few reads as possible: all of a
-// small one and of the small ones that follow it; the head of a large one, and its tail together with the head of the next.
+// Items of one data file in ascending order of offset. `go_to` fetches what is needed of an item in as few reads as possible: for a small
+// item all of it and of the small ones that follow; for a large one its head, and its tail together with the next head.
 class SliceSource : public ItemSource {
  public:
   SliceSource(Io& io, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
       : io_(io), file_(std::move(file)), file_bytes_(file_bytes) {}
-  // `run_end`: end of the last item that will be asked for in this file and whose bytes follow closely.
+  // `run_end`: end of the last item that follows closely and will be asked for too.
   void go_to(uint64_t offset, uint64_t length, uint64_t run_end);
   uint64_t size() const override { return length_; }
   Bytes at(uint64_t offset, uint64_t length) override;
@@ -51,8 +51,8 @@ class MemorySource : public ItemSource {
   Bytes bytes_;
 };
 
-// The decoded bytes of a transformed item that matter for its facts: the first and the last kKept bytes. The rest is decoded and
-// dropped; an archive whose directory or pickle lies elsewhere is refused (torch writes the pickle first and the directory last).
+// The decoded bytes of a transformed item that its facts need: the first and the last kKept bytes. The rest is decoded and dropped; an
+// archive whose directory or pickle lies in between is refused (torch writes the pickle first and the directory last).
 class EndsSource : public ItemSource {
  public:
   static constexpr uint64_t kKept = 1 << 20;
@@ -68,7 +68,7 @@ class EndsSource : public ItemSource {
   std::vector<std::byte> tail_;  // the last bytes, at most 2 * kKept
 };
 
-// The decoded bytes of an item, from front to back; of an item without a transform its bytes as they are. What is given must outlive it.
+// Streams the decoded bytes of an item from front to back; without a transform, its bytes as they are. The arguments must outlive it.
 class ItemDecoder {
  public:
   // At most `cap` bytes in all. Throws transform_unknown.
@@ -76,7 +76,7 @@ class ItemDecoder {
   ~ItemDecoder();
   ItemDecoder(const ItemDecoder&) = delete;
   ItemDecoder& operator=(const ItemDecoder&) = delete;
-  // Fills `out`, or as much of it as there is: less only at the end. Throws zstd_*, deflate_broken.
+  // Fills `out`; returns less only at the end. Throws zstd_*, deflate_broken.
   size_t read(MutableBytes out);
 
  private:
@@ -84,7 +84,7 @@ class ItemDecoder {
   std::unique_ptr<State> state_;
 };
 
-// All of them, `sink` by block. Throws what ItemDecoder does.
+// Streams the whole item to `sink` in blocks. Throws what ItemDecoder throws.
 void decode_item(DataFiles& files, const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink);
 
 }  // namespace dcp

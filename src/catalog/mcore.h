@@ -1,6 +1,6 @@
-// Megatron-Core's shapes. Its distributed optimizer holds tensors flat; it saves them in the shape (pieces on each dim..., elements of a
-// piece) and leaves the true shape in Metadata.mcore_data. torch sees the first; --mcore-shapes gives the second.
-// Source: megatron/core/dist_checkpointing/strategies/resharding.py, nd_flattened_tensor_reformulated_global_shape.
+// Megatron-Core's shapes. Its distributed optimizer holds tensors flat: it saves them in the shape (pieces on each dim..., elements of a
+// piece) and records the true shape in Metadata.mcore_data. torch sees the former; --mcore-shapes selects the latter. Source:
+// megatron/core/dist_checkpointing/strategies/resharding.py, nd_flattened_tensor_reformulated_global_shape.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace dcp {
 
-// The shape in mcore_data; nullopt: none is given.
+// The shape in mcore_data; nullopt: there is none.
 std::optional<Dims> mcore_shape(const Catalog& catalog, TensorId tensor);
 
-// The shape in mcore_data, or the tensor's own where none is given. Throws mcore_shape if the row-major bytes in the one are not the
-// row-major bytes in the other: another count of elements, or pieces that would have to be moved.
+// The shape in mcore_data, or the tensor's own if there is none. Throws mcore_shape unless the row-major bytes are the same in both:
+// another number of elements, or pieces that would have to move.
 Dims mcore_view(const Catalog& catalog, TensorId tensor);
 
 }  // namespace dcp

@@ -272,7 +272,7 @@ void look_at_files(Io& io, Catalog& catalog, FollowLinks links) {
       const uint64_t bytes = io.facts(*handle).bytes;
       refuse_lfs_pointer(io, *handle, bytes);
       f.bytes = bytes;
-    } catch (const Error& error) {  // a link, a FIFO, no permission: whoever needs an item in it is told
+    } catch (const Error& error) {  // a link, a FIFO, no permission: reported to whoever needs an item in it
       f.fault = std::make_shared<const Problem>(error.problem());
     }
   }

@@ -26,7 +26,7 @@ OpenedCatalog catalog_of(const std::vector<SafetensorsFile>& files, const std::s
   return opened;
 }
 
-// Several facts of one kind, told as one finding: 10^5 lines would hide the rest.
+// Several facts of one kind as one finding: 10^5 lines would hide the rest.
 class Tally {
  public:
   void add(std::string_view tensor, std::string got = {}, std::string expected = {}) {

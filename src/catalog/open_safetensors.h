@@ -1,4 +1,4 @@
-// safetensors as a checkpoint: one file; a Hugging Face folder with an index; the shards of torch's HuggingFaceStorageWriter.
+// safetensors as a checkpoint: a single file; a Hugging Face folder with an index; the shards of torch's HuggingFaceStorageWriter.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ inline constexpr std::string_view kIndexEnding = ".safetensors.index.json";
 // A file that the user named.
 OpenedCatalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions& options);
 
-// Which index of a folder counts: model.safetensors.index.json, else the only one that ends so; "" for none. Several: not_checkpoint.
+// The folder's index: model.safetensors.index.json, else the only file with that ending; "" if there is none. Throws not_checkpoint for
+// several.
 std::string index_of(const std::string& path, const std::vector<DirEntry>& entries);
 
-// A folder that holds safetensors files. With an index its files are the checkpoint, and what index and files say of each other that is
-// not so becomes a finding; a tensor that no file holds and a file that is missing are damage. Without one, all files are: plain ones are
-// one checkpoint as long as no name occurs twice (a download without its index), since nothing else could be meant; with a name twice
-// nobody can say which is wanted.
+// A folder that holds safetensors files. With an index, the checkpoint is the files that it names, and contradictions between index and
+// files become findings; a tensor that no file holds and a missing file are damage. Without one, it is all files: plain ones are one
+// checkpoint (a download without its index) as long as no tensor name occurs twice, since then it is unclear which one is meant.
 OpenedCatalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
                                       const OpenOptions& options);
 

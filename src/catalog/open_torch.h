@@ -12,25 +12,25 @@
 
 namespace dcp {
 
-// What a catalog keeps of such a file, since it was read to make the catalog: where storages lie, and the pickle that byte items are cut
-// out of. Immutable; safe from any thread.
+// What a catalog keeps of such a file, which was read anyway to make the catalog: where storages lie, and the pickle that byte items are
+// cut from. Immutable; safe to use from any thread.
 struct TorchFile {
   BlobItem archive;                    // data.pkl, and where every storage lies in the file
   StoragesByKey storages;              // of the archive
   std::unique_ptr<PickleGraph> graph;  // of data.pkl
-  uint64_t unreferenced_bytes = 0;     // of storages that nothing in data.pkl names
+  uint64_t unreferenced_bytes = 0;     // of storages that data.pkl does not name
   StateDict::OddKeys odd_keys;
 
   uint64_t memory_bytes() const;
 };
 
-// What an item is in the graph of its file (of an empty mapping nothing), and, of a tensor, how its bytes are to be read.
+// An item's value in the graph of its file (none for an empty mapping), and for a tensor, how to read its bytes.
 struct TorchValue {
   Value value;
   ItemInfo info;
 };
 
-// All of a catalog: one file, or those of several ranks. resolve() takes facts of items from here.
+// All torch.save files of a catalog: one, or those of several ranks. resolve() takes the facts of items from here.
 struct TorchFiles {
   std::vector<std::unique_ptr<const TorchFile>> files;  // by number in the catalog
   std::vector<TorchValue> items;                        // by ItemId
@@ -41,11 +41,11 @@ struct TorchFiles {
   uint64_t memory_bytes() const;
 };
 
-// Item of a tensor: the record of its storage, which several may share. Of a byte item: data.pkl. Throws what the format and pickle rooms
+// A tensor's item is the record of its storage, which tensors may share; a byte item's is data.pkl. Throws what the format and pickle rooms
 // throw, torch_no_state_dict, state_dict_*; not_checkpoint for archives of other kinds (TorchScript, torch.export).
 OpenedCatalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options);
 
-// The byte item, or tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
+// A byte item or a tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
 // item_no_record, over_limit.
 BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, const Limits& limits);
 

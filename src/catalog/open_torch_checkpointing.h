@@ -2,8 +2,8 @@
 // with torch.save:
 //   {"metadata": {ITEM: {"rank_to_layout_info": {RANK: None | {"file_path", "serialization_format": {"type"}}}, ...}},
 //    "world_size": N, "version": "2.0"}
-// None is ITEM_RANK.pt. Items that hold no tensor are not in it: their files have such names. An item is an entry of the state dict. How its
-// tensors are sharded is in the metadata, too, and read from the DTensors themselves.
+// None stands for ITEM_RANK.pt. Items without tensors are not listed: their files have such names. An item is an entry of the state dict.
+// The metadata also describes how its tensors are sharded, but that is read from the DTensors themselves.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace dcp {
 
 inline constexpr std::string_view kTorchCheckpointingMetadata = "metadata.pkl";
 
-// Items of formats other than torch.save's are left out, with a finding. Throws not_checkpoint for a pickle of something else, and what
+// Items in formats other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
 // open_rank_files throws.
 OpenedCatalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options);
 

@@ -1,6 +1,6 @@
-// What verl and SkyRL save of FSDP workers (verl/utils/checkpoint/fsdp_checkpoint_manager.py, 0.9): PART_world_size_N_rank_R.pt, written with
-// torch.save, where PART is model, optim or extra_state. Each part is an entry of one state dict; of extra_state, which holds what is each
-// rank's own (random generators, its place in the data), that of rank R is under "extra_state", "rank_R".
+// FSDP checkpoints of verl and SkyRL (verl/utils/checkpoint/fsdp_checkpoint_manager.py, 0.9): PART_world_size_N_rank_R.pt, written with
+// torch.save, where PART is model, optim or extra_state. Each part is an entry of one state dict. extra_state holds what is private to each
+// rank (random generators, its position in the data), so rank R's is put under "extra_state", "rank_R".
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace dcp {
 
-// Whether files of these names lie in a folder that open_torch_ranks opens.
+// Whether a file of this name makes a folder one that open_torch_ranks opens.
 bool is_rank_file(std::string_view name);
 
 // Throws file_missing, ranks_disagree, torch_rank_part, and what opening a torch.save file throws.

@@ -1,9 +1,9 @@
-// Keys that are an optimizer's by their structure, whatever the optimizer is called. A pure function of the flat keys, so that it is the
-// same with and without planner data.
+// Finds keys that belong to an optimizer by their structure, whatever the optimizer is called. A pure function of the flat keys, so the
+// result is the same with and without planner data.
 //
 //   P.param_groups           hyperparameters below it, or an object: P is the state dict of an optimizer, and so is P.state
 //   P.state.3.exp_avg        the optimizer's names for what it keeps of a parameter (exp_avg, momentum_buffer, ...), or `step`
-//   P.state.<fqn>.exp_avg    the same by name of the parameter: torch's get_optimizer_state_dict, torchtitan's flattened form
+//   P.state.<fqn>.exp_avg    the same, by parameter name: torch's get_optimizer_state_dict, torchtitan's flattened form
 //   P.state.exp_avg.<fqn>    Megatron's form
 //   P.state.<fqn>.anything   for all below P.state, where tensors of these names are elsewhere
 //   exp_avg beside exp_avg_sq, wherever
@@ -25,7 +25,7 @@ struct OptimizerKey {
   uint32_t top = 0;  // leading bytes of the key that name the optimizer: 3 of "opt.state.0.step"
 };
 
-// By position in Catalog::order. Takes time in proportion to the keys' bytes, and memory to their number.
+// By position in Catalog::order. Time is linear in the keys' bytes, memory in their number.
 std::vector<OptimizerKey> find_optimizer_keys(const Catalog& catalog);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Which of a tensor's boxes may cross a box, without looking at all of them: a tensor over 1,024 ranks has 10^6 units.
+// Finds the boxes of a tensor that may cross a given box, without looking at all of them: a tensor over 1,024 ranks has 10^6 units.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace dcp {
 template <class OffsetsOf>
 struct SortedBoxes {
   uint32_t first, last;
-  const int64_t* reach;  // by dim: the largest extent of any
+  const int64_t* reach;  // by dim: the largest extent of any box
   const OffsetsOf& offsets_of;
 };
 
-// Calls visit(n) for every box that crosses `box`, in order, and for few others. Logarithmic for grids and for splits of one dim.
+// Calls visit(n) for every box that crosses `box`, in order, and for a few others. Logarithmic for grids and for splits of one dim.
 template <class OffsetsOf, class Visit>
 void visit_overlaps(const SortedBoxes<OffsetsOf>& boxes, BoxView box, const Visit& visit, size_t d = 0) {
   const auto& [begin, last, reach, offsets_of] = boxes;
@@ -25,14 +25,14 @@ void visit_overlaps(const SortedBoxes<OffsetsOf>& boxes, BoxView box, const Visi
     return;
   }
   const auto offset = [&](uint32_t n) -> int64_t { return offsets_of(n)[d]; };
-  // All boxes here agree on the dims before d: those from the first that reaches the box, up to the first that starts behind it.
+  // All boxes here agree on the dims before d. Visit those from the first that reaches the box up to the first that starts behind it.
   for (uint32_t high = last; first < high;) {
     const uint32_t mid = first + (high - first) / 2;
     if (offset(mid) + reach[d] <= box.offsets[d]) first = mid + 1;
     else high = mid;
   }
   while (first < last && offset(first) < box.offsets[d] + box.sizes[d]) {
-    // Those with the same offset; mostly one, or all.
+    // The run of boxes with the same offset; usually one, or all.
     uint32_t end = first + 1;
     if (end < last && offset(end) == offset(first))
       for (uint32_t high = last; end < high;) {

@@ -1,11 +1,11 @@
-// Placements of a device mesh and the boxes that they give each rank, as torch's DTensor computes them.
+// Placements on a device mesh, and the boxes that each rank gets, as torch's DTensor computes them.
 //
-// A mesh of shape (2, 4) numbers its 8 ranks row-major. One placement a mesh dim, applied from left to right to what the rank still has
+// A mesh of shape (2, 4) numbers its 8 ranks row-major. One placement a mesh dim, applied from left to right to what is left for the rank
 // (torch/distributed/tensor/_utils.py, _compute_local_shape_and_global_offset, torch 2.15):
 //   shard(d)    torch.chunk along tensor dim d: ceil(n / ranks) each, the last ones shorter or empty
-//   strided(d)  _StridedShard: FSDP over a later shard(d) of the same dim. As if the later ones had split first: what is there is split
-//               into as many pieces as they will make, each of these by this mesh dim, and this rank's parts joined
-//   replicate   all ranks along this mesh dim have the same
+//   strided(d)  _StridedShard: FSDP over a later shard(d) of the same dim. As if the later ones had split first: the tensor is split into as
+//               many pieces as they will make, each piece by this mesh dim, and this rank's parts are joined
+//   replicate   all ranks along this mesh dim hold the same
 // An empty shard lies at the end: its offset is the size of the dim.
 #pragma once
 
@@ -27,23 +27,23 @@ struct Placement {
 
 struct Mesh {
   std::vector<uint32_t> sizes;
-  std::vector<std::string> names;  // one a size, distinct; or none
+  std::vector<std::string> names;  // one per size, distinct; or none
   uint64_t ranks() const;
 };
 inline constexpr uint64_t kMaxRanks = 65536;
 
-// "2x4" with the names "dp,tp", or with "". Throws usage.
+// Parses "2x4" with the names "dp,tp", or with "". Throws usage.
 Mesh parse_mesh(std::string_view sizes, std::string_view names);
 
-// "shard(0)", "strided(-1)", "replicate", or as torch spells them, "Shard(dim=0)", "Replicate()", with commas between: one a mesh dim; or with names, "tp:shard(0)", where dims that are not named
-// replicate. Throws usage.
+// "shard(0)", "strided(-1)", "replicate", or as torch spells them, "Shard(dim=0)", "Replicate()", separated by commas: one per mesh dim; or
+// by name, "tp:shard(0)", where unnamed dims replicate. Throws usage.
 std::vector<Placement> parse_placements(std::string_view text, const Mesh& mesh);
 
-// What is left of `placements` for a tensor of `rank` dims: those of dims that it does not have replicate.
+// `placements` for a tensor of `rank` dims: placements on dims that it does not have become replicate.
 std::vector<Placement> fitting(std::vector<Placement> placements, size_t rank);
 
-// Boxes by rank, one after the other: rank offsets, then rank sizes, for each. A rank may have several where strided() leaves it rows that
-// are not neighbours, so `rank_of` names each box's.
+// Boxes by rank, one after the other: rank offsets, then rank sizes, for each. A rank may have several where strided() leaves it
+// non-adjacent rows, so `rank_of` names the rank of each box.
 struct RankBoxes {
   std::vector<int64_t> numbers;
   std::vector<uint32_t> rank_of;
@@ -51,7 +51,7 @@ struct RankBoxes {
   void clear();
 };
 
-// Appends the boxes of all ranks. False, and nothing appended: a placement names a dim that the tensor does not have.
+// Appends the boxes of all ranks. Returns false and appends nothing if a placement names a dim that the tensor does not have.
 bool place_ranks(const Mesh& mesh, const std::vector<Placement>& placements, Dims dims, RankBoxes& boxes);
 
 }  // namespace dcp

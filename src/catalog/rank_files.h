@@ -1,5 +1,5 @@
-// Files that every rank wrote with torch.save as one checkpoint: the state dict that has each of them under a name. Which box of a tensor a
-// rank had, its pickle says (dtensor.h); what several ranks wrote of all else is one value, and must be the same.
+// torch.save files of all ranks as one checkpoint: a state dict with each of them under a name. A rank's box of a tensor is read from its
+// pickle (dtensor.h); anything else that several ranks wrote is one value, and all copies must be equal.
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@ namespace dcp {
 
 struct RankFile {
   std::string name;                // in the checkpoint's folder
-  std::vector<std::string> under;  // where in the state dict its root is
+  std::vector<std::string> under;  // where its root goes in the state dict
 };
 
-// Of values that several files hold the first is used. Throws ranks_disagree, torch_rank_part, and what opening a torch.save file throws.
+// Of a value that several files hold, the first copy is used. Throws ranks_disagree, torch_rank_part, and what opening a torch.save file
+// throws.
 OpenedCatalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
                               const OpenOptions& options);
 

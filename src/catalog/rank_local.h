@@ -8,9 +8,9 @@
 
 namespace dcp {
 
-// The union of the ranks' contents, which must outlive it; of equal chunks the first rank's is kept. Its storage names every rank's
-// items, so an item that several ranks wrote is there more than once: build_catalog keeps the first and lists the others as duplicates.
-// Throws ranks_disagree where two ranks describe one key differently.
+// The union of the ranks' contents, which must outlive it; of equal chunks it keeps the first rank's. Its storage lists every rank's items,
+// so an item that several ranks wrote occurs more than once: build_catalog keeps the first and lists the others as duplicates. Throws
+// ranks_disagree if two ranks describe a key differently.
 MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const std::string& path);
 
 }  // namespace dcp

@@ -5,9 +5,9 @@
 
 namespace dcp {
 
-// Changes the names and paths of a selection's entries; counts what it renamed and what still holds a wrapper's prefix. On a renamed key
-// the leading path components that the new name keeps stay components, the rest is one component. Throws usage for a bad regex, and
-// over_limit for a name too long for one.
+// Changes the names and paths of a selection's entries; counts renamed keys and those that still hold a wrapper's prefix. The leading path
+// components that a new name keeps stay components; the rest becomes one component. Throws usage for a bad regex, and over_limit for a name
+// too long for one.
 void rename_keys(const SelectOptions& options, Selection& selection);
 
 // A path component without the prefixes that wrappers of modules put into fqns: torch.compile's `_orig_mod.`, FSDP1's

@@ -14,8 +14,8 @@ namespace {
 // Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly.
 constexpr size_t kBatch = 256;
 
-// File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort
-// once the files are told apart; comparing millions of items costs more than looking at each.
+// File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort once
+// the files are separated; comparing millions of items costs more than looking at each.
 std::vector<Wanted> by_place(const Catalog& catalog, std::span<const Wanted> wanted) {
   std::vector<uint32_t> next(catalog.files.size() + 1);
   for (const Wanted& w : wanted) ++next[item_of(catalog, w).file + 1];

@@ -20,15 +20,15 @@ namespace dcp {
 // A byte item or an opaque tensor item: its pickle and the storages that the pickle names, at positions in the file.
 struct ResolvedBlob {
   BlobItem item;
-  std::vector<std::byte> decoded;  // of a transformed item: its decoded archive, which positions then refer to
+  std::vector<std::byte> decoded;  // for a transformed item: its decoded archive, which positions then refer to
 };
 
 struct Resolved {
-  std::vector<ItemInfo> items;   // by ItemId; only those asked for are resolved
+  std::vector<ItemInfo> items;   // by ItemId; only the requested ones are resolved
   std::vector<int64_t> strides;  // [0] is unused
   std::map<ItemId, ResolvedBlob> blobs;
   std::map<ItemId, Item> deflated;  // tensor items whose storage is a deflated record of their archive: that record
-  std::map<ItemId, ItemId> shared;  // byte items that are another one: that one, which is the one in `blobs` and `records`
+  std::map<ItemId, ItemId> shared;  // byte items that are the same as another one, which is the one in `blobs` and `records`
   uint64_t bytes_read = 0;
   Views views;  // of a derived catalog only
 
@@ -47,13 +47,13 @@ struct Resolved {
   uint64_t memory_bytes() const;
 };
 
-// What a checkpoint is, and what looking into its items has shown: what a plan is made from. Both must outlive it.
+// A checkpoint's catalog and the facts found in its items: the input of a plan. Both must outlive it.
 struct SourceFacts {
   const Catalog& catalog;
   const Resolved& resolved;
 };
 
-// A source that is ready to be read.
+// A source, ready to be read.
 struct Source {
   const Catalog& catalog;
   const Resolved& resolved;
@@ -62,34 +62,33 @@ struct Source {
   operator SourceFacts() const { return {catalog, resolved}; }
 };
 
-// What a unit reads for an item: the item, or its storage alone where that is deflated.
+// What a unit reads for an item: the item, or, if it is deflated, its storage alone.
 inline const Item& source_of(const SourceFacts& source, ItemId item) {
   if (source.resolved.deflated.empty()) return source.catalog.items[item];
   const auto found = source.resolved.deflated.find(item);
   return found == source.resolved.deflated.end() ? source.catalog.items[item] : found->second;
 }
 
-// The axes along which a chunk lies in its record: those of its view, or its dims; and its first element there.
+// The axes along which a chunk lies in its record (those of its view, or its dims), and its first element there.
 std::vector<ViewAxis> axes_of(const SourceFacts& source, const Tensor& tensor, uint32_t chunk, uint64_t& first);
 
-// What will be done with byte items and opaque tensors: their pickles are needed, or their bytes are copied whole; or nothing, with
-// Faults::kCollect, but to find what their pickles import.
+// What will be done with byte items and opaque tensors: use their pickles, copy their bytes whole, or, with Faults::kCollect, only find
+// what their pickles import.
 enum class BlobUse : uint8_t { kPickles, kWhole, kNames };
 
 struct ResolveOptions {
   unsigned workers = 1;
-  // kCollect: a fault of an item becomes a finding, items outside their files are passed over, empty chunks and the copies of other ranks
-  // are looked at too. The CRC of small records is compared, all others are listed. Byte items are not kept but for the decoded ones.
+  // kCollect: a fault of an item becomes a finding, items outside their files are skipped, empty chunks and other ranks' copies are
+  // examined too. CRCs of small records are checked, all other records are listed. Only decoded byte items are kept.
   Faults faults = Faults::kThrow;
   BlobUse blobs = BlobUse::kPickles;
   Limits limits;
-  uint64_t memory_bytes =
-      std::numeric_limits<uint64_t>::max();  // that byte items may take in all; beyond it memory_cap, before they are read
-  uint64_t memory_cap = std::numeric_limits<uint64_t>::max();  // that is left of this, for the message
-  const std::vector<bool>* only_files = nullptr;               // items of other files stay unresolved: other ranks look into those
+  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();  // total for byte items; memory_cap is thrown before more are read
+  uint64_t memory_cap = std::numeric_limits<uint64_t>::max();    // the whole cap, for the message
+  const std::vector<bool>* only_files = nullptr;                 // items of other files stay unresolved: other ranks resolve those
 };
 
-// The items of these tensors (chunks with elements only) and byte items. Every item must be inside its file (check_whole,
+// Resolves the items of these tensors (only chunks with elements) and byte items. Every item must be inside its file (check_whole,
 // check_item), unless faults are collected. Throws what the format room throws, chunk_shape_differs, dtype_unknown, transform_unknown.
 Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, const ResolveOptions& options,
                  const StopFlag& stop);

@@ -38,7 +38,7 @@ std::string numbers_of(const std::vector<Step>& steps) {
 }
 
 // The last step, and another of its number: accelerate's model and optimizer, say.
-void refuse_twins(const std::vector<Step>& steps, const std::string& run) {
+void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
   if (steps.size() < 2 || steps[steps.size() - 2].number != steps.back().number) return;
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
 }
@@ -161,7 +161,7 @@ std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options
     if (latest) s.broken = fault_of(s.path);
     if (!s.broken) {
       if (in_parts) refuse_parts(io, s.path, command);
-      refuse_twins(steps, run);
+      refuse_ambiguous(steps, run);
       return s.path;
     }
     broken.push_back(s);

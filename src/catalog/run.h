@@ -14,19 +14,18 @@ namespace dcp {
 struct Step {
   uint64_t number = 0;
   std::string path;
-  std::optional<Problem> broken;  // why it cannot be used; nullopt: it opens, and every item lies inside its file
+  std::optional<Problem> broken;  // why it cannot be used; nullopt: it opens and every item lies inside its file
 };
 
-// The steps of a run, ascending. `pattern`: a regular expression with one group for the number, searched in the folder's name; "" for
-// the rule above. A folder that has .distcp files but no metadata is a step too, and so is
-// one with safetensors files: torchtitan's last step may be an export. Opens none of them: `broken` is not
-// filled, see why_broken.
+// The steps of a run, ascending. `pattern`: a regular expression with one group for the number, searched in the folder's name; "" for the
+// rule above. A folder with .distcp files but no metadata is a step too, and so is one with safetensors files: torchtitan's last step may
+// be an export. Opens none of them and leaves `broken` empty: see why_broken.
 std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern);
 
-// The same; where there are none, folders that hold the checkpoints of a step in folders of their own (parts_of): accelerate keeps model and
-// optimizer apart.
+// The same; if there are none, folders that hold the checkpoints of a step in subfolders (parts_of): accelerate keeps model and optimizer
+// apart.
 std::vector<Step> all_steps_of(Io& io, const std::string& run, const std::string& pattern);
-// The checkpoints in a folder's folders, the optimizer's last. Empty where it is a checkpoint itself.
+// The checkpoints in a folder's subfolders, the optimizer's last. Empty if the folder is a checkpoint itself.
 std::vector<std::string> parts_of(Io& io, const std::string& step);
 
 // Why this checkpoint cannot be used.
@@ -36,10 +35,10 @@ struct StepQuery {
   std::string run;
   std::string wanted;   // a number, or "latest": the newest complete one
   std::string pattern;  // as for steps_of
-  std::string command;  // the command line that is suggested where a step holds several checkpoints
+  std::string command;  // the command line to suggest if a step holds several checkpoints
 };
-// The path of the step. `broken` gets the newer ones that were passed over. Throws step_missing, step_ambiguous, usage; step_in_parts for a
-// step that holds several checkpoints in folders of its own, whose hint is the command for each of them.
+// The path of the step. `broken` gets the newer ones that were skipped. Throws step_missing, step_ambiguous, usage; step_in_parts if the
+// step holds several checkpoints in subfolders, with a command for each as its hint.
 std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Headers of safetensors files, and what several of them are together: the content of a checkpoint.
+// Headers of safetensors files, and how several of them combine into the content of a checkpoint.
 #pragma once
 
 #include <deque>
@@ -25,8 +25,8 @@ struct SafetensorsFile {
 bool begins_like_safetensors(Bytes head, uint64_t file_bytes);
 inline constexpr uint64_t kSafetensorsBeginBytes = 9;
 
-// Takes what a JSON text of `bytes` becomes, in the catalog too, off the memory that is left. Throws memory_cap. Measured: 8 bytes for each
-// of a header's own, less for an index.
+// Deducts the memory that a JSON text of `bytes` will take, in the catalog too, from what is left. Throws memory_cap. Measured: 8 bytes per
+// byte of a header, less for an index.
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits);
 
 struct OpenSafetensors {
@@ -35,12 +35,12 @@ struct OpenSafetensors {
   Place place;
   uint64_t begin = 0;  // of the safetensors part of the file; entries count from there
 };
-// Reads the header, which takes of limits.memory_bytes. Throws memory_cap, safetensors_*, sharding_info_bad; not_checkpoint for a Git LFS
-// pointer.
+// Reads the header, deducting its memory from limits.memory_bytes. Throws memory_cap, safetensors_*, sharding_info_bad; not_checkpoint for
+// a Git LFS pointer.
 SafetensorsFile read_safetensors_file(Io& io, OpenSafetensors open, Limits& limits);
 
-// Several files become one content: tensors in order of first appearance, a chunk for each shard. The size of a tensor is as far as its
-// shards reach: no header holds it. Views `files` and this object.
+// Merges several files into one content: tensors in order of first appearance, one chunk per shard. A tensor's size is as far as its shards
+// reach: no header records it. Views `files` and this object.
 class ShardMerger {
  public:
   explicit ShardMerger(const std::vector<SafetensorsFile>& files) : files_(files) {}
@@ -61,7 +61,7 @@ class ShardMerger {
   MetadataContent out_;
 };
 
-// The chunk of a tensor that an entry holds: offsets in the whole tensor, zeros where nothing says otherwise.
+// The offsets of an entry's chunk in the whole tensor; zeros unless the file says otherwise.
 std::vector<int64_t> saved_offsets(const SafetensorsFile& file, const SafetensorsEntry& entry);
 
 }  // namespace dcp

@@ -5,8 +5,9 @@
 
 namespace dcp {
 
-// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` whose offsets and lengths mean nothing: finds such files by
-// their beginning and sets the items of their chunks by name. Of two chunks of one tensor in one file only the later is there: damage.
+// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` with meaningless offsets and lengths: recognizes such files by
+// their first bytes and sets the items of their chunks by name. If a file should hold two chunks of one tensor, only the later one exists:
+// damage.
 void use_safetensors_items(Io& io, OpenedCatalog& opened, const OpenOptions& options);
 
 }  // namespace dcp

@@ -50,7 +50,7 @@ uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
   return 0;
 }
 
-// Throws: what there is in the place of the first component of `root` that is not there, and which of them is near.
+// Throws, listing what exists instead of the first missing component of `root`, and the closest name.
 [[noreturn]] void fail_root(const Catalog& catalog, const std::string& root, const Selection& s) {
   size_t depth = 0;  // leading components of `root` that some path has
   std::set<std::string> names;

@@ -51,10 +51,10 @@ struct PathPart {
 // A key that stays, with its final name.
 struct Entry {
   KeyRef ref;
-  std::string_view key;  // final flat name; the source's own where nothing changed
+  std::string_view key;  // final flat name; the source's own if nothing changed it
   uint32_t first = 0;    // its path, in Selection::parts
   uint32_t count = 0;
-  DType dtype{};  // of a tensor: what it is written in; the metadata's unless it is cast
+  DType dtype{};  // of a tensor: the dtype to write; the metadata's unless it is cast
   bool is_blob() const { return ref.is_blob(); }
   TensorId tensor() const { return ref.tensor(); }
   BlobId blob() const { return ref.blob(); }
@@ -78,8 +78,8 @@ struct Selection {
   std::string root;                      // SelectOptions::root
   std::string stripped_root;             // by model_only or root: "app.model", or ""
   TrainingState state;                   // of the whole catalog
-  bool joined_pieces = false;            // with model_only: the model was in pieces, stripped_root is that of the first
-  bool kept_beside = false;              // with model_only: TrainingState::has_parameters_beside, for which no root was stripped
+  bool joined_pieces = false;            // with model_only: the model was in pieces; stripped_root is that of the first
+  bool kept_beside = false;              // with model_only: TrainingState::has_parameters_beside, so no root was stripped
   std::vector<UnmatchedRule> unmatched;  // rules that match no key
   uint64_t dropped_by_rules = 0;         // keys
   uint64_t dropped_non_model = 0;        // keys
@@ -90,21 +90,21 @@ struct Selection {
   std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
   std::string wrapped_example;
-  uint64_t flat_parameters = 0;  // keys of FSDP1's _flat_param, which no prefix makes a model's own
+  uint64_t flat_parameters = 0;  // keys of FSDP1's _flat_param, which stripping prefixes cannot turn into a model's
   std::string flat_example;
   CastSummary casts;
 
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };
 
-// Throws nothing_selected, root_missing, key_missing (an exact --key that is not there), several_models, keys_collide, usage (a bad regex),
-// cast_scaled, cast_opaque.
+// Throws nothing_selected, root_missing, key_missing (an exact --key that does not exist), several_models, keys_collide, usage (a bad
+// regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
 // Whether --model-only would leave keys out or strip a root.
 bool is_more_than_model(const Selection& selection);
 
-// The path that the key has in the source; the key itself where the metadata has no paths.
+// The key's path in the source; the key itself if the metadata has no paths.
 std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);

@@ -10,7 +10,7 @@ namespace dcp {
 
 std::string sharding_words(const Catalog& catalog, const Tensor& tensor);
 
-// How many ranks the chunks show: the most chunks that a tensor is cut into; 0 if nothing is cut.
+// The number of ranks that the chunks suggest: the maximum number of chunks of any tensor; 0 if no tensor is sharded.
 uint32_t world_size_shown(const Catalog& catalog);
 
 }  // namespace dcp

@@ -1,12 +1,12 @@
 // The state dict in a torch.save file, flattened as torch's DefaultSavePlanner would do before it saves it as a distributed checkpoint:
 // keys and paths are those that the DCP checkpoint of the same state dict has.
 //
-// Rules of torch 2.4 to 2.15 (torch/distributed/checkpoint/_traverse.py): mappings are always descended into, their keys become text; a
-// list is, unless it is terminal, which is to say without a tensor, a mapping or a list that is not terminal in it; all else is a leaf,
-// tuples with tensors too. Torch drops empty mappings; here each is a leaf, or the state dict would come back without it; a list of nothing
-// else is one leaf, since torch's format_utils takes a list of byte items for one. Mappings here:
-// dict, and OrderedDict, defaultdict and Counter of `collections`, all read as dicts; an object of any other class is a leaf, since only
-// its class knows what it holds.
+// Rules of torch 2.4 to 2.15 (torch/distributed/checkpoint/_traverse.py): mappings are always descended into, and their keys become text;
+// so are lists, unless they are terminal, that is, hold no tensor, no mapping and no non-terminal list; everything else is a leaf, even a
+// tuple with tensors. torch drops empty mappings; here each is a leaf, or it would be missing from the state dict later; a list of only
+// such mappings is one leaf, since torch's format_utils mistakes a list of byte items for one. Mappings are dict, and OrderedDict,
+// defaultdict and Counter of `collections`, all read as dicts; an object of any other class is a leaf, since only its class knows what it
+// holds.
 #pragma once
 
 #include <deque>
@@ -23,7 +23,7 @@
 
 namespace dcp {
 
-// torch's meaning of a graph's globals.
+// What a graph's globals mean to torch.
 class GraphNames : public TorchNames {
  public:
   explicit GraphNames(const PickleGraph& graph) : graph_(graph) {}
@@ -34,18 +34,18 @@ class GraphNames : public TorchNames {
   const PickleGraph& graph_;
 };
 
-// A leaf that is a tensor: kind and arguments of the call that would rebuild it. A plain one is kTensorV2 or kTensorV3; all others
-// (quantized, sparse, on meta, of a class of its own) are opaque, kOther where only its class knows what it holds. kOther, not opaque: no
-// tensor.
+// A leaf that is a tensor: kind and arguments of the call that would rebuild it. A plain tensor is kTensorV2 or kTensorV3; all others
+// (quantized, sparse, on meta, of a class of its own) are opaque, with kOther if only the class knows what it holds. kOther and not opaque:
+// not a tensor.
 struct TensorCall {
   TorchGlobal::Kind kind = TorchGlobal::Kind::kOther;
   Value arguments;
   bool requires_grad = false;
   bool opaque = false;
-  std::string cls{};  // "module.Class", where it is not torch.Tensor
+  std::string cls{};  // "module.Class", if it is not torch.Tensor
 };
 
-// Classes of tensors of which a process has its own part only.
+// Whether a process holds only its own part of tensors of this class.
 bool is_one_ranks(std::string_view cls);
 
 class StateDict {
@@ -59,20 +59,20 @@ class StateDict {
     TensorCall tensor;
     bool empty_mapping = false;
   };
-  // Makes keys and paths those of a state dict that has this one under these names.
+  // Prefixes keys and paths as if this state dict were nested under these names.
   void put_under(const std::vector<std::string>& names);
   // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, state_dict_key_twice,
   // over_limit.
   void flatten(const std::function<void(const Leaf&)>& fn);
-  // The same for any root: one that is neither a mapping nor a list to descend into is the one leaf, whose key is "".
+  // The same for any root: one that cannot be descended into is the only leaf, with key "".
   void flatten_any(const std::function<void(const Leaf&)>& fn);
-  // Whether a value is a call that makes a tensor, and which.
+  // The call that makes a tensor, if the value is one.
   TensorCall tensor_call(Value v) const;
 
   const GraphNames& names() const { return names_; }
   std::string_view keep(std::string text) { return texts_.emplace_back(std::move(text)); }  // as long as this object
 
-  // Keys that are neither text nor integers: in paths they are text, as torch's planner makes it, and do not come back as what they were.
+  // Keys that are neither text nor integers: paths hold them as text, as torch's planner does, and their type is lost.
   struct OddKeys {
     uint64_t count = 0;
     std::string example;
@@ -111,7 +111,7 @@ class StateDict {
   std::unordered_set<uint64_t> on_path_;
   std::unordered_map<uint64_t, bool> terminal_, hollow_;
   std::vector<PathElement> path_;
-  size_t prefix_ = 0;  // elements of path_ that put_under has given
+  size_t prefix_ = 0;  // elements of path_ that put_under has set
   std::unordered_set<std::string_view> keys_;
   std::deque<std::string> texts_;
   OddKeys odd_keys_;

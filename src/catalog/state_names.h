@@ -1,4 +1,4 @@
-// What the components of a checkpoint's paths say by their names alone.
+// What the names of path components in a checkpoint reveal by themselves.
 #pragma once
 
 #include <string_view>
@@ -7,14 +7,15 @@ namespace dcp {
 
 constexpr std::string_view kExtraState = "_extra_state";  // an object that a module keeps
 
-// Whether what lies below it is not model, whatever it is: `optimizer`, `lr_scheduler_0`.
+// Whether nothing below it is model: `optimizer`, `lr_scheduler_0`.
 bool names_training_state(std::string_view component);
 
-// Whether it may be: optim_g, actor_optimizer, optimizerG, adam, torch_rng_state, and names that modules and parameters have as well (`step`).
+// Whether that is possible: optim_g, actor_optimizer, optimizerG, adam, torch_rng_state, and names that modules and parameters have too
+// (`step`).
 bool may_name_training_state(std::string_view component);
 
 bool is_model_name(std::string_view component);
-bool is_root_name(std::string_view component);  // the same or state_dict, which may be a trainer's
+bool is_root_name(std::string_view component);  // like a model, or state_dict, which may be a trainer's
 bool is_state_dict(std::string_view component);
 
 bool has_dots(std::string_view component);

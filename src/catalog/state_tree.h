@@ -1,5 +1,5 @@
-// The tree of components that a checkpoint's keys make. The keys that are state of training by their structure or by a name have a sign, and
-// each dict or list knows what the keys in and below it look like: what training_state finds the model by.
+// The tree of path components in a checkpoint's keys. Keys that are training state by their structure or by name carry a sign, and each
+// dict or list summarizes the keys in and below it: training_state finds the model by these.
 #pragma once
 
 #include <optional>
@@ -23,15 +23,15 @@ class StateTree {
     std::string_view name;       // empty for a position
     StringId name_id = kNone;    // of a checkpoint with planner data
     bool is_numbered = false;    // a position of a list, or an integer
-    bool in_model = false;       // it or one above is called like a model
+    bool in_model = false;       // it or one above it is named like a model
     bool in_state_dict = false;  // ... or state_dict
-    bool is_state = false;       // by its name or that of one above
-    uint32_t doubtful = kNone;   // the highest one that has a name of state which modules have, too
+    bool is_state = false;       // by its name or that of one above it
+    uint32_t doubtful = kNone;   // the highest one with a name of state that modules have too
     // Of all below:
     uint64_t keys = 0, tensors = 0, state_keys = 0, state_tensors = 0;
     uint64_t module_like = 0;  // tensors, not state, named as a module names its parameters,
     uint64_t wide = 0;         // or floating with two dims and more
-    bool holds_named = false;  // something called like a model, with tensors
+    bool holds_named = false;  // something named like a model, with tensors
     // Of its own leaves:
     uint64_t state_leaves = 0;
     uint64_t objects = 0;     // not state, and no module's _extra_state
@@ -51,8 +51,8 @@ class StateTree {
   const Blob& blob(size_t k) const { return c_.blobs[c_.order[k].blob()]; }
   std::string_view key(size_t k) const { return tensor(k) ? c_.key(*tensor(k)) : c_.key(blob(k)); }
   PathRange path(size_t k) const { return tensor(k) ? tensor(k)->path : blob(k).path; }
-  std::string_view leaf(size_t k) const;  // the last component; the key where there is no planner data
-  StringId leaf_id(size_t k) const;       // the same as a number; kNone for a position
+  std::string_view leaf(size_t k) const;                                         // the last component; the whole key without planner data
+  StringId leaf_id(size_t k) const;                                              // the same as a number; kNone for a position
   const std::vector<std::optional<StateSign>>& signs() const { return signs_; }  // by key
   uint32_t dir_of(size_t k) const { return dir_of_[k]; }
   const OptimizerKey& optimizer(size_t k) const { return optimizer_[k]; }
@@ -60,9 +60,9 @@ class StateTree {
   const Dir& dir(uint32_t d) const { return dirs_[d]; }
   uint32_t dirs() const { return static_cast<uint32_t>(dirs_.size()); }
   std::span<const uint32_t> children(uint32_t d) const;
-  // Whether what stands in it shows that it is a dict of a trainer, and no part of a module.
+  // Whether its content shows that it is a trainer's dict and not part of a module.
   bool is_trainers(uint32_t d) const;
-  bool is_trainers() const { return is_trainers_; }  // something shows that a trainer saved the checkpoint
+  bool is_trainers() const { return is_trainers_; }  // something shows that a trainer saved it
 
  private:
   struct Step {

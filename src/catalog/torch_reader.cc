@@ -13,7 +13,7 @@ namespace {
 
 using Means = TorchGlobal::Kind;
 
-// Archives that torch writes and that are no torch.save files.
+// Archives that torch writes but that are not torch.save files.
 void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
   Problem p = make_problem(ProblemId::not_checkpoint, place, {}, "a torch.save file");
   if (directory.find("constants.pkl") != nullptr) {

@@ -1,4 +1,4 @@
-// One torch.save file as content of a catalog: each leaf of its state dict a tensor or a byte item.
+// One torch.save file as content of a catalog: each leaf of its state dict is a tensor or a byte item.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,7 @@
 
 namespace dcp {
 
-// Of a tensor that a rank had a part of: the part, and the boxes of the whole tensor that lie in it, row after row of `local` (none where
-// the rank held nothing).
+// A rank's part of a tensor, and the boxes of the whole tensor that lie in it, row after row of `local` (none if the rank held nothing).
 struct TensorPart {
   struct Box {
     std::vector<int64_t> offsets, sizes;  // in the whole tensor
@@ -23,10 +22,10 @@ struct TensorPart {
   std::vector<int64_t> sizes;        // of the whole tensor
   std::vector<Box> boxes;
 };
-// nullopt: the leaf is what it is. Throws torch_rank_part for a part that is not understood.
+// nullopt: the leaf is not a part. Throws torch_rank_part for a part that is not understood.
 using PartOf = std::function<std::optional<TensorPart>(const StateDict::Leaf&)>;
 
-// Its directory and its pickle. Throws what open_torch_file throws. `limits`: its memory is what is left for all that is kept.
+// Reads its directory and its pickle. Throws what open_torch_file throws. limits.memory_bytes bounds everything that is kept.
 std::unique_ptr<TorchFile> read_torch_file(Io& io, OpenFile handle, const std::string& path, const Limits& limits);
 
 struct TorchContent {
@@ -37,7 +36,7 @@ struct NamedState {
   const std::string& name;  // of the file
   StateDict& state;
 };
-// Adds to `strides` (as in Resolved), and to the file what is found of it as a whole.
+// Adds to `strides` (as in Resolved), and records in `file` what concerns it as a whole.
 TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
                              const Limits& limits);
 

@@ -65,7 +65,7 @@ class Sorter {
       }
     }
   }
-  // The pieces in a list have numbers for names. If they have keys in common, there is no dict that is the model; the list stays one.
+  // The pieces in a list have numbers for names. If they have keys in common, no dict can be the model; the list stays a list.
   void add_model(uint32_t root) {
     std::vector<uint32_t> pieces;
     for (const uint32_t c : tree_.children(root))
@@ -117,8 +117,8 @@ class Sorter {
   // Parameters of any name make a copy of a model (`ema`) where the model has the same ones. Asked once: the second time would be below a
   // model.
   void add_alike(std::span<const uint32_t> named, std::span<const uint32_t> others, std::vector<uint32_t>& parts) {
-    if (others.empty() || asked_alike_) return;
-    asked_alike_ = true;
+    if (others.empty() || checked_alike_) return;
+    checked_alike_ = true;
     const std::vector<uint32_t> in_named = below(named), in_others = below(others);
     std::unordered_set<StringId> names;
     for (size_t k = 0; k < tree_.keys(); ++k)
@@ -141,8 +141,8 @@ class Sorter {
   // Whether no key is in two of them. Asked of one list of dirs: the answer takes a look at every key.
   bool are_disjoint(std::span<const uint32_t> parts) {
     if (parts[0] == disjoint_) return true;
-    if (asked_disjoint_) return false;
-    asked_disjoint_ = true;
+    if (checked_disjoint_) return false;
+    checked_disjoint_ = true;
     const std::vector<uint32_t> in = below(parts);
     std::unordered_map<StringId, uint32_t> names;
     for (size_t k = 0; k < tree_.keys(); ++k)
@@ -275,7 +275,7 @@ class Sorter {
   std::vector<uint32_t> tops_;
   std::vector<int32_t> group_of_dir_;
   std::unordered_map<std::string, int32_t> group_numbers_;
-  bool asked_alike_ = false, asked_disjoint_ = false;
+  bool checked_alike_ = false, checked_disjoint_ = false;
   uint32_t disjoint_ = kNone;  // the first of dirs that have no key in common
   TrainingState out_;
 };

@@ -1,5 +1,5 @@
-// What of a checkpoint is model and what is state of training: one answer for --model-only, for the scope of casts, and for `inspect`. A
-// pure function of the catalog.
+// Which part of a checkpoint is model and which is training state: one answer for --model-only, the scope of casts, and `inspect`. A pure
+// function of the catalog.
 //
 // In this order:
 //   structure      keys that are an optimizer's (optimizer_state.h)
@@ -20,7 +20,7 @@ namespace dcp {
 
 enum class StateSign : uint8_t { kParamGroups, kSlots, kName, kBeside };
 
-// The largest subtrees in which nothing is model, and single keys.
+// A largest subtree in which nothing is model, or a single key.
 struct StateGroup {
   std::string path;  // components joined with dots
   StateSign sign{};
@@ -40,7 +40,7 @@ struct TrainingState {
   std::vector<StateGroup> groups;           // sorted by path
   std::vector<int32_t> of_tensor, of_blob;  // group g as g, model m as ~m
   uint64_t keys = 0;                        // of all groups
-  bool has_parameters_beside = false;       // lm_head.weight beside a `model`, which therefore is no root
+  bool has_parameters_beside = false;       // such as lm_head.weight beside a `model`, which is therefore not a root
 
   int32_t place_of(KeyRef ref) const { return ref.is_blob() ? of_blob[ref.blob()] : of_tensor[ref.tensor()]; }
   bool is_model(KeyRef ref) const { return place_of(ref) < 0; }

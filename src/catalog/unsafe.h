@@ -1,4 +1,4 @@
-// What loading a checkpoint would run: the globals of its pickles that torch.load(weights_only=True) refuses, as findings.
+// What loading a checkpoint would execute: the globals in its pickles that torch.load(weights_only=True) refuses, as findings.
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace dcp {
 
 // pickle_unsafe with the globals as its names.
 Problem unsafe_pickle(Place place, std::vector<std::string> globals);
-// pickle_unseen: a pickle, or an object, too large to be looked into.
+// pickle_unseen: a pickle, or an object, too large to examine.
 Problem unseen_pickle(Place place, std::string got, uint64_t max);
-// Of these findings: the pickle runs something, or what it would run is not known.
+// Whether the finding says that a pickle runs something, or that this is unknown.
 bool tells_unsafe(ProblemId id);
 
-// Of the metadata's own pickle, which torch reads with pickle.load, and of all values of a torch.save file. A value that several keys
-// share is told of the first.
+// Examines the metadata's own pickle, which torch reads with pickle.load, and all values of a torch.save file. A value that several keys
+// share is reported for the first.
 std::vector<Problem> find_unsafe_pickles(const Catalog& catalog);
 
-// Of byte items. kSome: of the first 64 MiB of them, a pickle of more than a mebibyte left out; what is left out is told. kAll: of every
-// item, tensors too, with all else that is wrong with one.
+// Which items to examine. kSome: the first 64 MiB of byte items, except pickles over 1 MiB; what is skipped is reported. kAll: every item,
+// tensors too, with everything else that is wrong with it.
 enum class LookInto : uint8_t { kSome, kAll };
 struct Looking {
   unsigned workers = 1;  // for kAll

@@ -1,4 +1,4 @@
-// Values that are small enough to be told in a line: numbers, texts and short containers that a trainer keeps beside its model.
+// Values short enough for one line: numbers, texts and short containers that a trainer keeps beside its model.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,8 @@
 
 namespace dcp {
 
-// By key of the catalog (tensor t as t, blob b as ~b): "1000", "(0.9, 0.999)", "'cosine'". Of byte items and of tensors without dims, as far
-// as their items are small, and of the first few hundred. One that cannot be read has no value here: what is wrong with it is for others
-// to say.
+// By key of the catalog: "1000", "(0.9, 0.999)", "'cosine'". Covers byte items and tensors without dims whose items are small, and only the
+// first few hundred. A value that cannot be read is left out: other findings report it.
 std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits);
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// Chunks that are no boxes of their items. A derived catalog (maps/derive.h) has tensors whose elements lie in the items of others in
-// another order: a chunk of one is a view of an item, along axes that need not be the tensor's dims.
+// Chunks that are not boxes of their items. The tensors of a derived catalog (maps/derive.h) have their elements in items of the source, in
+// another order: a chunk is a view of an item, along axes that need not be the tensor's dims.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace dcp {
 
-// Along it, the element of the tensor moves by `step` indices of `dim`, and that of the record by `stride` elements.
+// One index along the axis moves `step` indices along `dim` of the tensor, and `stride` elements in the record.
 struct ViewAxis {
   int64_t size = 1;
   int64_t step = 1;
@@ -20,7 +20,7 @@ struct ViewAxis {
   bool operator==(const ViewAxis&) const = default;
 };
 
-// The chunk's box is the smallest that holds its elements, which need not fill it: two views may interlace.
+// The chunk's box is the smallest one around its elements, which need not fill it: two views may interleave.
 struct View {
   uint64_t first = 0;    // element of the record
   uint64_t axes_at = 0;  // in Views::axes
@@ -28,23 +28,23 @@ struct View {
 };
 
 struct Views {
-  std::vector<View> of;                         // by ItemId; one without axes is none: the chunk is a box, as any other
-  std::vector<ViewAxis> axes;                   // of one view: by dim, and by falling step where several are of one dim
+  std::vector<View> of;                         // by ItemId; without axes: not a view, the chunk is an ordinary box
+  std::vector<ViewAxis> axes;                   // within a view: by dim, then by descending step
   std::vector<uint32_t> record;                 // by ItemId: the first item that lies in the same record
-  std::vector<bool> padded;                     // by TensorId: some chunks are zeros, which lie in no file
-  std::vector<bool> sharded;                    // by TensorId: some tensor that it is made of was saved in pieces
-  bool any() const { return !padded.empty(); }  // the catalog is a derived one
+  std::vector<bool> padded;                     // by TensorId: some chunks are zeros, which are in no file
+  std::vector<bool> sharded;                    // by TensorId: made from a tensor that was saved in pieces
+  bool any() const { return !padded.empty(); }  // the catalog is derived
   bool is_view(uint32_t item) const { return any() && of[item].axis_count > 0; }
   std::span<const ViewAxis> axes_of(const View& v) const { return std::span(axes).subspan(v.axes_at, v.axis_count); }
 };
 
-// A box of axes: axis n from first[n] on, count[n] indices.
+// A box of axes: count[n] indices of axis n, beginning at first[n].
 struct AxisBox {
   Numbers first{}, count{};
 };
 
-// Axes whose elements lie, along each dim d, at at[d] + the sum of index * step over the axes of that dim. Calls fn(AxisBox) for disjoint
-// boxes of them that are together what lies in `box`: along a dim of k axes at most 2k - 1. Axes are ordered as in Views.
+// Cuts axes by a box. Along each dim d the elements lie at at[d] + the sum of index * step over the axes of that dim. Calls fn(AxisBox) for
+// disjoint boxes of axes that together are what lies in `box`: at most 2k - 1 along a dim of k axes. Axes are ordered as in Views.
 template <class Fn>
 class AxisCutter {
  public:
@@ -62,7 +62,7 @@ class AxisCutter {
   // The axes of `d` before `axis` have one index each, which leads to `position`.
   void along(size_t d, size_t axis, int64_t position) {
     size_t end = axis;
-    int64_t reach = 1;  // indices of `d` from the first to the last that one index of `axis` holds
+    int64_t reach = 1;  // extent, in indices of `d`, of one index of `axis`
     for (; end < axes_.size() && axes_[end].dim == d; ++end)
       if (end > axis) reach += (axes_[end].size - 1) * axes_[end].step;
     const int64_t low = box_.offsets[d], high = low + box_.sizes[d];

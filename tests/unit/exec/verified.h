@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catalog/duplicates.h"
-#include "catalog/oddities.h"
+#include "catalog/folder_findings.h"
 #include "catalog/open.h"
 #include "exec/digest.h"
 #include "exec/execute.h"

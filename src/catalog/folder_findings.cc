@@ -1,4 +1,4 @@
-#include "catalog/oddities.h"
+#include "catalog/folder_findings.h"
 
 #include <algorithm>
 #include <charconv>
