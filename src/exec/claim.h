@@ -1,7 +1,7 @@
-// The names beside an output that dcpctl works under: who may use them, and what an interrupted run has left there.
+// The working names beside an output: who may use them, and what an interrupted run has left there.
 //
-// Others may write into the folder as well. So whatever is taken for ours must be of the kind that we make and belong to the user that our
-// own files belong to, and it is removed through the folder that was looked at, one level deep: an output has no folders inside.
+// Others may write into the folder as well. So a leftover counts as ours only if it is of a kind that we create and belongs to our user;
+// and it is removed through the open folder that was examined, one level deep: an output has no subfolders.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace dcp {
 
-// Made new and locked; nothing while another process holds the lock. What an interrupted run left of it is replaced.
+// Creates the file anew and locks it; returns nothing while another process holds the lock. Replaces what an interrupted run left.
 OpenFile lock_output(Io& io, Handle folder, const std::string& name);
 
-// The same for as long as the object lives; then the name is free again.
+// Holds the lock while the object lives, then frees the name.
 class ClaimedName {
  public:
   ClaimedName(Io& io, Handle folder, std::string name)
@@ -32,13 +32,13 @@ class ClaimedName {
   OpenFile lock_;
 };
 
-// By its name, a file that a checkpoint consists of, stands beside it, or is at work on it.
+// Whether, by its name, the file may be part of a checkpoint, belong beside it, or be a working file of it.
 bool may_be_in_output(std::string_view name);
 
-// Old checkpoints may hold links to files that are not part of them. They are removed themselves, never followed.
+// Old checkpoints may hold links to files that are not part of them. The links are removed, never followed.
 enum class Links : uint8_t { kNever, kMayBe };
-// Removes the file, or the folder of files, that an interrupted run of the user `owner` left. Throws leftover_foreign, and removes nothing,
-// if it is anything else or holds anything else.
+// A file, or a folder of files, that an interrupted run of the user `owner` left. If it is or holds anything else, nothing is removed and
+// leftover_foreign is thrown.
 struct Leftover {
   Handle folder = 0;
   const std::string& name;
@@ -46,7 +46,7 @@ struct Leftover {
 };
 void remove_leftover(Io& io, const Leftover& left, uint32_t owner, Links links);
 
-// The file or folder `name` is the one that these are the facts of, and no link to it.
+// Whether `name` is the file or folder with these facts, and not a link to it.
 bool is_named(Io& io, Handle folder, const std::string& name, const FileFacts& facts);
 
 template <class F>

@@ -1,4 +1,5 @@
-// The tensors of two sources, unit by unit: where the bytes of a box are the same, nothing is decoded; else its elements are compared.
+// Compares the tensors of two sources unit by unit: if the bytes of a box are the same, nothing is decoded; otherwise its elements are
+// compared.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +19,20 @@ struct CompareOptions {
 };
 
 struct CompareReport {
-  // By tensor of the plans, of those whose bytes differ somewhere. Indexes are those of the tensor's elements in row-major order.
+  // By tensor of the plans; only tensors whose bytes differ. Indexes count the tensor's elements in row-major order.
   std::map<uint32_t, ElementDifferences> differences;
-  std::vector<Problem> damage;  // records of either side that are not what their writer summed
+  std::vector<Problem> damage;  // records of either side whose CRC differs
 };
 
 struct ComparedSources {
   const Source &lead, &follow;
 };
 
-// Throws Error of a unit.
+// Throws the Error of a unit.
 CompareReport compare(const ComparePlan& plan, const ComparedSources& sources, const CompareOptions& options, Progress& progress,
                       const StopFlag& stop);
 
-// What one worker needs.
+// Memory that one worker needs.
 uint64_t compare_worker_bytes(const ComparePlan& plan, const Source& follow);
 
 }  // namespace dcp

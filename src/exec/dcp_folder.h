@@ -1,5 +1,5 @@
-// Writes a DCP folder of tensors whose bytes the caller has: items with their frames and CRCs, `.metadata` last. For checkpoints that come
-// from no other checkpoint; those that do have a plan (plan/dcp_layout.h).
+// Writes a DCP folder of tensors that the caller provides: items with their frames and CRCs, `.metadata` last. For checkpoints that are not
+// made from another one; those that are have a plan (plan/dcp_layout.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct FolderTensor {
   DType dtype{};
   std::vector<int64_t> dims;
   bool requires_grad = true;
-  std::vector<std::string> path = {};  // in the state dict; empty: the key parted at its first dot, ("model", "layers.0.weight")
+  std::vector<std::string> path = {};  // in the state dict; empty: the key split at its first dot, ("model", "layers.0.weight")
 };
 
 // A box of a tensor, one item in rank R's file `__R_0.distcp`.
@@ -37,20 +37,20 @@ struct FolderOptions {
 
 class DcpFolder {
  public:
-  // Chunks in the order of their tensors; a file's items follow each other in that order.
+  // Chunks are in the order of their tensors; the items of a file follow that order.
   DcpFolder(std::vector<FolderTensor> tensors, std::vector<FolderChunk> chunks, uint32_t ranks);
 
   uint64_t tensor_bytes() const { return tensor_bytes_; }
   uint64_t file_bytes() const { return file_bytes_; }
   uint64_t items() const { return chunks_.size(); }
 
-  // Gives the row-major bytes of a chunk to `emit` from front to back, in blocks. Called from several threads.
+  // Passes the row-major bytes of a chunk to `emit` from front to back, in blocks. Called from several threads.
   using Emit = std::function<void(Bytes)>;
   using Payload = std::function<void(size_t chunk, const Emit& emit)>;
-  // A new folder `out`, committed whole; which one it is. Throws as FileSet does, what `payload` throws, and `interrupted`.
+  // Creates the folder `out`, committed whole, and returns its id. Throws what FileSet and `payload` throw, and `interrupted`.
   FileId write(Io& io, const std::string& out, const FolderOptions& options, const StopFlag& stop, const Payload& payload) const;
 
-  // The same in parts, for ranks that write together: the files, by rank and `.metadata` last; the items of one rank, which go to that file
+  // The same in steps, for ranks that write together: the files, by rank with `.metadata` last; the items of one rank, which go to its file
   // of the sink; and the metadata.
   std::vector<FileSpec> files() const;
   void write_items(uint32_t rank, Sink& sink, unsigned workers, const StopFlag& stop, const Payload& payload) const;

@@ -1,5 +1,5 @@
-// Records of transformed items, read at any place: for a source that follows the units of another one. What is read in ascending order is
-// decoded once; going back begins anew.
+// Random access to records of transformed items, for a source that follows the units of another one. Reading in ascending order decodes
+// once; going back starts over.
 #pragma once
 
 #include <algorithm>
@@ -14,24 +14,24 @@
 
 namespace dcp {
 
-// Of one worker.
+// Owned by one worker.
 class DecodedRecords {
  public:
-  // `bytes_read` counts what is read of the files.
+  // `bytes_read` counts bytes read from files.
   DecodedRecords(const Source& source, std::atomic<uint64_t>& bytes_read) : source_(source), bytes_read_(bytes_read) {}
 
-  // Fills `into` from position `at` of the record on. Throws what decoding throws, zstd_truncated.
+  // Fills `into` beginning at position `at` of the record. Throws what decoding throws, zstd_truncated.
   void read(ItemId item, uint64_t at, MutableBytes into);
 
-  // The most that it holds for boxes and records of that size.
+  // The maximum memory that it holds for boxes and records of that size.
   static uint64_t memory_bytes(uint64_t box_bytes, uint64_t record_bytes) {
     return kMax * (std::min(2 * kKept + box_bytes, record_bytes) + kDecoder);
   }
 
  private:
-  static constexpr size_t kMax = 4;              // records at once: those that a box of a plain layout crosses, and the next
-  static constexpr uint64_t kKept = 4 << 20;     // bytes behind the last place, so that spans need not ascend one by one
-  static constexpr uint64_t kDecoder = 9 << 20;  // what decoding takes: zstd's window of 8 MiB, and blocks
+  static constexpr size_t kMax = 4;              // records open at once: those that a box of a plain layout crosses, and the next
+  static constexpr uint64_t kKept = 4 << 20;     // bytes kept behind the last position, so that spans need not be strictly ascending
+  static constexpr uint64_t kDecoder = 9 << 20;  // memory for decoding: zstd's window of 8 MiB, and blocks
   struct Open {
     ItemId record = 0;
     Place place;
@@ -46,7 +46,7 @@ class DecodedRecords {
 
   const Source source_;
   std::atomic<uint64_t>& bytes_read_;
-  std::deque<Open> open_;  // the last used first
+  std::deque<Open> open_;  // most recently used first
 };
 
 }  // namespace dcp

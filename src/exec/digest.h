@@ -1,5 +1,5 @@
-// A sink without files: what would be written is summed. The digest of an output is the CRC-64/XZ of its bytes, whatever the order in which
-// they come.
+// A sink without files that sums what would be written. The digest of an output is the CRC-64/XZ of its bytes, in whatever order they
+// arrive.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class DigestSink : public Sink {
   void commit() override {}
   void abort() noexcept override {}
 
-  // For joining what several processes summed: registers are XORed, bytes added.
+  // For joining the sums of several processes: registers are XORed, bytes added.
   struct Part {
     uint64_t bytes = 0;
     uint64_t raw = 0;
@@ -27,7 +27,7 @@ class DigestSink : public Sink {
   std::vector<Part> parts() const;
   void set(const std::vector<Part>& parts);
 
-  // nullopt: not all bytes came.
+  // nullopt: some bytes are missing.
   std::optional<uint64_t> digest(uint32_t file) const;
 
  private:

@@ -22,7 +22,7 @@ struct Progress {
   std::atomic<uint64_t> bytes_written{0};
 };
 
-// Of a run: how far it is, and what asks it to end.
+// A run's progress, and the flag that asks it to stop.
 struct Watch {
   Progress& progress;
   const StopFlag& stop;
@@ -30,7 +30,7 @@ struct Watch {
 
 struct ExecuteOptions {
   unsigned workers = 1;
-  Faults faults = Faults::kThrow;  // kCollect: what cannot be read joins the damage, and the units that do not need it go on
+  Faults faults = Faults::kThrow;  // kCollect: what cannot be read is added to the damage, and units that do not need it go on
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
   UnitSupply* supply = nullptr;  // nullptr: all units, from the files
 };
@@ -39,17 +39,18 @@ struct ExecuteReport {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t records_checked = 0;
-  uint64_t worker_bytes = 0;         // of buffers, the most that one worker held
+  uint64_t worker_bytes = 0;         // of buffers, the maximum that one worker held
   uint64_t bytes_checked = 0;        // of those records
   uint64_t records_without_crc = 0;  // read by passes or copies, but their writer computed none
   std::vector<Problem> damage;       // every CRC mismatch, tensors in the order of the metadata: then nothing may be committed
   std::vector<TensorLosses> losses;
 };
 
-// What execute() will hold beside the plan and the workers' buffers.
+// Memory that execute() will hold beside the plan and the workers' buffers.
 uint64_t execute_bytes(const Plan& plan);
 
-// The sink has all its bytes afterwards (finish and commit are the caller's), unless the report names damage. Throws Error of a unit.
+// Afterwards the sink has all its bytes, unless the report names damage; finish() and commit() are left to the caller. Throws the Error of
+// a unit.
 ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const ExecuteOptions& options, const Watch& watch);
 
 }  // namespace dcp

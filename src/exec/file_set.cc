@@ -57,7 +57,7 @@ struct FileSet::State {
     return form == Form::kFile ? path_of(f.name) : (form == Form::kInPlace ? out : path_of(partial)) + "/" + f.name;
   }
   std::shared_ptr<const OpenFile> handle(uint32_t file);
-  // What fails on the way to the medium is told when a file is synced that was open all the time; one opened again may not hear of it.
+  // Write-back errors are reported by syncing a descriptor that was open all the time; a reopened one may miss them.
   Cache cache() const { return options.sync && files.size() <= options.open_files ? Cache::kPass : Cache::kKeep; }
   bool is_written(const FileFacts& made, const std::optional<FileFacts>& now) const;
   void check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const;
@@ -86,7 +86,7 @@ void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std
 
   take_lock();
   remove_leftovers(found);
-  // Again, now that nobody else writes: a twin may have finished in between, or an old output may have come back.
+  // Check again, now that nobody else writes: a concurrent dcpctl may have finished in between, or restored an old output.
   check_output_free(io, out, options.folder, options.replace);
   check_space(specs);
   if (form == Form::kFolder) make_partial_folder();

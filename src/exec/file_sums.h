@@ -16,7 +16,7 @@ struct FileSum {
   std::string xxh3_128;  // hexadecimal, as xxh128sum prints it
 };
 
-// Of the checkpoint's data files and of its metadata, sorted by name. Reads each from front to back, several at once: this sum cannot be
+// Sums the checkpoint's data files and metadata; sorted by name. Reads each file from front to back, several at once: this sum cannot be
 // joined from parts.
 std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned workers, const Watch& watch);
 

@@ -1,4 +1,4 @@
-// What the casts of one run lost, by tensor. Any worker adds, in any order.
+// What the casts of one run lost, by tensor. Workers add in any order.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 namespace dcp {
 
-// Of one tensor, when something was lost.
+// Losses of one tensor, if there were any.
 struct TensorLosses {
   std::string key;  // of the source
   DType from{}, to{};
-  Overflow overflow{};  // what too large values became
+  Overflow overflow{};  // what became of values that were too large
   CastLosses values;
 };
 // "float32 to float16"
@@ -28,7 +28,7 @@ class RunLosses {
     if (losses.overflowed > 0) by_tensor_[tensor].overflowed.fetch_add(losses.overflowed, std::memory_order_relaxed);
     if (losses.zeroed > 0) by_tensor_[tensor].zeroed.fetch_add(losses.zeroed, std::memory_order_relaxed);
   }
-  // By Plan::tensors, for joining those of several processes.
+  // By Plan::tensors, for joining the counts of several processes.
   std::vector<CastLosses> counts() const {
     std::vector<CastLosses> all(by_tensor_.size());
     for (size_t t = 0; t < all.size(); ++t) all[t] = {.overflowed = by_tensor_[t].overflowed, .zeroed = by_tensor_[t].zeroed};

@@ -60,7 +60,7 @@ MetadataSwap::MetadataSwap(Io& io, const std::string& folder, bool sync)
   const ClaimedName left(io, inside_.get(), beside(kMetadata, kLock));  // should it be there, it goes
 }
 
-// The metadata before the data: should this end in between, the files are no part of a checkpoint and nobody misses them.
+// The metadata before the data: if this ends in between, the files belong to no checkpoint and nobody misses them.
 MetadataSwap::~MetadataSwap() {
   set_.reset();
   for (const std::string& name : made_) ignoring_errors([&] { io_.remove_file(inside_.get(), name); });

@@ -1,6 +1,6 @@
-// What a Python object is, whatever pickle it is in: 128 bits that are the same for equal values and, but by chance, for no others. 3 and
-// 3.0 are not the same, nor are 1 and True. What only the pickler decides does not count: the protocol, the memo, the order of a dict's and
-// a set's entries, old and new names of modules, where the elements of a tensor lie and on which device they did.
+// Identifies a Python object independently of its pickle: 128 bits, equal for equal values and, up to collisions, for no others. 3 and 3.0
+// differ, and so do 1 and True. What depends on the pickler alone does not count: the protocol, the memo, the order of entries of dicts and
+// sets, old and new module names, where the elements of a tensor lie and on which device they were.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct ObjectDigest {
   auto operator<=>(const ObjectDigest&) const = default;
 };
 
-// Of what has several pieces, in order.
+// The digest of a sequence.
 ObjectDigest joined(const std::vector<ObjectDigest>& pieces);
 
-// Of the values of one object's pickle.
+// Digests values of one object's pickle.
 class ObjectDigester {
  public:
-  // What is given must outlive it.
+  // The arguments must outlive it.
   ObjectDigester(DataFiles& files, const Catalog& catalog, const OpenObject& object, const Limits& limits);
 
   // Throws what reading a tensor's storage throws; over_limit for values that are nested too deep or shared too often.
@@ -54,8 +54,8 @@ class ObjectDigester {
   const PickleMachine& m_;
   const Limits& limits_;
   std::unordered_map<uint64_t, ObjectDigest> known_;  // by place in the arena
-  std::unordered_map<uint64_t, uint64_t> open_;       // containers that are being looked at, and how deep they lie
-  uint64_t reach_ = 0;                                // the least depth of those that what was just looked at holds again
+  std::unordered_map<uint64_t, uint64_t> open_;       // containers being visited, and their depth
+  uint64_t reach_ = 0;                                // the minimum depth of open containers that the last value refers back to
   uint64_t visits_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Where the bytes of units come from. Alone: from the files. With several ranks: from the files that this rank sees, and from messages with
-// what the others read; those must come in the order in which a worker asks, so that order is written down once (visit_reads).
+// Where the bytes of units come from. With one process: from the files. With several ranks: from the files that this rank sees, and from
+// messages with what the others read; those must arrive in the order in which a worker asks, so that order is defined once (visit_reads).
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct UnitTask {
   bool counted_elsewhere = false;
 };
 
-// Units that one worker takes at once, in order, and the source for them.
+// Units that one worker takes together, in order, and the source for them.
 struct UnitBatch {
   std::vector<UnitTask> units;
   std::unique_ptr<PieceSource> pieces;
@@ -47,36 +47,36 @@ struct UnitBatch {
 class RunSums;
 class RunLosses;
 
-// Which units a run does. take() is called from any worker; batches are taken in order.
+// The units of a run. take() is called from any worker; batches are taken in order.
 class UnitSupply {
  public:
   virtual ~UnitSupply() = default;
   virtual uint64_t batches() const = 0;
   virtual UnitBatch take(uint64_t batch) = 0;
-  // True: others do units of the same plan. All write literals and what they have of a unit, and each rank's sink keeps its own part
-  // (Sink::keeps_own_part; one without parts, such as digests, takes plans without literals and items only). A unit is dealt to every rank
-  // whose part it writes to, its items without elements too. join() is called when the units are done: what all have summed becomes what
-  // each has. Frames of items that no unit held whole need that, and are written after it.
+  // True: other ranks do units of the same plan. Every rank writes all literals and what it has of a unit, and its sink keeps its own part
+  // (Sink::keeps_own_part; a sink without parts, such as digests, only takes plans without literals and items). A unit, including its items
+  // without elements, is dealt to every rank whose part it writes to. join() is called when the units are done: it gives every rank the
+  // sums of all. Frames of items that no unit held whole need these sums, and are written after it.
   virtual bool is_shared() const { return false; }
   virtual void join(RunSums&, RunLosses&) {}
 };
 
 class MaxExtents;
 
-// What a worker will ask its source for while it does a unit, in that order.
+// Receives the reads that a worker will ask its source for during a unit, in that order.
 struct ReadVisitor {
   std::function<void(uint32_t file, uint64_t offset, uint64_t bytes)> read;
   std::function<void(const Item& item)> decode;
 };
 void visit_reads(const Plan& plan, const SourceFacts& source, const MaxExtents& extents, uint64_t unit, const ReadVisitor& visit);
 
-// How a piece of a chunk is read: as spans, the inner axes at once, the others one index after the other. Its axes are the tensor's dims, or
-// those of the chunk's view.
+// How a piece of a chunk is read: in spans, which cover the inner axes; the outer axes are stepped through index by index. Axes are the
+// tensor's dims, or those of the chunk's view.
 struct ChunkSpans {
   const ItemInfo* info = nullptr;
   ItemId item = 0;
   size_t rank = 0, outer = 0;            // axes order[outer..rank) are in each span
-  uint64_t first = 0;                    // element of the first span's beginning, from info->record on
+  uint64_t first = 0;                    // first element of the first span, counted from info->record
   uint64_t extent = 1;                   // elements from the first to the last of a span
   uint64_t count = 1;                    // elements of it that are wanted
   std::array<size_t, kMaxRank> order{};  // axes, slowest in the source first
@@ -89,7 +89,7 @@ struct ChunkSpans {
   template <class Fn>
   void each(const Fn& fn) const;
 };
-// What a unit with this part of a chunk reads, piece by piece: one, or, where the part cuts axes of a view, a few.
+// What a unit reads of this part of a chunk, piece by piece: one piece, or a few if the part cuts axes of a view.
 class ChunkReads {
  public:
   ChunkReads(const Plan& plan, const SourceFacts& source, const Tensor& tensor)
@@ -98,7 +98,7 @@ class ChunkReads {
   template <class Fn>
   void each(uint32_t chunk, BoxView part, const Fn& fn) const {
     const ItemId item = catalog_.item_of(tensor_, chunk);
-    if (catalog_.items[item].file == kNone) return;  // zeros, which are there already
+    if (catalog_.items[item].file == kNone) return;  // zeros, which are already in place
     if (!resolved_.views.is_view(item)) return fn(of_box(chunk, part));
     const View& view = resolved_.views.of[item];
     cut_axes(resolved_.views.axes_of(view), catalog_.box(tensor_, chunk).offsets, part,
@@ -108,7 +108,7 @@ class ChunkReads {
  private:
   ChunkSpans of_box(uint32_t chunk, BoxView part) const;
   ChunkSpans of_view(uint32_t chunk, const View& view, const AxisBox& cut) const;
-  // A plane that is transposed is read in parts, each of which is in the processor's cache when it is placed.
+  // Reads a transposed plane in parts that are still in the CPU cache when they are placed.
   template <class Fn>
   void each_part(uint32_t chunk, const View& view, AxisBox cut, const Fn& fn) const {
     const std::span<const ViewAxis> axes = resolved_.views.axes_of(view);
@@ -134,7 +134,7 @@ class ChunkReads {
   const Tensor& tensor_;
 };
 
-// Counts through the first `count` of `sizes`, last fastest; false after the last.
+// Steps through the first `count` of `sizes`, last fastest; false after the last index.
 bool next_index(Numbers& index, const Numbers& sizes, size_t count);
 
 template <class Fn>

@@ -20,7 +20,7 @@ class SummedFiles : public Sink {
   void commit() override { files_.commit(); }
   void abort() noexcept override { files_.abort(); }
 
-  // After finish: reads every file back, as the file system gives it once its cached pages are dropped. Throws output_differs.
+  // Call after finish: reads every file back, with its cached pages dropped. Throws output_differs.
   void read_back(unsigned workers, const StopFlag& stop);
 
  private:

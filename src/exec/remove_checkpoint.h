@@ -1,5 +1,5 @@
-// Takes a checkpoint out of a run folder so that whatever interrupts it leaves a folder that nobody takes for complete: its metadata goes
-// first, and reaches the disk before any data does.
+// Removes a checkpoint from a run folder so that an interruption leaves a folder that nobody mistakes for complete: the removal of its
+// metadata comes first, and reaches the disk before any data is removed.
 #pragma once
 
 #include <string>
@@ -17,14 +17,15 @@ struct CheckpointFolder {
   int64_t modified_ns = 0;  // of its newest file
 };
 
-// False, and nothing is removed: it has changed, or another dcpctl works on it. No link is followed, and nothing but files of a checkpoint
-// is removed: throws leftover_foreign otherwise, and io_remove.
+// Returns false and removes nothing if the folder has changed, or another dcpctl works on it. Follows no link, and removes only files of a
+// checkpoint: throws leftover_foreign otherwise, and io_remove.
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder);
 
-// By its name, a file that goes with the checkpoint in whose folder it lies.
+// Whether, by its name, the file is removed together with the checkpoint in whose folder it lies.
 bool is_checkpoint_file(std::string_view name);
 
-// In this order; what stands before `metadata` of them has to be gone first. Empty: no order leaves a folder that is known to be incomplete.
+// Files in order of removal; those before position `metadata` must be gone first. Empty: no order leaves a folder that is recognizably
+// incomplete.
 struct RemovalOrder {
   std::vector<std::string> names;
   size_t metadata = 0;

@@ -11,7 +11,7 @@
 namespace dcp {
 
 // Every byte of every file is written exactly once, in any order, from any thread. Then finish, commit; or abort. The destructor aborts
-// what was not committed.
+// unless committed.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -19,11 +19,12 @@ class Sink {
   virtual void finish() = 0;  // all bytes are there: sync them
   virtual void commit() = 0;  // make them appear under the final name
   virtual void abort() noexcept = 0;
-  // Several ranks may write the same bytes: it lets through what lies in this rank's part of the output, which no other rank's does.
+  // Several ranks may write the same bytes: true if this sink keeps only those in this rank's part of the output, and no other rank's sink
+  // does.
   virtual bool keeps_own_part() const { return false; }
 };
 
-// Of a run whose bytes are only to be read: compared with their CRCs, or seen where they pass.
+// For runs that only read: to check CRCs, or to look at bytes as they pass.
 class NoSink final : public Sink {
  public:
   void write(uint32_t, uint64_t, Bytes) override {}

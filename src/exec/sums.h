@@ -9,12 +9,12 @@
 
 namespace dcp {
 
-// A record of a transformed item has no position in the file: the whole item is named.
+// A record of a transformed item has no position in the file: names the whole item.
 Place place_of(const Catalog& catalog, const ItemRecord& record);
 
-// Records whose bytes were compared with the CRC that their writer stored.
+// The result of comparing records with the CRCs that their writer stored.
 struct Compared {
-  std::vector<Problem> damage;  // every mismatch: tensors in the metadata's order, then copies, then records of passes
+  std::vector<Problem> damage;  // every mismatch: tensors in metadata order, then copies, then records of passes
   uint64_t checked = 0;         // records
   uint64_t bytes = 0;           // of them
   uint64_t without_crc = 0;     // read, but their writer computed none
@@ -29,7 +29,7 @@ class RunSums {
         copies_(plan.copies.size()),
         copy_checks_(plan.copy_checks.size()),
         records_(plan.records.size()) {}
-  // What this takes for a plan.
+  // Memory that this takes for a plan.
   static uint64_t bytes(const Plan& plan) {
     return (plan.checks.size() + plan.regions.size() + plan.copies.size() + plan.copy_checks.size() + plan.records.size()) *
            sizeof(Crc32Sum);
@@ -54,8 +54,8 @@ class RunSums {
   std::vector<Part> parts() const;
   void set(const std::vector<Part>& parts);
 
-  // kThrow: fails with `internal` if a sum is not complete: a planner that loses a byte must not pass for a good checkpoint. kCollect:
-  // units have failed, so such a record is passed over.
+  // kThrow: throws `internal` if a sum is incomplete: a planner that loses a byte must not pass as a good checkpoint. kCollect: units may
+  // have failed, so such a record is skipped.
   Compared compare(const SourceFacts& source, Faults faults) const;
   // By record of an output archive.
   std::vector<uint32_t> archive_crcs(const Catalog& catalog, const OutputFile& file) const;

@@ -1,7 +1,7 @@
 // Writes synthetic sharded checkpoints that torch loads: large inputs for tests and benchmarks, at the speed of the disk.
 //
-// Every element is a function of (seed, tensor, its index in the global tensor), so the same tensors come out of every layout. Floats
-// are finite and between 1 and 2 in size.
+// Every element is a function of (seed, tensor, its index in the global tensor), so every layout gives the same tensors. Floats are finite,
+// with magnitudes between 1 and 2.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct SyntheticReport {
   uint64_t items = 0;
 };
 
-// A new DCP folder `out` (output_exists if there is one that is not empty), committed whole. Keys are model.layers.N.weight, with planner
+// Writes a new DCP folder `out` (output_exists unless it is absent or empty), committed whole. Keys are model.layers.N.weight, with planner
 // data. Throws usage for a spec that gives empty tensors.
 SyntheticReport write_synthetic(Io& io, const std::string& out, const SyntheticSpec& spec, const FolderOptions& options,
                                 const StopFlag& stop);
 
-// The elements of a tensor from global element `first` on, as write_synthetic() gives them: with noise() as splitmix64's step, the 8 bytes
-// at 8 * i of the tensor are noise(noise(seed ^ tensor << 32) + i), floats with their exponent set to that of 1.0.
+// The elements of a tensor beginning at global element `first`, as write_synthetic() makes them: with noise() as splitmix64's step, the 8
+// bytes at 8 * i of the tensor are noise(noise(seed ^ tensor << 32) + i), floats with their exponent set to that of 1.0.
 void synthetic_values(MutableBytes to, DType dtype, uint64_t seed, uint32_t tensor, uint64_t first);
 
 }  // namespace dcp

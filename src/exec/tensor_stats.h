@@ -1,5 +1,5 @@
-// A sink without files: what would be written is looked at as numbers. Of each file of the plan, which is a tensor (plan_arrays, kRaw): the
-// same result, bit for bit, with any number of workers.
+// A sink without files that computes statistics of what would be written. Each file of the plan is a tensor (plan_arrays, kRaw). The result
+// is the same, bit for bit, with any number of workers.
 #pragma once
 
 #include <array>
@@ -18,27 +18,28 @@
 namespace dcp {
 
 struct TensorStats {
-  uint64_t values = 0;  // of complex dtypes: real and imaginary parts
+  uint64_t values = 0;  // for complex dtypes, real and imaginary parts each count
   uint64_t nan = 0, infinite = 0, zero = 0;
   // Of the finite values, if there are any.
-  long double min = 0, max = 0;  // integers of 64 bits are exact in it
+  long double min = 0, max = 0;  // exact for 64-bit integers
   double mean = 0;
   double deviations = 0;  // the sum of their squares
-  // Finite values but zero by their magnitude: [n] counts those from 10^(kLowest + n) to ten times that; the first and the last those beyond.
+  // Finite non-zero values by magnitude: [n] counts those from 10^(kLowest + n) to ten times that; the first and the last also those
+  // beyond.
   static constexpr int kLowest = -16;
   std::array<uint64_t, 32> decades{};
 
   uint64_t finite() const { return values - nan - infinite; }
-  double std() const;  // as torch.std: with n - 1; NaN of fewer than two values
+  double std() const;  // as torch.std: divides by n - 1; NaN for fewer than two values
   TensorStats& operator+=(const TensorStats& more);
 };
 
 // Whether elements of the dtype are numbers.
 bool has_numbers(DType dtype);
-// Of dense elements.
+// Statistics of dense elements.
 TensorStats stats_of(DType dtype, Bytes elements);
 
-// Sums by unit, which come together in the order of units. It is the supply, too: so it learns which unit a worker does.
+// Sums by unit and joins the sums in unit order. It is also the supply, so that it knows which unit a worker does.
 class StatsSink final : public Sink, public UnitSupply {
  public:
   // `dtypes`: by file.
@@ -53,15 +54,15 @@ class StatsSink final : public Sink, public UnitSupply {
   const TensorStats& of(uint32_t file) const { return sums_[file]; }
 
  private:
-  using Parts = std::vector<std::pair<uint32_t, TensorStats>>;  // by file, as they came
+  using Parts = std::vector<std::pair<uint32_t, TensorStats>>;  // by file, in order of arrival
   void done(uint64_t unit);                                     // with the lock
 
   const Plan& plan_;
   std::vector<DType> dtypes_;
   const Source source_;
   std::mutex mutex_;
-  std::map<uint64_t, Parts> doing_, done_;  // by unit; done_: those before which one is not done
-  uint64_t next_ = 0;                       // the first unit that is not summed
+  std::map<uint64_t, Parts> doing_, done_;  // by unit; done_: finished, but waiting for an earlier one
+  uint64_t next_ = 0;                       // the first unit that is not summed yet
   std::vector<TensorStats> sums_;
 };
 

@@ -1,6 +1,6 @@
-// What a unit is: its steps, in order, and the order in which they read and write. Written once, for the worker that does the unit
-// (exec/worker), the rank that reads for it (ranks/exchange) and the deal of units to the ranks whose blocks they write (ranks/blocks):
-// bytes in a message between ranks are told apart by nothing but this order.
+// What a unit is: its steps, and the order in which they read and write. Defined once, for the worker that does the unit (exec/worker), the
+// rank that reads for it (ranks/exchange) and the dealing of units to the ranks whose blocks they write (ranks/blocks): nothing but this
+// order tells apart the bytes in a message between ranks.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace dcp {
 
-// Largest extents of a tensor's chunks and regions on each dim, for finding those that a box crosses. Views the plan and the catalog.
+// Maximum extents of a tensor's chunks and regions on each dim, for finding those that a box crosses. Views the plan and the catalog.
 class MaxExtents {
  public:
   MaxExtents(const Plan& plan, const Catalog& catalog);
@@ -34,7 +34,7 @@ class MaxExtents {
 //   begin_batch(group), end_batch()       around the tensors of a kBatch
 //   empty_items(tensor)                   the items of its regions without elements, which no box crosses
 //   box(tensor, box)                      elements of the global tensor, from each_chunk() to each_region()
-//   stream(tensor, chunk)                 all elements of a transformed chunk; one that has some
+//   stream(tensor, chunk)                 all elements of a transformed chunk, which is not empty
 //   scatter_record(group)                 all elements of the chunks that are views of one transformed record
 //   copy(range, at, bytes)                bytes [at, at + bytes) of plan.copies[range]
 //   copy_deflated(range)                  all of one that is decoded from a deflated record

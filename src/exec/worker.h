@@ -17,11 +17,11 @@
 
 namespace dcp {
 
-// Where other ranks do units of the same plan as well.
+// Used if other ranks do units of the same plan as well.
 struct SharedRun {
   RunSums uncounted_sums;  // of units that another rank counts
   RunLosses uncounted_losses;
-  // By region: its item was written whole, with its frame, by a unit of this rank. The frames of others need the sums of all ranks.
+  // By region: a unit of this rank wrote its item whole, with its frame. Other frames need the sums of all ranks.
   std::vector<std::atomic<bool>> framed;
   SharedRun(const Plan& plan, const Catalog& catalog)
       : uncounted_sums(plan, catalog), uncounted_losses(plan), framed(plan.regions.size()) {}
@@ -40,7 +40,7 @@ struct Run {
   const MaxExtents& extents;
 };
 
-// Takes the boxes that a worker assembles in the place of a plan's regions. They are row-major, of the dtype of the tensor's regions.
+// Receives the boxes that a worker assembles, instead of the plan's regions. They are row-major, in the dtype of the tensor's regions.
 class BoxTaker {
  public:
   virtual ~BoxTaker() = default;
@@ -49,13 +49,13 @@ class BoxTaker {
 
 class Worker {
  public:
-  // `taker`: who gets the boxes; nullptr: they are written to the plan's regions.
+  // `taker`: receives the boxes; nullptr: they are written to the plan's regions.
   explicit Worker(Run& run, BoxTaker* taker = nullptr)
       : run_(run), catalog_(run.source.catalog), resolved_(run.source.resolved), taker_(taker) {}
   // All units of a batch, in order.
   void batch(const UnitBatch& batch);
 
-  // A box of a tensor that no unit of this plan asks for, but that of another source. What lies in a transformed item comes from `decoded`.
+  // Reads a box of a tensor that a unit of another source asks for. Bytes of transformed items come from `decoded`.
   Bytes read_box(PieceSource& pieces, DecodedRecords& decoded, uint32_t tensor, BoxView box);
 
   // --- steps of a unit (walk_unit)
@@ -94,7 +94,7 @@ class Worker {
     Numbers strides{};
     MutableBytes bytes;
     bool wants_raw = false;
-    uint32_t raw = 0;        // raw CRC of the box, as far as its bytes came straight from source runs
+    uint32_t raw = 0;        // raw CRC of those bytes of the box that came straight from source runs
     uint64_t raw_bytes = 0;  // how many did
   };
   // Where the spans of a chunk's part go in the box.
@@ -107,7 +107,7 @@ class Worker {
     bool dense_to = false;  // a span is one run on both sides
   };
 
-  // Output of a batch while it is made: what lies together in a file is written at once.
+  // Output of a batch in the making: adjacent bytes of a file are written together.
   struct Gather {
     struct Run {
       uint32_t file = 0;
@@ -140,9 +140,9 @@ class Worker {
   void write_frame(uint32_t region);
 
   // --- stream.cc, scatter_record.cc
-  // The bytes of an item's record, from front to back; they are summed, if units count them.
+  // Streams the bytes of an item's record from front to back, and sums them if units count them.
   void decode_record(ItemId item, const std::function<void(Bytes)>& sink);
-  // A part of a record in memory, in the dtype of the tensors that it goes to: elements [first, first + count).
+  // A part of a record in memory, in the dtype of its target tensors: elements [first, first + count).
   struct Window {
     Bytes elements;
     uint64_t first = 0, count = 0;
@@ -158,9 +158,9 @@ class Worker {
 
   MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into);
   void write(uint32_t file, uint64_t offset, Bytes bytes);
-  // Brings `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
+  // Converts `elements` stored elements to `to`: byte order, conj, neg, dtype. Returns them, in `bytes` or in converted_.
   MutableBytes finish_elements(const ItemInfo& info, MutableBytes bytes, uint64_t elements, DType to);
-  // From the metadata's dtype to the output's, with what gets lost added to the tensor's losses. Returns them, in `bytes` or in cast_.
+  // Casts from the metadata's dtype to the output's, adding to the tensor's losses. Returns the elements, in `bytes` or in cast_.
   MutableBytes cast_elements(uint32_t tensor, MutableBytes bytes, uint64_t elements, DType from);
 
   Run& run_;
@@ -168,8 +168,8 @@ class Worker {
   const Resolved& resolved_;
   BoxTaker* taker_;
   DecodedRecords* decoded_ = nullptr;  // in read_box() only
-  PieceSource* pieces_ = nullptr;      // of the batch that is being done
-  RunSums* sums_ = nullptr;            // that count the unit that is being done
+  PieceSource* pieces_ = nullptr;      // of the current batch
+  RunSums* sums_ = nullptr;            // that count the current unit
   RunLosses* losses_ = nullptr;
   Buffer assembled_, source_, converted_, cast_, packed_, dense_, item_, gathered_;
   Gather gather_;

@@ -29,7 +29,7 @@ bool is_of_language(std::string_view key) {
   return key.starts_with("model.") || key.starts_with("lm_head.") || key.starts_with("language_model.");
 }
 
-// One that is no number, such as a list with one for each layer, is not compared.
+// A value that is not a number, such as a list with one per layer, is not compared.
 std::optional<std::pair<std::string, uint64_t>> number_of(const Config& config, std::string_view size) {
   for (const std::string& path : {std::string(size), "text_config." + std::string(size)}) {
     try {

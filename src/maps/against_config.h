@@ -1,5 +1,5 @@
-// Whether published tensors have the sizes that config.json says, where every model of transformers has the same names for both: what does not
-// fit, from_pretrained refuses.
+// Whether published tensors have the sizes that config.json gives, for names that all transformers models share: from_pretrained refuses
+// what does not fit.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace dcp::maps {
 
-// "model.embed_tokens.weight is [32, 16], where vocab_size is 99 in base/config.json": of each kind the first.
+// "model.embed_tokens.weight is [32, 16], where vocab_size is 99 in base/config.json": the first of each kind.
 std::vector<std::string> config_differences(std::span<const IndexMap> published, const Config& config);
 
 }  // namespace dcp::maps

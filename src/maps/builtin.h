@@ -19,19 +19,20 @@ struct BuiltinMap {
 // By name.
 std::span<const BuiltinMap> builtin_maps();
 
-// By its name, or by a model_type of its `family` line and its dialect: mistral.torchtitan. Throws map_unknown, with the names there are.
+// Finds a map by its name, or by a model_type of its `family` line and its dialect: mistral.torchtitan. Throws map_unknown, listing the
+// names.
 ModelMap builtin_map(std::string_view name, const Limits& limits);
 
 // What --map auto finds for a checkpoint's keys.
 struct Auto {
-  std::vector<ModelMap> maps;         // one, or none: the keys are those that are published
+  std::vector<ModelMap> maps;         // one, or none: the keys are the published ones
   std::optional<ModelMap> published;  // the map of transformers, if all keys are on its right side
 };
-// What the maps of a dialect were tried against: "transformers 5.23".
+// The release that the maps of a dialect were tested against: "transformers 5.23".
 std::string_view tried_against(std::string_view dialect);
 
-// Of the maps of a model_type, the one whose left side has all keys. None, because the keys are those of a right side: the result is empty.
-// Throws map_auto_none, map_auto_several and map_config for a configuration without a model_type.
+// Of the maps of a model_type, the one whose left side has all keys. If the keys are those of a right side, the result has no map. Throws
+// map_auto_none, map_auto_several and map_config for a configuration without a model_type.
 Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits);
 
 }  // namespace dcp::maps

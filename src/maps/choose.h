@@ -1,5 +1,5 @@
-// Which tensors of a checkpoint each line of a map takes: for every value of its indexes all of them, of `either` one branch, of what is
-// optional all or none.
+// Which tensors of a checkpoint each line of a map takes: all of its tensors for every value of its indexes, one branch of `either`, all or
+// none of `optional`.
 #pragma once
 
 #include <string_view>
@@ -16,15 +16,15 @@ namespace dcp::maps {
 struct Match {
   uint32_t line = 0;
   std::vector<uint64_t> outer;                 // as Line::outer
-  std::vector<std::vector<uint32_t>> sources;  // of each tensor: for its inner indexes, the last changing fastest
-  bool is_copy = false;                        // the tensor is absent, and `same as` another, which stands for it
+  std::vector<std::vector<uint32_t>> sources;  // per tensor: by its inner indexes, the last changing fastest
+  bool is_copy = false;                        // the tensor is absent, but `same as` another one, which stands in for it
 };
 
 struct Chosen {
   std::vector<Match> matches;
   std::vector<uint32_t> variables;  // the value of each of the map's
-  std::vector<bool> is_taken;       // of sources: by one of the matches
-  std::vector<bool> has_line;       // a line has a name for it, be it chosen or not: {*} does not take it
+  std::vector<bool> is_taken;       // of sources: whether a match takes it
+  std::vector<bool> has_line;       // whether a line, chosen or not, has a name for it: {*} then does not take it
   std::vector<Problem> problems;    // tensors that are missing, numbers beyond their range
 };
 
@@ -34,9 +34,9 @@ struct ChooseQuery {
   const Config& config;
   const std::vector<Setting>& settings;
   const std::vector<std::string_view>& keys;
-  bool may_lack = false;  // a match of which nothing is there is none
+  bool may_lack = false;  // a match with no tensor present is not a match
 };
-// Learns what names say of `sizes`. Throws map_size_unknown, map_index_gap, map_too_many.
+// Adds to `sizes` what names tell. Throws map_size_unknown, map_index_gap, map_too_many.
 Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits);
 
 // The indexes of a tensor that are not its line's outer ones.

@@ -1,5 +1,5 @@
-// Two maps in a row: what the second takes of what the first makes, taken from the sources of the first. So a run goes from trainer to
-// trainer through the published names, of which no byte is written.
+// Composes two maps: the result takes from the sources of the first what the second takes from its targets. So a run goes from trainer to
+// trainer by way of the published names, without writing the published form.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace dcp::maps {
 
-// Sources of `second` are places in `first`; those of the result are the sources of `first`. Throws map_axes_differ where the axes that the two
-// give a tensor between them are not parts of one another, map_too_many.
+// Sources of `second` are positions in `first`; sources of the result are those of `first`. Throws map_axes_differ if the two cut a tensor
+// between them into axes that do not refine each other, map_too_many.
 std::vector<IndexMap> compose(std::span<const IndexMap> second, std::span<const IndexMap> first, const Limits& limits);
 
 }  // namespace dcp::maps

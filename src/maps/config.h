@@ -1,4 +1,4 @@
-// config.json as a map asks for it: values by their paths, such as text_config.num_attention_heads, each with where it is from.
+// config.json as a map sees it: values by path, such as text_config.num_attention_heads, each with its origin.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ struct Setting {
 class Config {
  public:
   Config() = default;
-  // Throws map_config for what is no JSON object or has a key twice, over_limit for one that is too large or nested too deep.
+  // Throws map_config for anything but a JSON object with distinct keys, over_limit if it is too large or nested too deep.
   static Config read(std::string_view json, std::string path, const Limits& limits);
 
   // Overrides a key, as --set does.
@@ -29,14 +29,14 @@ class Config {
   std::string model_type() const;
   bool has(std::string_view path) const;  // and not null
   bool is_true(std::string_view path) const;
-  // Throws map_config for a value that is no natural number. Nothing if it is absent or null.
+  // Throws map_config for a value that is not a natural number. nullopt if it is absent or null.
   std::optional<uint64_t> number(std::string_view path) const;
   // "num_attention_heads of base/config.json", or "as set".
   std::string source_of(std::string_view path) const;
   const std::string& path() const { return path_; }
 
  private:
-  enum class Kind : uint8_t { kNull, kEmpty, kFull, kNumber, kText };  // kEmpty: false, {}, []; kFull: what else counts as true
+  enum class Kind : uint8_t { kNull, kEmpty, kFull, kNumber, kText };  // kEmpty: false, {}, []; kFull: anything else that counts as true
   struct Value {
     Kind kind = Kind::kNull;
     uint64_t number = 0;

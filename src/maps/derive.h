@@ -1,5 +1,5 @@
-// What a map makes of a checkpoint, as a checkpoint of its own: a catalog whose tensors are those of the map, and whose chunks are pieces of
-// the source's items, seen with other strides. No byte moves; layouts, units, sums and digests go on as if it had been saved that way.
+// The result of a map as a checkpoint of its own: a catalog whose tensors are those of the map and whose chunks are pieces of the source's
+// items, seen with other strides. No byte moves; layouts, units, sums and digests work as if it had been saved that way.
 #pragma once
 
 #include <span>
@@ -10,14 +10,14 @@
 
 namespace dcp {
 
-// Names, folder and files are those of the source's catalog, so files opened for it serve this one, too.
+// Names, folder and files are those of the source's catalog, so files opened for it serve this one too.
 struct Derived {
   Catalog catalog;
   Resolved resolved;
 };
 
-// Tensors in the order of `maps`. The items of all sources that are named must be resolved. Throws map_quantized for a source that is not a
-// plain tensor, over_limit for blocks of more axes than a tensor can have dims, internal for maps that are not what index_map.h says.
+// Tensors in the order of `maps`. The items of all their sources must be resolved. Throws map_quantized for a source that is not a plain
+// tensor, over_limit for blocks with more axes than a tensor can have dims, internal for maps that violate index_map.h.
 Derived derive(const SourceFacts& source, std::span<const IndexMap> maps);
 
 }  // namespace dcp

@@ -1,4 +1,4 @@
-// Objects of a run beside the tensors that a map makes: copied under other keys, or lists of parameters made anew.
+// Objects of a run beside the tensors of a map: copied under other keys, or, for lists of parameters, rebuilt.
 #pragma once
 
 #include "maps/derive.h"
@@ -6,8 +6,8 @@
 
 namespace dcp {
 
-// After the tensors. The objects must be resolved with their pickles. Throws map_tied_differ for those that must be the same and are not, and
-// what reading a pickle throws.
+// Call after the tensors. The objects must be resolved with their pickles. Throws map_tied_differ for objects that must be equal and are
+// not, and what reading a pickle throws.
 void add_objects(const SourceFacts& source, const maps::RunState& run, Derived& derived);
 
 }  // namespace dcp

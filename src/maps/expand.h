@@ -1,4 +1,4 @@
-// A dim of products and sums multiplied out: one part for each choice of summands, and where its elements lie.
+// Expands a dim of products and sums: one part per choice of summands, and where its elements lie.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ struct Extent {
   std::vector<Part> parts;  // in the order of the text, the last factor's summands changing fastest
 };
 
-// With the sizes that `size_of` gives. Throws map_too_many for more than `most` parts, and for a size beyond 62 bits.
+// Sizes come from `size_of`. Throws map_too_many for more than `max` parts, and for a size beyond 62 bits.
 Extent expand(const ModelMap& map, const Axis& axis, const std::function<uint64_t(Word)>& size_of, uint64_t max);
 
 }  // namespace dcp::maps

@@ -1,4 +1,4 @@
-// The parts of a line's tensor, where each lies and along which words it extends, with the sizes of one match.
+// The parts of a line's tensor: where each lies and along which words it extends, with the sizes of one match.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace dcp::maps {
 
-// A part of a tensor, multiplied out over its dims, with the sizes of one match.
+// A part of a tensor, expanded over its dims, with the sizes of one match.
 struct Piece {
   std::vector<int64_t> at;  // in each dim
   struct Along {
@@ -26,7 +26,7 @@ struct Grid {
   std::vector<Piece> pieces;  // in the order in which the proof counts blocks
 };
 
-// With the sizes that `size_of` gives. Throws map_too_many.
+// Sizes come from `size_of`. Throws map_too_many.
 Grid grid_of(const ModelMap& map, const Tensor& tensor, const std::function<uint64_t(Word, Spot)>& size_of, const Limits& limits);
 
 // Throws map_too_many unless a tensor can have so many elements.

@@ -1,8 +1,8 @@
-// Where each element of a tensor comes from: what a map of a model says of one tensor that it makes, with all names matched and all sizes
-// known. A plain value between the language, which makes it, and the derived catalog (derive.h), which is what executes it.
+// Where each element of a tensor comes from: a model map applied to one target tensor, with all names matched and all sizes known. A plain
+// value between the language, which makes it, and the derived catalog (derive.h), which executes it.
 //
-// A block is a box of elements counted by axes: a target element and the source element that it is a copy of have the same indices along
-// them. With the indices i_a, 0 <= i_a < axes[a].size, the element lies
+// A block is a box of elements counted by axes: a target element and the source element that it copies have the same indices along them.
+// With the indices i_a, 0 <= i_a < axes[a].size, the element lies
 //   in the target at  target_at[d] + sum of i_a * axes[a].target_step over the axes with target_dim == d,  for each dim d of `shape`
 //   in the source at  source_at[d] + sum of i_a * axes[a].source_step over the axes with source_dim == d,  for each of its dims
 // So a product of axes is a dim whose axes have the sizes of the later ones multiplied as their steps, and a sum is an offset in *_at, with
@@ -13,9 +13,9 @@
 //
 // What must hold (derive() checks what it can without looking at each element):
 //   * target_at has one number a dim of `shape`, source_at one a dim of the source; all elements lie inside both shapes;
-//   * on each side the axes of one dim nest: by falling step, a step is larger than what the axes after it reach (the sum of
+//   * on each side the axes of one dim nest: by descending step, each step is larger than the extent of the axes after it (the sum of
 //     (size - 1) * step). Axes stand in any order; those of size 1 may be left out;
-//   * each element of the target lies in one block and no more. Source elements may be taken by many blocks, or by none;
+//   * each element of the target lies in exactly one block. Source elements may be taken by many blocks, or by none;
 //   * a tensor with a dim of 0 has no blocks; one without dims has one block without axes.
 #pragma once
 
@@ -39,7 +39,7 @@ struct IndexAxis {
 
 struct IndexBlock {
   static constexpr uint32_t kZeros = UINT32_MAX;
-  uint32_t source = kZeros;  // TensorId in the source's catalog; kZeros: padding, there is no source, and its numbers mean nothing
+  uint32_t source = kZeros;  // TensorId in the source's catalog; kZeros: padding, and the source numbers are meaningless
   std::vector<int64_t> target_at;
   std::vector<int64_t> source_at;
   std::vector<IndexAxis> axes;
@@ -48,9 +48,9 @@ struct IndexBlock {
 
 struct IndexMap {
   std::string key;                  // of the target
-  std::vector<std::string> path{};  // its components; none: the key is the one
-  // What its elements are: a source of another dtype is converted as one is whose stored dtype is not the metadata's. Casts that were asked
-  // for come later, and are not said here.
+  std::vector<std::string> path{};  // its components; empty: the key is the only one
+  // The dtype of its elements: a source of another dtype is converted as if its stored dtype differed from the metadata's. Requested casts
+  // come later and are not included.
   DType dtype{};
   bool requires_grad = false;
   std::vector<int64_t> shape;

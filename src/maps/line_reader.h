@@ -1,4 +1,4 @@
-// One line of a map's text, from left to right: words, signs, numbers and pieces of names, and where they stand.
+// Reads one line of a map's text from left to right: words, signs, numbers and pieces of names, with their positions.
 #pragma once
 
 #include <charconv>
@@ -42,13 +42,13 @@ class LineReader {
     skip_space();
     return true;
   }
-  // What stands here up to a space or a sign.
+  // The text from here up to a space or a sign.
   std::string_view peek() const {
     size_t end = at_;
     while (end < text_.size() && !ends_name(text_[end])) ++end;
     return std::string_view(text_).substr(at_, end - at_);
   }
-  // What follows the word that stands here.
+  // The character after the word that begins here.
   char after_word() const {
     size_t at = at_ + peek().size();
     while (at < text_.size() && is_space(text_[at])) ++at;

@@ -1,5 +1,5 @@
-// A model map as it is read: lines that say which tensors of one side are which of the other. The language is dcpctl-maps(7); parse.cc
-// reads its text, proof.cc shows that each line moves every element of both sides once, resolve.cc puts a checkpoint's tensors in.
+// A model map as it is read: lines that relate the tensors of one side to those of the other. The language is dcpctl-maps(7); parse.cc
+// reads its text, proof.cc proves that each line moves every element of both sides once, resolve.cc applies it to a checkpoint's tensors.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct Expression {
   Kind kind = Kind::kNumber;
   uint64_t number = 0;
   Word size = 0;
-  std::string path;  // in config.json, keys joined by dots; until all lines are read, of sizes as well
+  std::string path;  // in config.json, keys joined by dots; until all lines are read, maybe the name of a size
   std::vector<Expression> of;
   Spot spot;
 };
@@ -39,11 +39,11 @@ struct Expression {
 struct Size {
   Word word = 0;
   Expression value;
-  bool is_local = false;  // for one match of a line, since an axis of the line is in its value
+  bool is_local = false;  // per match of a line, since its value contains an axis of the line
   Spot spot;
 };
 
-// True where the first of `paths` that config.json has, and has not as null, is neither false, nor 0, nor empty. "true" is always true.
+// True if the first of `paths` that config.json has with a value other than null is neither false, nor 0, nor empty. "true" is always true.
 struct Condition {
   bool unless = false;
   std::vector<std::string> paths;
@@ -62,7 +62,7 @@ struct NamePart {
   Kind kind = Kind::kText;
   std::string text;         // kText
   Word index = 0;           // kIndex: the number in the name is the index...
-  std::vector<Word> after;  // ... counted on from these sizes
+  std::vector<Word> after;  // ... plus these sizes
   uint64_t plus = 0;        // ... and this number
   uint32_t variable = 0;    // kVariable: in ModelMap::variables
 };
@@ -77,12 +77,12 @@ struct Axis {
   enum class Kind : uint8_t { kAxis, kOne, kProduct, kSum };
   Kind kind = Kind::kOne;
   Word word = 0;         // kAxis
-  std::vector<Axis> of;  // kProduct: the last is the fastest; kSum: one after the other
+  std::vector<Axis> of;  // kProduct: last fastest; kSum: one after the other
   Spot spot;
 };
 
 struct Tensor {
-  std::vector<Name> names;  // any is read, the first is written
+  std::vector<Name> names;  // any may be read, the first is written
   bool has_axes = false;
   std::vector<Axis> dims;
   std::vector<Name> same_as;  // none or one
@@ -95,7 +95,7 @@ struct Pair {
   std::array<uint32_t, 2> tensor{}, block{};
 };
 
-// Where a line stands: a branch of a block.
+// The position of a line: a branch of a block.
 struct Within {
   uint32_t block = 0, branch = 0;
 };
@@ -104,7 +104,7 @@ struct Line {
   std::array<std::vector<Tensor>, 2> sides;  // an empty one: `none`
   std::vector<Condition> conditions;         // all must hold
   std::vector<Within> within;                // the outermost first
-  std::vector<Word> outer;                   // indexes in the names of all its tensors: each of their values is a match
+  std::vector<Word> outer;                   // indexes in the names of all its tensors: one match per combination of their values
   std::vector<Pair> pairs;
   bool is_rest = false;  // its names end in {*}
   Spot spot;
@@ -122,20 +122,20 @@ struct Branch {
   Spot spot;
 };
 
-// `either ... or ... end`. What is optional is a block whose second branch is empty.
+// `either ... or ... end`. `optional` is a block whose second branch is empty.
 struct Block {
   std::vector<Branch> branches;
   std::string choice;         // the name under which --set picks a branch; may be empty
-  std::vector<Word> indexes;  // that all its lines have in all names: a branch is chosen for each of their values
+  std::vector<Word> indexes;  // indexes in all names of all its lines: a branch is chosen per value
   Spot spot;
 };
 
 struct ModelMap {
-  std::string name;  // what was asked for: a built-in map's name, or a file's
+  std::string name;  // as requested: a built-in map's name, or a file's
   std::vector<std::string> text;
   std::vector<std::string> families;
   std::vector<std::string> notes;
-  std::string state;  // what the left side calls an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
+  std::string state;  // the left side's name of an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
   std::vector<std::string> words;
   std::vector<bool> is_index, is_size, is_axis;  // of words
   std::vector<Size> sizes;
@@ -148,7 +148,7 @@ struct ModelMap {
   const std::string& word(Word w) const { return words[w]; }
 };
 
-// The map of a text, proven: whatever sizes its axes have, each line moves every element once, and no key fits two lines. Throws map_*
+// Reads a map and proves it: whatever sizes its axes have, each line moves every element once, and no key matches two lines. Throws map_*
 // and over_limit with line, column and the line itself.
 ModelMap read_map(std::string_view text, std::string name, const Limits& limits);
 
@@ -156,7 +156,7 @@ ModelMap read_map(std::string_view text, std::string name, const Limits& limits)
 Problem problem_at(const ModelMap& map, Spot spot, ProblemId id, std::string got = {}, std::string expected = {});
 [[noreturn]] void fail_at(const ModelMap& map, Spot spot, ProblemId id, std::string got = {}, std::string expected = {});
 
-// As the map writes it, the rest of a line aside.
+// The name as the map spells it, without the rest of the line.
 std::string to_text(const ModelMap& map, const Name& name);
 std::string to_text(const ModelMap& map, const Axis& axis);
 std::string to_text(const ModelMap& map, const Condition& condition);

@@ -1,5 +1,5 @@
-// Names with numbers in them. Each run of digits of a key is one number, so that a key fits a name in one way or in none, and names can be
-// told apart without a key: by what stands between their numbers.
+// Names with numbers in them. Each run of digits in a key is one number, so a key matches a name in at most one way, and names can be told
+// apart without a key: by the text between their numbers.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ Key key_of(std::string_view key);
 
 struct Pattern {
   struct Number {
-    std::string digits;               // of a number that the name spells; empty: an index
+    std::string digits;               // of a literal number in the name; empty: an index
     const NamePart* index = nullptr;  // in the map
   };
   std::string form;
@@ -32,11 +32,11 @@ struct Pattern {
 // With one value of each of the map's variables.
 Pattern pattern_of(const ModelMap& map, const Name& name, const std::vector<uint32_t>& values);
 
-// True if the runs of a key of the same form are the pattern's; then `found` has the number at each index, in order. A number that no one
-// writes, such as 007, is no index.
+// Whether the numbers of a key of the same form match the pattern; `found` then has the number at each index, in order. A number with
+// leading zeros, such as 007, is not an index.
 bool fits(const Pattern& pattern, const Key& key, std::vector<uint64_t>& found);
 
-// True if there could be a key that fits both, whatever sizes are. {l} and {m+l} have none in common.
+// Whether some key could match both, for any sizes. {l} and {m+l} never overlap.
 bool overlap(const Pattern& a, const Pattern& b);
 
 }  // namespace dcp::maps

@@ -1,11 +1,11 @@
-// The text of a map becomes its lines. What lines mean together is the proof's.
+// Parses the text of a map into lines. Their joint meaning is left to the proof.
 #pragma once
 
 #include "maps/model_map.h"
 
 namespace dcp::maps {
 
-// Throws map_syntax, and over_limit for what is too long, too many or nested too deep.
+// Throws map_syntax, and over_limit for text that is too long, or lines too many or nested too deep.
 ModelMap parse(std::string_view text, std::string name, const Limits& limits);
 
 }  // namespace dcp::maps

@@ -1,4 +1,4 @@
-// The two sides of a line of a map, and the expressions of sizes, from left to right.
+// Parses the two sides of a map line, and size expressions, from left to right.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace dcp::maps {
 inline constexpr uint32_t kDeepest = 16;     // parentheses in parentheses, blocks in blocks
 inline constexpr size_t kMaxFactors = 1024;  // axes, summands or tensors beside one another
 
-// A map while its text is read.
+// A map whose text is being read.
 struct MapText {
   ModelMap map;
   const Limits& limits;

@@ -1,4 +1,4 @@
-// Tensors whose values are in two: numbers and their scales. A map moves elements, so it must not see them.
+// Tensors whose values are split into numbers and scales. A map moves elements, so it must not see them.
 #pragma once
 
 #include <span>

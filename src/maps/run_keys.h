@@ -1,9 +1,9 @@
-// What the keys of a whole run are: parameters of a model, what an optimizer keeps of each of them, and the rest.
+// Classifies the keys of a whole run: parameters of a model, optimizer state of each parameter, and the rest.
 //
 // An optimizer's keys as torch's get_optimizer_state_dict and Megatron name them; `optimizer.` may be another root, or none:
 //   optimizer.state.PARAMETER.SLOT, optimizer.state.SLOT.PARAMETER
 //   optimizer.param_groups.PARAMETER.HYPERPARAMETER
-//   optimizer.param_groups.GROUP.params    a list of parameters; the hyperparameters beside it are of the group
+//   optimizer.param_groups.GROUP.params    a list of parameters; the hyperparameters beside it belong to the group
 #pragma once
 
 #include <compare>
@@ -17,23 +17,23 @@
 
 namespace dcp::maps {
 
-// Of the model; or one that an optimizer has state of, and `tensor` is the largest piece of that. The two need not have the same names: a
-// model may show three tensors in its state dict that are one for its optimizer.
+// A parameter of the model; or one with optimizer state, and `tensor` is the largest tensor of that. The two sets of names may differ:
+// three tensors of a model's state dict may be one for its optimizer.
 struct Parameter {
   std::string key;
   TensorId tensor = 0;
 };
 
-// What is kept of each parameter, such as exp_avg.
+// One kind of state per parameter, such as exp_avg.
 struct Slot {
   std::string top;  // "optimizer.", or ""
   std::string name;
-  bool in_groups = false;  // of param_groups
-  bool is_nested = false;  // the dict of the parameter is one of its own; else the key is flat from `state` on
+  bool in_groups = false;  // below param_groups
+  bool is_nested = false;  // the parameter has a dict of its own; else the key is flat after `state`
   auto operator<=>(const Slot&) const = default;
 };
 
-// optimizer.param_groups.0: what its parameters share.
+// optimizer.param_groups.0: what the parameters of a group share.
 struct Group {
   std::string top, number;
   std::vector<BlobId> lists;                           // of its parameters
@@ -46,16 +46,16 @@ struct RunKeys {
   std::vector<Parameter> model;
   std::vector<Parameter> optimized;
   std::vector<Slot> slots;
-  std::vector<std::vector<std::pair<uint32_t, KeyRef>>> has;  // by optimized parameter: slots, and what is there
+  std::vector<std::vector<std::pair<uint32_t, KeyRef>>> has;  // by optimized parameter: slots, and their values
   std::vector<Group> groups;
-  std::vector<KeyRef> kept;      // no optimizer's, or its own
-  std::vector<KeyRef> unplaced;  // an optimizer's tensors, of parameters by number or of none
+  std::vector<KeyRef> kept;      // belongs to no optimizer, or to none of its parameters
+  std::vector<KeyRef> unplaced;  // tensors of an optimizer, with numbered parameters or none
 };
 
-// A parameter's name without what wrappers of modules put into it (rename.h), and PEFT's `base_model.model.` and `.base_layer.`.
+// A parameter's name without the prefixes of module wrappers (rename.h), and without PEFT's `base_model.model.` and `.base_layer.`.
 std::string unwrapped(std::string_view name);
 
-// The tensors of a selection, whatever they are, under such names.
+// All tensors of a selection, under such names.
 std::vector<Parameter> parameters_of(const Selection& selection);
 // Throws several_models.
 RunKeys run_keys(const Catalog& catalog, const Selection& selection);

@@ -1,6 +1,6 @@
-// What a run keeps beside its model goes where the model goes, when a map makes another form of it. What has a parameter's shape (exp_avg,
-// exp_avg_sq, masters) is moved by the line that moves the parameter; what is one value for each (step, lr) must be the same for all
-// parameters that become one. What is no optimizer's stays as it is.
+// Moves what a run keeps beside its model along with the model when a map changes the model's form. State with a parameter's shape
+// (exp_avg, exp_avg_sq, masters) is moved by the line that moves the parameter; per-parameter values (step, lr) must be equal for all
+// parameters that become one. Anything that is not an optimizer's stays as it is.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,14 @@ namespace dcp::maps {
 // An object of the source under another key.
 struct ObjectMap {
   std::string key;
-  std::vector<std::string> path;  // its components; none: those that it has
-  std::vector<BlobId> same;       // the first is copied; the others must be equal to it
-  bool lists_parameters = false;  // it becomes the list of what they become
+  std::vector<std::string> path;  // its components; empty: those that it has
+  std::vector<BlobId> same;       // the first is copied; the others must equal it
+  bool lists_parameters = false;  // a list of parameters: it becomes the list of what they become
   std::optional<BlobId>
       each_of;  // a list of parameters: there is one for each that they become, which stands for the {name} of key and path
 };
 
-// A parameter that lists of them name.
+// A parameter in such a list, and what it becomes.
 struct Becomes {
   std::string key;
   std::vector<std::string> from;
@@ -36,17 +36,17 @@ struct RunState {
 };
 
 struct RunTarget {
-  const ModelMap& map;  // by which it is named
+  const ModelMap& map;  // that gives the names
   Side side = Side::kRight;
   Unmapped unmapped = Unmapped::kError;
-  std::optional<std::string> root;  // of the model; nothing: that of the source
+  std::optional<std::string> root;  // of the model; nullopt: that of the source
 };
 
-// What one parameter's state is not, though another's, which becomes one with it, is: map_tied_differ.
+// map_tied_differ: the state of two parameters that become one differs.
 Problem state_differs(const Catalog& catalog, KeyRef ref, std::string got, std::string_view target);
 
-// `made` is what becomes of the model, and goes below its root; `optimized` what becomes of the parameters of an optimizer, which its sources
-// are: TensorIds. What is kept of them is put into `made`.
+// `made` is what the model becomes, and goes below its root; `optimized` is what the optimized parameters become, with TensorIds as
+// sources. Their state is added to `made`.
 RunState follow(const Catalog& catalog, const RunKeys& keys, const RunTarget& to, const Resolved& optimized, Resolved& made);
 
 }  // namespace dcp::maps

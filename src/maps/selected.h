@@ -1,4 +1,4 @@
-// A map meets the keys of a checkpoint that are selected, under their final names.
+// Applies a map to the selected keys of a checkpoint, under their final names.
 #pragma once
 
 #include <span>
@@ -10,15 +10,15 @@
 
 namespace dcp::maps {
 
-// What is selected for a map: it sees names without --add-root, and the dtypes that there are.
+// The selection that a map sees: names without --add-root, and the source's dtypes.
 SelectOptions before_map(SelectOptions select);
 
-// As resolve(), with TensorIds of the catalog for sources. Byte items are not looked at: a map sees tensors.
+// As resolve(), with TensorIds of the catalog for sources. Ignores byte items: a map sees only tensors.
 Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
                           std::span<const Parameter> parameters);
 
-// The selection of what a map has made: its names under the root and in the dtypes that are asked for. What was left out before stays told, and
-// so are objects that `derived` is not made of.
+// The selection of a map's result: its names under the requested root and in the requested dtypes. Keys left out before stay reported, and
+// so do objects that `derived` does not contain.
 Selection select_mapped(const Catalog& derived, const SelectOptions& options, Selection before);
 
 }  // namespace dcp::maps

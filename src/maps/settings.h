@@ -1,4 +1,4 @@
-// What settings and config.json say to a map: conditions of its lines, and values that stand in for those of config.json.
+// What settings and config.json mean to a map: conditions of its lines, and overrides of config.json.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace dcp::maps {
 
-// Settings that are neither a size, an axis, a choice or a piece of names of the map nor a key of config.json that it asks for are
-// map_setting; those of config.json are put into it.
+// Throws map_setting for a setting that is neither a size, an axis, a choice or a name variable of the map, nor a key of config.json that
+// it uses; the latter are applied to `config`.
 void apply_settings(const ModelMap& map, const std::vector<Setting>& settings, Config& config);
 
-// Whether the map has a place for a setting of this name.
+// Whether the map uses a setting of this name.
 bool asks_for(const ModelMap& map, const std::string& name);
 
 bool holds(const std::vector<Condition>& conditions, const Config& config);

@@ -41,7 +41,7 @@ std::string shape_text(std::span<const int64_t> shape) {
   return text + "]";
 }
 
-// `unknown` of a + b * unknown = size; nothing if that is no whole number, or if it shows nothing because b is 0.
+// `unknown` of a + b * unknown = size; nullopt if that is not a whole number, or if b is 0.
 std::optional<uint64_t> solve_for(const Axis& dim, uint64_t size, const Values& values, const std::vector<Word>& same, Word unknown) {
   const auto none = size_of(dim, values, same, unknown, 0), one = size_of(dim, values, same, unknown, 1);
   if (!none || !one || *one == *none || size < *none || (size - *none) % (*one - *none) != 0) return {};

@@ -1,4 +1,4 @@
-// What sizes are, and where each is from. Sizes of `size` lines and indexes hold for the whole map, all other axes for one match of a line.
+// The values of sizes, and their origins. Sizes of `size` lines and indexes hold for the whole map, all other axes for one match of a line.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct Known {
 
 using Values = std::vector<Known>;  // by word
 
-// A tensor of a line, and the shape that it has in the checkpoint.
+// A tensor of a line, and its shape in the checkpoint.
 struct Shaped {
   const Tensor* tensor = nullptr;
   std::span<const int64_t> shape;
@@ -30,14 +30,14 @@ struct Shaped {
 
 class Sizes {
  public:
-  // What --set and the configuration say. Throws map_config, map_size_remainder.
+  // Starts from --set and the configuration. Throws map_config, map_size_remainder.
   Sizes(const ModelMap& map, const Config& config, const std::vector<Setting>& settings);
 
   const Values& global() const { return global_; }
   bool is_global(Word word) const { return is_global_[word]; }
   void set_index(Word word, uint64_t size, uint32_t source);
 
-  // Solves what the shapes tell of one match, sizes that hold for the whole map among it. What is still unknown stays so.
+  // Solves for what the shapes of one match tell, including sizes that hold for the whole map. Leaves the rest unknown.
   void learn(std::span<const Shaped> tensors);
   // All axes of one match. Throws map_size_unknown, map_size_differs, map_size_remainder; `keys` are the names of sources.
   Values solve(std::span<const Shaped> tensors, const std::vector<std::string_view>& keys) const;

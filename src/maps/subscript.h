@@ -1,5 +1,5 @@
-// A part of a tensor as numpy and torch write it between brackets: `3`, `0:4`, `::2`, `-1`, `...`, with commas between dims. Of what they take
-// there, these are left out: steps that are not positive (torch refuses those, too), new axes, lists and masks of indices.
+// A part of a tensor as numpy and torch write it between brackets: `3`, `0:4`, `::2`, `-1`, `...`, with commas between dims. Not supported:
+// steps that are not positive (torch refuses those too), new axes, lists and masks of indices.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace dcp {
 
-// What is taken along one dim of a tensor: `count` indices from `start` on, `step` apart. An integer takes one, and its dim goes.
+// What is taken along one dim of a tensor: `count` indices beginning at `start`, `step` apart. An integer takes one, and its dim is
+// dropped.
 struct SliceAxis {
   int64_t start = 0, step = 1, count = 0;
   bool kept = true;
@@ -22,11 +23,11 @@ struct SliceAxis {
 
 class Subscript {
  public:
-  // All of a tensor.
+  // The whole tensor.
   Subscript() = default;
-  // Brackets around it are taken, too. Throws usage.
+  // Accepts brackets around it. Throws usage.
   static Subscript parse(std::string_view text);
-  // One axis for each of `dims`. Bounds beyond a dim end at it; an index beyond it throws usage, as too many terms do.
+  // One axis per dim. Bounds beyond a dim are clipped; an index beyond it, or too many terms, throws usage.
   std::vector<SliceAxis> of(Dims dims) const;
   const std::string& text() const { return text_; }
 
@@ -40,11 +41,11 @@ class Subscript {
   std::vector<Term> terms_ = {{.kind = Term::Kind::kEllipsis, .start = {}, .stop = {}, .step = {}}};
 };
 
-// The sizes that are left: of the axes that are kept.
+// The sizes of the axes that are kept.
 std::vector<int64_t> shape_of(const std::vector<SliceAxis>& axes);
 // The part as a tensor of its own, under the same key: one block. Its source is `tensor`.
 IndexMap map_of(const Catalog& catalog, TensorId tensor, const std::vector<SliceAxis>& axes);
-// By file: whether it holds elements of it.
+// By file: whether it holds elements of the part.
 std::vector<bool> files_of(const Catalog& catalog, TensorId tensor, const std::vector<SliceAxis>& axes);
 
 }  // namespace dcp

@@ -1,15 +1,16 @@
-// What the text of a map must be as a whole, once its lines are read.
+// Checks a map as a whole, once its lines are read.
 #pragma once
 
 #include "maps/model_map.h"
 
 namespace dcp::maps {
 
-// Names, axes and ties of a line fit each other; says whether it is the line for the rest. `in_block`: of a block, as `optional` is not.
-// Throws map_syntax.
+// Checks that names, axes and ties of a line fit each other; records whether it is the line for the rest. `in_block`: inside a block, which
+// `optional` is not. Throws map_syntax.
 void check_line(const ModelMap& map, Line& line, bool in_block);
 
-// Words of sizes mean sizes, axes or indexes, or else keys of config.json; sizes stand after those that they are made of. Throws map_syntax.
+// Decides for each word in a size whether it means a size, an axis or an index, or else a key of config.json; sizes must follow those that
+// they use. Throws map_syntax.
 void settle_sizes(ModelMap& map);
 
 }  // namespace dcp::maps

@@ -1,4 +1,4 @@
-// Small files that stand beside the weights of a Hugging Face model: configuration, tokenizer, generation settings.
+// Small files beside the weights of a Hugging Face model: configuration, tokenizer, generation settings.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace dcp {
 
-// Whether a file of this name belongs to a model but is no weights: config.json, generation_config.json, tokenizer*,
+// Whether a file of this name belongs to a model without being weights: config.json, generation_config.json, tokenizer*,
 // special_tokens_map.json, added_tokens.json, vocab*, merges.txt, *.model, *.tiktoken, chat_template*, *preprocessor_config.json,
 // processor_config.json, LICENSE*, NOTICE*. Not README.md, which describes another file's weights, and no code.
 bool is_asset(std::string_view name);
 
-// A config.json in which "dtype" and "torch_dtype" name another floating dtype; all else is as it was. What is no JSON is left as it is.
+// A config.json with "dtype" and "torch_dtype" set to another floating dtype, otherwise unchanged. Text that is not JSON is returned as it
+// is.
 std::string with_dtype(std::string_view json, std::string_view dtype);
 
 struct Asset {
@@ -22,8 +23,8 @@ struct Asset {
   std::string bytes;
 };
 
-// Puts them into the plan of a folder, before its last file, which says that the folder is complete. No asset has the name of a file that
-// is planned already.
+// Adds them to the plan of a folder, before its last file, which marks the folder as complete. No asset may have the name of a planned
+// file.
 void add_assets(Plan& plan, std::vector<Asset> assets);
 
 }  // namespace dcp

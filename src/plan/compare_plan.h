@@ -1,4 +1,4 @@
-// Two sources whose tensors are read together: the units of one side, which leads, are boxes that are read from the other as well.
+// Two sources whose tensors are read together: one side leads, and the boxes of its units are read from the other side as well.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ namespace dcp {
 
 struct TensorPair {
   TensorId lead = 0, follow = 0;  // of the same shape
-  DType as{};                     // what both are brought to
+  DType as{};                     // the dtype that both are converted to
 };
 
-// Both plans have a tensor for each pair, in order. Units of the leading side see every byte of both; those of the other are passes alone.
+// Both plans have a tensor for each pair, in order. Units of the leading side see every byte of both; the other side's units are only
+// passes.
 struct ComparePlan {
   Plan lead, follow;
   uint64_t box_bytes = 0;      // of the largest box
@@ -22,12 +23,12 @@ struct ComparePlan {
   uint64_t bytes_to_read() const { return lead.bytes_to_read + follow.bytes_to_read; }
 };
 
-// How much a side asks for to lead: what must be decoded from front to back, or lies crosswise, should.
+// How strongly a side should lead: one that must be decoded from front to back, or is column-major, should.
 unsigned leads_by(const SourceFacts& side, TensorId tensor);
 
 ComparePlan plan_compare(const SourceFacts& lead, const SourceFacts& follow, std::span<const TensorPair> pairs, const UnitOptions& options);
 
-// What a worker needs on the side that follows, beside DecodedRecords.
+// Memory that a worker needs for the following side, beside DecodedRecords.
 uint64_t follower_bytes(const ComparePlan& plan, const SourceFacts& follow);
 
 }  // namespace dcp

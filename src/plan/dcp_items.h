@@ -1,4 +1,4 @@
-// Items of a DCP folder that are not a plain tensor: Python objects, and tensors that are copied as they are.
+// Items of a DCP folder that are not plain tensors: Python objects, and tensors that are copied as they are.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace dcp {
 
-// Lays items out in a plan: literals and copies. What is given must outlive it.
+// Lays items out in a plan: literals and copies. The arguments must outlive it.
 class DcpItems {
  public:
   struct Options {
     Limits limits;
-    bool verify = true;  // check the CRC of what is copied
+    bool verify = true;  // check the CRC of copied bytes
   };
   struct At {
     uint32_t file = 0;

@@ -1,8 +1,8 @@
 // The layout of a DCP folder: `__R_0.distcp` for each rank R, items back to back, and `.metadata` last.
 //
 // Rank 0's file begins with the byte items, as they were; then, in each file, tensor items in the metadata's order. A box that several
-// ranks would hold is written once, by the one of them with the fewest bytes so far. `.metadata` does not depend on the tensors' bytes: its
-// size is known before, and it is written from the plan, not held.
+// ranks would hold is written once, by the one with the fewest bytes so far. `.metadata` does not depend on the tensors' bytes: its size is
+// known in advance, and it is written from the plan, not held.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,21 @@ namespace dcp {
 
 struct PlacementRule {
   std::string glob;                   // of final names; * crosses dots
-  std::vector<Placement> placements;  // one a mesh dim
+  std::vector<Placement> placements;  // one per mesh dim
 };
 
 // The oldest torch that is to load the output: class names in the metadata, and how dicts without tensors are flattened (flat_entries.h).
 struct TorchTarget {
   static constexpr unsigned kDefault = 204, kFlattensPlainDicts = 204;
   unsigned version = kDefault;  // major * 100 + minor
-  bool requested = false;       // then a dtype that it lacks is an error; else the version rises to one that has it
+  bool requested = false;       // a dtype that it lacks is then an error; else the version rises to one that has it
 };
 
-// Which boxes each rank gets. The first of these that says something about a tensor holds:
+// Which boxes each rank gets. The first of these that applies to a tensor wins:
 //   rules    the first whose glob matches; a dim that the tensor does not have is not split
 //   like     the boxes that a tensor of this name has in another checkpoint, on the ranks whose files hold them there
-//   default  what the source has in several chunks is split on dim 0 over all ranks, as FSDP2 does; what it has whole beside such tensors
-//            stays whole; a source with no tensor in several chunks is split throughout. What has no dim, or no elements, stays whole.
+//   default  a tensor that the source has in several chunks is split on dim 0 over all ranks, as FSDP2 does; whole ones beside such tensors
+//            stay whole; if no tensor of the source is in several chunks, all are split. Tensors without dims or elements stay whole.
 struct DcpLayoutOptions {
   Limits limits;
   UnitOptions units;
@@ -40,7 +40,7 @@ struct DcpLayoutOptions {
   std::vector<PlacementRule> rules;  // placements on `mesh`
   const Catalog* like = nullptr;
   TorchTarget torch;
-  bool source_boxes = false;  // every tensor keeps its boxes, on the ranks whose files hold them; the rest is not asked
+  bool source_boxes = false;  // every tensor keeps its boxes, on the ranks whose files hold them; the other rules are ignored
 };
 
 // Throws placement_no_dim, like_not_whole, keys_collide, dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
@@ -48,7 +48,7 @@ Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLa
 
 // The rank in a data file's name, `__R_N.distcp`; nullopt: another name.
 std::optional<uint32_t> rank_of_file(std::string_view name);
-// The ranks that the names of a checkpoint's files show: the highest and one; 0: none.
+// The number of ranks that a checkpoint's file names suggest: the highest plus one; 0: none.
 uint32_t ranks_shown(const Catalog& catalog);
 
 }  // namespace dcp

@@ -12,7 +12,7 @@ namespace dcp {
 
 struct EditedFile {
   uint32_t source = 0;  // in the catalog's files
-  // What it is made of, in this order; empty: it is the source's, whole.
+  // Its content, in this order; empty: the whole source file.
   struct Range {
     uint64_t from = 0, bytes = 0;
     bool operator==(const Range&) const = default;
@@ -23,19 +23,19 @@ struct EditedFile {
 struct EditedPlan {
   Plan plan;                      // files without `.metadata`, and its keys
   std::vector<EditedFile> files;  // of plan.files
-  uint64_t unreferenced = 0;      // bytes of them that no key needs any more
+  uint64_t unreferenced = 0;      // bytes in them that no key needs any more
 };
 
-// The selected keys under their names, in the files that hold them. Throws keys_collide, dtype_needs_torch; metadata_not_enough where items
-// would have to be written anew.
+// The selected keys under their names, in the files that hold them. Throws keys_collide, dtype_needs_torch; metadata_not_enough if items
+// would have to be rewritten.
 EditedPlan plan_edit(const Catalog& catalog, const Selection& selection, const TorchTarget& torch);
 
-// The same without what is not selected: a file that holds such items, too, becomes a new one of the others, under a name that is in none of
-// `taken`.
+// The same, dropping what is not selected: a file that also holds unselected items is replaced by a new file without them, under a name not
+// in `taken`.
 EditedPlan plan_compaction(const Catalog& catalog, const Selection& selection, const TorchTarget& torch,
                            const std::vector<std::string>& taken);
 
-// The size of its `.metadata`, and the bytes of it.
+// The size of its `.metadata`, and its bytes.
 uint64_t metadata_bytes(const EditedPlan& edited, const Catalog& catalog);
 
 }  // namespace dcp

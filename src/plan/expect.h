@@ -1,4 +1,4 @@
-// What an output holds, key by key, and how it differs from what somebody expects of it (--expect).
+// What an output holds, key by key, and how it differs from what is expected (--expect).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ std::vector<Signature> signatures_of(const Catalog& catalog);
 // A text list. Each line is
 //     key dtype [2, 3] anything
 // with blanks between, which is what `inspect --keys` prints; `[]` is the shape of a scalar. A line `key object ...` (a byte item), an
-// empty one and one that begins with '#' say nothing. Throws expect_line.
+// empty line and a line that begins with '#' are ignored. Throws expect_line.
 std::vector<Signature> parse_signatures(std::string_view text, const std::string& path);
 
 struct Difference {

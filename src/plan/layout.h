@@ -17,12 +17,12 @@ struct LayoutOptions {
   Limits limits;
   UnitOptions units;
   bool weights_only_safe = false;  // .pt: leave out what torch.load(weights_only=True) refuses
-  bool bare = false;               // .pt: the value of the one key itself, with no dict around it
+  bool bare = false;               // .pt: the value of the single key itself, without a dict around it
   bool mcore_shapes = false;       // tensors get the shapes of Megatron's mcore_data
   uint64_t max_shard_bytes = 0;    // safetensors: 0: one file; else a folder of shards with an index
   // safetensors: a folder with these files, and which of them has each tensor, as in an index of Hugging Face's
   std::vector<std::pair<std::string, std::string>> file_of{};
-  std::string file_of_path{};     // where it is from, for messages
+  std::string file_of_path{};     // its origin, for messages
   bool shards_of_source = false;  // safetensors: a folder with a shard for each file of the source that a tensor begins in
 };
 
@@ -34,16 +34,16 @@ Plan plan_torch(const SourceFacts& source, const Selection& selection, const Lay
 // dtype the format lacks.
 Plan plan_safetensors(const SourceFacts& source, const Selection& selection, const LayoutOptions& options);
 
-// A file for each of the selection's entries, all of them plain tensors: what numpy reads, or the elements alone. Throws cast_opaque.
+// One file per entry of the selection, all of them plain tensors: a .npy file, or the elements alone. Throws cast_opaque.
 enum class ArrayForm : uint8_t { kNpy, kRaw };
 Plan plan_arrays(const SourceFacts& source, const Selection& selection, ArrayForm form, const UnitOptions& units);
 
-// A record that lies in the last of plan.copies.
+// Adds a record that lies in the last of plan.copies.
 void add_check(Plan& plan, const CopyCheck& check);
-// The box of a whole tensor, in plan.numbers.
+// Adds the box of a whole tensor to plan.numbers.
 uint64_t add_whole_box(Plan& plan, Dims dims);
 
-// Whether some item of the tensor is more than its elements: quantized, or of a subclass.
+// Whether some item of the tensor is not plain: quantized, or of a subclass.
 bool is_opaque(const SourceFacts& source, TensorId id);
 // Throws cast_opaque if such a tensor would be cast.
 void refuse_opaque_casts(const SourceFacts& source, const Selection& selection);

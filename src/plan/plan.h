@@ -1,8 +1,8 @@
 // The plan: output files with their final sizes, where every payload goes, and the units of work. A value: a pure function of catalog,
-// resolved facts and options, which views nothing outside itself. Nothing is read to make it, `--dry-run` prints it, and what is printed is
-// what is run. What has several ranks compare their plans (plan_digest.h) visits all members.
+// resolved facts and options that refers to nothing outside itself. Nothing is read to make it, `--dry-run` prints it, and what is printed
+// is what is run. Ranks compare their plans by a digest of all members (plan_digest.h).
 //
-// Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it is its turn.
+// Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it gets to it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace dcp {
 
 DCP_MEMBERS(ItemRecord, offset, bytes, packed, item, duplicate, crc, has_crc, is_data);
 
-// One output payload: a box of a tensor, row-major, little-endian, in `dtype`. Alone, or inside an item of its own: a torch archive whose
-// every byte but the payload and its CRC follows from dtype and sizes (format/torch_item_write.h), so only its place is kept.
+// One output payload: a box of a tensor, row-major, little-endian, in `dtype`. Bare, or inside an item of its own: a torch archive whose
+// bytes, except the payload and its CRC, follow from dtype and sizes (format/torch_item_write.h), so only its place is stored.
 struct Region {
   uint64_t file_offset = 0;  // of the first element, in bytes
   uint64_t box_at = 0;       // in Plan::numbers: rank offsets, then rank sizes
@@ -36,7 +36,7 @@ struct Region {
 };
 DCP_MEMBERS(Region, file_offset, box_at, tensor, file, head, tail, dtype, rank);
 
-// Bytes known now: headers, pickles, an index.
+// Bytes known in advance: headers, pickles, an index.
 struct Literal {
   uint32_t file = 0;
   uint64_t file_offset = 0;
@@ -61,7 +61,7 @@ struct CopyRange {
 };
 DCP_MEMBERS(CopyRange, item, packed, from_decoded, source_offset, bytes, file, file_offset, first_check, check_count);
 
-// A source record that lies in a CopyRange: its bytes must give this CRC.
+// A source record that lies in a CopyRange: its bytes must have this CRC.
 struct CopyCheck {
   uint64_t at = 0;  // in the range
   uint64_t bytes = 0;
@@ -74,7 +74,7 @@ DCP_MEMBERS(CopyCheck, at, bytes, crc, has_crc);
 // How the CRC of a chunk's source record gets checked.
 enum class CrcCheck : uint8_t {
   kFromUnits,     // the units read each byte of the record exactly once
-  kSeparatePass,  // strides or a storage larger than its tensor: a pass of its own over the record
+  kSeparatePass,  // with strides, or a storage larger than its tensor: a separate pass over the record
   kUnchecked,     // the writer computed none, or checking is switched off
 };
 
@@ -96,7 +96,7 @@ struct Group {
     kScatter,  // the chunks scattered[first, first + count), views of one transformed record (or zeros): one unit, which decodes it
     // from front to back, holds so much of it at once as numbers[steps_at] says, in bytes, and scatters that in boxes of numbers[steps_at + 1]
     kCopy,   // CopyRange `first`, unit k its k-th kPassBytes; of a deflated one: one unit
-    kCheck,  // `count` records from `first` on, read for their CRC only. In a file: disjoint and close to each other, unit k the k-th
+    kCheck,  // `count` records from `first` on, read only for their CRC. In a file: disjoint and close to each other, unit k the k-th
              // kPassBytes from the first one on. Of a transformed item: one unit, which decodes it from front to back
   };
   Kind kind = Kind::kGrid;
@@ -109,10 +109,10 @@ struct Group {
 };
 DCP_MEMBERS(Group, kind, first, count, steps_at, first_unit, units);
 inline constexpr uint64_t kPassBytes = 4 << 20;
-inline constexpr uint64_t kCheckBytes = 256 << 10;  // what kCheck reads at once: small enough that the sum finds it in the cache
-inline constexpr uint64_t kViewPart = 512 << 10;    // what is read at once of a derived tensor's view, for the same reason
+inline constexpr uint64_t kCheckBytes = 256 << 10;  // one read of kCheck: small enough to be summed from the cache
+inline constexpr uint64_t kViewPart = 512 << 10;    // one read of a derived tensor's view, for the same reason
 
-// What the payload of a record of an output archive is, for its CRC.
+// What the payload of an output archive's record is, for its CRC.
 struct ArchivePayload {
   enum class Kind : uint8_t { kLiteral, kRegion, kCopy };
   Kind kind = Kind::kLiteral;
@@ -121,20 +121,20 @@ struct ArchivePayload {
 };
 DCP_MEMBERS(ArchivePayload, kind, index);
 
-// What is written from the plan itself when all else is there, from front to back and the same each time: it is too large to be held.
+// Content too large to hold: generated from the plan itself once everything else is written, from front to back and the same each time.
 enum class Generated : uint8_t { kNo, kDcpMetadata };
 
 struct OutputFile {
   std::string name;  // inside the output folder; "" where the output is one file
   uint64_t bytes = 0;
-  Generated generated = Generated::kNo;       // if it is, nothing else is in the file, and it is written last
-  std::optional<TorchArchiveLayout> archive;  // then everything that is not payload is written last, when CRCs are known
+  Generated generated = Generated::kNo;       // if so, the file holds nothing else and is written last
+  std::optional<TorchArchiveLayout> archive;  // if present, everything but payloads is written last, when CRCs are known
   std::vector<ArchivePayload> payloads;       // by record of the archive
   bool operator==(const OutputFile&) const = default;
 };
 DCP_MEMBERS(OutputFile, name, bytes, generated, archive, payloads);
 
-// A fact for the report: which key, and what about it.
+// A fact for the report: a key, and what about it.
 struct KeyNote {
   std::string key;
   std::string text;
@@ -151,8 +151,8 @@ struct RankBound {
 };
 DCP_MEMBERS(RankBound, stem, exclude, ranks);
 
-// Positions of lists that no key fills: None is written there, as torch's format_utils does. An empty dict was there, which dcp.save drops,
-// or a key that was left out.
+// List positions that no key fills: None is written there, as torch's format_utils does. They held an empty dict, which dcp.save drops, or
+// a key that was left out.
 struct ListHoles {
   uint64_t count = 0;
   std::string example;  // its path
@@ -160,17 +160,17 @@ struct ListHoles {
 };
 DCP_MEMBERS(ListHoles, count, example);
 
-// What a DCP folder's reader should know beside its bytes.
+// What users of a DCP folder should know beside its bytes.
 struct DcpNotes {
   uint32_t world_size = 0;
   unsigned for_torch = 0;                         // the oldest release that it is written for: major * 100 + minor
-  std::vector<KeyNote> raised_by;                 // tensors whose dtype needs it, where the default is older: one a dtype
+  std::vector<KeyNote> raised_by;                 // tensors whose dtype needs it, if the default is older: one per dtype
   uint64_t containers = 0;                        // dicts and lists of plain values written as one object each, for torch before 2.4
   std::vector<KeyNote> attributes_left_out;       // attributes of the source's metadata
   std::vector<KeyNote> default_layout;            // tensors missing from the --like checkpoint; they use the default layout
   std::vector<KeyNote> kept_as_is;                // tensors that are not plain: their chunks are copied, whatever layout was asked for
-  std::vector<std::string> unmatched_placements;  // globs that no tensor took
-  std::vector<KeyNote> replicated;                // tensors without a dim that the glob in `text` splits: there they are replicated
+  std::vector<std::string> unmatched_placements;  // globs that matched no tensor
+  std::vector<KeyNote> replicated;                // tensors without the dim that the glob in `text` splits: replicated instead
   std::vector<RankBound> rank_bound;
   bool operator==(const DcpNotes&) const = default;
 };
@@ -189,7 +189,7 @@ DCP_MEMBERS(Slice, file, offset, length);
 struct DcpKey {
   std::string name;
   KeyRef ref;               // in the source
-  uint32_t at = 0;          // its PlanTensor, or the first of its slices
+  uint32_t at = 0;          // its PlanTensor, or its first slice
   bool copied = false;      // it has slices: a byte item, or a tensor whose items are copied
   uint32_t first_part = 0;  // of its path, in DcpKeys::parts
   uint32_t part_count = 0;
@@ -206,7 +206,7 @@ struct DcpPathPart {
 };
 DCP_MEMBERS(DcpPathPart, name, position);
 
-// An attribute of the source's metadata that torch does not know, and that is kept. Its values are opcodes (format/dcp_metadata_writer.h).
+// An attribute of the source's metadata that torch does not know and that is kept. Its values are opcodes (format/dcp_metadata_writer.h).
 struct DcpAttribute {
   std::string name;
   std::string value;
@@ -227,7 +227,7 @@ struct DcpKeys {
 };
 DCP_MEMBERS(DcpKeys, keys, has_paths, parts, slices, attributes);
 
-// A chunk that a unit scatters which decodes its record.
+// A chunk that a kScatter unit fills from its decoded record.
 struct Scattered {
   uint32_t tensor = 0;  // in Plan::tensors
   uint32_t chunk = 0;   // of it
@@ -237,30 +237,30 @@ DCP_MEMBERS(Scattered, tensor, chunk);
 
 struct Plan {
   bool mcore_shapes = false;  // tensors have the shapes of Megatron's mcore_data
-  bool folder = false;        // the output is a folder of `files`, committed by the last of them
+  bool folder = false;        // the output is a folder of `files`; the last one commits it
   std::vector<OutputFile> files;
   std::vector<PlanTensor> tensors;
   std::vector<Region> regions;
   std::vector<Literal> literals;
   std::vector<CopyRange> copies;
   std::vector<CopyCheck> copy_checks;
-  std::vector<ItemRecord> records;  // that passes of their own check, in the order of files
+  std::vector<ItemRecord> records;  // checked by separate passes, in file order
   std::vector<int64_t> numbers;     // boxes of regions, steps of groups
   std::vector<Scattered> scattered;
   std::vector<Group> groups;
   std::vector<CrcCheck> checks;   // by ItemId; meaningful for resolved tensor items
-  std::vector<ItemId> summed_at;  // by ItemId, of a derived catalog: the item that has the sum of its record; empty: each its own
+  std::vector<ItemId> summed_at;  // by ItemId, of a derived catalog: the item that holds the sum of its record; empty: each item its own
   uint64_t units = 0;
 
   uint64_t bytes_to_read = 0;      // from data files, by units
   uint64_t bytes_to_write = 0;     // sizes of all files
   uint64_t tensor_bytes = 0;       // of the outputs' payloads
   uint64_t largest_tensor = 0;     // bytes
-  uint64_t worker_bytes = 0;       // buffers that one worker needs at most
+  uint64_t worker_bytes = 0;       // maximum buffers of one worker
   uint64_t unchecked_records = 0;  // records whose writer computed no CRC
   uint64_t elements = 0;
 
-  std::vector<std::string> unsafe_globals;  // that torch.load(weights_only=True) will refuse, distinct, sorted
+  std::vector<std::string> unsafe_globals;  // globals that torch.load(weights_only=True) will refuse, distinct, sorted
   std::vector<KeyNote> unsafe;              // byte items that hold them
   std::vector<KeyNote> converted;           // stored dtype differs from the metadata's
   std::vector<KeyNote> left_out;            // keys that the output format or an option leaves out
@@ -275,7 +275,7 @@ struct Plan {
   }
   uint64_t payload_bytes(const Region& r) const { return volume(box(r).sizes) * bytes_of(r.dtype); }
   ItemId sum_of(ItemId item) const { return summed_at.empty() ? item : summed_at[item]; }
-  // Whether it is a part of a record that no unit sees, while units sum all others: it goes to the same sum.
+  // Whether it is the part of a record that units do not see while they sum the rest: it goes into the same sum.
   bool is_rest(const ItemRecord& r) const { return !summed_at.empty() && r.is_data && checks[r.item] == CrcCheck::kFromUnits; }
   uint64_t memory_bytes() const;
   // The group that unit `ordinal` belongs to.

@@ -1,11 +1,11 @@
-// One number for a plan, of all its members, for ranks that have each made one.
+// One number for a plan, computed from all its members: for comparing the plans that ranks have made.
 #pragma once
 
 #include "plan/plan.h"
 
 namespace dcp {
 
-// Equal for equal plans in programs of one build.
+// Equal for equal plans within one build.
 uint64_t digest_of(const Plan& plan);
 
 }  // namespace dcp

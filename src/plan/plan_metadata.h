@@ -10,12 +10,12 @@
 
 namespace dcp {
 
-// Names, paths and attributes; where keys lie is not known yet.
+// Names, paths and attributes; positions are not known yet.
 DcpKeys name_keys(const Catalog& catalog, const Selection& selection, const FlatEntries& flat);
 
-// Items that are copied: written plain, or as they are in the source, under its transforms.
+// How copied items are stored: plain, or under the source's transforms.
 enum class ItemsAre : uint8_t { kPlain, kAsStored };
-// From plan.keys. `catalog`: that of the plan.
+// Writes plan.keys. `catalog`: that of the plan.
 void write_plan_metadata(const Plan& plan, const Catalog& catalog, const std::function<void(std::string_view)>& sink,
                          ItemsAre items = ItemsAre::kPlain);
 

@@ -1,4 +1,5 @@
-// Which views of a record see its elements once: then its sum can be made on their way, and what they leave out is all that is read besides.
+// Which views of a record together see its elements once: then its sum can be computed as they are read, and only the gaps need an extra
+// read.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace dcp {
 
-// The positions of a view in its record: first, and what its axes add; slowest first. Of the axes only size and stride count.
+// The positions of a view in its record: the first, plus its axes, slowest first. Only size and stride of the axes are used.
 struct Positions {
   uint64_t first = 0;
   std::vector<ViewAxis> axes;
@@ -18,16 +19,17 @@ struct Positions {
   uint64_t end() const;  // after the last one
 };
 
-// Those of axes in any order, as few as say the same. `once`: whether no position comes twice, as far as axes that nest can show it.
+// Positions of axes given in any order, with axes merged where possible. `once`: whether no position occurs twice, as far as nesting axes
+// can show it.
 Positions positions_of(uint64_t first, std::span<const ViewAxis> axes, bool& once);
 
 struct RecordCover {
   std::vector<uint32_t> views;
-  std::vector<std::pair<uint64_t, uint64_t>> gaps;  // positions that none of them has, from first to before last
+  std::vector<std::pair<uint64_t, uint64_t>> gaps;  // half-open ranges of positions that none of them has
 };
 
-// Some of `views` that have together no position from 0 to `total` twice, and but for some gaps all of them; none if that cannot be seen
-// easily: of views that lie in each other's gaps it can where they have the same strides.
+// Some of `views` that together have each position in [0, total) at most once, and all except some gaps; none if that is not easy to see:
+// for interleaved views it is if they have the same strides.
 RecordCover cover_of(std::span<const Positions> views, uint64_t total);
 
 }  // namespace dcp

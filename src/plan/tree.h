@@ -16,12 +16,12 @@ class Tree {
   struct Node {
     enum class Kind : uint8_t { kLeaf, kDict, kList } kind = Kind::kDict;
     uint32_t entry = 0;                                   // kLeaf: the caller's number
-    std::vector<std::pair<PathPart, uint32_t>> children;  // in order of first appearance; a list's sorted by position when walked
+    std::vector<std::pair<PathPart, uint32_t>> children;  // in order of first appearance; a list's are sorted by position when walked
   };
 
   // `entries` are some of the selection's. Throws keys_collide, path_conflict, over_limit, naming the key and `path`.
   Tree(const Catalog& catalog, const Selection& selection, const std::vector<Entry>& entries, const Limits& limits);
-  const Node& node(uint32_t n) const { return nodes_[n]; }  // 0 is the root, a dict; what lies below has higher numbers
+  const Node& node(uint32_t n) const { return nodes_[n]; }  // 0 is the root, a dict; children have higher numbers than their parents
   size_t size() const { return nodes_.size(); }
 
  private:

@@ -9,7 +9,8 @@
 
 namespace dcp {
 
-// Appends the dict or list at `node`; `leaf` appends the value of each leaf, given the entry's number. Adds what it had to fill with None.
+// Appends the dict or list at `node`; `leaf` appends the value of each leaf, given the entry's number. Adds the positions that it filled
+// with None.
 void write_container(const Tree& tree, uint32_t node, PickleWriter& writer, const std::function<void(uint32_t entry)>& leaf,
                      ListHoles& holes);
 

@@ -7,7 +7,7 @@ namespace dcp {
 std::vector<int64_t> UnitSteps::steps() const {
   std::vector<int64_t> steps;
   const size_t dim = band(steps);
-  // Not the whole tensor, or it would be in a batch; but for one between half a unit and a unit.
+  // Not the whole tensor, or it would be in a batch; except for one between half a unit and a unit.
   if (dim == dims_.size()) return steps;
   if (shape_.fastest >= 0) return block(static_cast<size_t>(shape_.fastest), dims_.size() - 1, 4 * options_.unit_bytes);
   const size_t cut = std::min(short_runs(shape_.min_chunk, dim, steps[dim]), short_runs(shape_.min_region, dim, steps[dim]));

@@ -1,5 +1,5 @@
-// What `verify` reads, as a plan: passes over records for their CRC; and, where digests are wanted, whole tensors and byte items that go to
-// the sink, one output file each, whose records are then checked on the way.
+// What `verify` reads, as a plan: passes over records for their CRC; and, if digests are wanted, whole tensors and byte items that go to
+// the sink, one output file each, with their records checked on the way.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace dcp {
 
 struct VerifyOptions {
   bool data = true;                    // false: records that hold data are left out
-  double sample_percent = 100;         // of the bytes of records that hold data: a choice that depends on their places only
+  double sample_percent = 100;         // of the bytes of records that hold data: chosen by their places alone
   const Selection* digests = nullptr;  // keys whose content goes to the sink
   UnitOptions units;
 };
@@ -22,7 +22,7 @@ struct VerifyPlan {
   Plan plan;
   std::vector<Entry> digests;       // by file of the plan: whose content it is
   std::vector<bool> is_object;      // by file: pickle and storages, not the elements of a tensor
-  std::vector<Entry> not_digested;  // keys whose content cannot be had, for a reason that is a finding
+  std::vector<Entry> not_digested;  // keys whose content is unavailable, for a reason that is a finding
   std::vector<Problem> findings;    // stored dtypes that are not the metadata's
   uint64_t data_records = 0;        // in all
   uint64_t data_bytes = 0;
@@ -30,8 +30,9 @@ struct VerifyPlan {
   uint64_t left_out_bytes = 0;
 };
 
-// `resolved` has its faults collected. A tensor's file holds its elements as a region does: row-major, little-endian, of the metadata's
-// dtype. The file of a byte item, or of a tensor that is not plain, holds the pickle and then the storages, in the order of the archive.
+// `resolved` must have been made with Faults::kCollect. A tensor's file holds its elements as a region does: row-major, little-endian, of
+// the metadata's dtype. The file of a byte item, or of a tensor that is not plain, holds the pickle and then the storages, in the order of
+// the archive.
 VerifyPlan plan_verify(const SourceFacts& source, const VerifyOptions& options);
 
 }  // namespace dcp

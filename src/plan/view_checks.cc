@@ -38,7 +38,7 @@ void ViewChecks::check_record(std::span<const Seen> views) {
   const ItemInfo& info = resolved_.items[item];
   if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
   if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
-  // Who decodes an item sees all of it.
+  // A unit that decodes an item sees all of it.
   if (const auto decoded = std::ranges::find(views, How::kDecoded, &Seen::how); decoded != views.end()) {
     plan_.checks[item_of(*decoded)] = CrcCheck::kFromUnits;
   } else if (!sum_on_the_way(views, info)) {

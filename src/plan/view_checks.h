@@ -1,5 +1,5 @@
-// How the CRCs of records get checked that views lie in (catalog/views.h): by the units, where these see each byte of a record once and not
-// in tiny pieces; else by a pass of its own.
+// How the CRCs of records with views (catalog/views.h) get checked: by the units, if they see each byte of a record once and not in tiny
+// pieces; otherwise by a separate pass.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,10 @@ class ViewChecks {
   ViewChecks(Plan& plan, const SourceFacts& source, const UnitOptions& options)
       : plan_(plan), catalog_(source.catalog), resolved_(source.resolved), options_(options) {}
 
-  // Whether a unit of these steps reads its part of the chunk in long runs without gaps, or at once.
+  // Whether a unit of these steps reads its part of the chunk in long runs without gaps, or in one read.
   bool is_readable(const Tensor& t, uint32_t chunk, const std::vector<int64_t>& steps) const;
 
-  // A planned tensor: whole items of it are decoded, or its units have these steps.
+  // Adds a planned tensor: its items are decoded whole, or its units have these steps.
   void add_decoded(const Tensor& t) {
     add(t, [](uint32_t) { return How::kDecoded; });
   }
