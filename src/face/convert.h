@@ -1,4 +1,4 @@
-// Between the house's types and those of the public headers.
+// Converts between internal types and those of the public headers.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace dcpctl {
 
-// What a call needs of the outside. Nobody stops it, and nobody listens.
+// The outside world of a call: no stop signal, no listener.
 struct Outside {
   std::unique_ptr<dcp::Io> io = dcp::make_posix_io();
   dcp::StopFlag stop{0};
@@ -34,9 +34,9 @@ auto guarded(const Body& body) {
 }
 
 dcp::SourceRequest source_of(const std::string& path, const std::string& step);
-// Bytes beside what the process holds, as the use cases count them: with it.
+// Turns a limit on top of what the process holds into the total that use cases count.
 uint64_t cap_of(uint64_t extra_memory);
-// Of a dtype that is asked for. Throws usage.
+// The requested dtype. Throws usage.
 dcp::DType cast_target(const std::string& name);
 
 }  // namespace dcpctl

@@ -28,7 +28,7 @@ std::vector<dcp::MemoryShard> shards_of(std::span<const Shard> shards) {
   return out;
 }
 
-// `failure`: why there is nothing to write; the other ranks are told.
+// `failure`: why there is nothing to write; reported to the other ranks.
 SaveReport write(const std::string& path, std::span<const dcp::MemoryShard> shards, const SaveOptions& options,
                  const std::optional<dcp::Problem>& failure) {
   Outside outside;

@@ -1,4 +1,4 @@
-// The modules that there are, and what a build must have for each.
+// The modules, and what a build needs for each.
 #pragma once
 
 #include "modules/device.h"

@@ -1,4 +1,4 @@
-// Opens modules: shared libraries with what dcpctl itself must not link (LibTorch, CUDA). Nothing of them is loaded before a command asks.
+// Opens modules: shared libraries for what dcpctl itself must not link (LibTorch, CUDA). None is loaded until a command needs it.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@ namespace dcp {
 template <class T>
 struct ModuleKind {
   const char* name;    // of libdcpctl_NAME.so
-  const char* symbol;  // extern "C" function that returns const T*
+  const char* symbol;  // extern "C" function returning const T*
   uint32_t abi;
-  const char* needs;  // what gives it, for the error: "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
+  const char* needs;  // how to get it, for the error: "a build with LibTorch (cmake -DDCPCTL_WITH_TORCH=ON)"
 };
 
-// Of the first of `folders` that has it. nullopt: none has.
+// The path in the first of `folders` that has it; nullopt: none has.
 std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name);
 
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
@@ -33,9 +33,9 @@ const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T
   return reinterpret_cast<const T&>(open_module(folders, kind.name, kind.symbol, kind.abi, sizeof(T), kind.needs));
 }
 
-// Where the library lies that has `symbol`, of those that are loaded. "": none.
+// The path of the loaded library that has `symbol`. "": none.
 std::string library_path(const char* library, const char* symbol);
-// What `int function(int* version)` of a library of the system, or of one that is loaded, gives. 0: there is no such library.
+// The version from `int function(int* version)` of a system library, or of a loaded one. 0: there is no such library.
 int library_version(const char* library, const char* function);
 
 }  // namespace dcp

@@ -49,7 +49,7 @@ struct Writes {
   void check_decoded(const Group&) {}
 
  private:
-  // Bytes [begin, end) of a payload; an item that is written whole goes with its frame.
+  // Bytes [begin, end) of a payload; an item that is written whole includes its frame.
   void item(const Region& r, uint64_t begin, uint64_t end) const {
     fn(r.file, r.file_offset + begin - r.head, r.file_offset + end + r.tail);
   }

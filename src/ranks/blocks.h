@@ -1,8 +1,8 @@
 // --gather none: every rank writes its own part of one shared output.
 //
-// The output is cut into blocks of 1 MiB of its files, and each rank owns a run of them: no two hosts write one page, which file systems of
-// clusters pay for (Lustre with its locks) or get wrong (NFS, where a client writes whole pages back). A unit whose output lies in blocks
-// of several ranks is done by each of them and clipped; its sums are counted by the first, its home.
+// The output is cut into blocks of 1 MiB of its files, and each rank owns a run of them: no two hosts write the same page, which is slow on
+// some cluster file systems (Lustre, because of its locks) and goes wrong on others (NFS clients write back whole pages). A unit whose
+// output lies in blocks of several ranks is done by each of them and clipped; its sums are counted by the first, its home.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ class Blocks {
   static constexpr uint64_t kBytes = 1 << 20;
   Blocks(const Plan& plan, uint32_t world_size, uint64_t block_bytes = kBytes);
   uint32_t owner(uint32_t file, uint64_t offset) const;
-  // Of a file, the bytes [first, second) that a rank owns.
+  // The bytes [first, second) of a file that a rank owns.
   std::pair<uint64_t, uint64_t> part(uint32_t rank, uint32_t file) const;
 
  private:
-  std::vector<uint64_t> before_;  // by file: blocks of the files before it; one more at the end
+  std::vector<uint64_t> before_;  // by file: number of blocks in the files before it; plus one final entry
   uint64_t block_bytes_;
   uint64_t each_;  // blocks of one rank
 };
 
-// Every unit to the ranks whose blocks it writes to.
+// Deals every unit to the ranks whose blocks it writes to.
 Dealing deal_by_blocks(const Plan& plan, const Catalog& catalog, const Blocks& blocks, uint32_t world_size);
-// Every unit to rank 0.
+// Deals every unit to rank 0.
 Dealing deal_to_rank0(const Plan& plan, uint32_t world_size);
 
 // Lets through what lies in the blocks of one rank.
@@ -51,11 +51,11 @@ class ClippedSink : public Sink {
   uint32_t rank_;
 };
 
-// The files of rank 0's output as another rank writes them: opened, never made, cut, renamed or removed.
+// The files of rank 0's output, for writing by another rank: opened, never created, truncated, renamed or removed.
 class SharedFiles : public Sink {
  public:
-  // `shared`: what FileSet::shared() said on rank 0. Throws io_create where a file is not there, or is not the one: by its size, and by its
-  // inode where the hosts see the same ones.
+  // `shared`: FileSet::shared() of rank 0. Throws io_create if a file is missing, or is another one: by its size, and by its inode if the
+  // hosts see the same inodes.
   SharedFiles(Io& io, const std::vector<std::string>& shared, const std::vector<uint64_t>& bytes, bool sync);
   void write(uint32_t file, uint64_t offset, Bytes bytes) override {
     write_all(io_, files_.at(file).get(), offset, bytes, sync_ ? Cache::kPass : Cache::kKeep);

@@ -132,7 +132,7 @@ std::vector<std::byte> resolved_to_wire(const Resolved& resolved) {
 
 namespace {
 
-// Reads each member into what is there.
+// Reads into each existing member.
 class Merger {
  public:
   // Strides of an item are at their place in the list that comes with it, which is appended to the one that is here.

@@ -1,5 +1,5 @@
-// A catalog and what resolve found of it, as bytes: rank 0 reads the metadata, every rank gets the catalog. 90 bytes a chunk and the keys,
-// where `.metadata` takes 150, and nobody parses twice. What a rank must see for itself (sizes of files, faults) is not in it.
+// A catalog and its resolved facts, as bytes: rank 0 reads the metadata, every rank gets the catalog. Takes 90 bytes per chunk plus the
+// keys, where `.metadata` takes 150, and only rank 0 parses. What each rank must see for itself (file sizes, faults) is not included.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ namespace dcp {
 std::vector<std::byte> catalog_to_wire(const OpenedCatalog& opened);
 OpenedCatalog catalog_from_wire(Bytes bytes);
 
-// Only what was resolved. merge_resolved adds what another rank has resolved; an item of both is taken once.
+// Only what was resolved. merge_resolved adds what another rank has resolved; an item resolved by both is taken once.
 std::vector<std::byte> resolved_to_wire(const Resolved& resolved);
 void merge_resolved(Resolved& into, const Catalog& catalog, Bytes bytes);
 

@@ -1,8 +1,9 @@
 // The door of the store: the one port that rank 0 opens to the network.
 //
-// LibTorch's store is meant for a network of friends: a few hundred connections that say nothing, or noise, and it hears the ranks no more.
-// So it is served on the loopback alone, and a connection from outside is let through to it once it has greeted as a rank's LibTorch does.
-// Others get a few seconds, and only so many wait at once. What this is not: a lock. Who knows the greeting comes in.
+// LibTorch's store is meant for a trusted network: after a few hundred connections that stay silent or send noise, it no longer hears the
+// ranks. So it is served on the loopback only, and a connection from outside is passed on to it once it has sent the greeting of a rank's
+// LibTorch. Others are closed after a few seconds, and only a limited number may wait. This is not a lock: anyone who knows the greeting
+// gets in.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,20 @@
 namespace dcp {
 
 struct DoorOptions {
-  uint32_t greeting_ms = 10'000;  // a connection that has not greeted by then is closed
-  size_t max_silent = 256;        // of which the oldest is closed when one more comes
+  uint32_t greeting_ms = 10'000;  // a connection without a greeting by then is closed
+  size_t max_silent = 256;        // silent connections; one more closes the oldest
 };
 
 class Door {
  public:
-  // Listens at `host`: on its addresses where they are this machine's, else on all interfaces. Throws io_create where the port is taken.
+  // Listens at `host`: on its addresses if they belong to this machine, else on all interfaces. Throws io_create if the port is taken.
   Door(const std::string& host, uint16_t port, DoorOptions options = {});
   ~Door();
 
-  // For the store: a socket of the loopback that listens already, and its port. The socket is the caller's from then on.
+  // A loopback socket for the store, already listening. The caller owns it from then on.
   int take_store_socket();
   uint16_t store_port() const;
-  // The addresses that are listened at, or "all interfaces".
+  // The addresses that it listens at, or "all interfaces".
   const std::string& where() const;
 
  private:
@@ -33,8 +34,8 @@ class Door {
   std::unique_ptr<State> state_;
 };
 
-// The address of this machine from which `host` is reached, for what ranks listen at for each other. "" where that says nothing: it is not
-// known, or it is a loopback that `host` is not for others.
+// The address of this machine from which `host` is reached: where ranks listen for each other. "" if it is of no use: unknown, or a
+// loopback while `host` is not one for others.
 std::string address_towards(const std::string& host);
 
 }  // namespace dcp

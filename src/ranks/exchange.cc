@@ -33,7 +33,7 @@ uint32_t tag_of(uint64_t batch) { return 1 + static_cast<uint32_t>(batch % (uint
 
 }  // namespace
 
-// A buffer while its message is under way. Abandoned if the message has not ended well.
+// A buffer whose message is in flight. Abandoned if the message fails.
 class Exchange::BorrowedBuffer {
  public:
   BorrowedBuffer(Exchange& exchange, uint64_t bytes) : x_(exchange), buffer_(exchange.borrow(bytes)) {}

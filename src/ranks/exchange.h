@@ -1,11 +1,11 @@
 // Bytes of units from the ranks that see them to the rank that does the unit.
 //
-// The units of a rank go in batches of a few, in order, each taken by one of its workers. Which reads a batch needs, in which order, and
-// who sees what, all ranks know from the plan; so for every batch each reader sends one message with all its reads one after the other,
-// unasked, and items that must be decoded as a sequence of messages after it. A message moves when the receiving rank has asked for it,
-// which it does for the batches of its workers and as many ahead: what is under way to a rank is twice its workers times a batch, however
-// many ranks send. Readers send in the order of batches, of all receiving ranks in turns, and a worker asks for all messages of its batch
-// before it waits for one, so the earliest unfinished batch always gets its bytes.
+// The units of a rank go in batches of a few, in order, each taken by one of its workers. All ranks know from the plan which reads a batch
+// needs, in which order, and who sees what; so for every batch each reader sends one message with all its reads one after the other,
+// without being asked, followed by a sequence of messages for items that must be decoded. A message moves once the receiving rank has
+// posted it, which it does for the batches of its workers and as many ahead: at most twice its workers times a batch is in flight to a
+// rank, however many ranks send. Readers send in the order of batches, of all receiving ranks in turns, and a worker asks for all messages
+// of its batch before it waits for one, so the earliest unfinished batch always gets its bytes.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ namespace dcp {
 
 // The units of each rank, in order.
 using Dealing = std::vector<std::vector<UnitTask>>;
-// Every unit to a rank that sees a file which it reads.
+// Deals every unit to a rank that sees a file that the unit reads.
 Dealing deal_to_readers(const Plan& plan, const SourceFacts& source, const FileVisibility& visibility, uint32_t world_size);
 class MessagePieces;
 enum class Writers : uint8_t { kRank0, kAll };
@@ -48,14 +48,14 @@ class Exchange : public UnitSupply {
   bool is_shared() const override { return writers_ == Writers::kAll; }
   void join(RunSums& sums, RunLosses& losses) override;
 
-  // --- the reads of this rank for the units of others. Returns when all of them are sent.
+  // --- the reads of this rank for other ranks' units. Returns when all are sent.
   void serve(unsigned workers, Progress& progress, const StopFlag& stop);
   uint64_t bytes_sent() const { return sent_; }
 
-  // Of `progress`, what this rank has read itself: what others sent counts as read where it is used, too.
+  // Bytes of `progress` that this rank has read itself: bytes that others sent also count as read where they are used.
   uint64_t bytes_read(const Progress& progress) const { return progress.bytes_read - received_; }
 
-  // What a worker needs at most: its own buffers, the batch that it does and one that is asked for.
+  // Maximum memory of a worker: its own buffers, its current batch and a requested one.
   static uint64_t worker_bytes(const Plan& plan);
 
  private:
@@ -75,12 +75,12 @@ class Exchange : public UnitSupply {
   const Writers writers_;
   const MaxExtents extents_;
   const uint64_t units_;  // of a batch
-  const uint64_t ahead_;  // batches that are asked for before a worker takes them
+  const uint64_t ahead_;  // batches requested before a worker takes them
   std::mutex mutex_;      // free_
   std::vector<std::vector<std::byte>> free_;
   std::atomic<uint64_t> sent_{0}, received_{0};                   // received_: as Progress counts it
-  std::mutex requests_mutex_;                                     // asked_, asked_to_
-  std::map<uint64_t, std::unique_ptr<MessagePieces>> requested_;  // by batch; not taken yet
+  std::mutex requests_mutex_;                                     // requested_, next_request_
+  std::map<uint64_t, std::unique_ptr<MessagePieces>> requested_;  // by batch; requested, not yet taken
   uint64_t next_request_ = 0;
 };
 

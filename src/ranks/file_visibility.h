@@ -1,5 +1,5 @@
-// Which rank sees which data file: found by looking, not by a rule, since shards lie on the nodes' own disks, on a shared file system, or
-// both.
+// Which rank sees which data file: determined by looking, not by a rule, since shards lie on the nodes' own disks, on a shared file system,
+// or both.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace dcp {
 class FileVisibility {
  public:
   bool sees(uint32_t rank, uint32_t file) const { return (bits_[file * words_ + rank / 64] >> (rank % 64) & 1) != 0; }
-  // Who reads a file for a rank: itself if it can, else one of those that can, other files others.
+  // The rank that reads a file for `for_rank`: itself if it can, else one that can, chosen by file to spread the load.
   uint32_t reader(uint32_t file, uint32_t for_rank) const;
   uint64_t files_seen(uint32_t rank) const;
   uint64_t files() const { return words_ == 0 ? 0 : bits_.size() / words_; }
@@ -24,8 +24,8 @@ class FileVisibility {
   std::vector<uint64_t> bits_;  // by file, a bit for each rank
 };
 
-// Called by all ranks with the same catalog. Its files get the sizes that any rank sees; one that nobody can read gets the fault
-// file_unseen, or why it cannot be read. Throws file_seen_twice where ranks see different sizes.
+// Called by all ranks with the same catalog. Its files get the sizes that any rank sees; a file that no rank can read gets the fault
+// file_unseen, or the reason. Throws file_seen_twice if ranks see different sizes.
 FileVisibility look_together(RankTree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links);
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// Which rank this process is, of how many: what launchers say in environment variables. A pure function, so that every launcher can be
-// tried without it.
+// Which rank this process is, and of how many, from launchers' environment variables. A pure function, so that every launcher can be tested
+// without it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Launch {
 
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 
-// nullopt: not started by a launcher, or as the only rank. Looked at are, each a pair of rank and world size:
+// nullopt: not started by a launcher, or as the only rank. Looks at these pairs of rank and world size:
 //   RANK, WORLD_SIZE                                torchrun, or by hand
 //   OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE      Open MPI
 //   PMI_RANK, PMI_SIZE                              MPICH, Intel MPI, PMI

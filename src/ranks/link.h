@@ -14,11 +14,11 @@
 
 namespace dcp {
 
-// Any function from any thread.
+// All functions may be called from any thread.
 class Link {
  public:
-  // Connects to the store, which rank 0's process or torchrun's agent serves.
-  // Who serves the store does so behind `door`, if there is one. Ranks listen for each other at `address`.
+  // Connects to the store, which rank 0's process or torchrun's agent serves. A rank that serves the store does so behind `door`, if there
+  // is one. Ranks listen for each other at `address`.
   Link(const DcpctlTransportTable& table, const Launch& launch, uint32_t timeout_ms, Door* door, const std::string& address);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -32,8 +32,8 @@ class Link {
 
   // --- messages
   void connect(const std::string& name);
-  // The buffer must outlive it, and, of a receive() that has failed, the process: what is under way may still arrive. Destroying a Message
-  // that was not waited for means that an exception is unwinding; the destructor aborts the link first.
+  // The buffer must outlive it; after a failed receive() it must live until the process ends, since bytes in flight may still arrive.
+  // Destroying a Message that was not waited for means that an exception is unwinding; the destructor aborts the link first.
   class Message {
    public:
     Message() = default;
@@ -55,7 +55,7 @@ class Link {
   Message receive(uint32_t from, uint32_t tag, MutableBytes into);
   // Waits for `bytes` bytes.
   std::vector<std::byte> receive_all(uint32_t from, uint32_t tag, uint64_t bytes);
-  // Keeps the buffer of a message that has not ended well for good: bytes may still arrive in it, or be sent from it.
+  // Keeps the buffer of a failed message forever: bytes may still arrive in it, or be sent from it.
   static void abandon(std::vector<std::byte> buffer);
   bool in_order() const { return table_.in_order != 0; }  // transport.h
   // Ends all waiting, now and later.

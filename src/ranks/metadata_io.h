@@ -21,11 +21,11 @@ struct FileHead {
 };
 using FileHeads = std::map<std::string, FileHead>;  // by name in the folder
 
-// What other ranks see of the folder `path` that describes the checkpoint, and rank 0 does not: at rank 0 that of all. None where rank 0
-// has a `.metadata`, or a file instead of a folder. Called by all ranks. Throws file_seen_twice where two ranks see different ones.
+// Gathers, at rank 0, files of the folder `path` that describe the checkpoint and that only other ranks see. Empty if rank 0 has a
+// `.metadata`, or a file instead of a folder. Called by all ranks. Throws file_seen_twice if two ranks see different files under one name.
 FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const Limits& limits);
 
-// `io` with these files added to one folder; for reading what they hold. `io` must outlive it.
+// `io` with these files added to one folder, for reading. `io` must outlive it.
 std::unique_ptr<Io> with_files(Io& io, const std::string& folder, FileHeads files);
 
 }  // namespace dcp

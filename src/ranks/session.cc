@@ -38,7 +38,7 @@ RankFailure lost_rank(uint32_t rank, std::string why) {
           .problem = make_problem(ProblemId::rank_lost, {.rank = rank}, std::move(why))};
 }
 
-// The store is open to more than the ranks: what is no failure of one of them is taken as the store's.
+// Others than the ranks can reach the store: anything that is not a rank's failure is treated as the store's.
 RankFailure unpacked(std::string_view text, uint32_t world_size) {
   try {
     WireReader in(as_bytes(text));
@@ -232,7 +232,7 @@ RankFailure Session::fail_with(const Problem& problem, int code) {
     mine.rank = problem.place.rank.value_or(mine.rank);
   }
   if (!failure()) publish(mine);
-  // The store goes with this process: the others get the time to read in it why.
+  // The store ends with this process: give the others time to read the reason from it.
   if (launch_.serves_store) pause(3 * beat_ms(options_.timeout_ms));
   return failure().value_or(mine);
 }

@@ -1,6 +1,6 @@
-// What ranks tell each other, as bytes: numbers and arrays of plain structs as they lie in memory. All ranks are one build (Session checks
+// Serializes what ranks send each other: numbers and arrays of plain structs as they lie in memory. All ranks are one build (Session checks
 // that before anything else is read), so nothing needs to be portable; but lengths, counts, indices and enumerators are checked all the
-// same: what another host sends may be damaged, and must end the run and do no more.
+// same: data from another host may be damaged, and must do no worse than end the run.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ namespace dcp {
 DCP_MEMBERS(Place, path, member, tensor, object, offset, length, line, column, rank, setting);
 
 // Both take any value: a struct by its members (base/members.h), lists and maps element by element, plain structs in lists as they lie in
-// memory. What has a transfer(wire, value) of its own goes that way.
+// memory. Types with their own transfer(wire, value) use that.
 class WireWriter {
  public:
   template <class T>
@@ -84,7 +84,7 @@ class WireWriter {
 class WireReader {
  public:
   explicit WireReader(Bytes bytes) : bytes_(bytes) {}
-  // Enumerators and indices may be any number: whoever uses them looks first.
+  // Enumerators and indices may have any value: the user must check them.
   template <class T>
   void operator()(T& value) {
     if constexpr (requires { transfer(*this, value); }) transfer(*this, value);
@@ -101,20 +101,20 @@ class WireReader {
     std::memcpy(&value, bytes.data(), sizeof value);
     return value;
   }
-  // An enumerator; `end`: the first number that is none.
+  // An enumerator; `end`: the first invalid number.
   template <class T>
   T one_of(std::underlying_type_t<T> end) {
     const auto value = number<std::underlying_type_t<T>>();
     if (value >= end) wrong();
     return static_cast<T>(value);
   }
-  // Of things that take a byte or more each.
+  // A count of things that take at least a byte each.
   uint64_t count() {
     const auto n = number<uint64_t>();
     if (n > bytes_.size()) cut();
     return n;
   }
-  // `like`: an element, for types that cannot be made from nothing.
+  // `like`: an element, for types without a default constructor.
   template <class T>
   std::vector<T> array(const T& like = T()) {
     const auto count = number<uint64_t>();
@@ -124,7 +124,7 @@ class WireReader {
     if (count > 0) std::memcpy(values.data(), from.data(), from.size());
     return values;
   }
-  // The same, where the receiver knows how many there must be.
+  // The same, if the receiver knows how many there must be.
   template <class T>
   std::vector<T> array_of(size_t count) {
     std::vector<T> values = array<T>();

@@ -1,5 +1,5 @@
-// A fake device: host memory as the source of copies, threads as streams, mlock as pinning. It measures what host copies cost, and
-// runs everything of staging/ on a machine without a GPU.
+// A fake device: host memory as the source of copies, threads as streams, mlock as pinning. It measures the cost of host copies, and runs
+// all of staging/ on a machine without a GPU.
 #pragma once
 
 #include "modules/device.h"

@@ -1,5 +1,5 @@
-// A device's memory, streams and copies, behind the C table that the CPU stand-in and the CUDA module fill. What is taken is given back by
-// the last owner of the pointer. Every failure is device_failed with the device's own text.
+// A device's memory, streams and copies, behind the C table that the CPU stand-in and the CUDA module fill. The last owner of a pointer
+// releases the resource. Every failure is device_failed with the device's own text.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace dcp {
 
-// How many devices there are. Throws device_missing with the reason where the table cannot say.
+// The number of devices. Throws device_missing with the reason if the table cannot tell.
 uint32_t device_count(const DcpctlDeviceTable& table);
 
-// Must outlive what it gave. From any thread; a stream from one at a time.
+// Must outlive what it returned. Callable from any thread; a stream from one thread at a time.
 class Device {
  public:
   using Memory = std::shared_ptr<std::byte>;
@@ -32,7 +32,7 @@ class Device {
 
   Memory allocate(uint64_t bytes);
   Memory allocate_pinned(uint64_t bytes);
-  // Pins [host, host + bytes) while the result lives.
+  // Pins [host, host + bytes) for the life of the result.
   std::shared_ptr<void> pin(std::byte* host, uint64_t bytes);
 
   Stream stream();

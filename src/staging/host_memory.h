@@ -18,12 +18,12 @@ HostMemoryFacts host_memory_facts();
 // The first numbers of "MemTotal:" and "MemAvailable:" in the form of /proc/meminfo.
 HostMemoryFacts parse_meminfo(std::string_view text);
 
-// NUMA nodes that have memory, from text such as "0-1,4"; of this machine, {0} where it does not say.
+// NUMA nodes with memory, from text such as "0-1,4"; for this machine, {0} if unknown.
 std::vector<int> parse_nodes(std::string_view text);
 std::vector<int> memory_nodes();
 
-// While this lives, pages that the calling thread touches first come from `node`. -1: from anywhere, as usual.
-// Throws device_failed where the machine refuses.
+// While this lives, pages that the calling thread touches first come from `node`. -1: from anywhere, as usual. Throws device_failed if the
+// machine refuses.
 class OnNode {
  public:
   explicit OnNode(int node);
@@ -37,8 +37,8 @@ class OnNode {
 
 enum class Pages : uint8_t { kOrdinary, kHuge };
 
-// Anonymous memory, not touched yet. kHuge: of the pool of huge pages if it has enough, else 2 MiB pages as far as the kernel gives them
-// (madvise); `from_pool` says which. Throws memory_out.
+// Anonymous memory, not touched yet. kHuge: from the huge page pool if it has enough, else 2 MiB pages where the kernel provides them
+// (madvise); `from_pool` tells which. Throws memory_out.
 class HostMemory {
  public:
   HostMemory(uint64_t bytes, Pages pages);

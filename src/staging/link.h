@@ -1,4 +1,4 @@
-// The PCIe link between a GPU and the host: what it could carry, and what it usually does.
+// The PCIe link between a GPU and the host: its theoretical and its usual rate.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct LinkFacts {
 // Bytes a second in one direction after line coding, before packet headers; 0: not known.
 double link_limit(const LinkFacts& link);
 
-// What pinned copies usually reach at least, in bytes a second: 26 GB/s of Gen4 x16, 55 GB/s of Gen5 x16. nullopt: no experience.
+// The rate that pinned copies usually reach at least, in bytes per second: 26 GB/s on Gen4 x16, 55 GB/s on Gen5 x16. nullopt: unknown.
 std::optional<double> usual_rate(const LinkFacts& link);
 
 // "PCIe Gen5 x16"; "" if not known.
 std::string link_name(const LinkFacts& link);
 
-// Likely causes of a rate under the usual one, the likeliest first.
+// Likely causes of a rate below the usual one, likeliest first.
 std::vector<std::string> slow_link_causes(const LinkFacts& link, bool several_nodes, int device_node);
 
 }  // namespace dcp

@@ -1,7 +1,7 @@
 // One way of copying a workload from a device to the host, measured.
 //
-// What blocks training is counted by its parts: allocating the buffer, touching its pages for the first time, copying. Ways that keep their
-// buffer pay for the first two once (`setup_ns`), the others at each save.
+// The time that blocks training is split into allocating the buffer, touching its pages for the first time, and copying. Methods that keep
+// their buffer pay for the first two once (`setup_ns`), the others at each save.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ struct StagingCase {
   int node = -1;             // NUMA node of the buffer; -1: left to the kernel
 };
 
-// Which bytes go where: a value. Offsets in the source, where each tensor begins at a multiple of kSourceAlignment, and in the buffer.
+// Which bytes go where, as a value: offsets in the source, where each tensor begins at a multiple of kSourceAlignment, and in the buffer.
 struct CopyPlan {
   static constexpr uint64_t kSourceAlignment = 512;  // as torch's caching allocator
   static constexpr uint64_t kHostAlignment = 64;
@@ -74,9 +74,9 @@ struct StagingLine {
   uint64_t setup_ns = 0;        // once: allocating, touching, pinning
   std::vector<Repeat> repeats;  // warm-up left out
   uint64_t host_bytes = 0;      // of the buffer
-  uint64_t device_bytes = 0;    // beside the tensors
+  uint64_t device_bytes = 0;    // in addition to the tensors
   std::string note;             // "huge pages by madvise"
-  std::string unavailable;      // why there are no repeats; "" if there are
+  std::string unavailable;      // why there are no repeats; "": there are
 
   bool measured() const { return unavailable.empty(); }
   Spread copy() const;
@@ -84,8 +84,8 @@ struct StagingLine {
   double rate() const { return bytes_per_second(bytes, copy().median); }  // bytes a second
 };
 
-// Throws staging_memory unless every workload fits: its tensors (and what is gathered) into `device_free` bytes of each device, a buffer
-// for each device into `host_available`; of kHosts both together into the latter.
+// Throws staging_memory unless every workload fits: its tensors (and the gathered buffer) into `device_free` bytes of each device, a buffer
+// per device into `host_available`; with kHosts, both together into the latter.
 enum class DeviceMemory : uint8_t { kOwn, kHosts };
 void check_memory(const std::vector<Workload>& workloads, uint64_t devices, uint64_t device_free, uint64_t host_available,
                   DeviceMemory memory);
@@ -101,8 +101,8 @@ struct StagingSource {
 };
 StagingSource make_source(Device& device, const std::vector<Workload>& workloads);
 
-// All `sources` at the same time, each from a thread of its own, every repeat with a common start. One line a source; where one device
-// cannot do it, none does. When `stop` is set there are fewer repeats, or none. Throws what is not the device's fault.
+// All `sources` at the same time, each from a thread of its own, every repeat with a common start. One line per source; if one device
+// cannot do it, none does. When `stop` is set there are fewer repeats, or none. Throws failures that are not the device's.
 struct StagingJob {
   const Workload& workload;
   StagingCase how;

@@ -8,11 +8,11 @@ namespace dcp {
 
 struct Spread {
   uint64_t min = 0, median = 0, max = 0;  // nanoseconds
-  // Half of the values lie within that part of the median around it: the distance of the quartiles by the median.
+  // The distance of the quartiles divided by the median.
   double quartiles = 0;
 };
 
-// Of at least one value; the median of an even number is the lower of the middle two, so that it is a value that was measured.
+// Of at least one value; the median of an even number is the lower of the middle two, so that it is a measured value.
 Spread spread_of(std::vector<uint64_t> values);
 
 inline double bytes_per_second(uint64_t bytes, uint64_t ns) {

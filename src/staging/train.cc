@@ -209,8 +209,8 @@ class Trainer {
     while (spec_.keep_latest_k > 0 && kept_.size() > spec_.keep_latest_k) purge();
   }
 
-  // `.metadata` first, so that a folder that is half removed is never taken for a checkpoint. A folder that is no longer the one that was
-  // written stays.
+  // `.metadata` first, so that a half-removed folder is never taken for a checkpoint. A folder that is no longer the one that was written
+  // stays.
   void purge() {
     const auto [name, written] = kept_.front();
     kept_.pop_front();

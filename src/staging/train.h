@@ -8,8 +8,8 @@
 //   async_with_pinned_mem    tensors are copied into pinned memory, allocated once, beside the next forward and backward; training waits
 //                            for the copy before the optimizer changes them; a thread writes it
 //
-// In the latter two one save is in flight: the next waits until the one before is durable. The save of the last step is always written as
-// in `disabled`. Every checkpoint is FOLDER/step-N with `__0_0.distcp` and `.metadata`, whole or absent.
+// In the last two modes one save may be in flight: the next waits until it is durable. The last step is always saved as in `disabled`.
+// Every checkpoint is FOLDER/step-N with `__0_0.distcp` and `.metadata`, whole or absent.
 #pragma once
 
 #include <optional>
@@ -33,8 +33,8 @@ struct TrainSpec {
   std::optional<SaveMode> mode;         // nullopt: no saves at all, for comparison
   std::string folder;                   // exists and is empty
   uint32_t steps = 12, save_every = 4;  // and after the last step
-  uint64_t step_ns = 200'000'000;       // four fifths of it forward and backward
-  uint32_t keep_latest_k = 2;           // older step-N folders of this run are removed; 0: none
+  uint64_t step_ns = 200'000'000;       // of which four fifths are forward and backward
+  uint32_t keep_latest_k = 2;           // older step-N folders of this run are removed; 0: keep all
   bool last_model_only = false;         // the last step's checkpoint holds the model alone,
   std::optional<DType> export_dtype;    // its floats in this dtype
   bool sync = true;
@@ -44,18 +44,18 @@ struct SaveFacts {
   uint32_t step = 0;
   bool last = false;
   uint64_t bytes = 0;  // of files
-  // What training stood still for:
-  uint64_t waiting_ns = 0;  // the save before it to be durable
+  // How long training stood still:
+  uint64_t waiting_ns = 0;  // for the previous save to become durable
   uint64_t staging_ns =
       0;  // copying, or in `disabled` all of writing; with pinned memory asking for the copies and the wait before the optimizer
-  uint64_t durable_ns = 0;  // from the save's begin to its commit
+  uint64_t durable_ns = 0;  // from the start of the save to its commit
   uint64_t stall_ns() const { return waiting_ns + staging_ns; }
 };
 
 struct TrainResult {
   std::optional<SaveMode> mode;  // as in the spec
   std::vector<SaveFacts> saves;
-  std::vector<uint64_t> step_ns;  // each with what it stood still for
+  std::vector<uint64_t> step_ns;  // each including its stall
   uint64_t host_bytes = 0;        // buffers
   std::vector<Span> spans;        // positions in kTrainLanes and kTrainKinds
 };
@@ -68,11 +68,11 @@ std::byte stamp_of(uint32_t step);
 // `interrupted`.
 TrainResult train(Io& io, Device& device, const Workload& workload, const TrainSpec& spec, const StopFlag& stop);
 
-// What a mode costs, beside the same loop without saves. Of the saves but that of the last step, if there are others.
+// The cost of a mode compared with the same loop without saves. Leaves out the save of the last step if there are others.
 struct TrainSummary {
   uint64_t stall_ns = 0, durable_ns = 0;  // medians
   uint64_t step_ns = 0;                   // mean, the last step left out
-  double overhead = 0;                    // of the mean step over that of the loop without saves
+  double overhead = 0;                    // of the mean step, relative to the loop without saves
 };
 TrainSummary summarize(const TrainResult& result, const TrainResult& without_saves);
 // In one sentence.

@@ -9,7 +9,7 @@
 namespace dcp {
 namespace {
 
-// Of the shortest save: what is not told apart from it.
+// Up to this multiple of the shortest save, another one counts as equal.
 constexpr double kSame = 1.05;
 // Ordinary memory is enough if it costs at most that much more than the best.
 constexpr double kEnough = 1.10;

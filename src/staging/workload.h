@@ -22,7 +22,7 @@ struct Workload {
 // Bytes of one tensor. Throws number_overflow.
 uint64_t tensor_bytes(const FolderTensor& tensor);
 
-// Where tensors lie one after the other, each at a multiple of `alignment`; the last entry is the end.
+// Offsets of consecutive tensors, each at a multiple of `alignment`; the last entry is the end.
 std::vector<uint64_t> offsets_of(const std::vector<FolderTensor>& tensors, uint64_t alignment);
 
 // One uint8 tensor of each size: `first`, then four times as much, and so on, `last` included.
@@ -37,7 +37,7 @@ struct ModelSpec {
   bool optimizer = false;             // AdamW's exp_avg and exp_avg_sq in float32 and its step beside each weight
   uint32_t world_size = 1, rank = 0;  // FSDP2: each tensor's dim 0 in ceil-sized parts
 };
-// Throws usage for a name that is not there.
+// Throws usage for an unknown name.
 Workload model_workload(const ModelSpec& spec);
 
 // The chunks that lie in rank R's files, each as a tensor of its own; without a rank, the whole tensors. Throws nothing_selected.

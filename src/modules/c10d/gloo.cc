@@ -10,7 +10,7 @@
 namespace dcp::c10d_module {
 namespace {
 
-// Longer than any run: who decides that a rank is gone is not a message (a slow disk is no failure).
+// Longer than any run: messages do not decide that a rank is gone (a slow disk is not a failure).
 constexpr std::chrono::hours kNoEnd(24 * 365);
 
 class GlooMessage : public Message {

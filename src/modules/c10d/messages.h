@@ -10,12 +10,12 @@
 
 namespace dcp::c10d_module {
 
-// What the messages need is not on this machine.
+// Something that messages need is missing on this machine.
 struct Lacking : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A message under way. Throws std::exception.
+// A message in flight. Throws std::exception.
 class Message {
  public:
   virtual ~Message() = default;

@@ -1,4 +1,4 @@
-// A call of the CUDA runtime as the table wants it: 0, or CUDA's code with its text.
+// Wraps a call of the CUDA runtime as the table requires: returns 0, or CUDA's code with its text.
 #pragma once
 
 #include <cuda_runtime_api.h>

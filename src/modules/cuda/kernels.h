@@ -1,4 +1,4 @@
-// What runs on the GPU itself. Compiled by nvcc where there is one (kernels.cu), else absent (no_kernels.cc).
+// Kernels that run on the GPU. Compiled by nvcc where there is one (kernels.cu), else absent (no_kernels.cc).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@ struct Piece {
 bool has_kernels();
 // Copies `count` pieces, whose list lies in device memory, into `to`.
 cudaError_t gather(cudaStream_t stream, const Piece* pieces, uint64_t count, void* to);
-// Keeps one multiprocessor busy that long.
+// Keeps one multiprocessor busy for that time.
 cudaError_t spin(cudaStream_t stream, uint64_t nanoseconds);
 
 }  // namespace dcpctl_cuda

@@ -6,7 +6,7 @@
 
 namespace dcpctl_cuda {
 
-// 0, and -1 for the node: not known.
+// 0, or -1 for the node: unknown.
 struct BusFacts {
   uint32_t generation_max = 0, width_max = 0;
   uint32_t nvlink_version = 0, nvlink_links = 0;
@@ -20,7 +20,7 @@ struct BusLink {
 BusFacts bus_facts(const std::string& bus_id);
 BusLink bus_link(const std::string& bus_id);
 
-// Of text such as "16.0 GT/s PCIe": 4; 0: none that is known.
+// 4 for "16.0 GT/s PCIe"; 0: unknown.
 uint32_t generation_of_speed(const std::string& speed);
 
 }  // namespace dcpctl_cuda
