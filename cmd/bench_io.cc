@@ -16,11 +16,11 @@ namespace {
 
 constexpr const char* kText =
     R"(Writes a synthetic sharded checkpoint natively, as torch would (torch loads it), then measures consolidate, reshard and verify on it
-beside what only copies or reads the same bytes: a bare copy (as many threads, 1 MiB blocks, space reserved before), `cp`, a bare read.
+beside plain copies and reads of the same bytes: a bare copy (same number of threads, 1 MiB blocks, space reserved), `cp`, a bare read.
 Rounds are interleaved, nothing waits for the disk, and the best run of each counts.
 
-Without OUT everything lies in a hidden folder under --in and is removed at the end. A checkpoint that is given a name is kept; what is made
-of it lies beside it for the time of a run. Its tensors are the same whatever the layout, so results can be compared.
+Without OUT everything is kept in a hidden folder under --in and removed at the end. With OUT the checkpoint is kept; outputs lie beside it
+during a run. Its tensors are the same for every layout, so results can be compared.
 
   dcpctl bench io --bytes 4GiB --in /scratch
   dcpctl bench io /scratch/synthetic --bytes 4GiB --world-size 4 \
@@ -93,8 +93,8 @@ void add_bench_io(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   Options& o = *options;
   c.details = kText;
-  c.argument("OUT", o.out, "Folder for the checkpoint, which is kept then").writes();
-  c.option("--in", o.folder, "DIR", "Without OUT: where data lies for the time being (default: here)").writes(Offer::kFolders);
+  c.argument("OUT", o.out, "Folder for the checkpoint, which is then kept").writes();
+  c.option("--in", o.folder, "DIR", "Without OUT: where to put temporary data (default: here)").writes(Offer::kFolders);
   c.flag("--generate-only", o.generate_only, "Write the checkpoint and measure nothing else");
   c.number("--repeats", o.repeats, {1u, 1000u}, "N", "Rounds (default 3)");
   c.option("--bytes", o.bytes, "SIZE", "Bytes of all tensors together (default 1GiB)");

@@ -16,12 +16,13 @@ constexpr const char* kText =
   registered-huge    the same on huge pages
   pinned-coalesced   pinned and kept; tensors up to 1 MiB are gathered on the GPU and copied as one
 
-What is copied: buffers of sizes A to B (each four times the one before), the tensors of a known model, or those of a checkpoint. Setup is
-what a kept buffer costs once; blocks is what each save costs: allocating, touching and copying. The verdict is about the largest workload.
+The workload is buffers of sizes A to B (each four times the previous one), the tensors of a known model, or those of a checkpoint. Setup is
+the one-time cost of a kept buffer; blocks is the cost of each save: allocating, touching and copying. The verdict is about the largest
+workload.
 
-With --save a training loop writes real checkpoints, by default in each of the three modes that trainers know: disabled (training stands
-still until the checkpoint is written), async (it stands still while tensors are copied to ordinary memory) and async_with_pinned_mem
-(they are copied to pinned memory beside the next forward and backward). torch loads them.
+With --save a training loop writes real checkpoints, by default in each of the three modes that trainers offer: disabled (training stands
+still until the checkpoint is written), async (it stands still while tensors are copied to ordinary memory) and async_with_pinned_mem (they
+are copied to pinned memory beside the next forward and backward). torch loads them.
 
 Without a GPU, --device cpu measures copies between host buffers with the same code, threads as streams and mlock as pinning.
 
@@ -39,11 +40,7 @@ void add_flags(Command& c, StagingOptions& o) {
   std::vector<std::string> names;
   for (const std::string_view n : model_names()) names.emplace_back(n);
   c.option("--model", w.model, "NAME", "The tensors of a model").one_of(names).excludes("--sizes").in(what);
-  c.option("--like", w.like.path, "CKPT", "Tensors of the sizes that a checkpoint has")
-      .reads()
-      .excludes("--sizes")
-      .excludes("--model")
-      .in(what);
+  c.option("--like", w.like.path, "CKPT", "The tensors of a checkpoint").reads().excludes("--sizes").excludes("--model").in(what);
   c.option("--dtype", w.dtype, "DTYPE", "With --model: element type of the weights (default bfloat16)")
       .offers(Offer::kDtypes)
       .needs("--model")
@@ -54,8 +51,8 @@ void add_flags(Command& c, StagingOptions& o) {
   c.option("--device", w.device, "DEVICE", "Copy from cuda, cpu (host memory as the source) or auto (default)")
       .one_of({"auto", "cuda", "cpu"})
       .in(how);
-  c.option("--devices", w.devices, "LIST", "Which devices, at the same time: all, or numbers with commas (default 0)").in(how);
-  c.option("--methods", w.methods, "LIST", "Only these ways, with commas between").in(how);
+  c.option("--devices", w.devices, "LIST", "Devices to copy from at the same time: all, or numbers with commas (default 0)").in(how);
+  c.option("--methods", w.methods, "LIST", "Only these methods, separated by commas").in(how);
   c.option("--streams", w.streams, "LIST", "Numbers of streams to try (default 1,2)").in(how);
   c.option("--chunks", w.chunks, "LIST", "Largest single copies to try (default whole,16MiB)").in(how);
   c.number("--repeats", w.measure.repeats, {1u, 10000u}, "N", "Measured saves of each (default 7)").in(how);

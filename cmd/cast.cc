@@ -9,9 +9,9 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Writes CKPT anew with the floating tensors of the model in --dtype, or as --dtype-rule says. Kind and layout stay: a DCP folder stays a
-DCP folder with the same chunks on the same ranks, a .pt file a .pt file, safetensors stay safetensors in as many files. Optimizer state,
-scales, integers and Python objects stay as they are.
+    R"(Rewrites CKPT with the floating-point tensors of the model in --dtype, or as --dtype-rule says. Kind and layout stay the same: a DCP
+folder stays a DCP folder with the same chunks on the same ranks, a .pt file a .pt file, and safetensors stay safetensors in the same number
+of files. Optimizer state, scales, integers and Python objects stay as they are.
 
 The last save of a training run, for use elsewhere:
 

@@ -1,5 +1,5 @@
-// How a command line is declared. An option is one declaration, and the parser, help, manual pages, completions, suggestions and the rights
-// of the sandbox are all made from it, so that none of them can say something else than the others.
+// How a command line is declared. Each option is declared once; the parser, help, manual pages, completions, suggestions and sandbox rights
+// all derive from that declaration, so they cannot disagree.
 #pragma once
 
 #include <charconv>
@@ -22,14 +22,14 @@ namespace dcp::cmd {
 
 struct Context;
 
-// What the command does with the path that is given. kSteps: the checkpoint is one below CKPT, which a link may lead to. kEverywhere: links
-// may lead anywhere. kRun: it reads a folder of checkpoints, to which links may lead. kChange: it changes a folder, and nothing beside it.
+// What the command does with the given path. kSteps: the checkpoint is a step below CKPT, possibly behind a link. kEverywhere: links may
+// lead anywhere. kRun: it reads a folder of checkpoints, possibly behind links. kChange: it changes a folder, and nothing beside it.
 enum class Access : uint8_t { kRead, kWrite, kSteps, kEverywhere, kRun, kChange };
 
-// What a shell can offer for a value that is not one of a closed list.
+// What a shell can complete for a value that is not from a closed list.
 enum class Offer : uint8_t { kNothing, kFiles, kFolders, kCommands, kKeys, kSteps, kDtypes, kDtypeRules };
 
-// What an option asks for instead of the command's work.
+// What an option requests instead of running the command.
 enum class Action : uint8_t { kRun, kShortHelp, kHelp, kVersion };
 
 template <class T>
@@ -40,24 +40,24 @@ struct Range {
 template <class T>
 using Choices = std::vector<std::pair<std::string, T>>;
 
-// An option, or an argument, which has no names. It is declared by Command::flag, option, ... and by what is chained to them.
+// An option, or an argument (no names). Declared by Command::flag, option, ... and the calls chained to them.
 struct Option {
   std::vector<std::string> names;  // "-j", "--threads"
   std::string value;               // "N"; empty for a flag
   std::string help, group = "Options";
   std::vector<std::string> choices;  // of a closed list
-  bool list = false;                 // the value may be several of them with commas between
+  bool list = false;                 // the value may be several choices, separated by commas
   Offer offer = Offer::kNothing;
   std::optional<Access> access;
-  std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, which stands in the file that is given
+  std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, named in the given file
   bool required = false, repeatable = false;
-  bool may_be_empty = false;  // '' is a value: a key may be ''
-  bool each = false;          // an argument of which there may be several, for each of which the command runs (each.h)
+  bool may_be_empty = false;  // '' is a valid value: a key may be ''
+  bool each = false;          // the argument may be repeated; the command runs once for each (each.h)
   Action action = Action::kRun;
   std::vector<std::string> needed, excluded;  // other options
-  std::string expected;                       // what `take` does not refuse: "a number from 1 to 9"
+  std::string expected;                       // what `take` accepts: "a number from 1 to 9"
   std::function<bool(const std::string&)> take;
-  std::vector<std::string> given;  // what the command line has
+  std::vector<std::string> given;  // values on the command line
 
   Option& in(std::string text) { return group = std::move(text), *this; }
   Option& reads(Offer what = Offer::kFiles) { return access = Access::kRead, offer = what, *this; }
@@ -72,7 +72,7 @@ struct Option {
   Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
   Option& excludes(std::string other) { return excluded.push_back(std::move(other)), *this; }
 
-  // How messages call it: "--threads", "CKPT".
+  // Its name in messages: "--threads", "CKPT".
   const std::string& name() const { return names.empty() ? value : names.back(); }
   size_t count() const { return given.size(); }
 };
@@ -82,14 +82,14 @@ struct Command {
   std::string about;              // one line, without a period
   std::string details;            // paragraphs, indented tables and indented example command lines
   std::deque<Option> options, arguments;
-  std::vector<const Option*> given;  // options in the order of the command line
+  std::vector<const Option*> given;  // options in command line order
   std::function<int()> run;
-  bool pages = false;  // the answer may be longer than a screen; an option whose value says that it is none may change that
+  bool pages = false;  // the answer may exceed a screen; some option values turn that off
 
   const std::string& name() const { return path.back(); }
   Option* find(std::string_view option);
 
-  // The values go where `target` is, the last of an option that is given twice. Names: "-j,--threads".
+  // Values are stored in `target`; if an option is given twice, the last one wins. Names: "-j,--threads".
   Option& flag(std::string_view names, bool& target, std::string help);
   Option& flag(std::string_view names, int& count, std::string help);
   Option& option(std::string_view names, std::string& target, std::string_view value, std::string help);
@@ -110,11 +110,11 @@ struct Command {
   Option& add(std::string_view names, std::string_view value, std::string help);
 };
 
-// A command as its parent knows it. Only those that are asked for are built.
+// A command as its parent knows it. Commands are built on demand.
 struct CommandName {
   std::string_view path;            // "bench io"
   std::string_view about;           // one line, without a period
-  void (*add)(Command&, Context&);  // declares options and what is run; nullptr: a name for those below it
+  void (*add)(Command&, Context&);  // declares options and what to run; nullptr: a group
 
   std::string name() const { return std::string(path.substr(path.rfind(' ') + 1)); }
 };
@@ -123,7 +123,7 @@ std::vector<const CommandName*> commands_under(const Command& command);
 
 // The command of that path; "" is dcpctl itself. Its options write into the context.
 std::unique_ptr<Command> build_command(std::string_view path, Context& context);
-// All of them, dcpctl first. For what describes the command line, and reads none.
+// All commands, dcpctl first. For describing the command line, not for parsing one.
 std::vector<std::unique_ptr<Command>> build_all(Context& context);
 
 // {"dcpctl", "bench", "io"}, "-" → "dcpctl-bench-io".

@@ -1,4 +1,4 @@
-// What help and manual pages say in the same words.
+// Text shared by help and manual pages.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ std::vector<std::string> groups_of(const Command& command);
 // "consolidate [OPTION]... CKPT OUT", under the command's full name.
 std::string usage_line(const Command& command);
 
-// `details` in blocks, as empty lines part it. A block is prose, an indented table of terms, or indented command lines to copy.
+// `details` in blocks, separated by empty lines. A block is prose, an indented table of terms, or indented command lines to copy.
 struct TextBlock {
   enum class Kind : uint8_t { kProse, kTable, kExample };
   Kind kind = Kind::kProse;

@@ -1,4 +1,4 @@
-// One function a command: declares its text, its options and what is run.
+// One function per command: declares its text, its options and what to run.
 #pragma once
 
 #include "command.h"

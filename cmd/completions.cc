@@ -20,7 +20,7 @@ constexpr const char* kText = R"(Prints a completion script, as it is installed 
   dcpctl completions zsh > ~/.zsh/completions/_dcpctl      # a folder of $fpath
   dcpctl completions fish > ~/.config/fish/completions/dcpctl.fish
 
-The scripts ask for names: keys of a checkpoint, steps of a run, one a line. Names that a shell would not take as they are stay out.
+The scripts query names: keys of a checkpoint, steps of a run, one per line. Names that a shell would have to quote are left out.
 
   dcpctl completions keys step-1000 --prefix model.
   dcpctl completions steps run)";

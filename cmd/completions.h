@@ -1,4 +1,4 @@
-// Completion scripts, one function a shell. Each is static text; only names in a checkpoint or a run are asked of dcpctl.
+// Completion scripts, one function per shell. Each is static text; it asks dcpctl only for names in a checkpoint or a run.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ std::string bash_completion(const Commands& all);
 std::string zsh_completion(const Commands& all);
 std::string fish_completion(const Commands& all);
 
-// What --dtype takes, with spaces between.
+// The values of --dtype, separated by spaces.
 std::string offered_dtypes();
 
 }  // namespace dcp::cmd

@@ -84,7 +84,7 @@ std::string fish_quoted(std::string_view text) {
   return out + "'";
 }
 
-// -x: takes a value, which is no file. -r -F: takes a value, a file.
+// -x: takes a value that is not a file. -r -F: takes a file.
 std::string value_flags(const Option& o) {
   if (o.value.empty()) return "";
   if (!o.choices.empty()) return " -x -a " + fish_quoted(joined(o.choices, " "));

@@ -34,7 +34,7 @@ std::string plain(const std::string& text) {
   return out;
 }
 
-// ":FILE:_files": what is said of a value and what completes it.
+// ":FILE:_files": the description of a value and its completion.
 std::string action(const Option& o) {
   const std::string message = ":" + plain(o.value) + ":";
   if (o.value.empty()) return "";

@@ -8,14 +8,14 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Writes what torch would load from CKPT as one file. OUT says the form:
+constexpr const char* kText = R"(Writes what torch would load from CKPT as one file. The ending of OUT selects the form:
 
   OUT.pt .pth .bin     a torch.save file with the nesting of the trainer's state dict; Python objects are kept
   OUT.safetensors      tensors only
   OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
 
-Every CRC that the checkpoint holds is checked on the way; a hole, a missing file or damaged bytes end the command and leave no
-output. Memory stays under --max-memory whatever the model's size. OUT appears whole or not at all.
+Every CRC in the checkpoint is checked on the way; a hole, a missing file or damaged bytes end the command and leave no output. Memory stays
+under --max-memory whatever the model's size. OUT appears whole or not at all.
 
   dcpctl consolidate step-1000 model.pt --model-only
   dcpctl consolidate step-1000 model.safetensors --model-only

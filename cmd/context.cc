@@ -175,7 +175,7 @@ void add_common(Command& c, Context& context, bool writer) {
   const Choices<When> whens{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}};
   c.flag("--json", o.json, "Print one JSON document on stdout").in(group);
   c.flag("-q,--quiet", o.quiet, "No notes, progress or closing line: the answer and errors only").in(group);
-  c.flag("-v", o.verbose, "Say more on stderr").in(group);
+  c.flag("-v", o.verbose, "More details on stderr").in(group);
   c.choice("--color", o.color, whens, "WHEN", "Colours: auto, always or never").in(group);
   c.flag("--no-pager", o.no_pager, "No pager ($DCPCTL_PAGER, $PAGER or less) at a terminal").in(group);
   if (!writer) return;

@@ -1,4 +1,4 @@
-// What every command shares: the outside world, the options that all take, and how answers and failures leave the program.
+// What every command shares: the outside world, the common options, and how answers and failures are output.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +30,18 @@ struct CommonOptions {
   std::string report;  // "": not given
 };
 
-// The outside world of the command that runs, and how it speaks: to the terminal, and for the report.
+// The outside world of the running command, and its output: to the terminal, and for the report.
 struct Context final : Events, World {
   Context(Io& the_io, StopFlag& the_stop) : World(the_io, the_stop, *this) {}
   CommonOptions common;
-  std::vector<std::string> words;  // what was typed, behind the program's name
+  std::vector<std::string> words;  // what was typed, after the program's name
   std::string source;              // CKPT as it was typed
   std::string command;             // "consolidate"
-  std::vector<std::string> notes;  // what info() was given, for the report
-  int report_fd = -1;              // where the report goes instead of the file of --report
-  size_t paged_columns = 0;        // of the terminal, where standard output goes there through a pager
+  std::vector<std::string> notes;  // the texts of info(), for the report
+  int report_fd = -1;              // receives the report instead of the file of --report
+  size_t paged_columns = 0;        // of the terminal, if standard output goes there through a pager
   bool several = false;            // one of several checkpoints that the command line names
-  mutable bool apart = false;      // an empty line stands between what is printed next and the answer before
+  mutable bool apart = false;      // separate the next output from the previous answer by an empty line
 
   void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
   void info(std::string_view text) override;     // stderr, one line, unless --quiet
@@ -57,10 +57,10 @@ struct Context final : Events, World {
   size_t columns(int fd) const;  // of the terminal; elsewhere 80
 };
 
-// All of it; throws io_write where standard output cannot be written. False: whoever read it has gone.
+// Writes all of it; throws io_write if standard output cannot be written. False: the reader has closed the pipe.
 bool write_fd(int fd, std::string_view text);
 
-// Text between the sequences of a style, or as it is.
+// Text with the escape sequences of a style, or unchanged.
 enum class Style : uint8_t { kBold, kRed, kYellow, kGreen };
 std::string styled(std::string_view text, Style style, bool color);
 

@@ -8,15 +8,15 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr const char* kText = R"(Writes CKPT in another form, which OUT says:
+constexpr const char* kText = R"(Writes CKPT in another form, which OUT selects:
 
   OUT/                 a DCP folder for --world-size ranks (1 if not given): torch.distributed.checkpoint loads it
   OUT.pt .pth .bin     a torch.save file with the nesting of the state dict; Python objects are kept
   OUT.safetensors      tensors only
   OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
 
-A state dict in a .pt file is flattened as dcp.save does it, and the nesting is kept beside it: format_utils dcp_to_torch gives it back.
-For a DCP folder from a DCP folder, reshard has more to say about the layout.
+A state dict in a .pt file is flattened as dcp.save does, and its nesting is recorded: format_utils dcp_to_torch restores it. From a DCP
+folder to a DCP folder, reshard offers more layouts.
 
   dcpctl convert model.pt ckpt
   dcpctl convert model.safetensors ckpt --world-size 8 --add-root model
@@ -43,7 +43,7 @@ OutputRequest output(const Options& o) {
 void add_flags(Command& c, Context& context, Options& o) {
   add_writer_keys(c, context, o.writer, "Output: a folder, .pt, .pth, .bin or .safetensors");
   o.world_size_option =
-      &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Ranks to lay a DCP folder out for (default 1)").in("Layout");
+      &c.number("--world-size", o.world_size, {1u, 65536u}, "N", "Number of ranks of a DCP folder (default 1)").in("Layout");
   add_dcp(c, o.dcp);
   add_model_file(c, o.file);
   add_writer_writing(c, o.writer);

@@ -16,10 +16,10 @@ struct DcpFlags {
 };
 // --for-torch.
 void add_dcp(Command& command, DcpFlags& flags);
-// Throws usage if one of them was given with an output that is no DCP folder.
+// Throws usage if one of them was given with an output that is not a DCP folder.
 void refuse_dcp_flags(const DcpFlags& flags, const std::string& out);
 
-// One line for each thing that the folder's reader should know.
+// One line for each thing that users of the folder should know.
 void describe_dcp(Context& context, const DcpNotes& notes);
 void dcp_json(JsonWriter& out, const DcpNotes& notes);
 

@@ -17,23 +17,23 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Says whether two checkpoints hold the same state dict, and where they do not, whatever their kinds, shardings and files are: a folder
-of 64 ranks against one safetensors file. Exit code 0: they hold the same; 1: they do not; 2 and more: one of them could not be read.
+    R"(Compares the state dicts of two checkpoints, whatever their kinds, shardings and files are: a folder of 64 ranks with one safetensors
+file, for example. Exit code 0: they hold the same; 1: they differ; 2 and more: one of them could not be read.
 
   - KEY      only in A
   + KEY      only in B
   ~ KEY      in both, with another dtype, shape or value, and by how much
 
-Tensors are compared by their bytes, and where these differ by their values. An element of the same bytes is the same, a NaN too; 0.0 and
--0.0 are the same. With --rtol and --atol values that are close are the same, as torch.allclose has it: |a - b| <= atol + rtol * |b|.
-Relative errors are relative to B, where that is not 0.
+Tensors are compared by their bytes, and if these differ, by their values. Elements with the same bytes are equal, even NaNs; 0.0 and -0.0
+are equal. With --rtol and --atol, values that are close count as equal, as in torch.allclose: |a - b| <= atol + rtol * |b|. Relative errors
+are relative to B, where that is not 0.
 
-Objects are compared as values, whatever pickled them: 3 and 3.0 differ. What an older torch kept as one object is the same as what a
-newer one saves item by item. Objects that the other format has no place for are named and do not count.
+Objects are compared as values, whatever pickled them: 3 and 3.0 differ. An object that an older torch saved whole equals the items that a
+newer torch saves of it. Objects that the other format cannot hold are named and do not count.
 
-Options of which keys and names are for both sides: --root for those that have it, --rename for both or for the one where it makes keys
-meet. --map makes the published form of the model, of each side that has a trainer's names; rules that match none of these are about the
-published names.
+Options that select keys and names apply to both sides: --root to a side that has it, --rename to both or to the side where it makes keys
+match. --map converts each side with a trainer's names to the published form of the model; rules that match none of a side's names apply to
+the published names.
 
   dcpctl diff step-1000 all.pt
   dcpctl diff step-1000 model.safetensors --model-only --compare-as bfloat16
@@ -75,7 +75,7 @@ int run(const Options& o, Context& context) {
       throw Error(is_b ? with_option_of_b(e.problem()) : e.problem());
     }
     note_left_out(result, context);
-    describe_unmatched(context, no_key_for(result.unmatched), o.strict);
+    describe_unmatched(context, unmatched_lines(result.unmatched), o.strict);
     if (context.common.json) context.print(diff_document(result, paths));
     else print_diff(result, paths, context);
     return diff_document(result, paths);
@@ -91,19 +91,21 @@ void add_diff(Command& c, Context& context) {
   c.details = kText;
   add_source(c, context, o.a);
   c.find("--step")->help = "A is a run folder: take step N, or 'latest' (the newest complete one)";
-  c.option("--step-b", o.step_b, "N|latest", "The same of B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
+  c.option("--step-b", o.step_b, "N|latest", "The same for B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
   add_max_memory(c, o.max_memory, "Reading");
   add_threads(c, o.threads, "Reading");
   const std::string how = "How values are compared";
-  c.option("--rtol", o.rtol, "NUMBER", "Values may differ by this much of B's (default: 0)").in(how);
-  c.option("--atol", o.atol, "NUMBER", "And by this much (default: 0)").in(how);
+  c.option("--rtol", o.rtol, "NUMBER", "Values may differ by this fraction of B's (default: 0)").in(how);
+  c.option("--atol", o.atol, "NUMBER", "Plus this absolute amount (default: 0)").in(how);
   c.flag("--equal-nan", o.equal_nan, "Any two NaNs are the same").in(how);
-  c.option("--compare-as", o.compare_as, "DTYPE", "Bring floating tensors of both sides to DTYPE first").offers(Offer::kDtypes).in(how);
+  c.option("--compare-as", o.compare_as, "DTYPE", "Convert floating-point tensors of both sides to DTYPE first")
+      .offers(Offer::kDtypes)
+      .in(how);
   c.flag("--keys-only", o.keys_only, "Keys, dtypes, shapes and objects alone: no tensor is read").in(how);
   add_key_flags(c, o.keys);
   c.flag("--strict", o.strict, "Exit with 2 if a rule (--include, --rename, ...) matches nothing on either side").in("Which keys");
   add_map(c, o.map);
-  c.argument("B", o.b, "The checkpoint that it is compared with, of any kind").reads().is_required();
+  c.argument("B", o.b, "The checkpoint to compare with, of any kind").reads().is_required();
   c.arguments.front().value = "A";
   c.arguments.back().leads_to = [&o](Io&, const std::string& path) {
     return o.map.map.empty() ? path : folder_around(path) + "/config.json";

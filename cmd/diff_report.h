@@ -1,4 +1,4 @@
-// What diff says: lines of what differs and one of sums, or JSON.
+// The output of diff: a line per difference and a summary, or JSON.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ struct DiffPaths {
 
 void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context);
 std::string diff_document(const DiffResult& result, const DiffPaths& paths);
-// What is wrong with B: its hints name the options that are for B.
+// A problem of B: its hints name the options for B.
 Problem with_option_of_b(const Problem& problem);
-// Notes of what was not compared.
+// Notes what was not compared.
 void note_left_out(const DiffResult& result, Context& context);
 
 }  // namespace dcp::cmd

@@ -11,12 +11,12 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Prints what this build and this machine have, what they lack, and the package or option that gives it: modules (they are opened, with
-all that they need), LibTorch, NCCL, the driver and GPUs, processor cores and memory that the process may use, its limits, the sandbox of the
-kernel, and what the file system of PATH can do. Of PATH, a folder or a file in it (default: the working folder), that is tried with files of
-a few bytes that are gone afterwards.
+    R"(Prints what this build and this machine have, what they lack, and the package or option that provides it: modules (opened with
+everything they need), LibTorch, NCCL, the driver and GPUs, processor cores and memory that the process may use, its limits, the sandbox of
+the kernel, and what the file system of PATH can do. PATH is a folder or a file in it (default: the working folder); its file system is
+tried with files of a few bytes, which are removed afterwards.
 
-The exit code is 0 whatever is missing: nearly all of dcpctl needs none of it. With --json it is what a report of a fault should have.
+The exit code is 0 whatever is missing: nearly all of dcpctl needs none of it. Include the output of --json in bug reports.
 
   dcpctl doctor
   dcpctl doctor step-1000

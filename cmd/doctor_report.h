@@ -1,4 +1,4 @@
-// Rendering of `doctor`, and what its facts mean: what is missing, and what gives it.
+// Renders `doctor` and interprets its facts: what is missing, and how to get it.
 #pragma once
 
 #include <functional>

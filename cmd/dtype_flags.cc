@@ -83,7 +83,7 @@ void add_dtypes(Command& c, DtypeFlags& flags) {
        "before --dtype")
       .offers(Offer::kDtypeRules)
       .in(group);
-  c.flag("--raw", flags.raw, "Cast float8 tensors that have a scale, too: their values as they are").in(group);
+  c.flag("--raw", flags.raw, "Also cast float8 tensors that have a scale, ignoring the scale").in(group);
 }
 
 void add_casts(Command& c, DtypeFlags& flags) {

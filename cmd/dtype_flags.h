@@ -22,14 +22,14 @@ struct DtypeFlags {
 
 // --dtype, --dtype-scope, --dtype-rule, --raw.
 void add_dtypes(Command& command, DtypeFlags& flags);
-// Those, and what only a command that casts needs: --fp8-overflow, --strict-cast.
+// The same, plus the options of commands that cast: --fp8-overflow, --strict-cast.
 void add_casts(Command& command, DtypeFlags& flags);
 
 // "cast 15 tensors: 33.2 KiB become 16.6 KiB".
 std::string cast_text(const CastSummary& casts);
 
-// A dtype that tensors may be cast to, by torch's name or a short one (bf16). Throws usage, which lists them.
-// All that parse_dtype knows, the long names first.
+// A dtype that tensors may be cast to, by torch's name or a short one (bf16). Throws usage, listing them. All names that parse_dtype
+// accepts, long ones first.
 std::vector<std::string> dtype_names();
 DType parse_dtype(const std::string& text);
 

@@ -16,15 +16,15 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Renames keys of a DCP folder, leaves some out, merges the metadata of ranks that saved by themselves, or writes it for an older torch: all
-by a new .metadata. Tensors are neither read nor written, so a checkpoint of a terabyte takes milliseconds.
+    R"(Renames keys of a DCP folder, leaves some out, merges rank-local metadata, or writes it for an older torch, all by writing a new
+.metadata. Tensors are neither read nor written, so a checkpoint of a terabyte takes milliseconds.
 
-OUT is a new folder whose data files are clones of the source's (reflinks) where the file system has them, else further names of the same
-files (hard links), else copies; --link asks for one of them. Nothing ever writes into a data file that is there, so checkpoints can share it.
+OUT is a new folder whose data files are clones of the source's (reflinks) if the file system supports them, else hard links, else copies;
+--link picks one of these. dcpctl never writes into an existing data file, so checkpoints can share it.
 
 With --in-place CKPT itself gets the new metadata, in one step; the old one is kept as .metadata.orig, and 'mv' brings it back.
 
-Space comes free only as files go that no key is in any more; reshard and cast write what is left of a file anew.
+Space is freed only when files that no key needs any more are deleted; reshard and cast rewrite what is left of a file.
 
   dcpctl edit step-1000 renamed --rename '^model\.=>'
   dcpctl edit step-1000 weights --model-only --keep-root --link hard
@@ -94,7 +94,7 @@ void add_edit(Command& c, Context& context) {
       .excludes("--in-place")
       .in(writing);
   add_strict(c, o.strict, "--include, --rename, ...", writing);
-  c.flag("--dry-run", o.dry_run, "Say what would be written; create nothing").in(writing);
+  c.flag("--dry-run", o.dry_run, "Print what would be written; create nothing").in(writing);
   c.flag("--force", o.force, "Replace OUT when the new one is complete").excludes("--in-place").in(writing);
   add_threads(c, o.threads, writing);
   c.option("--max-memory", o.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);

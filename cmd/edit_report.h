@@ -1,4 +1,4 @@
-// What edit will write and has written, for people and as JSON.
+// What edit will write or has written, as text and as JSON.
 #pragma once
 
 #include <functional>

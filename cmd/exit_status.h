@@ -1,4 +1,4 @@
-// What the exit code says: the table of the top-level help, of every man page and of `help --json`.
+// The meaning of exit codes: the table in the top-level help, in every man page and in `help --json`.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// --expect REF, --expect-dtypes, and what --report says of them.
+// --expect REF, --expect-dtypes, and their part of --report.
 #pragma once
 
 #include "app/expect.h"

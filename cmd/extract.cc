@@ -10,15 +10,16 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kDetails =
-    R"(Takes the tensor or object KEY out of a checkpoint, whatever its kind and however the tensor is sharded. Without -o it is printed:
-a tensor as numpy prints one, with the ends of its dims alone where it is large, an object as Python spells it; nothing of it is run.
+    R"(Takes the tensor or object KEY out of a checkpoint of any kind, however the tensor is sharded. Without -o it is printed: a tensor as
+numpy prints it, a large one with only the ends of its dims, an object as Python prints it; nothing in it is executed.
 
--o writes a file, whose ending says what it is: .npy, .pt (what torch.load gives is the tensor or object itself), .safetensors, .json, .txt,
-or .raw, the elements alone, row-major and little-endian. numpy has no bfloat16 and no float8: a .npy file holds their bits as unsigned
+-o writes a file, whose ending selects the format: .npy, .pt (torch.load returns the tensor or object itself), .safetensors, .json, .txt, or
+.raw, the elements alone, row-major and little-endian. numpy has no bfloat16 and no float8: a .npy file holds their bits as unsigned
 integers, unless --dtype float32 converts them.
 
---slice takes what numpy and torch take between brackets: integers, START:STOP:STEP and '...', with commas between dims. Only what is
-needed is read, so that the CRC, which is of the whole, is not checked then. Steps must be above 0; new axes, lists and masks are refused.
+--slice accepts what numpy and torch accept between brackets: integers, START:STOP:STEP and '...', with commas between dims. Only the bytes
+of the slice are read, so the CRC, which covers the whole record, is not checked. Steps must be above 0; new axes, lists and masks are
+refused.
 
   dcpctl extract step-1000 model.norm.weight
   dcpctl extract step-1000 model.norm.weight --slice ':4'
@@ -75,9 +76,9 @@ void add_extract(Command& c, Context& context) {
       .offers(Offer::kDtypes)
       .excludes("--stats")
       .in(output);
-  c.flag("--raw", o.raw, "Convert a float8 tensor that has a scale, too: its values as they are").needs("--dtype").in(output);
+  c.flag("--raw", o.raw, "Also convert a float8 tensor that has a scale, ignoring the scale").needs("--dtype").in(output);
   c.flag("--force", o.force, "Replace FILE when the new one is complete").needs("--output").in(output);
-  c.flag("--no-verify", o.no_verify, "Do not check the CRC of what is read").in("Reading");
+  c.flag("--no-verify", o.no_verify, "Do not check CRCs").in("Reading");
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk before FILE appears").needs("--output").in(output);
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");

@@ -1,4 +1,4 @@
-// What extract does with a key: a file of its elements, text or JSON or a stream of them, statistics.
+// What extract does with a key: a file of its elements; text, JSON or a stream of them; statistics.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct ExtractOptions {
   bool to_file() const { return !out.empty() && out != "-"; }
   bool is_text() const { return form == ExtractForm::kText || form == ExtractForm::kJson; }
   std::optional<Subscript> part() const { return slice.empty() ? std::nullopt : std::optional(Subscript::parse(slice)); }
-  // All that is selected is the one key.
+  // Only the one key is selected.
   DtypeOptions dtypes() const {
     DtypeOptions d{.scope = DtypeScope::kAll, .raw = raw};
     if (!dtype.empty()) d.rules.push_back({"*", parse_dtype(dtype)});
@@ -33,9 +33,9 @@ struct ExtractOptions {
   }
 };
 
-// A file of elements, by the machine that writes models.
+// Writes a file of elements, by the same path that writes models.
 int extract_file(const ExtractOptions& o, Context& context);
-// Prints it, or writes a small file; returns what --report says of it, as extract_stats does.
+// Prints the value, or writes a small file; returns its report, as extract_stats does.
 std::string extract_value(const ExtractOptions& o, Context& context);
 std::string extract_stats(const ExtractOptions& o, Context& context);
 

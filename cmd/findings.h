@@ -1,5 +1,4 @@
-// Findings of `inspect` and `verify`: which make the exit code 1, and those of what loading would run, of which a checkpoint may have
-// thousands.
+// Findings of `inspect` and `verify`: which ones make the exit code 1, and the unsafe pickles, of which a checkpoint may have thousands.
 #pragma once
 
 #include <string>
@@ -26,10 +25,10 @@ struct FailOn {
   bool has(std::string_view name) const;
 };
 void add_fail_on(Command& command, FailOn& flags, const std::string& group);
-// Whether one of the findings is of a class that is asked for. What cannot be read cannot be told to be safe.
+// Whether one of the findings is of a requested class. What cannot be read counts as unsafe.
 bool fails(const FailOn& flags, const std::vector<Problem>& findings);
 
-// "damage:", and how it is drawn.
+// "damage:", and its style.
 std::string_view severity_word(Severity severity);
 Style style_of(Severity severity);
 

@@ -8,10 +8,10 @@
 namespace dcp::cmd {
 
 struct HelpForm {
-  size_t columns = 80;  // of a line at most, as far as words and command lines allow
+  size_t columns = 80;  // maximum line width, as far as words and command lines allow
   bool color = false;   // of headings
 };
-HelpForm help_form(const Context& context);  // of what stdout is
+HelpForm help_form(const Context& context);  // for stdout
 std::string help_text(const Command& command, HelpForm form);
 // On one screen: options by name, examples.
 std::string short_help_text(const Command& command, HelpForm form);

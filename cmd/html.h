@@ -1,4 +1,4 @@
-// Pages of HTML that need nothing beside them: no script, no font, no file from elsewhere, light or dark as the reader's system is.
+// Self-contained HTML pages: no script, no font, no external file; light or dark as the reader's system.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace dcp::cmd {
 
-// Text from a checkpoint as text or as the value of an attribute in double quotes; bytes that are not printable UTF-8 as \xNN.
+// Text from a checkpoint, escaped for use as text or in a double-quoted attribute; bytes that are not printable UTF-8 become \xNN.
 std::string html_text(std::string_view raw);
 
 // The whole document. `title` is raw text, `style` and `body` are HTML.

@@ -8,21 +8,21 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Says what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is
-sharded, which files hold it. Reads metadata and headers only, in milliseconds; no tensor data, and no data file needs to be there.
+    R"(Shows what is in a checkpoint: who wrote it, which torch versions can load it, tensors, dtypes, bytes, how each tensor is sharded,
+which files hold it. Reads only metadata and headers, in milliseconds; no tensor data, and data files may be missing.
 
-Findings come first, then sums, then the keys on one screen: layers and what else differs in numbers only are one row, and what a trainer
-keeps beside the model is folded where it would not fit. --tree and --keys show all. A data file that is missing makes the exit code 1,
-one that cannot be read 4.
+Findings come first, then totals, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
+trainer keeps beside the model is folded if it would not fit. --tree and --keys show all. A missing data file makes the exit code 1, an
+unreadable one 4.
 
-Where the data files are there, the pickles of objects are looked into, too: one that would run what torch.load(weights_only=True) refuses
-is named with its key. With --fail-on unsafe every item's pickle is, and the exit code is 1 if one does, or cannot be looked into.
+If the data files are there, the pickles of objects are examined too: one that would run what torch.load(weights_only=True) refuses is named
+with its key. --fail-on unsafe examines every item's pickle, and makes the exit code 1 if one is unsafe or cannot be examined.
 
-With --stats the answer is bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? Then the
-tensors' data is read, by units, and its CRCs are checked.
+--stats prints bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? It reads the tensors' data
+and checks its CRCs.
 
-CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files,
-one of what each rank saved (verl, SkyRL, torch_checkpointing), or with --step a run folder. What a file is, its content says.
+CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files, a
+folder of per-rank files (verl, SkyRL, torch_checkpointing), or with --step a run folder. The kind of a file is recognized by its content.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --tree --root model
@@ -53,12 +53,12 @@ void add_inspect(Command& c, Context& context) {
     return c.option(name, [&o, view](const std::string&) { return o.view = view, true; }, "", help);
   };
   add_view("--summary", InspectView::kSummary, "The summary alone");
-  c.number("--depth", o.depth, "N", "Show N components of keys, and sums of what is below them").excludes("--summary");
+  c.number("--depth", o.depth, "N", "Show N components of keys, and totals of what is below them").excludes("--summary");
   add_view("--tree", InspectView::kTree, "Every key, in the tree of their components").excludes("--summary").excludes("--depth");
   add_view("--keys", InspectView::kKeys, "Flat list of keys");
   add_view("--chunks", InspectView::kChunks, "Each chunk with its box, file and byte range").excludes("--keys");
   add_view("--files", InspectView::kFiles, "Each data file: bytes, items, unreferenced bytes").excludes("--keys").excludes("--chunks");
-  c.option("--stats", o.stats, "GLOB", "Read the tensors whose keys match GLOB, and say what their values are")
+  c.option("--stats", o.stats, "GLOB", "Read the tensors whose keys match GLOB, and print statistics of their values")
       .offers(Offer::kKeys)
       .excludes("--keys")
       .excludes("--chunks")
@@ -67,7 +67,8 @@ void add_inspect(Command& c, Context& context) {
   add_threads(c, o.threads, "Source");
   c.find("--threads")->needs("--stats");
   c.option("--html", o.html, "FILE",
-           "Write a page with pictures to FILE too: what lies where in each file, how each tensor is cut; with --map what becomes of what")
+           "Also write a page with pictures to FILE: the layout of each file, how each tensor is sharded; with --map, which tensors become "
+           "which")
       .writes();
   add_key_flags(c, o.keys);
   add_map(c, o.map);

@@ -12,7 +12,7 @@
 namespace dcp::cmd {
 namespace {
 
-// What of the tensors' values is asked for, beside the rest of the answer or in its place.
+// The requested statistics of tensors, in addition to the answer or instead of it.
 std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions& select, Context& context) {
   if (o.stats.empty()) return std::nullopt;
   StatsResult result;

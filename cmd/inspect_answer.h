@@ -1,4 +1,4 @@
-// What inspect answers: the summary or what a map makes of it, values, a page; and how it ends.
+// The answer of inspect: the summary or the result of a map, values, a page; and the exit code.
 #pragma once
 
 #include <optional>

@@ -31,7 +31,7 @@ constexpr std::string_view kStyle =
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
-// A drawing is so many units wide and high, whatever it shows: browsers keep coordinates as float32, and cut off what is beyond 2^25.
+// A drawing has a fixed width and height in units, whatever it shows: browsers keep coordinates as float32, and cut off beyond 2^25.
 constexpr double kUnits = 1000;
 constexpr std::string_view kOpenDrawing = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">";
 

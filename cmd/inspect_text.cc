@@ -379,9 +379,9 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
   if (view == InspectView::kSummary) return;
   context.print("\n");
   if (view == InspectView::kTree) return print_tree(catalog, selection, context);
-  constexpr size_t kLines = 58, kLeast = 24;  // with the prompt no more than 60, however much there is to say before
+  constexpr size_t kLines = 58, kMin = 24;  // with the prompt no more than 60, however much there is to say before
   const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + 2;
-  print_outline(found, depth, std::max(kLines - std::min(kLines, used), kLeast), context);
+  print_outline(found, depth, std::max(kLines - std::min(kLines, used), kMin), context);
 }
 
 }  // namespace dcp::cmd

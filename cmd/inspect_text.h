@@ -1,4 +1,4 @@
-// Rendering of `inspect`: text for people, the JSON document for programs, a page with pictures.
+// Renders `inspect`: text for people, a JSON document for programs, a page with pictures.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
 void inspect_json(
     const InspectResult& found, const std::function<void(std::string_view)>& write,
     const std::function<void(JsonWriter&)>& more = [](JsonWriter&) {});
-// A page of HTML that needs nothing beside it: the summary, where the bytes lie in each file, how each tensor is cut.
+// A self-contained HTML page: the summary, where the bytes lie in each file, how each tensor is sharded.
 std::string inspect_html(const InspectResult& found);
 
-// The first line of an answer, and the rest of its summary in lines, each ended.
+// The first line of an answer, and the rest of its summary; each line ends with a newline.
 std::string headline(const InspectResult& found);
 std::string summary_text(const InspectResult& found);
 
@@ -50,7 +50,7 @@ struct InspectSummary {
 };
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection);
 
-// What the items leave of each data file.
+// How items use each data file.
 struct FileUse {
   uint64_t items = 0;
   uint64_t item_bytes = 0;

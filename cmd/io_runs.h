@@ -1,4 +1,4 @@
-// What `bench io` runs on a checkpoint: dcpctl's commands, and what only copies or reads the same bytes.
+// What `bench io` runs on a checkpoint: dcpctl's commands, and plain copies and reads of the same bytes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace dcp::cmd {
 
-// A hidden folder that goes with everything in it, whatever happens.
+// A hidden folder that is always removed, with everything in it.
 class Scratch {
  public:
   Scratch(Io& io, std::string path);
@@ -23,7 +23,7 @@ class Scratch {
 
 struct IoRuns {
   std::string checkpoint;
-  std::string scratch;  // folder for what is made
+  std::string scratch;  // folder for outputs
   unsigned workers = 1;
   uint32_t ranks = 1;  // of the checkpoint
 };

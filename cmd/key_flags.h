@@ -11,11 +11,11 @@ namespace dcp::cmd {
 
 struct KeyFlags {
   SelectionFlags selection;
-  SelectOptions select;  // as far as flags give it: use select_options
+  SelectOptions select;  // incomplete: use select_options
   std::vector<std::string> renames;
   std::string rename_map;
 
-  // All of it, in the order of the command line. Throws usage.
+  // The whole selection, with rules in command line order. Throws usage.
   SelectOptions select_options(const Context& context) const;
 };
 void add_key_flags(Command& command, KeyFlags& flags);

@@ -14,8 +14,8 @@ void add_layout(Command& c, LayoutRequest& f) {
        "Tensors whose name in the output matches GLOB are placed so, one placement a mesh dim from left to right: shard(D), strided(D) or "
        "replicate; repeatable, the first match wins")
       .in(group);
-  c.option("--like", f.like, "CKPT2", "The boxes and ranks that a tensor of the same name and shape has in CKPT2").reads().in(group);
-  Option& file = c.option("--layout", f.file, "FILE", "All of that from a JSON file").reads().in(group);
+  c.option("--like", f.like, "CKPT2", "Shard tensors as CKPT2 does where name and shape are the same").reads().in(group);
+  Option& file = c.option("--layout", f.file, "FILE", "All of the above, from a JSON file").reads().in(group);
   file.leads_to = checkpoint_of_layout;
   for (const char* other : {"--world-size", "--mesh", "--mesh-dims", "--placements", "--like"}) file.excludes(other);
 }

@@ -1,4 +1,4 @@
-// The options that say which ranks get which boxes: --world-size, --mesh, --mesh-dims, --placements, --like, or a --layout file of them.
+// The options that say which ranks get which boxes: --world-size, --mesh, --mesh-dims, --placements, --like, or a --layout file with them.
 #pragma once
 
 #include "app/layout_request.h"

@@ -41,7 +41,7 @@ std::string wrapped(std::string_view text, size_t indent, size_t width) {
 
 std::string fitted(const Context& context, std::string_view lines, int fd) {
   if (!context.at_terminal(fd)) return std::string(lines);
-  constexpr size_t kFurther = 4, kLeast = 20;
+  constexpr size_t kFurther = 4, kMin = 20;
   const size_t columns = context.columns(fd);
   std::string out;
   while (!lines.empty()) {
@@ -50,7 +50,7 @@ std::string fitted(const Context& context, std::string_view lines, int fd) {
     const size_t begin = std::min(line.find_first_not_of(' '), line.size()), indent = begin + kFurther;
     // The first line ends `kFurther` columns early, since it begins before the others.
     if (display_width(line) <= columns) out += line;
-    else out += wrapped(line.substr(begin), indent, std::max(columns, indent + kLeast)).insert(0, begin, ' ');
+    else out += wrapped(line.substr(begin), indent, std::max(columns, indent + kMin)).insert(0, begin, ' ');
     if (end < lines.size()) out += '\n';
     lines.remove_prefix(std::min(end + 1, lines.size()));
   }
@@ -73,7 +73,7 @@ std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& r
 }
 
 void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows) {
-  constexpr size_t kLeast = 20;  // of the last column, where it is wrapped
+  constexpr size_t kMin = 20;  // of the last column, where it is wrapped
   const std::vector<size_t> widths = widths_of(context, right, rows);
   const bool wraps = long_names == LongNames::kOwnLine && context.at_terminal(STDOUT_FILENO);
   size_t last = 0;  // where the last column begins
@@ -84,8 +84,7 @@ void print_table(const Context& context, const std::vector<bool>& right, LongNam
       if (widths[i] == 0 && (right[i] || i + 1 < cells.size())) continue;  // nobody has anything there
       const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
       if (right[i]) text.append(pad, ' ');
-      if (wraps && i > 0 && i + 1 == widths.size())
-        text += wrapped(cells[i], last, std::max(context.columns(STDOUT_FILENO), last + kLeast));
+      if (wraps && i > 0 && i + 1 == widths.size()) text += wrapped(cells[i], last, std::max(context.columns(STDOUT_FILENO), last + kMin));
       else text += cells[i];
       if (i == 0 && cells.size() > 1 && width > widths[0] && long_names == LongNames::kOwnLine)
         text.append("\n").append(widths[0] + 2, ' ');

@@ -14,11 +14,11 @@ constexpr const char* kText =
     R"text(Lists the steps of a run: number, age, bytes, whether it has optimizer and other training state beside the model (full) or the model alone
 (model-only), and whether it is complete: its metadata parses, and every file that it names is there and long enough. No data is read.
 
-A link such as 'latest' and a file such as latest_checkpointed_iteration.txt that name a step are compared with what is there: one that leads
-to a step that is not complete, or to an older one than the newest, is said.
+A link such as 'latest' or a file such as latest_checkpointed_iteration.txt that names a step is checked: one that leads to an incomplete
+step, or not to the newest one, is reported.
 
-With --latest, --latest-full or --latest-model the path of one step is printed and nothing else; the exit code is 1, and nothing is printed,
-where there is none. --wait is for exporters beside a run: it waits until there is one, newer than --after.
+--latest, --latest-full and --latest-model print the path of one step and nothing else; if there is none, they print nothing and the exit
+code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.
 
   dcpctl list run
   dcpctl list run --latest-full
@@ -78,10 +78,10 @@ void add_list(Command& c, Context& context) {
   c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
   c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
   c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);
-  c.option("--after", o.after, "N|latest", "Only a step with a greater number than N, or than the newest has now")
+  c.option("--after", o.after, "N|latest", "Only a step with a number above N, or above that of the current newest one")
       .offers(Offer::kSteps)
       .in(group);
-  c.option("--wait", o.wait, "SECONDS", "Wait for one so long (or 10min, 12h); exit code 1 if none comes").in(group);
+  c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
   add_common(c, context, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });

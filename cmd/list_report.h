@@ -1,4 +1,4 @@
-// The steps of a run, for people and as JSON.
+// The steps of a run, as text and as JSON.
 #pragma once
 
 #include <functional>

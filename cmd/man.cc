@@ -10,13 +10,13 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Shows a manual page with man; where stdout is no terminal, prints it in roff, as it is installed under share/man. Without COMMAND: the page
+    R"(Shows a manual page with man; if stdout is not a terminal, prints it in roff, as installed under share/man. Without COMMAND: the page
 of dcpctl itself.
 
   dcpctl man consolidate
   dcpctl man bench io > dcpctl-bench-io.1)";
 
-// On a terminal man formats the page and pages it. False: there is no man.
+// On a terminal, man formats and pages the page. False: man is not installed.
 bool shown_by_man(const std::string& page) {
   Viewer man({"man", "-l", "-"});
   if (man.is_there()) write_fd(man.input(), page);

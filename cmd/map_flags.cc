@@ -17,27 +17,25 @@ MapRequest MapFlags::request() const {
 }
 
 void add_map_config(Command& c, MapFlags& f, const std::string& group) {
-  c.option("--config", f.config, "FILE", "The model's config.json, which the sizes and conditions of a map are from").reads().in(group);
+  c.option("--config", f.config, "FILE", "The model's config.json, for the sizes and conditions of the map").reads().in(group);
   c.option("--set", f.sets, "NAME=VALUE", "A size, an axis or a choice of the map, or a key of config.json; repeatable").in(group);
 }
 
 void add_map(Command& c, MapFlags& f) {
   const std::string maps = "Maps of models";
-  c.option("--map", f.map, "MAP", "Make the tensors of another form of the model: a map of 'dcpctl maps', a file of one, or auto")
-      .reads()
-      .in(maps);
-  c.option("--to-map", f.to, "MAP2", "From there on to another trainer's form: MAP2 is applied, from its right side, to what MAP makes")
+  c.option("--map", f.map, "MAP", "Convert the model to another form: a map of 'dcpctl maps', a map file, or auto").reads().in(maps);
+  c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: applies MAP2, from its right side, to the result of MAP")
       .reads()
       .needs("--map")
       .in(maps);
   add_map_config(c, f, maps);
-  c.find("--config")->help += "; else that of --assets, or beside CKPT";
+  c.find("--config")->help += "; default: that of --assets, or beside CKPT";
   const Choices<maps::Unmapped> fates{{"error", maps::Unmapped::kError}, {"keep", maps::Unmapped::kKeep}, {"drop", maps::Unmapped::kDrop}};
-  c.choice("--unmapped", f.unmapped, fates, "WHAT", "What becomes of keys that the map does not take: error (default), keep or drop")
+  c.choice("--unmapped", f.unmapped, fates, "WHAT", "What to do with keys that the map does not take: error (default), keep or drop")
       .needs("--map")
       .in(maps);
   const Choices<std::optional<maps::Side>> sides{{"left", maps::Side::kLeft}, {"right", maps::Side::kRight}};
-  c.choice("--map-from", f.from, sides, "SIDE", "Which side of the map CKPT has: left or right, where its names do not say it")
+  c.choice("--map-from", f.from, sides, "SIDE", "The side of the map that CKPT is on: left or right, if its names do not tell")
       .needs("--map")
       .in(maps);
   f.model_root_option = &c.option("--model-root", f.model_root, "PATH",

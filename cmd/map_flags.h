@@ -1,4 +1,4 @@
-// --map and what belongs to it: which map of a model, and what it needs to know.
+// --map and related options: which model map, and its settings.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ struct MapFlags {
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
   std::string to;          // "": none
-  std::string model_root;  // of the model in what comes out
+  std::string model_root;  // of the model in the output
   const Option* model_root_option = nullptr;
 
   MapRequest request() const;  // throws map_setting
@@ -28,7 +28,7 @@ void add_map(Command& command, MapFlags& flags);
 // --config and --set alone.
 void add_map_config(Command& command, MapFlags& flags, const std::string& group);
 
-// What the map is, its notes, what it leaves out: lines on stderr.
+// Describes the map, its notes and what it leaves out, in lines on stderr.
 void describe(const MapAnswer& answer, Context& context);
 void map_json(JsonWriter& out, const MapAnswer& answer);  // the member "map"
 

@@ -6,9 +6,9 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(A map says which tensors of a trainer are which of the published model, in a text that dcpctl-maps(7) teaches. Without MAP all that are built
-in are listed; MAP is the name of one, whose text is printed, to read, copy and change. A file, or any map with --config, is checked: that it
-moves every element once in both directions, and what its sizes are.
+    R"(A map relates the tensors of a trainer to those of the published model, in a language described in dcpctl-maps(7). Without MAP the
+built-in maps are listed. With the name of one, its text is printed, to read, copy and change. A file, or any map with --config, is checked:
+that it moves every element once in both directions, and what its sizes are.
 
   dcpctl maps
   dcpctl maps llama.torchtitan

@@ -16,7 +16,7 @@ struct ModelFileFlags {
 };
 void add_model_file(Command& command, ModelFileFlags& flags);
 
-// Which of them OUT's ending and the flags name; nullopt: none. Throws usage where they contradict each other.
+// The form that OUT's ending and the flags select; nullopt: none. Throws usage if they contradict each other.
 std::optional<OutputRequest> model_file(const std::string& out, const ModelFileFlags& flags);
 
 }  // namespace dcp::cmd

@@ -9,10 +9,10 @@ namespace dcp::cmd {
 
 // "a,b" as {"a", "b"}.
 std::vector<std::string> split_list(const std::string& list);
-// The text as shells read it: in quotes, or each odd character behind a backslash.
+// The text quoted for a shell: in quotes, or with a backslash before each special character.
 std::string shell_quoted(std::string_view text);
 std::string shell_word(std::string_view text);
-// A number of [least, most]. Throws usage, which names `option`.
+// A number in [min, max]. Throws usage, naming `option`.
 unsigned parse_count(const std::string& text, const char* option, unsigned min, unsigned max);
 // "5%" or "5": above 0, up to 100. Throws usage.
 double parse_percent(const std::string& text, std::string_view option);

@@ -36,7 +36,7 @@ Words words_of(const Selection& selection, const Entry& e) {
   return words;
 }
 
-// What keys must share to be one row, beside the words that are no numbers.
+// What keys must share to be one row, beside all words except numbers.
 using Kind = std::tuple<bool, std::string, std::string, std::string, std::string>;  // state, dtype, becomes, shape, sharding
 Kind kind_of(const Catalog& catalog, const Selection& selection, const Entry& e) {
   const bool state = !selection.state.is_model(e.ref);
@@ -97,7 +97,7 @@ void join(Row& into, const Row& other) {
   into.sum.bytes += other.sum.bytes;
 }
 
-// Rows that are the same but for the place that `key` leaves out become one.
+// Merges rows that differ only in the component that `key` leaves out.
 template <class KeyOf>
 std::vector<Row> joined_by(std::vector<Row> rows, const KeyOf& key_of) {
   std::vector<Row> result;

@@ -1,5 +1,5 @@
-// A checkpoint on one screen: keys that differ only in numbers, or in their last component, are one row, and what would not fit is folded to
-// one row for each subtree.
+// A checkpoint on one screen: keys that differ only in numbers, or in their last component, share a row, and what would not fit is folded
+// to one row per subtree.
 //
 //   layers.{0..31}.attention.wq.weight  bfloat16  [4096, 4096]  x32  1.0 GiB  Shard(0) x8
 //   optimizer.state.layers.{0..31}      1,440 tensors
@@ -17,16 +17,16 @@
 namespace dcp::cmd {
 
 struct OutlineRow {
-  std::string label;      // escaped; braces stand for what several keys have in one place
+  std::string label;      // escaped; braces list what several keys have in one place
   bool is_state = false;  // not model
   uint64_t tensors = 0, objects = 0, bytes = 0;
-  bool has_value = false;        // the label says it, of one object
-  std::optional<Entry> example;  // of keys that are alike in all but their names; nullopt: a folded subtree
+  bool has_value = false;        // the label includes the value of one object
+  std::optional<Entry> example;  // one of several keys that differ only in name; nullopt: a folded subtree
   uint64_t keys() const { return tensors + objects; }
 };
 
 struct OutlineOptions {
-  size_t rows = 40;                                       // to fold to, where no depth is asked for
+  size_t rows = 40;                                       // target number of rows if no depth is given
   std::optional<size_t> depth;                            // components that are shown
   const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
 };
@@ -34,7 +34,7 @@ struct OutlineOptions {
 // Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options);
 
-// Numbers in texts count by their value: "x.2" < "x.10".
+// Compares numbers in texts by value: "x.2" < "x.10".
 bool natural_less(std::string_view a, std::string_view b);
 
 }  // namespace dcp::cmd

@@ -1,14 +1,14 @@
-// What the name of an output says before anything is written.
+// Checks on the name of an output, before anything is written.
 #pragma once
 
 #include <string>
 
 namespace dcp::cmd {
 
-// Throws usage for a folder with the name of a file: it would be taken for one, by people and by other tools.
+// Throws usage for a folder named like a file: people and other tools would take it for one.
 void check_folder_name(const std::string& out);
 
-// What the run would meet when it makes its first file, asked without making one. Throws io_create.
+// Throws io_create if the run could not create its first file; creates none.
 void check_writable(const std::string& out, bool is_folder);
 
 }  // namespace dcp::cmd

@@ -1,4 +1,4 @@
-// Programs that show an answer at a terminal: a pager, or man.
+// Programs that show an answer on a terminal: a pager, or man.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ class Viewer {
   ~Viewer() { close(); }
   bool is_there() const { return child_ > 0; }
   int input() const { return input_; }
-  // Ends what it reads, and waits until who looks at it leaves. False: it failed, or is not there.
+  // Closes its input and waits until the user leaves. False: it failed, or does not exist.
   bool close();
 
  private:
@@ -28,8 +28,8 @@ class Viewer {
   int input_ = -1;
 };
 
-// Between this and its end standard output goes through $DCPCTL_PAGER, $PAGER or less, as git has it: at a terminal only. What is written
-// when its reader has left is lost without a word.
+// While it lives, standard output goes through $DCPCTL_PAGER, $PAGER or less, as with git: only on a terminal. Output after the user has
+// left the pager is silently dropped.
 class Pager {
  public:
   explicit Pager(Context& context);

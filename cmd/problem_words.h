@@ -1,13 +1,13 @@
-// Problems in the words of the command line: src/ knows facts, this knows the options that help.
+// Puts problems into the words of the command line: src/ knows facts, this knows the options that help.
 #pragma once
 
 #include "base/problem.h"
 
 namespace dcp::cmd {
 
-// With the texts of problem_words.def where the problem has none of its own, and its setting as an option. Twice is as once.
+// Fills in the texts of problem_words.def where the problem has none of its own, and names its setting as an option. Idempotent.
 Problem worded(Problem problem);
-// Of the request's "prefer_rank": "--prefer-rank".
+// "--prefer-rank" for the request's "prefer_rank".
 std::string option_of(std::string_view setting);
 
 }  // namespace dcp::cmd

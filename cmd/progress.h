@@ -12,8 +12,8 @@ namespace dcp::cmd {
 
 class ProgressDisplay final : public Display {
  public:
-  // `done`: the counter of `progress` that is to reach `total` bytes. Shows nothing with --quiet, or for `auto` when the work is done
-  // before the first tick.
+  // `done`: the counter of `progress` that will reach `total` bytes. Shows nothing with --quiet, or with `auto` if the work ends before the
+  // first tick.
   ProgressDisplay(Context& context, const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total);
   ~ProgressDisplay() override;
 
@@ -30,7 +30,7 @@ class ProgressDisplay final : public Display {
   std::unique_ptr<Ticker> ticker_;
 };
 
-// The same for work that is counted in steps.
+// The same for work counted in steps.
 class StepDisplay {
  public:
   StepDisplay(Context& context, size_t steps);
@@ -44,7 +44,7 @@ class StepDisplay {
   ProgressForm form_;
 };
 
-// " 45.2 %  [####......]  1.0 GiB of 2.2 GiB  1.1 GB/s  3 s left": of the parts as many as there is room for in a line, and a bar if any is left.
+// " 45.2 %  [####......]  1.0 GiB of 2.2 GiB  1.1 GB/s  3 s left": as many parts as fit in the line, and a bar if there is room left.
 std::string bar_line(double share, const std::vector<std::string>& parts, size_t columns);
 
 }  // namespace dcp::cmd

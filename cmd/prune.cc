@@ -15,21 +15,22 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Deletes steps of a run that no rule keeps, oldest first, and prints before what it will do and how many bytes come free. On a terminal it
-asks; elsewhere --yes says that it may.
+    R"(Deletes steps of a run that no rule keeps, oldest first. Before that, it prints what it will do and how many bytes that frees. On a
+terminal it asks; elsewhere it needs --yes.
 
-  --keep-latest K   of the complete steps those with the K highest numbers stay
-  --keep-every N    numbers that N divides stay, too
-  --partial         steps go that an interrupted save has left, if nothing in them has changed for --grace
-  --older-than AGE  of what would go, only what is older
-  --drop-optimizer  what would go and is full keeps its model and loses the rest; nothing complete goes
+  --keep-latest K   keep the complete steps with the K highest numbers
+  --keep-every N    also keep steps whose number is a multiple of N
+  --partial         delete steps left by interrupted saves, if nothing in them has changed for --grace
+  --older-than AGE  of these, delete only steps that are older
+  --drop-optimizer  full steps keep their model and lose the rest instead of being deleted; no complete step is deleted
 
-Whatever the rules say, these stay: the newest complete step with model and training state, the newest that is model-only, what a link or a
-tracker file of the run leads to, what a dcpctl is writing, what cannot be judged, and folders that hold anything but a checkpoint's files.
+Whatever the rules say, these stay: the newest complete step with model and training state, the newest model-only one, steps that a link or
+a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged, and folders that hold anything but a
+checkpoint's files.
 
-A full step that turns out to be damaged stays as it is; the others go on, and the exit code says it.
+A full step that turns out to be damaged stays as it is; the others go on, and the exit code tells.
 
-A step's metadata goes first: whatever interrupts the work, no step is left that only looks complete. Links are not followed. An optimizer is
+A step's metadata is deleted first: an interruption never leaves a step that only looks complete. Links are not followed. An optimizer is
 dropped by writing the model's items into new files, and new metadata in one step: torch loads the same model before, meanwhile and after.
 
   dcpctl prune run --keep-latest 3 --dry-run
@@ -100,12 +101,14 @@ void add_prune(Command& c, Context& context) {
   add_run(c, context, o.run, Access::kChange);
   const std::string rules = "What stays", writing = "Writing";
   c.number("--keep-latest", o.keep_latest, "K", "Keep the complete steps with the K highest numbers").in(rules);
-  c.number("--keep-every", o.keep_every, {1, UINT64_MAX}, "N", "Keep steps whose number N divides").needs("--keep-latest").in(rules);
+  c.number("--keep-every", o.keep_every, {1, UINT64_MAX}, "N", "Keep steps whose number is a multiple of N")
+      .needs("--keep-latest")
+      .in(rules);
   c.flag("--partial", o.partial, "Delete what interrupted saves have left").in(rules);
   c.option("--older-than", o.older_than, "AGE", "Delete nothing younger: 12h, 7d, 2w").in(rules);
   c.flag("--drop-optimizer", o.drop_optimizer, "Make full steps model-only instead of deleting them").needs("--keep-latest").in(rules);
-  c.option("--grace", o.grace, "TIME", "An incomplete step that has changed since may be being written (default 10min)").in(rules);
-  c.flag("--dry-run", o.dry_run, "Print what would go; delete nothing").in(writing);
+  c.option("--grace", o.grace, "TIME", "An incomplete step that changed within TIME may still be being written (default 10min)").in(rules);
+  c.flag("--dry-run", o.dry_run, "Print what would be deleted; delete nothing").in(writing);
   c.flag("--yes", o.yes, "Do not ask").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk at the end").in(writing);
   add_common(c, context, true);

@@ -1,4 +1,4 @@
-// What prune will do and has done, for people and as JSON.
+// What prune will do or has done, as text and as JSON.
 #pragma once
 
 #include <functional>

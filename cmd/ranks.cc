@@ -9,8 +9,8 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Started on every rank, it prints one line a rank: where it runs, how it was started, which of CKPT's files it sees. If that works, the
-other commands will: consolidate, reshard, cast, convert and verify, on several ranks with the same command line on each, started by
+    R"(Started on every rank, it prints one line per rank: its host, how it was started, which of CKPT's files it sees. If that works, so
+will consolidate, reshard, cast, convert and verify, with the same command line on every rank, started by
 
   torchrun --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d \
     --rdzv-endpoint node0:29400 --no-python \
@@ -21,8 +21,8 @@ other commands will: consolidate, reshard, cast, convert and verify, on several 
   RANK=0 WORLD_SIZE=2 MASTER_ADDR=node0 MASTER_PORT=29500 \
     dcpctl consolidate step-1000 model.pt                 # RANK=1 on the other host
 
-Each rank reads the shards that it sees, on its own disk or a shared one; which are whose is found by looking. A rank that does not need CKPT
-need not have it. Without a launcher the one process says what it sees itself.)";
+Each rank reads the shards that it sees, on its own disk or a shared one; ranks find out by looking. A rank that does not need CKPT need not
+have it. Without a launcher, the single process prints what it sees.)";
 
 struct Options {
   SourceFlags source;

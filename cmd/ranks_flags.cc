@@ -34,7 +34,7 @@ RankOptions RanksFlags::options(const Context& context) const {
   if (!options.launch) return {};
   if (transport == "nccl" && gather == "none")
     fail(ProblemId::usage, {}, "--transport nccl with --gather none", "--gather rank0, or another transport");
-  // LibTorch writes its own stack to stderr where something fails; what matters of it is said by us.
+  // LibTorch writes its own stack to stderr on failures; we report what matters of it.
   ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", 0);
   using Transport = RankOptions::Transport;
   options.transport = transport == "nccl"   ? Transport::kNccl

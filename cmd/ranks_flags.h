@@ -1,4 +1,4 @@
-// The options of commands that several ranks run together, and what they say of them.
+// The options of commands that several ranks run together, and their report of the ranks.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@ struct RanksFlags {
   bool alone = false;
   bool requested = false;  // --gather or --transport was given
 
-  // As the launcher's variables and the flags say. Throws usage, launch_unclear.
+  // From the launcher's variables and the flags. Throws usage, launch_unclear.
   RankOptions options(const Context& context) const;
 };
 // What a launcher's variables say; nullopt: there is none. Throws launch_unclear.
 std::optional<Launch> launch_here();
-// Of a command that rank 0 runs for all: where a launcher started several, the others have nothing to do.
+// For a command that rank 0 runs for all: under a launcher with several ranks, the others do nothing.
 std::function<int()> by_rank_0(std::function<int()> run);
 
 enum class Gathers : uint8_t { kNo, kYes };  // kYes: the command writes, so it takes --gather
 void add_ranks(Command& command, RanksFlags& flags, Gathers gathers);
 
-// Members "ranks" (what each did; `alone` where there is one only) and, after a failure, "first_failed" (rank, host, code).
+// Members "ranks" (what each did; `alone` if there is only one) and, after a failure, "first_failed" (rank, host, code).
 void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone);
 
 }  // namespace dcp::cmd

@@ -10,33 +10,33 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"text(Writes CKPT anew for N ranks, one file a rank, without starting any. What is sharded in CKPT is split on dim 0 as FSDP2 does; what it
-stores whole beside that (buffers, replicated tensors) stays whole; a CKPT in which nothing is sharded is split throughout. Python
+    R"text(Rewrites CKPT for N ranks, one file per rank, without starting any. Tensors that are sharded in CKPT are split on dim 0 as FSDP2
+does; those stored whole beside them (buffers, replicated tensors) stay whole; if nothing in CKPT is sharded, all tensors are split. Python
 objects are copied as they are.
 
-Every CRC that the checkpoint holds is checked on the way, and every tensor gets a new one. OUT appears whole or not at all.
+Every CRC in the checkpoint is checked on the way, and every tensor gets a new one. OUT appears whole or not at all.
 
   dcpctl reshard step-1000 step-1000-on-8 --world-size 8
   dcpctl reshard step-1000 merged --world-size 1 --model-only
   dcpctl reshard step-1000 on-64 --world-size 64 --dry-run
   dcpctl reshard step-1000 as-before --like step-10
 
-Other layouts are placements on a device mesh, as DTensor has them. Ranks are numbered through the mesh, its last dim fastest. The placements
-of a tensor are applied from left to right: shard(D) splits what the rank still has of dim D as torch.chunk does, strided(D) is FSDP over a
-later shard(D) of the same dim (_StridedShard), replicate leaves it. With names, DIM:PLACEMENT, dims that are not named replicate.
+Other layouts are given as DTensor placements on a device mesh. Ranks are numbered along the mesh, its last dim fastest. The placements of a
+tensor are applied from left to right: shard(D) splits what is left for the rank of dim D as torch.chunk does, strided(D) is FSDP over a
+later shard(D) of the same dim (_StridedShard), replicate leaves it whole. With names, DIM:PLACEMENT, unnamed dims replicate.
 
   dcpctl reshard step-1000 out --mesh 2x4 --mesh-dims dp,tp \
     --placements '*.step=replicate,replicate' \
     --placements '*.wo.weight=shard(0),shard(1)' \
     --placements '*=strided(0),shard(0)'
 
-A --layout file is a JSON object of the same, each member optional, the order of globs kept:
+A --layout file is a JSON object with the same settings; each member is optional, and globs are matched in order:
 
   {"world_size": 8, "mesh": [2, 4], "mesh_dims": ["dp", "tp"], "like": "CKPT2",
    "placements": {"*.step": "replicate,replicate", "*.norm.*": ["dp:shard(0)"],
                   "*": ["strided(0)", "shard(0)"]}}
 
-A tensor takes its boxes from the first of these that has some for it: placements, --like, the default.)text";
+The first of these that applies to a tensor decides its boxes: placements, --like, the default.)text";
 
 struct Options {
   WriterFlags writer;

@@ -8,8 +8,8 @@ namespace dcp::cmd {
 
 void add_sandbox(Command& command, Context& context);
 
-// Confines the process, if the command has the option, to the paths whose options say `reads` or `writes`: before it opens anything, and
-// before it has threads. Throws sandbox_lacking, sandbox_failed.
+// If the command has the option, confines the process to the paths of options declared `reads` or `writes`. Call before opening anything
+// and before starting threads. Throws sandbox_lacking, sandbox_failed.
 void enter_sandbox_of(Command& command, Context& context);
 
 // Whether a launcher has started this process as one of several ranks.

@@ -51,14 +51,14 @@ void describe_selection(Context& context, const Selection& s) {
                  "': no model has them under this name or shape");
 }
 
-std::vector<std::string> no_key_for(const std::vector<UnmatchedRule>& rules) {
+std::vector<std::string> unmatched_lines(const std::vector<UnmatchedRule>& rules) {
   std::vector<std::string> lines;
-  for (const UnmatchedRule& rule : rules) lines.push_back("no key for " + shortened(typed(rule)));
+  for (const UnmatchedRule& rule : rules) lines.push_back(shortened(typed(rule)) + " matches no key");
   return lines;
 }
 
 std::vector<std::string> unmatched_rules(const Selection& s) {
-  std::vector<std::string> unmatched = no_key_for(s.unmatched);
+  std::vector<std::string> unmatched = unmatched_lines(s.unmatched);
   if (!s.unmapped.empty()) unmatched.push_back("in --rename-map, but no key has the name: " + list_of(s.unmapped));
   for (const std::string& glob : s.casts.unmatched_rules)
     unmatched.push_back("no floating tensor for --dtype-rule '" + escaped(glob) + "'");

@@ -28,7 +28,7 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
 
 namespace {
 
-// What was typed, with CKPT in the place of a run and its step: for a step that holds several checkpoints. Without it the command alone.
+// What was typed, with CKPT instead of a run and its step: for a step that holds several checkpoints. If the run was not typed, the command alone.
 std::string command_line(const std::string& run, const Context& context) {
   std::string text = "dcpctl";
   bool has_run = false;

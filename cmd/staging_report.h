@@ -1,4 +1,4 @@
-// What `bench staging` says: a table, a JSON document, a page with pictures.
+// The output of `bench staging`: a table, a JSON document, a page with pictures.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ extern const std::string_view kStagingStyle;  // for html_page
 
 struct StagingReport {
   bool host_copies = true;  // --device cpu: no GPU is measured
-  std::string why_cpu;      // of `auto`: why no GPU is used
+  std::string why_cpu;      // with `auto`: why no GPU is used
   std::vector<DcpctlDeviceFacts> devices;
   LinkFacts link;          // of the first device, under load
   std::vector<int> nodes;  // NUMA nodes of the host
@@ -25,7 +25,7 @@ struct StagingReport {
   bool curve = false;  // the workloads are sizes
   std::vector<StagingLine> lines;
 
-  // What is measured on what; then what was measured.
+  // First what is measured on which device; later the results.
   void print_head(const Context& context) const;
   void json_head(JsonWriter& out) const;
   std::string html_head() const;

@@ -1,4 +1,4 @@
-// What `bench staging` is asked to copy and how, and the copies.
+// What `bench staging` should copy and how, and the resulting copies.
 #pragma once
 
 #include <optional>

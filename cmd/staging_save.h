@@ -1,4 +1,4 @@
-// `bench staging --save`: the training loop with its checkpoints, one folder a mode, and what is said of it.
+// `bench staging --save`: the training loop with its checkpoints, one folder per mode, and its report.
 #pragma once
 
 #include <string>
@@ -31,7 +31,7 @@ struct TrainingReport {
   std::string html() const;
 };
 
-// Makes the folder of --save, which must not hold anything, and in it one for each mode. Throws output_exists, and what train() throws.
+// Creates the folder of --save, which must be empty, with one folder per mode. Throws output_exists, and what train() throws.
 TrainingReport run_training(const SaveFlags& flags, Device& device, const Workload& workload, Context& context);
 
 }  // namespace dcp::cmd

@@ -1,4 +1,4 @@
-// What `extract --stats` and `inspect --stats` say of tensors as numbers.
+// The statistics of tensors that `extract --stats` and `inspect --stats` show.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace dcp::cmd {
 
-// Of one tensor: a line for each fact, and how its values spread over the powers of ten.
+// For one tensor: a line per fact, and the distribution of its values over powers of ten.
 std::string stats_text(const KeyStats& stats);
 void stats_json(JsonWriter& out, const KeyStats& stats);  // members of the object that is open
 
-// Of many: which have values that are no numbers, then a row for each.
+// For many: which ones have NaN or infinite values, then a row for each.
 void stats_json(JsonWriter& out, const StatsResult& result);  // the member "stats"
 void print_stats(const StatsResult& result, const Context& context);
 

@@ -18,18 +18,18 @@ struct RunFlags {
   // Throws usage.
   SurveyRequest request() const;
 };
-// RUN and how its steps are found. `access`: what is done with it.
+// RUN and how its steps are found. `access`: what the command does with it.
 void add_run(Command& command, Context& context, RunFlags& flags, Access access);
 
 // Since the epoch.
 int64_t wall_clock_ns();
-// "45 s", "5 min", "3 h", "12 d"; a time that is yet to come is "0 s".
+// "45 s", "5 min", "3 h", "12 d"; a time in the future is "0 s".
 std::string age_text(int64_t ns);
 // 90s, 10min, 12h, 7d, 2w, or seconds: nanoseconds. Throws usage.
 uint64_t parse_duration(const std::string& text, const char* option);
 
-std::string_view content_name(StepContent content);  // "full"; "" where it is not known
-// Why it is not complete, without the path of the step.
+std::string_view content_name(StepContent content);  // "full"; "" if unknown
+// Why it is incomplete, without the path of the step.
 std::string fault_text(const StepFacts& step);
 // Opens an object and leaves it open.
 void step_json(JsonWriter& json, const StepFacts& step);

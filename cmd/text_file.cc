@@ -53,7 +53,7 @@ void save_report(Context& context, const std::string& document) {
   else if (!context.common.report.empty()) save_small_file(context, context.common.report, document, {.sync = false});
 }
 
-// What --report says of a command that failed before it had anything else to say.
+// The report of a command that failed before it had anything else to report.
 static std::string failure_document(std::string command, const std::string& source, const Problem& problem) {
   std::ranges::replace(command, ' ', '.');
   std::string document;

@@ -1,7 +1,7 @@
-// Runs beside each other: command lines of this program and of others, and functions, timed in interleaved rounds.
+// Timed runs for comparison: command lines of this program and of others, and functions, in interleaved rounds.
 //
-// On a shared machine one number says little: the first touch of memory and of page cache varies tenfold. So rounds are interleaved, what
-// is dirty is written out before each run, and minima are compared.
+// On a shared machine one number says little: the first touch of memory and of page cache varies tenfold. So rounds are interleaved, dirty
+// pages are written out before each run, and minima are compared.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ struct TimedRun {
   std::function<void()> body;
   std::string output;  // removed after each run; "": there is none
   std::string report;  // file that the command's --report writes, where its memory is read from; "": there is none
-  size_t beside = 0;   // position of the run that it is compared with
+  size_t beside = 0;   // position of the run to compare with
 
   std::vector<uint64_t> ns;        // by round
-  uint64_t peak_memory_bytes = 0;  // the most of any run; 0: not known
+  uint64_t peak_memory_bytes = 0;  // max of all runs; 0: unknown
   uint64_t best_ns() const;
 };
 

@@ -1,4 +1,4 @@
-// The command line as it was given, and what is said about a wrong one.
+// Parses the command line, and explains what is wrong with it.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 namespace dcp::cmd {
 
 struct CommandLine {
-  std::unique_ptr<Command> command;  // that was named, its options read; dcpctl itself if none was
+  std::unique_ptr<Command> command;  // the named command, its options read; dcpctl itself if none was named
   Action requested = Action::kRun;
 };
 
-// `words`: without the program's name. Throws usage, which names the first thing that is wrong and what was probably meant.
+// `words`: without the program's name. Throws usage, naming the first error and what was probably meant.
 CommandLine read_command_line(const std::vector<std::string>& words, Context& context);
 
 // The command that `words` ("bench", "io") name. Throws usage.

@@ -10,14 +10,14 @@
 
 namespace dcp::cmd {
 
-// As numpy prints an array: brackets for dims, `...` for what a glance leaves out. Ends with a newline.
+// As numpy prints an array: brackets for dims, `...` for what the glance omits. Ends with a newline.
 std::string values_text(const Glance& glance, DType dtype, size_t columns);
 
-// Arrays of arrays, for the whole tensor: floats that are no numbers are the texts NaN, Infinity and -Infinity, complex numbers two numbers.
-// Elements that stand for no number (packed, scales) are their bits as an integer.
+// Arrays of arrays, for the whole tensor: floats that are no numbers are the texts NaN, Infinity and -Infinity, complex numbers two
+// numbers. Elements that are not numbers (packed, scales) are their bits as an integer.
 void values_json(JsonWriter& out, Extraction& extraction);
 
-// One element that is read from `bytes`, as Python spells it.
+// The element at the start of `bytes`, as Python prints it.
 std::string element_text(DType dtype, Bytes bytes);
 
 }  // namespace dcp::cmd

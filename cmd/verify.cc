@@ -9,20 +9,21 @@ namespace dcp::cmd {
 namespace {
 
 constexpr const char* kText =
-    R"(Says whether a checkpoint is whole, and what is wrong where: each tensor is covered by its chunks, each chunk has its item inside its
-file and for itself, what the item says of its tensor is what the metadata says, and every record has the CRC that its writer stored.
-torch compares no CRC: it loads damaged bytes silently.
+    R"(Checks whether a checkpoint is whole, and reports what is wrong and where: each tensor is covered by its chunks, each chunk has an
+item of its own that lies inside its file, items agree with the metadata about their tensors, and every record matches the CRC that its
+writer stored. torch checks no CRC: it loads damaged bytes silently.
 
   damage     something cannot be loaded as it was saved; exit code 1
-  warning    odd, but nothing is lost by it, or cannot be checked (a file that belongs to no item, records without a CRC)
+  warning    odd but harmless, or impossible to check (a file that belongs to no item, records without a CRC)
   note       may mean nothing
 
-What loading a pickle would run that torch.load(weights_only=True) refuses is a warning that names it, and damage where a tensor should be:
-of every object, of the metadata (torch loads both with pickle.load), of a torch.save file. --fail-on unsafe makes the exit code 1.
+Code that loading a pickle would run and that torch.load(weights_only=True) refuses is named in a warning, or is damage where a tensor
+should be: in every object, in the metadata (torch loads both with pickle.load), in a torch.save file. --fail-on unsafe makes the exit code
+1.
 
-A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype and shape: the same for every sharding and file format),
-of every object (its pickle and storages, comparable between DCP folders) and of every file. With --against a checkpoint, or what was
-made from one, is proved to hold the same. Options of which keys and names say what the manifest holds, as they do for consolidate.
+A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype and shape: the same for every sharding and file format), of
+every object (its pickle and storages, comparable between DCP folders) and of every file. --against proves that a checkpoint, or an output
+made from one, holds the same. Options that select keys and names decide what the manifest holds, as they do for consolidate.
 
   dcpctl verify step-1000
   dcpctl verify step-1000 --quick --fail-on unsafe
@@ -53,7 +54,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   const std::string what = "What is checked", manifest = "Manifest";
   add_source(c, context, o.source);
   c.flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only").in(what);
-  c.option("--sample", o.sample, "PERCENT", "Of the data check that much, always the same").excludes("--quick").in(what);
+  c.option("--sample", o.sample, "PERCENT", "Check only this much of the data, always the same part").excludes("--quick").in(what);
   c.flag(
        "--strict", o.strict,
        "Exit with 1 for warnings too: --fail-on warnings; with 2 for a rule of a manifest (--include, --rename, ...) that matches nothing")
@@ -72,8 +73,8 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
       .excludes("--quick")
       .excludes("--sample")
       .in(manifest);
-  c.flag("--subset", o.subset, "With --against: what is not here is not missed").needs("--against").in(manifest);
-  c.flag("--no-files", o.no_files, "Leave whole files out, which take a second reading").in(manifest);
+  c.flag("--subset", o.subset, "With --against: the checkpoint may lack keys of the manifest").needs("--against").in(manifest);
+  c.flag("--no-files", o.no_files, "Leave out whole files, which take a second read").in(manifest);
   c.flag("--force", o.force, "Replace the file of --manifest").needs("--manifest").in(manifest);
   add_key_flags(c, o.keys);
   add_map(c, o.map);

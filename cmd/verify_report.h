@@ -1,4 +1,4 @@
-// What `verify` says: findings, a closing line, the JSON document, and the --report file in every outcome.
+// The output of `verify`: findings, a closing line, the JSON document, and the --report file in every outcome.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class VerifyReport {
 
   // Prints the answer, returns the exit code.
   int done(const Context& context);
-  // Another rank than 0, which prints nothing: exits with what rank 0 has found.
+  // For ranks other than 0, which print nothing: exits with rank 0's code.
   int follow(int exit) { return exit_ = exit; }
   // Runs `body`; renders its failure; writes --report whatever happened. Returns the exit code.
   int around(Context& context, const std::function<int()>& body);

@@ -1,4 +1,4 @@
-// What a writing command says: notes on the way, the closing line or the JSON document, and the --report file in every outcome.
+// The output of a writing command: notes on the way, the closing line or the JSON document, and the --report file in every outcome.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ class WriteReport {
 
   const std::string source, output;
   bool strict = false;   // a rule that matches nothing is an error
-  WriteRequest request;  // once the command line has made one
+  WriteRequest request;  // once made from the command line
   WriteResult result;
 
-  // Says what was kept, stripped, dropped, converted, is unsafe: one line each, on stderr. Throws usage where `strict` has something against it.
+  // Reports what was kept, stripped, dropped, converted or is unsafe: one line each, on stderr. Throws usage if `strict` forbids it.
   void describe(Context& context) const;
   // Prints the answer and returns the exit code.
   int done(Context& context);

@@ -44,7 +44,7 @@ void add_writer_writing(Command& c, WriterFlags& f) {
   c.flag("--force", f.force, "Replace OUT when the new one is complete").in(writing);
   add_threads(c, f.threads, writing);
   c.option("--max-memory", f.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);
-  c.flag("--no-verify", f.no_verify, "Do not check the CRC of what is read").in(writing);
+  c.flag("--no-verify", f.no_verify, "Do not check CRCs").in(writing);
   c.flag("--verify-after", f.verify_after, "Read the output back before it appears and compare it with what was written").in(writing);
   c.flag("--no-sync", f.no_sync, "Do not wait for the disk before OUT appears, and leave OUT in the page cache").in(writing);
   add_ranks(c, f.ranks, Gathers::kYes);

@@ -1,4 +1,4 @@
-// What all commands that write a model share: their options, and the request that these make.
+// What all commands that write a model share: their options, and the request made from these.
 #pragma once
 
 #include <functional>
@@ -28,12 +28,12 @@ struct WriterFlags : KeyFlags {
   // All but the output. Throws usage.
   WriteRequest request(const Context& context) const;
 };
-// CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command's own options stand between
-// them.
+// CKPT, OUT and which keys under which names, in which dtypes; how it is written. Two calls, so that a command can place its own options
+// between them.
 void add_writer_keys(Command& command, Context& context, WriterFlags& flags, const std::string& out_help);
 void add_writer_writing(Command& command, WriterFlags& flags);
-// What every command takes, and what is run when this one was given: a write with the output that `output` asks for, which may throw usage.
-// `flags` must outlive the command line.
+// Adds the common options, and sets the command to write the output that `output` returns; it may throw usage. `flags` must outlive the
+// command line.
 void run_as_writer(Command& command, Context& context, const WriterFlags& flags, std::function<OutputRequest()> output);
 
 }  // namespace dcp::cmd

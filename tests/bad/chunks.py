@@ -164,7 +164,7 @@ def an_item_that_begins_too_late(c):
 @case("chunk_shape_differs")
 def two_items_exchanged(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the stored tensor has another shape than its chunk (got [0:2], expected [0:2, 0:3])
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the stored tensor's shape is not its chunk's (got [0:2], expected [0:2, 0:3])
     """
     w, b = c.item("model.w"), c.item("model.b")
     w.data, b.data = b.data, w.data

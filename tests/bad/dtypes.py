@@ -56,7 +56,7 @@ def values_that_are_too_large(c):
     dcpctl: stripped the root 'model'
     dcpctl: cast 2 tensors: 32 B become 16 B
     dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 2 values, float32 to float16)
-    hint: without --strict-cast they become what torch makes of them; --dtype-rule 'KEY=keep' leaves a tensor as it is
+    hint: without --strict-cast they are converted as torch does; --dtype-rule 'KEY=keep' leaves a tensor as it is
     """
     one_tensor(c, [65519, 65520, -1e30, float("inf"), float("nan"), 1e-30])
 
@@ -68,7 +68,7 @@ def values_that_float8_has_no_room_for(c):
     dcpctl: cast 2 tensors: 32 B become 8 B
     dcpctl: ckpt: tensor 'model.b': the tensor holds values that are too large for its new dtype (got 1 value, float32 to float8_e4m3fn)
     dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 3 values, float32 to float8_e4m3fn)
-    hint: without --strict-cast they become what torch makes of them; --dtype-rule 'KEY=keep' leaves a tensor as it is
+    hint: without --strict-cast they are converted as torch does; --dtype-rule 'KEY=keep' leaves a tensor as it is
     """
     one_tensor(c, [464, 465, -1e30, float("inf"), float("nan"), 1e-30])
     c.item("model.b").data = tensor_item([500, 8], (2,))

@@ -325,7 +325,7 @@ def a_storage_longer_than_its_record(c):
 @case("chunk_shape_differs")
 def another_shape_than_the_chunk(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the stored tensor's shape is not its chunk's (got [0:3, 0:2], expected [0:2, 0:3])
     """
     tensor(c, tensor_item(SIX, (3, 2)))
 

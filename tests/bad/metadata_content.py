@@ -137,7 +137,7 @@ def an_item_length_that_is_a_float(c):
 @case("metadata_rank")
 def a_chunk_of_another_rank(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2b9: tensor 'model.w': a chunk in the metadata has another number of dimensions than its tensor (got chunk 1 of 1 dimensions, expected 2)
+    dcpctl: ckpt/.metadata @ 0x2b9: tensor 'model.w': a chunk in the metadata does not have as many dimensions as its tensor (got chunk 1 of 1 dimensions, expected 2)
     """
     c.tensors["model.w"].chunks[1] = ((2,), (2,))
 
@@ -145,7 +145,7 @@ def a_chunk_of_another_rank(c):
 @case("metadata_rank")
 def a_chunk_with_more_sizes_than_offsets(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2c5: tensor 'model.w': a chunk in the metadata has another number of dimensions than its tensor (got 3 sizes, expected 2 as offsets)
+    dcpctl: ckpt/.metadata @ 0x2c5: tensor 'model.w': a chunk in the metadata does not have as many dimensions as its tensor (got 3 sizes, expected 2 as offsets)
     """
     c.tensors["model.w"].chunks[1] = ((2, 0), (2, 3, 1))
 
@@ -385,7 +385,7 @@ def terminal_codes_in_the_name_of_a_broken_tensor(c):
 @case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
 def planner_data_of_another_planner(c):
     """
-    warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
+    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
     """
     c.paths = {"model.w": ["model", "w"]}
 
@@ -393,7 +393,7 @@ def planner_data_of_another_planner(c):
 @case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
 def planner_data_that_is_an_object(c):
     """
-    warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got my.planner.Data, expected a dict of keys to paths)
+    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got my.planner.Data, expected a dict of keys to paths)
     warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got my.planner.Data)
     """
     c.paths = new("my.planner.Data", {"x": 1})
@@ -402,7 +402,7 @@ def planner_data_that_is_an_object(c):
 @case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
 def planner_data_of_another_planner_consolidated(c):
     """
-    dcpctl: warning: ckpt: the planner data is not torch's, so nesting is not known: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
+    dcpctl: warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
     dcpctl: everything is kept; --model-only gives what model.load_state_dict takes
     """
     c.paths = {"model.w": ["model", "w"]}

@@ -147,7 +147,7 @@ def a_tuple_without_its_mark(c):
 @case("pickle_operand")
 def append_to_a_number(c):
     """
-    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode meets a value that it cannot take (got 1 for APPEND, expected a list)
+    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode is applied to a value that it does not accept (got 1 for APPEND, expected a list)
     """
     c.metadata = dump(Op(op(1) + op(2) + pickle.APPEND))
 
@@ -155,7 +155,7 @@ def append_to_a_number(c):
 @case("pickle_operand")
 def a_key_without_a_value(c):
     """
-    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode meets a value that it cannot take (got an odd number of values for SETITEMS, expected keys and values)
+    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode is applied to a value that it does not accept (got an odd number of values for SETITEMS, expected keys and values)
     """
     c.metadata = dump(Op(pickle.EMPTY_DICT + pickle.MARK + op("key") + pickle.SETITEMS))
 
@@ -163,7 +163,7 @@ def a_key_without_a_value(c):
 @case("pickle_operand")
 def a_global_named_by_numbers(c):
     """
-    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode meets a value that it cannot take (got 1 for STACK_GLOBAL, expected a module's name)
+    dcpctl: ckpt/.metadata @ 0xc: a pickle opcode is applied to a value that it does not accept (got 1 for STACK_GLOBAL, expected a module's name)
     """
     c.metadata = dump(Op(op(1) + op(2) + pickle.STACK_GLOBAL))
 

@@ -66,7 +66,7 @@ def an_output_that_somebody_writes(c):
 def a_file_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.pt.dcpctl-lock: lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left (got a file of 5 bytes, expected an empty file)
+    dcpctl: .out.pt.dcpctl-lock: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file of 5 bytes, expected an empty file)
     hint: see what it is and remove it, or give another name
     """
     beside(c, ".out.pt.dcpctl-lock", "notes")
@@ -77,7 +77,7 @@ def a_folder_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: left out, not tensors: 1 object
     dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.dcpctl-partial/thesis.tex: lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left (got a file that is no part of a checkpoint)
+    dcpctl: .out.dcpctl-partial/thesis.tex: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file that is no part of a checkpoint)
     hint: see what it is and remove it, or give another name
     """
     (c.folder.parent / ".out.dcpctl-partial").mkdir()

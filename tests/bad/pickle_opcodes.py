@@ -74,7 +74,7 @@ WRONG = {
     "STACK_GLOBAL_of_bytes": (op("os") + pickle.SHORT_BINBYTES + b"\6system", "STACK_GLOBAL", "bytes for STACK_GLOBAL", "a global's name"),
 }
 for name, (stack, last, got, expected) in WRONG.items():
-    add("pickle_operand", name, stack + code(last), len(stack), f"a pickle opcode meets a value that it cannot take (got {got}, expected {expected})")
+    add("pickle_operand", name, stack + code(last), len(stack), f"a pickle opcode is applied to a value that it does not accept (got {got}, expected {expected})")
 
 # ---- memo slots that nothing was put into
 

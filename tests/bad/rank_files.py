@@ -83,7 +83,7 @@ def two_shapes_of_one_tensor(c):
 @case("torch_rank_part")
 def partial_sums(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
     hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
     """
     ranks(c, *(dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,)) for n in range(2)))
@@ -92,7 +92,7 @@ def partial_sums(c):
 @case("torch_rank_part")
 def a_dim_that_the_tensor_does_not_have(c):
     """
-    dcpctl: ranks: tensor 'model.w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got placements that its shape does not have)
+    dcpctl: ranks: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got placements that its shape does not have)
     hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
     """
     ranks(c, *(dtensor((4, 2), (shard(2),), (n,)) for n in range(2)))
@@ -101,7 +101,7 @@ def a_dim_that_the_tensor_does_not_have(c):
 @case("torch_rank_part")
 def a_coordinate_for_another_mesh(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
+    dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
     hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
     """
     ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
@@ -110,7 +110,7 @@ def a_coordinate_for_another_mesh(c):
 @case("chunk_shape_differs")
 def a_part_of_another_shape(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': the stored tensor has another shape than its chunk (got [0:1, 0:4], expected [0:2, 0:2])
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': the stored tensor's shape is not its chunk's (got [0:1, 0:4], expected [0:2, 0:2])
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((4, 2), (shard(),), (1,), local=(1, 4)))
 

@@ -156,7 +156,7 @@ def a_tensor_that_the_index_does_not_name(c):
 @case("hf_index_total", "inspect ckpt", exit=0, says="findings")
 def another_total_size(c):
     """
-    warning: ckpt/model.safetensors.index.json: the index says another total size than the tensors have (got 21, expected 20)
+    warning: ckpt/model.safetensors.index.json: the total size in the index is not that of the tensors (got 21, expected 20)
     """
     folder(c, TWO, {"a": A, "b": B}, total=21)
 

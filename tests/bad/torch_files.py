@@ -279,7 +279,7 @@ def wrapped(cls, inner):
 @case("torch_rank_part", "inspect m.pt", "verify m.pt", "consolidate m.pt out.pt", "convert m.pt out")
 def what_one_rank_saved_of_its_dtensors(c):
     """
-    dcpctl: m.pt: tensor 'w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got torch.distributed.tensor.DTensor)
+    dcpctl: m.pt: tensor 'w': the file holds only one rank's part of the model's sharded tensors (got torch.distributed.tensor.DTensor)
     hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor()), "b": tensor()}, EIGHT))
@@ -288,7 +288,7 @@ def what_one_rank_saved_of_its_dtensors(c):
 @case("torch_rank_part", "inspect model_world_size_2_rank_0.pt")
 def what_verl_saved_of_a_rank(c):
     """
-    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': the file is what one rank saved of its model: of sharded tensors it has this rank's part (got torch.distributed.tensor.DTensor)
+    dcpctl: model_world_size_2_rank_0.pt: tensor 'w': the file holds only one rank's part of the model's sharded tensors (got torch.distributed.tensor.DTensor)
     hint: give the folder: the files of all ranks are one checkpoint
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor())}, EIGHT))

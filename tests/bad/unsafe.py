@@ -120,7 +120,7 @@ def a_call_in_a_torch_file(c):
 @case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
 def an_object_too_large_for_inspect(c):
     """
-    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run has not been looked at (got a pickle of 1048613 bytes, expected at most 1048576)
+    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run was not examined (got a pickle of 1048613 bytes, expected at most 1048576)
     """
     c.item("step").data = archive(dump(["x" * (1 << 20), call("posix.system", "true")], 2))
 
@@ -136,7 +136,7 @@ def a_large_object_that_inspect_was_asked_about(c):
 @case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
 def a_compressed_object_too_large_for_inspect(c):
     """
-    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run has not been looked at (got an object that decodes to 1310720 bytes or more, expected at most 1048576)
+    note: ckpt/__0_0.distcp @ 0x59c: object 'step': what loading this would run was not examined (got an object that decodes to 1310720 bytes or more, expected at most 1048576)
     """
     compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))
 

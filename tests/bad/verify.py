@@ -63,7 +63,7 @@ def a_bit_in_a_storage_of_a_torch_file(c):
 @case("crc_absent", "verify m.safetensors", "verify m.safetensors --strict", says="findings", exit=0)
 def a_file_that_has_no_place_for_crcs(c):
     """
-    note: m.safetensors: records without a CRC: their writer computed none, so that damage of their bytes cannot be seen (got 1 record)
+    note: m.safetensors: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 1 record)
     """
     header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}  '
     alone(c, "m.safetensors", struct.pack("<Q", len(header)) + header + bytes(8))
@@ -135,7 +135,7 @@ def all_that_is_damaged_is_named(c):
 @case("crc_absent", *COMMANDS, **ODD)
 def records_without_a_crc(c):
     """
-    warning: ckpt: records without a CRC: their writer computed none, so that damage of their bytes cannot be seen (got 15 records)
+    warning: ckpt: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 15 records)
     """
     for item in c.items:
         for record in item.data.records:
@@ -145,7 +145,7 @@ def records_without_a_crc(c):
 @case("crc_absent", "verify ckpt --strict", **FINDINGS)
 def a_warning_is_a_no_with_strict(c):
     """
-    warning: ckpt: records without a CRC: their writer computed none, so that damage of their bytes cannot be seen (got 1 record)
+    warning: ckpt: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 1 record)
     """
     c.item("step").data["version"].crc = 0
 
@@ -188,7 +188,7 @@ def bytes_follow_the_archive(c):
 @case("chunk_shape_differs", *QUICK, **FINDINGS)
 def an_item_of_another_shape(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x30e: tensor 'model.b': the stored tensor has another shape than its chunk (got [0:3], expected [0:2])
+    damage: ckpt/__0_0.distcp @ 0x30e: tensor 'model.b': the stored tensor's shape is not its chunk's (got [0:3], expected [0:2])
     """
     c.item("model.b").data = tensor_item([1, 2, 3], (3,))
 

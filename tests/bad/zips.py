@@ -424,7 +424,7 @@ def two_records_that_differ_in_case(c):
 @case("zip_name_case")
 def a_byte_order_that_torch_alone_would_find(c):
     """
-    dcpctl: ckpt/__0_0.distcp > ByteOrder @ 0xd7: tensor 'model.w': a record's name differs from torch's in case, which torch takes for the same and others do not (got ByteOrder, expected byteorder)
+    dcpctl: ckpt/__0_0.distcp > ByteOrder @ 0xd7: tensor 'model.w': a record's name differs in case from the one that torch writes: torch accepts it, others do not (got ByteOrder, expected byteorder)
     """
     record = broken(c)["byteorder"]
     record.name, record.data = "ByteOrder", b"big"

@@ -152,7 +152,7 @@ TEST_CASE("numbers that are missing") {
   CHECK(told({"model-00001-of-00001", "model-1-of", "of-1", "shard-1-of-x"}).empty());
   CHECK(told({"model-00001-of-00003", "model-00003-of-00003"}) ==
         Lines{"s: the files are numbered, and one is missing (got no model-00002-of-00003)"});
-  const std::string gap = "s: a numbered file is not there: nothing was to be written to it, or what only it held is missing ";
+  const std::string gap = "s: a numbered file is missing: either it was never written, or what only it held is lost ";
   CHECK(told({"shard-00001-model-00002-of-00002", "shard-00002-model-00002-of-00002"}) == Lines{gap + "(got no model-00001-of-00002)"});
   CHECK(told({"shard-00002-model-00001-of-00001"}) == Lines{gap + "(got no shard-00001 beside shard-00002)"});
 }
@@ -178,7 +178,7 @@ TEST_CASE("data files of a .metadata that are safetensors files") {
   CHECK(c.files[0].raw);
   look_at_files(io, c, FollowLinks::kCacheOnly);
   const auto unread = [](const char* file) {
-    return std::string("ckpt/") + file + ": tensors of a data file are a safetensors file: dcp.load of no torch reads them, dcpctl does";
+    return std::string("ckpt/") + file + ": a data file is a safetensors file: dcpctl reads it, but dcp.load of no torch does";
   };
   CHECK(lines_of(structure_findings(opened)) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
   const Item& b = c.items[c.item_of(c.tensors[1], 0)];

@@ -156,7 +156,7 @@ TEST_CASE("an item of another shape than its chunk") {
   write_view(out, {.dtype = DType::uint8, .storage_elements = 6, .sizes = {3, 2}, .strides = {2, 1}});
   out.end();
   CHECK(Checkpoint(checkpoint_of({t})).refusal() ==
-        "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor has another shape than its chunk (got [0:3, 0:2], expected [0:2, 0:3])");
+        "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor's shape is not its chunk's (got [0:3, 0:2], expected [0:2, 0:3])");
 }
 
 TEST_CASE("transforms that are not known") {

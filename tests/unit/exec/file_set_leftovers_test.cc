@@ -39,7 +39,7 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
     CHECK(io.open_handles() == 0);
     return line;
   };
-  const std::string says = ": lies where the output is worked on, and is nothing that an interrupted dcpctl of this user has left ";
+  const std::string says = ": is in the way of the output's working files, and was not left by an interrupted dcpctl of this user ";
   const auto foreign = [](const std::string& path) {
     return [path](FakeIo& io) {
       io.put(path, "x");
@@ -121,7 +121,7 @@ TEST_CASE("files that were closed for want of descriptors are the same when they
   FileSet set(io, "dir/out", kThree, {.folder = true, .open_files = 1});
   io.move("dir/.out.dcpctl-partial/a.distcp", "dir/aside");
   CHECK(error_line([&] { write_text(set, 0, "abc"); }) ==
-        "dir/.out.dcpctl-partial/a.distcp: is no longer what was written: another program has changed what has this name (got nothing)");
+        "dir/.out.dcpctl-partial/a.distcp: is no longer what was written: another program has replaced it (got nothing)");
   io.put("dir/.out.dcpctl-partial/a.distcp", "other");
   CHECK(error_id([&] { write_text(set, 0, "abc"); }) == "output_swapped");
   CHECK(io.text_of("dir/.out.dcpctl-partial/a.distcp") == "other");

@@ -248,7 +248,7 @@ TEST_CASE("numbers that cannot be") {
 
 TEST_CASE("ranks and limits") {
   const MetadataText base;
-  const std::string what = "m: tensor 'w': a chunk in the metadata has another number of dimensions than its tensor (got ";
+  const std::string what = "m: tensor 'w': a chunk in the metadata does not have as many dimensions as its tensor (got ";
   CHECK(wording_of({.chunk_size = size(num(2))}) == what + "1 sizes, expected 2 as offsets)");
   CHECK(wording_of({.tensor_size = size(num(8))}) == what + "chunk 0 of 2 dimensions, expected 1)");
   const std::string limit = "m: tensor 'w': a number in the file is over the limit (got ";

@@ -139,8 +139,8 @@ TEST_CASE("keys that are missing or too many") {
   Manifest fewer = sample();
   fewer.tensors.erase("w");
   CHECK(compared(sample(), fewer) ==
-        Lines{"damage ckpt: tensor 'w': is in the manifest and not here (expected float32 [2, 3] with CRC-64 0123456789abcdef)"});
-  CHECK(compared(sample(), fewer, Subset::kYes) == Lines{"note ckpt: is in the manifest and not here (got w)"});
+        Lines{"damage ckpt: tensor 'w': is in the manifest but not here (expected float32 [2, 3] with CRC-64 0123456789abcdef)"});
+  CHECK(compared(sample(), fewer, Subset::kYes) == Lines{"note ckpt: is in the manifest but not here (got w)"});
   CHECK(compared(fewer, sample()) ==
         Lines{"damage ckpt: tensor 'w': is not in the manifest (got float32 [2, 3] with CRC-64 0123456789abcdef)"});
   CHECK(compared(fewer, sample(), Subset::kYes).size() == 1);
@@ -151,7 +151,7 @@ TEST_CASE("a form without objects is not missing them") {
   tensors.objects.clear();
   tensors.files.clear();
   CHECK(compared(sample(), tensors, Subset::kNo, Objects::kNotHeld) ==
-        Lines{"note ckpt: is in the manifest and not here (got 1 object, which this form does not hold)"});
+        Lines{"note ckpt: is in the manifest but not here (got 1 object, which this form does not hold)"});
 }
 
 TEST_CASE("other files are not compared") {

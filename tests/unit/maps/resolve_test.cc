@@ -100,10 +100,9 @@ TEST_CASE("indexes are whole, and count on") {
   const MadeTensors from = made({{"layers.0.w", {1}}, {"layers.1.w", {1}}, {"mtp.0.w", {1}}, {"mtp.1.w", {1}}});
   CHECK(keys_of(there_and_back(trial, from)) == Keys{"m.0.w", "m.1.w", "m.2.w", "m.3.w"});
   CHECK(problems(trial, made({{"layers.0.w", {1}}})) == Keys{"map_tensor_missing layers.1.w"});
-  CHECK(
-      said(trial, made({{"layers.0.w", {1}}, {"layers.1.w", {1}}, {"layers.2.w", {1}}})) ==
-      "a.map:2:1: tensor 'layers.2.w': a shape is not what the sizes of the map make of it (got a number beyond the range of layers.{l}.w, "
-      "expected below l = 2 (layers of config.json))");
+  CHECK(said(trial, made({{"layers.0.w", {1}}, {"layers.1.w", {1}}, {"layers.2.w", {1}}})) ==
+        "a.map:2:1: tensor 'layers.2.w': a shape is not the one that the map's sizes give (got a number beyond the range of layers.{l}.w, "
+        "expected below l = 2 (layers of config.json))");
   CHECK(said(trial, made({{"m.0.w", {1}}, {"m.1.w", {1}}, {"m.3.w", {1}}})) ==
         "a.map:3:13: tensor 'm.3.w': the numbers of a name have a gap (got no 0 for {x}, expected 0 to 1)");
   const Trial open{.map = "a.{x}.w = b.{x}.w\na.{x}.n = b.{x}.n"};
@@ -145,7 +144,7 @@ TEST_CASE("of branches that could all be made, the one that is asked for") {
   trial.sets = {"layers=third"};
   CHECK(keys_of(there_and_back(trial, published)) == Keys{"v.0", "v.1"});
   trial.sets = {"layers=fourth"};
-  CHECK(said(trial, published).starts_with("a.map:3:1: a setting gives something that the map does not ask for"));
+  CHECK(said(trial, published).starts_with("a.map:3:1: the map does not use this setting"));
 }
 
 TEST_CASE("names may be one of several, and {*} is the rest") {
@@ -270,7 +269,7 @@ TEST_CASE("sizes and shapes that do not fit are said with where each is from") {
   CHECK(said({.map = map}, made({{"wq", {8, 3}}})) ==
         "a.map:2:5: tensor 'wq': a size is known neither from the configuration nor from shapes (got h and d in (h d 2) = 8)");
   CHECK(said({.map = map, .sets = {"h=2", "d=3"}}, made({{"wq", {8, 3}}})) ==
-        "a.map:2:5: tensor 'wq': a shape is not what the sizes of the map make of it (got [8, 3], expected dim 0 to be (h d 2) = 12, where "
+        "a.map:2:5: tensor 'wq': a shape is not the one that the map's sizes give (got [8, 3], expected dim 0 to be (h d 2) = 12, where "
         "h = 2 "
         "(as set), d = 3 (as set))");
   CHECK(id({.map = map, .sets = {"h=2"}}, made({{"wq", {8}}})) == "map_size_differs");

@@ -117,8 +117,8 @@ TEST_CASE("underflow") {
 
 TEST_CASE("operands of the wrong kind") {
   const auto operand = [](const std::string& got, const std::string& expected, unsigned at) {
-    return "p @ 0x" + std::to_string(at) + ": a pickle opcode meets a value that it cannot take (got " + got + ", expected " + expected +
-           ")";
+    return "p @ 0x" + std::to_string(at) + ": a pickle opcode is applied to a value that it does not accept (got " + got + ", expected " +
+           expected + ")";
   };
   CHECK(error_of(kDict + kNone + kAppend + kStop) == operand("a dict for APPEND", "a list", 2));
   CHECK(error_of(kList + kNone + kNone + kSetItem + kStop) == operand("a list for SETITEM", "a dict", 3));

@@ -48,11 +48,11 @@ TEST_CASE("numbers in lines") {
   CHECK(text_repr("Finf\n.") == "inf");
   CHECK(text_repr("F-inf\n.") == "-inf");
   CHECK(text_repr("Fnan\n.") == "nan");
-  CHECK(text_refusal("L9223372036854775808L\n.") ==
-        "x @ 0x0: a pickle opcode meets a value that it cannot take (got '9223372036854775808L', expected an integer of up to 64 bits)");
+  CHECK(text_refusal("L9223372036854775808L\n.") == "x @ 0x0: a pickle opcode is applied to a value that it does not accept (got "
+                                                    "'9223372036854775808L', expected an integer of up to 64 bits)");
   CHECK(text_refusal("I\n.") ==
-        "x @ 0x0: a pickle opcode meets a value that it cannot take (got '', expected an integer of up to 64 bits)");
-  CHECK(text_refusal("Fa\n.") == "x @ 0x0: a pickle opcode meets a value that it cannot take (got 'a', expected a float)");
+        "x @ 0x0: a pickle opcode is applied to a value that it does not accept (got '', expected an integer of up to 64 bits)");
+  CHECK(text_refusal("Fa\n.") == "x @ 0x0: a pickle opcode is applied to a value that it does not accept (got 'a', expected a float)");
   CHECK(text_refusal("I7") == "x @ 0x0: the pickle ends inside an opcode (got no line end, expected a line for INT)");
 }
 

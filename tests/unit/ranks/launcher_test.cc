@@ -106,21 +106,23 @@ TEST_CASE("No launcher, or one rank only") {
 
 TEST_CASE("What does not fit together is an error that lists it") {
   const auto said = [](const Environment& variables) { return test::error_line([&] { launch(variables); }); };
-  CHECK(said(with(kStore, {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}})) ==
-        "what the launcher says about ranks does not fit together (got RANK=0 WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2, "
-        "expected the same rank and world size from each)");
+  CHECK(
+      said(with(kStore, {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}})) ==
+      "the launcher's variables about ranks contradict each other (got RANK=0 WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2, "
+      "expected the same rank and world size from each)");
   CHECK(said(with(kStore, {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})) ==
-        "what the launcher says about ranks does not fit together (got RANK=0 WORLD_SIZE=4, SLURM_PROCID=0 SLURM_NTASKS=8, expected the "
+        "the launcher's variables about ranks contradict each other (got RANK=0 WORLD_SIZE=4, SLURM_PROCID=0 SLURM_NTASKS=8, expected the "
         "same rank and world size from each)");
   CHECK(said({{"RANK", "2"}, {"WORLD_SIZE", "2"}}) ==
-        "what the launcher says about ranks does not fit together (got RANK=2 WORLD_SIZE=2, expected a rank below the world size)");
+        "the launcher's variables about ranks contradict each other (got RANK=2 WORLD_SIZE=2, expected a rank below the world size)");
   CHECK(said({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==
-        "what the launcher says about ranks does not fit together (got RANK='x', expected a number)");
-  CHECK(said({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}) ==
-        "what the launcher says about ranks does not fit together (got PMI_RANK=0 PMI_SIZE=2 without MASTER_ADDR, expected MASTER_ADDR and "
-        "MASTER_PORT: a host and a free port of rank 0's)");
+        "the launcher's variables about ranks contradict each other (got RANK='x', expected a number)");
+  CHECK(
+      said({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}) ==
+      "the launcher's variables about ranks contradict each other (got PMI_RANK=0 PMI_SIZE=2 without MASTER_ADDR, expected MASTER_ADDR and "
+      "MASTER_PORT: a host and a free port of rank 0's)");
   CHECK(said({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "0"}}) ==
-        "what the launcher says about ranks does not fit together (got MASTER_PORT=0, expected 1 to 65535)");
+        "the launcher's variables about ranks contradict each other (got MASTER_PORT=0, expected 1 to 65535)");
 }
 
 }  // namespace dcp
