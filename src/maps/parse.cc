@@ -129,8 +129,6 @@ class Parser {
     choice_ = in.word("the name of a choice");
     choice_spot_ = spot;
     in.need_end();
-    if (std::ranges::any_of(map_.blocks, [&](const Block& b) { return b.choice == choice_; }))
-      fail_at(map_, spot, ProblemId::map_syntax, "the choice " + choice_ + " twice", "one line for each");
   }
 
   void open_block(Spot spot, size_t branches) {

@@ -8,13 +8,11 @@ what they compute of the same numbers: the losses of one have to be far nearer t
 part of its state. Exits 77 (skipped) where these packages are not installed.
 """
 import argparse
-import contextlib
 import copy
 import importlib.util
 import subprocess
 import sys
 import tempfile
-import unittest.mock
 import warnings
 from pathlib import Path
 
@@ -34,10 +32,11 @@ import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers  # noqa: E402
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict  # noqa: E402
-from torchtitan.components.optimizer.utils import get_flat_optim_state_dict, init_optim_state, load_flat_optim_state_dict  # noqa: E402
+from torchtitan.components.optimizer.utils import init_optim_state  # noqa: E402
 
-from case import check, finish  # noqa: E402
+from case import finish  # noqa: E402
 from titan_models import trainer_models  # noqa: E402
+from training import Run, Titan, in_double, trains_on  # noqa: E402
 
 transformers.logging.set_verbosity_error()
 torch.set_default_dtype(torch.float64)
@@ -54,66 +53,6 @@ def dcpctl(*arguments):
         sys.exit(f"{arguments}: exit {result.returncode}\n{result.stdout}{result.stderr}")
 
 
-def grouped_mm(rows, matrices, offs, bias=None, out_dtype=None):
-    """What torch's own does, which is not made for double."""
-    starts = [0, *offs.tolist()]
-    return torch.cat([rows[a:b] @ m for a, b, m in zip(starts, starts[1:], matrices)])
-
-
-@contextlib.contextmanager
-def in_double():
-    """All is double, also what these models always compute in float32 or bfloat16: AdamW divides by what may be next to nothing, and experts are
-    chosen, so that training makes of float32's noise what looks like the effect of a lost state."""
-    double = torch.Tensor.double
-    with unittest.mock.patch.multiple(torch, float32=torch.float64, float=torch.float64, bfloat16=torch.float64, _grouped_mm=grouped_mm):
-        with unittest.mock.patch.multiple(torch.Tensor, float=double, bfloat16=double):
-            yield
-
-
-class Run:
-    """A model and AdamW over it; two groups, as trainers have them that do not decay norms."""
-
-    named = False
-
-    def __init__(self, model):
-        self.model = model.train()
-        parameters = list(model.named_parameters())
-        decayed, others = [[(n, p) if self.named else p for n, p in parameters if (p.dim() > 1) == large] for large in (True, False)]
-        groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95))
-
-    @in_double()
-    def train(self, steps, seed):
-        losses = []
-        generator = torch.Generator().manual_seed(seed)
-        for _ in range(steps):
-            tokens = torch.randint(0, 80, (4, 13), generator=generator)
-            out = self.model(tokens[:, :-1])
-            logits = getattr(out, "logits", out)
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-            loss.backward()
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-            losses.append(loss.item())
-        return losses
-
-
-class Titan(Run):
-    named = True
-
-    def state(self):
-        init_optim_state(self.optimizer)
-        return {**self.model.state_dict(), "optimizer": get_flat_optim_state_dict(self.optimizer), "train_state": {"step": torch.tensor(3)}}
-
-    def load(self, folder):
-        state = self.state()
-        state = {k: v for k, v in state.items() if k != "train_state" and not k.endswith("expert_bias_E")}  # which balances the load: it is not published
-        dcp.load(state, checkpoint_id=folder, no_dist=True)
-        optimizer = state.pop("optimizer")
-        self.model.load_state_dict(state, strict=False)
-        load_flat_optim_state_dict(self.optimizer, optimizer)
-
-
 class Plain(Run):
     def state(self, flat=False):
         init_optim_state(self.optimizer)
@@ -126,41 +65,6 @@ class Plain(Run):
         self.model.load_state_dict(state["model"])
         options = StateDictOptions(flatten_optimizer_state_dict=flat)
         set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=options)
-
-
-def swapped(slot):
-    """Two parameters of a layer, of one shape, have each other's state."""
-
-    def swap(run):
-        by_shape = {}
-        for name, parameter in run.model.named_parameters():
-            first = by_shape.setdefault((name.split("layers.")[-1].split(".")[0], parameter.shape), parameter)
-            if first is not parameter and parameter.dim() > 1:
-                one, other = run.optimizer.state[first], run.optimizer.state[parameter]
-                one[slot], other[slot] = other[slot], one[slot]
-                return
-        sys.exit("no two parameters of one shape")
-
-    return swap
-
-
-def forgotten(run):
-    run.optimizer.state.clear()
-
-
-CONTROLS = {"a fresh optimizer": forgotten, "exp_avg of two parameters swapped": swapped("exp_avg"), "exp_avg_sq of two parameters swapped": swapped("exp_avg_sq")}
-
-
-def trains_on(what, run, expected, seed):
-    """From here, `run` has the losses that the other had, and those with damaged state have not."""
-    damaged = {control: copy.deepcopy(run) for control in CONTROLS}
-    distance = lambda losses: max(abs(a - b) for a, b in zip(losses, expected, strict=True))
-    noise = distance(run.train(4, seed))
-    for control, other in damaged.items():
-        CONTROLS[control](other)
-        apart = distance(other.train(4, seed))
-        print(f"{what}: {noise:.1e} apart, with {control} {apart:.1e}")
-        check(noise * 1000 < apart, f"{what}: {noise} apart, with {control} {apart}")
 
 
 def try_run(name, titan_model, more, scratch):

@@ -147,6 +147,15 @@ TEST_CASE("of branches that could all be made, the one that is asked for") {
   CHECK(said(trial, published).starts_with("a.map:3:1: the map does not use this setting"));
 }
 
+TEST_CASE("a choice holds wherever it stands") {
+  Trial trial{.map = "choice glu\neither fused\nx [(g + u)] = m.g [g], m.u [u]\nor apart\nx_w = m.g\nx_v = m.u\nend\n"
+                     "choice glu\neither fused\ny [(g + u)] = n.g [g], n.u [u]\nor apart\ny_w = n.g\ny_v = n.u\nend"};
+  const MadeTensors published = made({{"m.g", {3}}, {"m.u", {3}}, {"n.g", {2}}, {"n.u", {2}}});
+  CHECK(keys_of(carried_out(trial.resolve(published), published)) == Keys{"x", "y"});
+  trial.sets = {"glu=apart"};
+  CHECK(keys_of(there_and_back(trial, published)) == Keys{"x_v", "x_w", "y_v", "y_w"});
+}
+
 TEST_CASE("names may be one of several, and {*} is the rest") {
   Trial trial{.map = "name $p = model.language_model | model\na | b = $p.x.0\n{*} = $p.{*}"};
   const MadeTensors from = made({{"b", {1}}, {"c.d", {2}}});
