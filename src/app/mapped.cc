@@ -54,7 +54,7 @@ class Asking {
     const std::vector<maps::Parameter>& first = has_model ? run_.model : run_.optimized;
     if (!choose_maps(answer, first)) return std::move(published_);
     maps::Resolved made = through(answer, first, !has_model);
-    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty()) tell_loading(answer.map, made.targets);
+    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty()) tell_loading(answer.map, made);
     if (!run_.any) {
       answer.made = std::move(made);
       return std::move(answer);
@@ -142,8 +142,9 @@ class Asking {
     MapAnswer answer{.map = *found.published, .to = {}, .made = {}, .run = {}};
     from_ = maps::Side::kRight;
     answer.made = through(answer, run_.model, false);
+    if (answer.made.problems.empty()) answer.made.problems = maps::config_differences(answer.made.targets, config_);
     check_holds(answer, world_);
-    tell_published("no map: ", answer.made.targets);
+    tell_published("no map: ");
     if (run_.any) return;
     maps::ResolveOptions back = options_for(answer.map, nullptr, false);
     back.from = maps::Side::kLeft;
@@ -154,26 +155,21 @@ class Asking {
     if (!std::ranges::all_of(q_.selection.entries, is_unchanged)) published_ = std::move(answer);
   }
 
-  // Of names that are alike in memory and published, the map moves nothing.
-  void tell_loading(const maps::ModelMap& map, const std::vector<IndexMap>& targets) {
+  // A model that differs from its configuration will not load. Where names are alike in memory and published, the map moves nothing.
+  void tell_loading(const maps::ModelMap& map, maps::Resolved& made) {
+    made.problems = maps::config_differences(made.targets, config_);
     const auto stays = [&](const IndexMap& m) {
       return std::ranges::all_of(m.blocks, [&](const IndexBlock& b) {
         return b.source != IndexBlock::kZeros && q_.catalog.key(q_.catalog.tensors[b.source]).ends_with(m.key);
       });
     };
-    if (request_.map == "auto" && map.name.ends_with(".transformers") && std::ranges::all_of(targets, stays)) tell_published("", targets);
-    else tell_differences(targets);
+    const bool is_alike = request_.map == "auto" && map.name.ends_with(".transformers") && std::ranges::all_of(made.targets, stays);
+    if (is_alike && made.problems.empty()) tell_published("");
   }
 
-  void tell_published(const std::string& before, const std::vector<IndexMap>& targets) {
-    const bool loads = !tell_differences(targets);
-    world_.events.info(before + "the names are those that are published" +
-                       (loads ? ", and all that " + std::string(maps::tried_against("transformers")) + " loads is there" : ""));
-  }
-  bool tell_differences(const std::vector<IndexMap>& targets) {
-    const std::vector<std::string> all = maps::config_differences(targets, config_);
-    for (const std::string& d : all) world_.events.warn("the model is not what its configuration says, and will not load: " + d);
-    return !all.empty();
+  void tell_published(const std::string& before) {
+    world_.events.info(before + "the names are those that are published, and all that " + std::string(maps::tried_against("transformers")) +
+                       " loads is there");
   }
 
   // What the maps make of parameters.

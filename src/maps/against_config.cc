@@ -43,8 +43,8 @@ std::optional<std::pair<std::string, uint64_t>> number_of(const Config& config, 
 
 }  // namespace
 
-std::vector<std::string> config_differences(std::span<const IndexMap> published, const Config& config) {
-  std::vector<std::string> all;
+std::vector<Problem> config_differences(std::span<const IndexMap> published, const Config& config) {
+  std::vector<Problem> all;
   std::set<std::string_view> told;
   for (const Dim& d : kDims) {
     const auto size = number_of(config, d.size);
@@ -54,8 +54,9 @@ std::vector<std::string> config_differences(std::span<const IndexMap> published,
       if (static_cast<uint64_t>(m.shape[d.dim]) == size->second || !told.insert(d.size).second) continue;
       std::string shape;
       for (const int64_t n : m.shape) shape += (shape.empty() ? "[" : ", ") + std::to_string(n);
-      all.push_back(shortened(m.key) + " is " + shape + "], where " + config.source_of(size->first) + " is " +
-                    std::to_string(size->second));
+      all.push_back(make_problem(ProblemId::map_config, {.path = config.path(), .tensor = m.key}, shape + "]",
+                                 size->first + " = " + std::to_string(size->second)));
+      all.back().what = "the model differs from its configuration and will not load";
     }
   }
   return all;

@@ -3,15 +3,15 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
+#include "base/problem.h"
 #include "maps/config.h"
 #include "maps/index_map.h"
 
 namespace dcp::maps {
 
-// "model.embed_tokens.weight is [32, 16], where vocab_size is 99 in base/config.json": the first of each kind.
-std::vector<std::string> config_differences(std::span<const IndexMap> published, const Config& config);
+// 'model.embed_tokens.weight': [32, 16], expected vocab_size = 99: the first of each kind, as map_config.
+std::vector<Problem> config_differences(std::span<const IndexMap> published, const Config& config);
 
 }  // namespace dcp::maps
