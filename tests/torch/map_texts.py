@@ -3,6 +3,7 @@
 
     map_texts.py DCPCTL check FOLDER           the maps in FOLDER that say `made by tests/torch/map_texts.py` are those that are made now, and hold
     map_texts.py DCPCTL make FOLDER [MODEL...] makes those of all models of transformers' conversion_mapping, or of these, and lists what is left out
+    map_texts.py DCPCTL load FOLDER [MODEL...] what dcpctl publishes by them is what from_pretrained loads, without a stray key, and computes the same
 
 Nothing is taken from transformers' regexes. Each element in memory gets a number of its own, so that what save_pretrained writes shows where each
 has gone; a line is a guess from that, and dcpctl then has to publish the model bit for bit by all of them, and to bring it back. Not looked
@@ -61,6 +62,9 @@ LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "depth", "encoder_layers
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 
 
+CLASSES = {"shieldgemma2": "ShieldGemma2ForImageClassification"}  # where the first that transformers lists is not the published one
+
+
 class LeftOut(Exception):
     pass
 
@@ -82,6 +86,8 @@ def tiny(config_class, more, is_vision=False):
 def built(model_type, more):
     config_class = transformers.CONFIG_MAPPING[model_type]
     config = config_class(**tiny(config_class, more))
+    if model_type in CLASSES:
+        return getattr(transformers, CLASSES[model_type])(config)
     for tasks in (auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_FOR_PRETRAINING_MAPPING, auto.MODEL_MAPPING):
         if config_class in tasks:
             model_class = tasks[config_class]
@@ -367,9 +373,10 @@ class Maker:
         everywhere = [t for t in layered if base.get(t) == layers]
         partly = [t for t in layered if t in base and t not in everywhere]
         more = [t for t in order if t not in base]
-        lines = [t + (" optional" if t in more else "") for t in text if t not in layered]
+        rare = {t for t in order if any(t not in found for found in present)}  # a variant lacks it
+        lines = [t + (" optional" if t in rare else "") for t in text if t not in layered]
         begin = [t for t in lines if "embed" in t]
-        lines = begin + [t for t in everywhere] + self.branches(partly, base, layers) + [t + " optional" for t in layered if t in more] + [
+        lines = begin + [t + (" optional" if t in rare else "") for t in everywhere] + self.branches(partly, base, layers) + [t + " optional" for t in layered if t in more] + [
             t for t in lines if t not in begin]  # fmt: skip
         return self.head() + lines + self.tie_lines()
 
@@ -434,6 +441,56 @@ class Maker:
             raise LeftOut(result.stderr.strip().splitlines()[0])
 
 
+TOKENS = torch.arange(5, 17).reshape(2, 6)
+# What a model is called with where token ids alone will not do, and what a tiny one needs to be called at all.
+INPUTS = {"granitemoehybrid": {"input_ids": TOKENS, "use_cache": False},
+          "lfm3_vl_vision": {"pixel_values": torch.rand(4, 24), "grid_thw": torch.tensor([[1, 2, 2]])},
+          "pi0": {"state": torch.rand(2, 32), "noise": torch.rand(2, 50, 32), "timestep": torch.rand(2), "pixel_values": torch.rand(2, 1, 3, 8, 8),
+                  "input_ids": torch.cat([torch.full((2, 16), 3), TOKENS], 1), "attention_mask": torch.ones(2, 22, dtype=torch.long),
+                  "pixel_attention_mask": torch.ones(2, 1, dtype=torch.bool)},
+          "timesfm2_5": {"past_values": torch.rand(2, 64)},
+          "videomae": {"pixel_values": torch.rand(1, 16, 3, 8, 8), "bool_masked_pos": torch.arange(128).reshape(1, -1) % 2 == 0}}  # fmt: skip
+CALLABLE = {"paddleocr_vl": {"head_dim": 128}, "shieldgemma2": {"vocab_size": 10800}}
+
+
+def outputs(model):
+    """Each tensor that the model computes of some input."""
+    with torch.no_grad():
+        torch.manual_seed(1)
+        made = model.eval()(**INPUTS.get(model.config.model_type, {"input_ids": TOKENS}))
+        return {k: v for k, v in made.items() if isinstance(v, torch.Tensor)}
+
+
+def loads(model_type, folder):
+    """What dcpctl publishes of a model with random weights is that model for transformers."""
+    torch.manual_seed(len(model_type))
+    latent = "kv_lora_rank" in transformers.CONFIG_MAPPING[model_type]().to_dict()
+    model = built(model_type, CALLABLE.get(model_type, {"num_key_value_heads": 4} if latent else {})).float()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.05)
+    model.save_pretrained(folder / "hf")
+    dcp.save({"model": model.state_dict()}, checkpoint_id=folder / "ckpt", no_dist=True)
+    run = lambda *arguments: subprocess.run([DCPCTL, *map(str, arguments)], capture_output=True, text=True)
+    made = run("consolidate", folder / "ckpt", folder / "out", "--model-only", "--map", "auto", "--assets", folder / "hf", "--max-shard-size", "1MB")
+    check(made.returncode == 0, f"{model_type}: {made.stderr}")
+    told = run("verify", folder / "out", "--map", "auto")
+    check(told.returncode == 0, f"{model_type}: verify: {told.stderr}")
+    loaded, info = type(model).from_pretrained(folder / "out", output_loading_info=True)
+    check(not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), f"{model_type}: every key is loaded, and no other: {info}")
+    ours, theirs = loaded.state_dict(), model.state_dict()
+    check(ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in theirs), f"{model_type}: the same weights")
+    ours, theirs = outputs(loaded), outputs(model)
+    check(len(theirs) > 0 and all(torch.allclose(ours[k], theirs[k], atol=1e-6) for k in theirs), f"{model_type}: computes the same")
+
+
+def load():
+    for file in there():
+        for model_type in next(line for line in file.read_text().splitlines() if line.startswith("family ")).split()[1:]:
+            if not ONLY or model_type in ONLY:
+                with tempfile.TemporaryDirectory() as folder:
+                    loads(model_type, Path(folder))
+
+
 def by_hand():
     names = set()
     for file in FOLDER.glob("*.transformers.map"):
@@ -445,7 +502,7 @@ def by_hand():
 def made(model_type, scratch):
     """The text of its map, without its first lines; throws LeftOut."""
     maker = Maker(model_type)
-    if all(set(m) == set(p) and all(m[k].shape == p[k].shape for k in m) for _, m, p in maker.variants) and not ONLY:
+    if all(set(m) == set(p) and all(m[k].shape == p[k].shape for k in m) for _, m, p in maker.variants) and not ONLY and WHAT == "make":
         raise LeftOut("its names and shapes are alike in memory and published")
     lines = maker.run()
     path = scratch / f"{model_type}.transformers.map"
@@ -482,6 +539,9 @@ def there():
     return [f for f in FOLDER.glob("*.map") if MADE_BY in f.read_text()]
 
 
+if WHAT == "load":
+    load()
+    finish()
 files, left_out = main()
 if WHAT == "make":
     for name, text in files.items():

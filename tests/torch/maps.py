@@ -55,6 +55,7 @@ MODELS = {  # name: class, sizes
     "llama_tied": ("Llama", {**SMALL, "tie_word_embeddings": True}),
     "llama_biases": ("Llama", {**SMALL, "attention_bias": True, "mlp_bias": True}),
     "mistral": ("Mistral", {**SMALL, "head_dim": 12}),
+    "granite": ("Granite", SMALL),
     "qwen2": ("Qwen2", SMALL),
     "qwen2_tied": ("Qwen2", {**SMALL, "tie_word_embeddings": True}),
     "qwen2_moe": ("Qwen2Moe", {**SHARED, "mlp_only_layers": [1]}),
@@ -202,7 +203,7 @@ def adapted(name, model, hf):
 
 def add_images(folder):
     """Makes of a published DeepSeek-V3 a Kimi K2.5, which transformers 5.23 does not save under the names that it loads."""
-    shapes = {"mm_projector.pre_norm": (8,), "mm_projector.proj.0": (12, 8), "mm_projector.proj.2": (32, 12), "vision_tower.encoder.final_layernorm": (8,),
+    shapes = {"mm_projector.pre_norm": (8,), "mm_projector.proj.0": (32, 32), "mm_projector.proj.2": (32, 32), "vision_tower.encoder.final_layernorm": (8,),
               "vision_tower.patch_embed.proj": (8, 3, 2, 2)}  # fmt: skip
     for b in range(2):
         block = {"norm0": (8,), "norm1": (8,), "wo": (8, 8), "wqkv": (24, 8), "mlp.fc0": (12, 8), "mlp.fc1": (8, 12)}
@@ -211,8 +212,12 @@ def add_images(folder):
     for name, shape in shapes.items():
         state |= {f"{name}.weight": torch.rand(shape), f"{name}.bias": torch.rand(shape[0])}
     save_file(state, folder / "model.safetensors")
-    config = {"model_type": "kimi_k25", "text_config": json.loads((folder / "config.json").read_text()), "vision_config": {"patch_size": 2}}
-    (folder / "config.json").write_text(json.dumps(config))
+    images = {"num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 12, "patch_size": 2, "pos_emb_height": 4,
+              "pos_emb_width": 4}  # fmt: skip
+    text = json.loads((folder / "config.json").read_text())
+    transformers.Kimi_K25Config(text_config=text, vision_config=images, projection_hidden_size=8, tie_word_embeddings=False).save_pretrained(folder)
+    _, info = transformers.Kimi_K25ForConditionalGeneration.from_pretrained(folder, output_loading_info=True)
+    check(not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), f"kimi_k25: every key is loaded, and no other: {info}")
 
 
 def add_further_token(folder):
