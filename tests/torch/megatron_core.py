@@ -34,6 +34,7 @@ MODELS = {  # name: transformers' class, its sizes
     "mistral": ("Mistral", {**SMALL, "head_dim": 12, "sliding_window": None}),
     "qwen2": ("Qwen2", SMALL),
     "qwen3": ("Qwen3", {**SMALL, "head_dim": 16}),
+    "phi3": ("Phi3", {**SMALL, "sliding_window": None}),
     "qwen3_moe": ("Qwen3Moe", EXPERTS),
     "qwen2_moe": ("Qwen2Moe", {**EXPERTS, "head_dim": 8, "shared_expert_intermediate_size": 24}),
     "glm4_moe": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True, "attention_bias": True,
