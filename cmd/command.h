@@ -49,7 +49,7 @@ struct Option {
   bool list = false;                 // the value may be several choices, separated by commas
   Offer offer = Offer::kNothing;
   std::optional<Access> access;
-  std::function<std::string(Io&, const std::string&)> leads_to;  // a further path to read, named in the given file
+  std::function<std::string(Store&, const std::string&)> leads_to;  // a further path to read, named in the given file
   bool required = false, repeatable = false;
   bool may_be_empty = false;  // '' is a valid value: a key may be ''
   bool each = false;          // the argument may be repeated; the command runs once for each (each.h)

@@ -205,8 +205,8 @@ RenameRule parse_rename(const std::string& text) {
   return {text.substr(0, arrow), text.substr(arrow + 2)};
 }
 
-std::map<std::string, std::string> read_rename_map(Io& io, const std::string& path) {
-  const std::vector<std::byte> bytes = read_file(io, path, Limits{}.json_bytes);
+std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path) {
+  const std::vector<std::byte> bytes = read_file(store, path, Limits{}.json_bytes);
   try {
     return nlohmann::json::parse(as_text(bytes)).get<std::map<std::string, std::string>>();
   } catch (const nlohmann::json::exception&) {

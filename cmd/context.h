@@ -82,7 +82,7 @@ void add_selection(Command& command, SelectionFlags& flags);
 // 'REGEX=>REPL'. Throws usage.
 RenameRule parse_rename(const std::string& text);
 // A JSON object of strings. Throws usage.
-std::map<std::string, std::string> read_rename_map(Io& io, const std::string& path);
+std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path);
 
 // 512MiB, 5GB, 64k, 1000: bytes. Throws usage.
 uint64_t parse_size(const std::string& text);

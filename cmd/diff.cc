@@ -107,7 +107,7 @@ void add_diff(Command& c, Context& context) {
   add_map(c, o.map);
   c.argument("B", o.b, "The checkpoint to compare with, of any kind").reads().is_required();
   c.arguments.front().value = "A";
-  c.arguments.back().leads_to = [&o](Io&, const std::string& path) {
+  c.arguments.back().leads_to = [&o](Store&, const std::string& path) {
     return o.map.map.empty() ? path : folder_around(path) + "/config.json";
   };
   add_common(c, context, true);

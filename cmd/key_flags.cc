@@ -8,7 +8,7 @@ SelectOptions KeyFlags::select_options(const Context& context) const {
   SelectOptions options = select;
   options.rules = selection.rules();
   for (const std::string& text : renames) options.renames.push_back(parse_rename(text));
-  if (!rename_map.empty()) options.rename_map = read_rename_map(context.io, rename_map);
+  if (!rename_map.empty()) options.rename_map = read_rename_map(context.store, rename_map);
   return options;
 }
 

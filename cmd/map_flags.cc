@@ -46,7 +46,7 @@ void add_map(Command& c, MapFlags& f) {
   // config.json beside CKPT is read where --config does not name another.
   for (Option& argument : c.arguments)
     if (argument.value == "CKPT")
-      argument.leads_to = [&f](Io&, const std::string& path) { return f.map.empty() ? path : folder_around(path) + "/config.json"; };
+      argument.leads_to = [&f](Store&, const std::string& path) { return f.map.empty() ? path : folder_around(path) + "/config.json"; };
 }
 
 void describe(const MapAnswer& answer, Context& context) {

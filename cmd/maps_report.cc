@@ -33,7 +33,7 @@ struct KnownSize {
 // The sizes that hold for the whole map, as far as they are known without a checkpoint.
 std::vector<KnownSize> sizes_of(const maps::ModelMap& map, const MapsOptions& o, const Context& context) {
   maps::Config config;
-  if (!o.flags.config.empty()) config = open_config(o.flags.config, context.io);
+  if (!o.flags.config.empty()) config = open_config(o.flags.config, context.store);
   const std::vector<maps::Setting> settings = o.flags.request().settings;
   maps::apply_settings(map, settings, config);
   const maps::Sizes sizes(map, config, settings);
@@ -82,7 +82,7 @@ int list_maps(const Context& context) {
 }
 
 int show_map(const MapsOptions& o, const Context& context) {
-  const maps::ModelMap map = open_map(o.map, context.io);
+  const maps::ModelMap map = open_map(o.map, context.store);
   const bool is_asked = is_map_file(o.map) || !o.flags.config.empty() || !o.flags.sets.empty();
   std::string source;
   for (const std::string& line : map.text) source += line + "\n";

@@ -1,12 +1,7 @@
 #include "output_name.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <system_error>
+#include <optional>
 
 #include "base/problem.h"
 #include "base/working_names.h"
@@ -24,13 +19,15 @@ void check_folder_name(const std::string& out) {
   }
 }
 
-void check_writable(const std::string& out_as_given, bool is_folder) {
-  std::error_code ignored;
+void check_writable(Io& io, const std::string& out_as_given, bool is_folder) {
   const std::string out = without_trailing_slashes(out_as_given);
-  const bool in_place = is_folder && std::filesystem::is_directory(out, ignored) && std::filesystem::is_empty(out, ignored);
-  const std::string folder = in_place ? out : folder_around(out);
-  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return;
-  fail(ProblemId::io_create, {.path = out}, std::strerror(errno));
+  const std::optional<FileFacts> facts = is_folder ? io.facts(out) : std::nullopt;
+  const bool in_place = facts && facts->kind == FileKind::kDirectory && io.list(out).empty();
+  try {
+    io.check_writable(in_place ? out : folder_around(out));
+  } catch (const Error& e) {
+    fail(e.problem().id, {.path = out}, e.problem().got);
+  }
 }
 
 }  // namespace dcp::cmd

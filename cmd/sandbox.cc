@@ -36,7 +36,7 @@ void add_output_paths(const std::string& value, std::vector<std::string>& write)
   if (fs::is_directory(path, ignored)) write.push_back(path);
 }
 
-Sandbox needs_of(const Command& command, Io& io) {
+Sandbox needs_of(const Command& command, Store& store) {
   // Of the system: peak memory, the number of processors, what memory there is.
   Sandbox needs{.read = {"/proc/self", "/sys/devices/system/cpu", "/sys/fs/cgroup"}, .write = {}};
   std::vector<std::string> read;
@@ -50,7 +50,7 @@ Sandbox needs_of(const Command& command, Io& io) {
       if (*option.access == Access::kChange) needs.write.push_back(value);
       if (*option.access == Access::kWrite || *option.access == Access::kSteps || *option.access == Access::kEverywhere) continue;
       read.push_back(value);
-      if (option.leads_to) read.push_back(option.leads_to(io, value));
+      if (option.leads_to) read.push_back(option.leads_to(store, value));
     }
   };
   for (const Option& o : command.options) add(o);
@@ -84,7 +84,7 @@ void enter_sandbox_of(Command& command, Context& context) {
   const When when = context.common.sandbox;
   if (command.find("--sandbox") == nullptr || when == When::kNever) return;
   if (when == When::kAuto && is_one_of_several()) return;
-  const bool confined = enter_sandbox(needs_of(command, context.io));
+  const bool confined = enter_sandbox(needs_of(command, context.store));
   if (!confined && when == When::kAlways) fail(ProblemId::sandbox_lacking, {});
   if (context.common.verbose > 1)
     context.info(confined ? "confined to what the command line names" : "not confined: this kernel has no Landlock");

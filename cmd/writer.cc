@@ -60,7 +60,7 @@ int run(Context& context, const WriterFlags& flags, const std::function<OutputRe
   report.strict = flags.strict;
   write(request, context, report.result, [&] {
     report.describe(context);
-    if (request.dry_run && context.leads()) check_writable(request.output.path, request.output.is_folder());
+    if (request.dry_run && context.leads()) check_writable(context.io, request.output.path, request.output.is_folder());
   });
   return end_ranks(context, context.leads() ? report.done(context) : 0);
 }

@@ -237,7 +237,7 @@ class Comparison {
     for (const Group& g : all) total += g.plan.bytes_to_read();
     Progress progress;
     const auto display = world_.events.show(progress, progress.bytes_read, total);
-    for (DiffSide* side : {&a_, &b_}) side->preparation().compare_ties(wanted_workers(request_.a.threads, false));
+    for (DiffSide* side : {&a_, &b_}) side->preparation().compare_ties(reading_workers(request_.a.threads, world_, request_.a.source.path));
     for (const Group& g : all) {
       uint64_t planned = 0;
       const CompareOptions options{.workers = a_.preparation().fit(g.plan.lead, compare_worker_bytes(g.plan, g.follow), planned),

@@ -70,7 +70,7 @@ void DiffSide::map(const SelectOptions& options, const MapRequest& request) {
     std::vector<std::string_view> keys;
     for (const Entry& e : selection_.entries)
       if (!e.is_blob()) keys.push_back(e.key);
-    mine.from = maps::side_of(open_map(request.map, world_.io), keys, catalog().traits().tensors_only);
+    mine.from = maps::side_of(open_map(request.map, world_.store), keys, catalog().traits().tensors_only);
   }
   if (mine.from == maps::Side::kRight) return;
   SelectOptions own = options;

@@ -22,9 +22,9 @@ Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const Diges
   return manifest;
 }
 
-Manifest read_manifest_file(const std::string& path, Io& io) {
+Manifest read_manifest_file(const std::string& path, Store& store) {
   const Limits limits;
-  const std::vector<std::byte> bytes = read_file(io, path, limits.json_bytes);
+  const std::vector<std::byte> bytes = read_file(store, path, limits.json_bytes);
   return read_manifest(as_text(bytes), {.path = path}, limits);
 }
 

@@ -15,7 +15,7 @@ namespace dcp {
 
 // Covers the keys whose content was read completely; any other is already a finding.
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files);
-Manifest read_manifest_file(const std::string& path, Io& io);
+Manifest read_manifest_file(const std::string& path, Store& store);
 // `found` is manifest_of the plan's digests: keys of the plan that it lacks are not reported again.
 ManifestComparison compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, Subset subset);
 

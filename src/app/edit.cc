@@ -29,7 +29,7 @@ class Editing {
     const Catalog& catalog = result_.catalog;
     if (catalog.single_file || !catalog.traits().has_metadata) refuse_kind();
     if (!request_.out.empty()) refuse_source(request_.out, catalog);
-    files_.emplace(world_.io, catalog, request_.source.links(), open_file_shares().inputs);
+    files_.emplace(world_.store, catalog, request_.source.links(), open_file_shares().inputs);
   }
 
   void plan() {
@@ -120,7 +120,7 @@ class Editing {
       if (e.is_blob() && twice.contains(catalog.blobs[e.blob()].key)) blobs.push_back(e.blob());
       if (!e.is_blob() && twice.contains(catalog.tensors[e.tensor()].key)) tensors.push_back(e.tensor());
     }
-    const ResolveOptions options{.workers = wanted_workers(request_.threads, false),
+    const ResolveOptions options{.workers = reading_workers(request_.threads, world_, request_.source.path),
                                  .blobs = BlobUse::kPickles,
                                  .limits = request_.source.limits(),
                                  .memory_bytes = memory_left(cap_),
@@ -129,11 +129,11 @@ class Editing {
     prove_duplicates({catalog, resolved}, contents_of(*files_, catalog, request_.source.limits()));
   }
 
+  // None where it lies in a store that is not the one that is written into.
   OpenFile source_of(size_t file) {
     const uint32_t f = result_.edited.files[file].source;
     const std::optional<Handle> handle = open_data_file(world_.io, result_.catalog, f, request_.source.links());
-    if (!handle) fail(ProblemId::file_missing, {.path = result_.catalog.file_path(f)});
-    return {world_.io, *handle};
+    return handle ? OpenFile(world_.io, *handle) : OpenFile();
   }
 
   // What could not be shared.
@@ -149,10 +149,11 @@ class Editing {
       add_pieces(pieces, {.file = f, .bytes = files[f].bytes}, kPiece);
     }
     if (pieces.empty()) return;
-    copy_pieces(pieces, wanted_workers(request_.threads, false), world_.stop, [&](const CopyPiece& part, MutableBytes block) {
-      read_exact(world_.io, files_->open(result_.edited.files[part.file].source)->get(), part.from, block);
-      set.write(static_cast<uint32_t>(part.file), part.to, block);
-    });
+    copy_pieces(pieces, reading_workers(request_.threads, world_, request_.source.path), world_.stop,
+                [&](const CopyPiece& part, MutableBytes block) {
+                  read_exact(world_.store, files_->open(result_.edited.files[part.file].source)->get(), part.from, block);
+                  set.write(static_cast<uint32_t>(part.file), part.to, block);
+                });
   }
 
   void write_metadata(const std::function<void(uint64_t, Bytes)>& write) {

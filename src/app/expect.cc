@@ -20,8 +20,8 @@ Counts counts_of(const std::vector<Difference>& all) {
 }
 
 // A folder is a checkpoint, and so is a file with the ending of one; any other file is a list.
-bool is_checkpoint(Io& io, const std::string& path) {
-  const std::optional<FileFacts> facts = io.facts(path);
+bool is_checkpoint(Store& store, const std::string& path) {
+  const std::optional<FileFacts> facts = store.facts(path);
   if (!facts) fail(ProblemId::no_such_path, {.path = path});
   if (facts->kind == FileKind::kDirectory) return true;
   const std::filesystem::path p(path);
@@ -30,13 +30,13 @@ bool is_checkpoint(Io& io, const std::string& path) {
          ending == ".ckpt";
 }
 
-std::vector<Signature> read_reference(Io& io, const std::string& path, bool& has_gap) {
-  if (is_checkpoint(io, path)) {
-    const OpenedCatalog opened = open_checkpoint(io, path, {});
+std::vector<Signature> read_reference(Store& store, const std::string& path, bool& has_gap) {
+  if (is_checkpoint(store, path)) {
+    const OpenedCatalog opened = open_checkpoint(store, path, {});
     has_gap = std::ranges::find(opened.findings, ProblemId::shard_gap, &Problem::id) != opened.findings.end();
     return signatures_of(opened.catalog);
   }
-  const std::vector<std::byte> text = read_file(io, path, Limits{}.json_bytes);
+  const std::vector<std::byte> text = read_file(store, path, Limits{}.json_bytes);
   return parse_signatures(as_text(text), path);
 }
 
@@ -57,7 +57,7 @@ std::string_view word_of(Difference::Kind kind) {
 void check_expected(const ExpectRequest& request, std::vector<Signature> result, World& world, Expectation& found) {
   if (request.reference.empty()) return;
   found.reference = request.reference;
-  std::vector<Signature> expected = read_reference(world.io, request.reference, found.has_gap);
+  std::vector<Signature> expected = read_reference(world.store, request.reference, found.has_gap);
   found.differences = differences(std::move(result), std::move(expected), request.dtypes ? CompareDtypes::kYes : CompareDtypes::kNo);
   if (found.differences.empty()) return;
   const Counts counts = counts_of(found.differences);

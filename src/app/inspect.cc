@@ -26,10 +26,11 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   }
   result.findings = std::move(structure);
   const auto add = [&](std::vector<Problem> more) { std::ranges::move(more, std::back_inserter(result.findings)); };
-  if (!catalog.single_file) add(inspect_folder(world.io, catalog));
+  if (!catalog.single_file) add(inspect_folder(world.store, catalog));
   add(find_unsafe_pickles(catalog));
-  DataFiles files(world.io, catalog, request.source.links(), open_file_shares().inputs);
-  const Looking looking{.workers = wanted_workers(0, false), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
+  DataFiles files(world.store, catalog, request.source.links(), open_file_shares().inputs);
+  const Looking looking{
+      .workers = reading_workers(0, world, catalog.path), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
   result.values = small_values(files, catalog, request.source.limits());
   part_errors(result.findings);

@@ -45,8 +45,8 @@ std::string text_of(const Json& value, char between, const std::string& path, co
 }
 
 // What the file says in the words of the command line.
-LayoutRequest read_layout(Io& io, const std::string& path) {
-  const std::vector<std::byte> bytes = read_file(io, path, Limits{}.layout_bytes);
+LayoutRequest read_layout(Store& store, const std::string& path) {
+  const std::vector<std::byte> bytes = read_file(store, path, Limits{}.layout_bytes);
   const Json json = Json::parse(as_text(bytes), nullptr, false);
   if (!json.is_object()) fail_usage({.path = path}, "a file that is not a JSON object", "a layout", Remedy::kLayoutFile);
   LayoutRequest request;
@@ -104,16 +104,16 @@ DcpLayoutOptions options_of(const LayoutRequest& request) {
 
 }  // namespace
 
-std::string checkpoint_of_layout(Io& io, const std::string& file) {
+std::string checkpoint_of_layout(Store& store, const std::string& file) {
   try {
-    return read_layout(io, file).like;
+    return read_layout(store, file).like;
   } catch (const Error&) {
     return {};
   }
 }
 
-RequestedLayout requested_layout(const LayoutRequest& given, Io& io, uint64_t memory_bytes) {
-  const LayoutRequest request = given.file.empty() ? given : read_layout(io, given.file);
+RequestedLayout requested_layout(const LayoutRequest& given, Store& store, uint64_t memory_bytes) {
+  const LayoutRequest request = given.file.empty() ? given : read_layout(store, given.file);
   RequestedLayout requested;
   try {
     requested.options = options_of(request);
@@ -123,7 +123,8 @@ RequestedLayout requested_layout(const LayoutRequest& given, Io& io, uint64_t me
     throw Error(std::move(p));
   }
   if (!request.like.empty()) {
-    requested.like = std::make_unique<const Catalog>(open_checkpoint(io, request.like, {.limits = {.memory_bytes = memory_bytes}}).catalog);
+    requested.like =
+        std::make_unique<const Catalog>(open_checkpoint(store, request.like, {.limits = {.memory_bytes = memory_bytes}}).catalog);
     requested.options.like = requested.like.get();
     if (requested.options.world_size == 0) requested.options.world_size = std::max<uint32_t>(ranks_shown(*requested.like), 1);
   }

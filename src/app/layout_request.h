@@ -20,13 +20,13 @@ struct LayoutRequest {
 };
 
 // The checkpoint that a layout file names, if any: a path that is not on the command line.
-std::string checkpoint_of_layout(Io& io, const std::string& file);
+std::string checkpoint_of_layout(Store& store, const std::string& file);
 
 struct RequestedLayout {
   DcpLayoutOptions options;
   std::unique_ptr<const Catalog> like;  // options.like, if any
 };
 // Opens the `like` checkpoint. `memory_bytes`: cap for its metadata. Throws usage, and what opening throws.
-RequestedLayout requested_layout(const LayoutRequest& request, Io& io, uint64_t memory_bytes);
+RequestedLayout requested_layout(const LayoutRequest& request, Store& store, uint64_t memory_bytes);
 
 }  // namespace dcp

@@ -21,12 +21,12 @@ namespace dcp {
 namespace {
 
 // --config, else config.json of the assets or beside the source; "": none.
-std::string config_path(const MapRequest& request, Io& io, const MapQuestion& q) {
+std::string config_path(const MapRequest& request, Store& store, const MapQuestion& q) {
   if (!request.config.empty()) return request.config;
   for (const std::string& folder : {q.assets, q.catalog.folder}) {
     if (folder.empty()) continue;
     const std::string path = folder + "/config.json";
-    const auto facts = io.facts(path);
+    const auto facts = store.facts(path);
     if (facts && facts->kind == FileKind::kRegular) return path;
   }
   return {};
@@ -42,7 +42,7 @@ std::vector<std::string_view> keys_of(const std::vector<maps::Parameter>& parame
 class Asking {
  public:
   Asking(const MapRequest& request, World& world, const MapQuestion& q) : request_(request), world_(world), q_(q) {
-    if (const std::string path = config_path(request, world.io, q); !path.empty()) config_ = open_config(path, world.io);
+    if (const std::string path = config_path(request, world.store, q); !path.empty()) config_ = open_config(path, world.store);
     if (q.has_run) run_ = maps::run_keys(q.catalog, q.selection);
     if (!run_.any) run_.model = maps::parameters_of(q.selection);
   }
@@ -111,7 +111,7 @@ class Asking {
   // False: none, since the names are those that are published. Then a second map is the only one.
   bool choose_maps(MapAnswer& answer, const std::vector<maps::Parameter>& parameters) {
     from_ = request_.from;
-    if (!request_.to.empty()) answer.to = open_map(request_.to, world_.io);
+    if (!request_.to.empty()) answer.to = open_map(request_.to, world_.store);
     bool are_published = false;
     if (request_.map == "auto") {
       unwrap();
@@ -122,7 +122,7 @@ class Asking {
       else answer.map = std::move(found.maps[0]);
       from_ = maps::Side::kLeft;
     } else {
-      answer.map = open_map(request_.map, world_.io);
+      answer.map = open_map(request_.map, world_.store);
       unwrap();
       if (!from_) from_ = maps::side_of(answer.map, keys_of(parameters), q_.catalog.traits().tensors_only);
       are_published = answer.to && from_ == maps::Side::kRight;
@@ -276,15 +276,15 @@ void compare_ties(const MapAnswer& answer, const Source& source, unsigned worker
 
 bool is_map_file(const std::string& name) { return name.find('/') != std::string::npos || name.ends_with(".map"); }
 
-maps::ModelMap open_map(const std::string& name, Io& io) {
+maps::ModelMap open_map(const std::string& name, Store& store) {
   const Limits limits;
   if (!is_map_file(name)) return maps::builtin_map(name, limits);
-  return maps::read_map(as_text(read_file(io, name, limits.map_bytes)), name, limits);
+  return maps::read_map(as_text(read_file(store, name, limits.map_bytes)), name, limits);
 }
 
-maps::Config open_config(const std::string& path, Io& io) {
+maps::Config open_config(const std::string& path, Store& store) {
   const Limits limits;
-  return maps::Config::read(as_text(read_file(io, path, limits.config_bytes)), path, limits);
+  return maps::Config::read(as_text(read_file(store, path, limits.config_bytes)), path, limits);
 }
 
 }  // namespace dcp

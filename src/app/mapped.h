@@ -55,7 +55,7 @@ void compare_ties(const MapAnswer& answer, const Source& source, unsigned worker
 // A file's name has a '/' or ends in .map; other names are those of built-in maps.
 bool is_map_file(const std::string& name);
 // Throws map_unknown, and what reading throws.
-maps::ModelMap open_map(const std::string& name, Io& io);
-maps::Config open_config(const std::string& path, Io& io);
+maps::ModelMap open_map(const std::string& name, Store& store);
+maps::Config open_config(const std::string& path, Store& store);
 
 }  // namespace dcp

@@ -31,6 +31,11 @@ unsigned wanted_workers(unsigned threads, bool one_of_several) {
   return one_of_several ? static_cast<unsigned>(std::clamp(::get_nprocs(), 2, 16)) : default_workers();
 }
 
+unsigned reading_workers(unsigned threads, const World& world, const std::string& path) {
+  const unsigned wanted = wanted_workers(threads, world.ranks != nullptr);
+  return threads > 0 ? wanted : std::max(wanted, world.store.read_capabilities(path).requests);
+}
+
 uint64_t default_reading_cap() { return std::min<uint64_t>(machine_bytes() / 2, 16 * kGiB); }
 
 uint64_t take_memory_cap(uint64_t max_memory, const World& world) {

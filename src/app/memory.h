@@ -12,6 +12,8 @@ namespace dcp {
 
 // Worker threads: `threads`, or the default for 0. `one_of_several`: fewer, since ranks of a host would compete for its cores.
 unsigned wanted_workers(unsigned threads, bool one_of_several);
+// The same for reading `path`: as many as its store wants requests, where those are more.
+unsigned reading_workers(unsigned threads, const World& world, const std::string& path);
 
 // Default cap of commands that only read: half of the machine's memory, or of the cgroup's limit, at most 16 GiB. A checkpoint of 10^7
 // chunks takes 3.3 GiB; one that needs more than half should not be read while something else runs.

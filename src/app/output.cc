@@ -41,13 +41,13 @@ std::optional<DType> main_dtype(const Catalog& catalog, const Selection& selecti
 // Adds the assets (plan/assets.h) among the files of the folder `dir` to the plan of a folder; config.json says `dtype`. Throws no_such_path,
 // no_assets, over_limit.
 void copy_assets(const std::string& dir, World& world, std::optional<DType> dtype, Plan& plan) {
-  const std::optional<FileFacts> facts = world.io.facts(dir);
+  const std::optional<FileFacts> facts = world.store.facts(dir);
   if (!facts) fail(ProblemId::no_such_path, {.path = dir});
   if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = dir}, "a file", "a folder");
   std::vector<Asset> assets;
-  for (const DirEntry& e : world.io.list(dir)) {
+  for (const DirEntry& e : world.store.list(dir)) {
     if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
-    const std::vector<std::byte> bytes = read_file_beneath(world.io, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
+    const std::vector<std::byte> bytes = read_file_beneath(world.store, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
     assets.push_back({e.name, std::string(as_text(bytes))});
     if (e.name == "config.json" && dtype) assets.back().bytes = with_dtype(assets.back().bytes, facts_of(*dtype).name);
     world.events.verbose("copies " + escaped(e.name));
@@ -57,11 +57,11 @@ void copy_assets(const std::string& dir, World& world, std::optional<DType> dtyp
 }
 
 // An index, or the one of a folder. Throws hf_index_bad.
-std::vector<std::pair<std::string, std::string>> read_index(const std::string& like, Io& io) {
-  const auto facts = io.facts(like);
+std::vector<std::pair<std::string, std::string>> read_index(const std::string& like, Store& store) {
+  const auto facts = store.facts(like);
   const std::string path = facts && facts->kind == FileKind::kDirectory ? like + "/model" + std::string(kIndexEnding) : like;
   const Limits limits;
-  HfIndex index = read_hf_index(as_text(read_file(io, path, limits.json_bytes)), {.path = path}, limits);
+  HfIndex index = read_hf_index(as_text(read_file(store, path, limits.json_bytes)), {.path = path}, limits);
   if (index.weight_map.empty()) fail(ProblemId::hf_index_bad, {.path = path}, "no tensors");
   return std::move(index.weight_map);
 }
@@ -88,9 +88,9 @@ OutputForm form_of(const OutputRequest& request) {
 
 OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
     : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
-  if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.io);
+  if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.store);
   if (request.kind != OutputRequest::Kind::kDcp) return;
-  layout_ = requested_layout(request.layout, world.io, memory_left(max_memory));
+  layout_ = requested_layout(request.layout, world.store, memory_left(max_memory));
   layout_.options.units = units_;
   layout_.options.torch = request.torch;
 }

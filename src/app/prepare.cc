@@ -25,7 +25,7 @@ const OpenedCatalog& Preparation::open() {
   opened_ = open_source(request_.source, world_, memory_left(cap_));
   check_transport(request_.ranks, world_, opened_.catalog);
   const OpenFileShares shares = open_file_shares();
-  files_.emplace(world_.io, opened_.catalog, request_.source.links(), shares.inputs);
+  files_.emplace(world_.store, opened_.catalog, request_.source.links(), shares.inputs);
   open_outputs_ = shares.outputs;
   return opened_;
 }
@@ -89,7 +89,7 @@ void Preparation::compare_ties(unsigned workers) {
 }
 
 void Preparation::resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use) {
-  const ResolveOptions options{.workers = wanted_workers(request_.threads, world_.ranks != nullptr),
+  const ResolveOptions options{.workers = reading_workers(request_.threads, world_, request_.source.path),
                                .faults = faults,
                                .blobs = use,
                                .limits = request_.source.limits(),
@@ -114,7 +114,7 @@ void Preparation::check_same_plan(const Plan& plan) const {
 
 unsigned Preparation::fit(const Plan& plan, uint64_t min_bytes, uint64_t& planned_memory) const {
   const uint64_t min = std::max(min_bytes, world_.ranks ? Exchange::worker_bytes(plan) : 0);
-  const unsigned wanted = wanted_workers(request_.threads, world_.ranks != nullptr);
+  const unsigned wanted = reading_workers(request_.threads, world_, request_.source.path);
   return fit_workers(plan, request_.source.path, cap_, {.wanted = wanted, .min_bytes = min}, planned_memory);
 }
 

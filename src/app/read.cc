@@ -32,7 +32,7 @@ void BufferSink::write(uint32_t, uint64_t offset, Bytes bytes) { std::ranges::co
 Reader::Reader(ReaderRequest request, World& world) : request_(std::move(request)), world_(world) {
   const uint64_t cap = take_memory_cap(cap_of(request_), world);
   opened_ = open_source(request_.source, world, memory_left(cap));
-  files_.emplace(world.io, opened_.catalog, request_.source.links(), open_file_shares().inputs);
+  files_.emplace(world.store, opened_.catalog, request_.source.links(), open_file_shares().inputs);
 }
 
 void Reader::read(const Part& part, MutableBytes to) {
@@ -44,7 +44,7 @@ void Reader::read(const Part& part, MutableBytes to) {
     fail(ProblemId::usage, {.path = opened_.catalog.path, .tensor = std::string(part.key), .object = true}, "an object", "a tensor");
   const Parts parts = check_selected(opened_, selection, {.blobs = false});
   const std::vector<bool> only = part.axes ? files_of(opened_.catalog, entry.tensor(), *part.axes) : std::vector<bool>();
-  const unsigned threads = wanted_workers(request_.threads, false);
+  const unsigned threads = reading_workers(request_.threads, world_, opened_.catalog.path);
   const Resolved resolved = resolve(*files_, parts.tensors, {},
                                     {.workers = threads,
                                      .limits = request_.source.limits(),

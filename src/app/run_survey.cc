@@ -50,17 +50,19 @@ StepContent joined(StepContent a, StepContent b) {
 class Surveyor {
  public:
   Surveyor(const SurveyRequest& request, World& world, unsigned workers, uint64_t memory_bytes)
-      : io_(world.io), options_{.limits = {}, .links = request.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly} {
+      : store_(world.store),
+        io_(world.io),
+        options_{.limits = {}, .links = request.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly} {
     options_.limits.memory_bytes = memory_bytes / workers;
   }
 
   StepFacts look(const Step& step) const {
     StepFacts facts{.number = step.number, .name = split_path(step.path).name, .path = step.path};
-    const std::optional<FileFacts> folder = io_.facts(step.path);
+    const std::optional<FileFacts> folder = store_.facts(step.path);
     if (folder) facts.id = folder->id, facts.is_link = folder->link, facts.modified_ns = folder->modified_ns;
     if (facts.is_link) facts.not_alone = "it is a link";
     try {
-      facts.parts = parts_of(io_, step.path);
+      facts.parts = parts_of(store_, step.path);
       weigh(step.path, facts);
       for (const std::string& part : facts.parts) weigh(part, facts);
       if (facts.parts.empty()) open(step.path, facts);
@@ -78,8 +80,8 @@ class Surveyor {
   // Sizes and ages of what is in a folder.
   void weigh(const std::string& path, StepFacts& facts) const {
     std::vector<std::string> names;
-    for (const DirEntry& e : io_.list(path)) {
-      const std::optional<FileFacts> file = io_.facts(path + "/" + e.name);
+    for (const DirEntry& e : store_.list(path)) {
+      const std::optional<FileFacts> file = store_.facts(path + "/" + e.name);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
       if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is no file of a checkpoint";
@@ -97,8 +99,8 @@ class Surveyor {
 
   void open(const std::string& path, StepFacts& facts) const {
     try {
-      OpenedCatalog opened = open_checkpoint(io_, path, options_);
-      look_at_files(io_, opened.catalog, options_.links);
+      OpenedCatalog opened = open_checkpoint(store_, path, options_);
+      look_at_files(store_, opened.catalog, options_.links);
       facts.kind = opened.catalog.kind;
       facts.content = joined(facts.content, content_of(find_training_state(opened.catalog)));
       facts.fault = fault_of(opened);
@@ -129,7 +131,8 @@ class Surveyor {
     return held(folder_around(path), split_path(beside_it).name) || held(path, std::string(kLock));
   }
 
-  Io& io_;
+  Store& store_;
+  Io& io_;  // for locks
   OpenOptions options_;
 };
 
@@ -160,7 +163,7 @@ bool is_tracker_name(std::string_view name) { return is_latest_name(name) && (na
 // A link or a tracker file of the run that names a step, or should.
 class PointerReader {
  public:
-  PointerReader(Io& io, const RunSurvey& survey) : io_(io), survey_(survey), newest_(survey.newest()) {}
+  PointerReader(Store& store, const RunSurvey& survey) : store_(store), survey_(survey), newest_(survey.newest()) {}
 
   std::optional<RunPointer> read(const DirEntry& e) const {
     const bool is_step = std::ranges::find(survey_.steps, e.name, &StepFacts::name) != survey_.steps.end();
@@ -173,7 +176,7 @@ class PointerReader {
  private:
   std::optional<RunPointer> link(const DirEntry& e) const {
     RunPointer p{.name = e.name, .is_link = true};
-    const std::optional<FileFacts> target = io_.facts(survey_.run + "/" + e.name);
+    const std::optional<FileFacts> target = store_.facts(survey_.run + "/" + e.name);
     if (target) {
       const auto step = std::ranges::find(survey_.steps, target->id, &StepFacts::id);
       if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
@@ -188,7 +191,7 @@ class PointerReader {
     constexpr uint64_t kMax = 4096;
     RunPointer p{.name = e.name};
     try {
-      p.says = as_text(read_file_beneath(io_, survey_.run, e.name, FollowLinks::kCacheOnly, kMax));
+      p.says = as_text(read_file_beneath(store_, survey_.run, e.name, FollowLinks::kCacheOnly, kMax));
     } catch (const Error& error) {
       p.wrong = to_line(error.problem());
       return p;
@@ -211,17 +214,17 @@ class PointerReader {
     return "the newest complete step is " + std::to_string(survey_.steps[*newest_].number);
   }
 
-  Io& io_;
+  Store& store_;
   const RunSurvey& survey_;
   const std::optional<size_t> newest_;
 };
 
 std::vector<Step> steps_in(const SurveyRequest& request, World& world, const std::string& run) {
-  const std::optional<FileFacts> facts = world.io.facts(run);
+  const std::optional<FileFacts> facts = world.store.facts(run);
   if (!facts) fail(ProblemId::no_such_path, {.path = run});
   if (facts->kind != FileKind::kDirectory) fail(ProblemId::not_checkpoint, {.path = run}, "a file", "a folder of checkpoints");
-  std::vector<Step> steps = all_steps_of(world.io, run, request.pattern);
-  if (!steps.empty() || !world.io.facts(run + "/.metadata")) return steps;
+  std::vector<Step> steps = all_steps_of(world.store, run, request.pattern);
+  if (!steps.empty() || !world.store.facts(run + "/.metadata")) return steps;
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = run}, "a checkpoint", "a folder of checkpoints");
   p.what = "is not a run";
   p.hint = "give the folder around it";
@@ -239,12 +242,12 @@ std::optional<size_t> RunSurvey::newest(std::optional<StepContent> content) cons
 RunSurvey survey_run(const SurveyRequest& request, World& world) {
   RunSurvey survey{.run = without_trailing_slashes(request.run), .steps = {}, .pointers = {}};
   const std::vector<Step> steps = steps_in(request, world, survey.run);
-  const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(steps.size(), 1, wanted_workers(request.threads, false)));
+  const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(steps.size(), 1, reading_workers(request.threads, world, survey.run)));
   const Surveyor surveyor(request, world, workers, memory_left(take_memory_cap(request.max_memory, world)));
   survey.steps.resize(steps.size());
   parallel_for(workers, steps.size(), world.stop, [&](unsigned, uint64_t s) { survey.steps[s] = surveyor.look(steps[s]); });
-  const PointerReader reader(world.io, survey);
-  for (const DirEntry& e : world.io.list(survey.run))
+  const PointerReader reader(world.store, survey);
+  for (const DirEntry& e : world.store.list(survey.run))
     if (auto pointer = reader.read(e)) survey.pointers.push_back(std::move(*pointer));
   return survey;
 }

@@ -19,7 +19,7 @@ Limits SourceRequest::limits(uint64_t memory_bytes) const {
 
 namespace {
 
-OpenedCatalog open_from(Io& io, const SourceRequest& request, World& world, uint64_t memory_bytes) {
+OpenedCatalog open_from(Store& store, const SourceRequest& request, World& world, uint64_t memory_bytes) {
   const OpenOptions options{.limits = request.limits(memory_bytes), .links = request.links(), .prefer_rank = request.prefer_rank};
   std::string path = request.path;
   if (!request.step.empty()) {
@@ -28,7 +28,7 @@ OpenedCatalog open_from(Io& io, const SourceRequest& request, World& world, uint
       for (const Step& s : broken) world.events.info("passed over: " + world.events.line_of(*s.broken));
     };
     try {
-      path = find_step(io, {request.path, request.step, request.pattern, request.command}, options, broken);
+      path = find_step(store, {request.path, request.step, request.pattern, request.command}, options, broken);
     } catch (const Error& e) {
       if (e.problem().id == ProblemId::step_in_parts) announce();
       throw;
@@ -36,9 +36,9 @@ OpenedCatalog open_from(Io& io, const SourceRequest& request, World& world, uint
     announce();
     world.events.info("step: " + escaped(path));
   }
-  OpenedCatalog opened = open_checkpoint(io, path, options);
+  OpenedCatalog opened = open_checkpoint(store, path, options);
   Catalog& catalog = opened.catalog;
-  look_at_files(io, catalog, options.links);
+  look_at_files(store, catalog, options.links);
   if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
   if (catalog.torch && catalog.torch->odd_keys.count > 0)
@@ -50,12 +50,12 @@ OpenedCatalog open_from(Io& io, const SourceRequest& request, World& world, uint
 }  // namespace
 
 OpenedCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
-  if (!world.ranks) return open_from(world.io, request, world, memory_bytes);
+  if (!world.ranks) return open_from(world.store, request, world, memory_bytes);
   RankGroup& group = world.ranks->group;
-  const std::unique_ptr<Io> more = request.step.empty() ? group.gather_remote_metadata(world.io, request.path) : nullptr;
+  const std::unique_ptr<Store> more = request.step.empty() ? group.gather_remote_metadata(world.store, request.path) : nullptr;
   OpenedCatalog mine;
-  if (group.leads()) mine = open_from(more ? *more : world.io, request, world, memory_bytes);
-  return group.share(std::move(mine), world.io, request.links());
+  if (group.leads()) mine = open_from(more ? *more : world.store, request, world, memory_bytes);
+  return group.share(std::move(mine), world.store, request.links());
 }
 
 }  // namespace dcp

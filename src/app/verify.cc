@@ -34,11 +34,11 @@ void collect(std::vector<Problem>& findings, const std::function<void()>& body) 
 }
 
 // Findings that need no item to be read.
-std::vector<Problem> look_around(const OpenedCatalog& opened, Io& io) {
+std::vector<Problem> look_around(const OpenedCatalog& opened, Store& store) {
   const Catalog& catalog = opened.catalog;
   std::vector<Problem> findings = structure_findings(opened);
   add(findings, find_overlapping_items(catalog));
-  add(findings, inspect_folder(io, catalog));
+  add(findings, inspect_folder(store, catalog));
   add(findings, find_unsafe_pickles(catalog));
   return findings;
 }
@@ -126,14 +126,14 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   const uint64_t begin = world.io.now_ns();
   Preparation source(request.read, world);
   std::optional<Manifest> expected;
-  if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.io);
+  if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.store);
   if (world.leads() && !request.manifest.empty() && request.manifest != "-")
     check_output_free(world.io, request.manifest, false, request.replace);
 
   const OpenedCatalog& opened = source.open();
   const Catalog& catalog = opened.catalog;
   note_catalog(catalog, result);
-  result.findings = look_around(opened, world.io);
+  result.findings = look_around(opened, world.store);
   VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
   Selection selection;
   if (request.digests() || request.map.is_given()) what.digests = &(selection = source.select(request.select, request.map, ""));

@@ -42,8 +42,11 @@ class Events {
 };
 
 struct World {
-  World(Io& the_io, StopFlag& the_stop, Events& the_events) : io(the_io), stop(the_stop), events(the_events) {}
-  Io& io;
+  World(Io& the_io, StopFlag& the_stop, Events& the_events) : World(the_io, the_io, the_stop, the_events) {}
+  World(Store& the_store, Io& the_io, StopFlag& the_stop, Events& the_events)
+      : store(the_store), io(the_io), stop(the_stop), events(the_events) {}
+  Store& store;  // everything that is read: checkpoints, layout files, maps
+  Io& io;        // where outputs are created, and checkpoints are changed in place
   StopFlag& stop;
   Events& events;
   std::shared_ptr<RankedRun> ranks;  // if a launcher started several; lives until the process ends

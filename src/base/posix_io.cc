@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -167,9 +168,18 @@ class PosixIo final : public Io {
     return entries_of(std::move(fd), name_of(folder));
   }
 
-  bool keeps_ids(Handle folder) override {
+  WriteCapabilities write_capabilities(Handle folder) override {
+    WriteCapabilities can;
     struct statfs fs{};
-    return ::fstatfs(folder, &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC;
+    can.keeps_ids = ::fstatfs(folder, &fs) != 0 || fs.f_type != FUSE_SUPER_MAGIC;
+    struct stat status{};
+    const std::lock_guard lock(mutex_);
+    can.reserves = ::fstat(folder, &status) != 0 || std::ranges::find(not_reserving_, status.st_dev) == not_reserving_.end();
+    return can;
+  }
+
+  void check_writable(const std::string& folder) override {
+    if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) io_fail(ProblemId::io_create, folder, errno);
   }
 
   // Readable as well, so that what was written can be checked. Never truncated: a concurrent dcpctl may be writing, which only the lock tells.
@@ -212,16 +222,17 @@ class PosixIo final : public Io {
     return write(file, offset, bytes);
   }
 
-  bool allocate(Handle file, uint64_t bytes) override {
+  void allocate(Handle file, uint64_t bytes) override {
     const auto size = static_cast<off_t>(bytes);
     if (retry([&] { return ::ftruncate(file, size); }) != 0) fail_handle(ProblemId::io_write, file, errno);
-    if (bytes == 0 || retry([&] { return ::fallocate(file, 0, 0, size); }) == 0) return true;
+    if (bytes == 0 || retry([&] { return ::fallocate(file, 0, 0, size); }) == 0) return;
     if (errno != EOPNOTSUPP && errno != ENOSYS) fail_handle(ProblemId::io_write, file, errno);
     struct stat status{};
     if (::fstat(file, &status) != 0) fail_handle(ProblemId::io_write, file, errno);
     constexpr uint64_t kBlockBytes = 512;  // the unit of st_blocks, whatever st_blksize is
     check_free_space(file, name_of(file), bytes, static_cast<uint64_t>(status.st_blocks) * kBlockBytes);
-    return false;
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(not_reserving_, status.st_dev) == not_reserving_.end()) not_reserving_.push_back(status.st_dev);
   }
 
   void drop_cache(Handle file) override { ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED); }
@@ -354,7 +365,8 @@ class PosixIo final : public Io {
 
   std::atomic<bool> passes_cache_{true};  // until a file system says that it cannot
   std::mutex mutex_;
-  std::vector<std::string> names_;  // by descriptor
+  std::vector<std::string> names_;    // by descriptor
+  std::vector<dev_t> not_reserving_;  // file systems
 };
 
 }  // namespace

@@ -2,23 +2,23 @@
 
 namespace dcp {
 
-std::vector<std::byte> read_file_beneath(Io& io, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap) {
-  const std::optional<Handle> handle = io.open_beneath(root, name, links);
+std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap) {
+  const std::optional<Handle> handle = store.open_beneath(root, name, links);
   if (!handle) fail(ProblemId::file_missing, {.path = root + "/" + name});
-  const OpenFile file(io, *handle);
-  return read_file(io, file.get(), cap);
+  const OpenFile file(store, *handle);
+  return read_file(store, file.get(), cap);
 }
 
-std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t file, FollowLinks links) {
-  if (catalog.single_file) return io.open_read(catalog.path);
-  return io.open_beneath(catalog.folder, catalog.file_name(file), links);
+std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links) {
+  if (catalog.single_file) return store.open_read(catalog.path);
+  return store.open_beneath(catalog.folder, catalog.file_name(file), links);
 }
 
 std::shared_ptr<const OpenFile> DataFiles::open(uint32_t file) {
   return files_.open(file, [&] {
-    const std::optional<Handle> handle = open_data_file(io_, catalog_, file, links_);
+    const std::optional<Handle> handle = open_data_file(store_, catalog_, file, links_);
     if (!handle) fail(ProblemId::file_missing, {.path = catalog_.file_path(file)});
-    return OpenFile(io_, *handle);
+    return OpenFile(store_, *handle);
   });
 }
 

@@ -3,32 +3,32 @@
 
 #include <memory>
 
-#include "base/io.h"
 #include "base/recent_files.h"
+#include "base/store.h"
 #include "catalog/catalog.h"
 
 namespace dcp {
 
 // Reads a whole file of at most `cap` bytes in the folder `root`: opened like any name inside a checkpoint, so no link leads out of it.
 // Throws file_missing, over_limit, and what open_beneath throws.
-std::vector<std::byte> read_file_beneath(Io& io, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap);
+std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap);
 
 // Opens data file `file` of a catalog; nullopt: it does not exist.
-std::optional<Handle> open_data_file(Io& io, const Catalog& catalog, uint32_t file, FollowLinks links);
+std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links);
 
 // Thread-safe. A file stays open while somebody holds the pointer, even after its eviction.
 class DataFiles {
  public:
   static constexpr size_t kMax = 256;
-  DataFiles(Io& io, const Catalog& catalog, FollowLinks links, size_t max = kMax)
-      : io_(io), catalog_(catalog), links_(links), files_(max) {}
+  DataFiles(Store& store, const Catalog& catalog, FollowLinks links, size_t max = kMax)
+      : store_(store), catalog_(catalog), links_(links), files_(max) {}
   // Throws file_missing, or what open_beneath throws.
   std::shared_ptr<const OpenFile> open(uint32_t file);
-  Io& io() const { return io_; }
+  Store& store() const { return store_; }
   const Catalog& catalog() const { return catalog_; }
 
  private:
-  Io& io_;
+  Store& store_;
   const Catalog& catalog_;
   FollowLinks links_;
   RecentFiles files_;

@@ -31,7 +31,7 @@ Problem odd(ProblemId id, Severity severity, std::string path, std::string got =
 
 class Folder {
  public:
-  Folder(Io& io, const Catalog& catalog) : io_(io), catalog_(catalog) {
+  Folder(Store& store, const Catalog& catalog) : store_(store), catalog_(catalog) {
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
       named_.insert(catalog.file_name(f));
       if (const auto rank = rank_of(catalog.file_name(f))) highest_rank_ = std::max(highest_rank_.value_or(0), *rank);
@@ -43,7 +43,7 @@ class Folder {
       look_beside(catalog_.path);
       return std::move(found_);
     }
-    for (const DirEntry& e : io_.list(catalog_.folder)) entry(e.name);
+    for (const DirEntry& e : store_.list(catalog_.folder)) entry(e.name);
     look_beside(catalog_.folder);
     ages();
     return std::move(found_);
@@ -60,7 +60,7 @@ class Folder {
 
   // torch makes a file for each rank, also for one that has nothing to write.
   bool holds_something(const std::string& path) const {
-    const auto facts = io_.facts(path);
+    const auto facts = store_.facts(path);
     return !facts || facts->kind != FileKind::kRegular || facts->bytes > 0;
   }
 
@@ -77,15 +77,15 @@ class Folder {
     if (checkpoint.filename() == "." || checkpoint.filename() == "..") checkpoint = std::filesystem::canonical(checkpoint, ignored);
     for (const std::string_view ending : {kPartial, kOld}) {
       const std::string path = beside(checkpoint, ending);
-      if (io_.facts(path)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
+      if (store_.facts(path)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
     }
   }
 
   void ages() {
-    const std::optional<FileFacts> metadata = io_.facts(catalog_.folder + "/.metadata");
+    const std::optional<FileFacts> metadata = store_.facts(catalog_.folder + "/.metadata");
     if (!metadata) return;
     for (uint32_t f = 0; f < catalog_.files.size(); ++f) {
-      const std::optional<FileFacts> data = io_.facts(catalog_.file_path(f));
+      const std::optional<FileFacts> data = store_.facts(catalog_.file_path(f));
       if (!data || data->modified_ns - metadata->modified_ns <= kClockNs) continue;
       const int64_t seconds = (data->modified_ns - metadata->modified_ns) / 1'000'000'000;
       found_.push_back(
@@ -94,7 +94,7 @@ class Folder {
     }
   }
 
-  Io& io_;
+  Store& store_;
   const Catalog& catalog_;
   std::set<std::string_view> named_;
   std::optional<uint32_t> highest_rank_;
@@ -141,6 +141,6 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
   return found;
 }
 
-std::vector<Problem> inspect_folder(Io& io, const Catalog& catalog) { return Folder(io, catalog).run(); }
+std::vector<Problem> inspect_folder(Store& store, const Catalog& catalog) { return Folder(store, catalog).run(); }
 
 }  // namespace dcp

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/io.h"
+#include "base/store.h"
 #include "catalog/catalog.h"
 
 namespace dcp {
@@ -13,6 +13,6 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog);
 
 // Warns of data files that the metadata does not name, and of traces of a save or a dcpctl output that did not finish; notes metadata that
 // is clearly older than a data file. Looks at names and times, not into files.
-std::vector<Problem> inspect_folder(Io& io, const Catalog& catalog);
+std::vector<Problem> inspect_folder(Store& store, const Catalog& catalog);
 
 }  // namespace dcp

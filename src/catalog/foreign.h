@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/io.h"
+#include "base/store.h"
 
 namespace dcp {
 

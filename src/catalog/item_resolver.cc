@@ -30,7 +30,7 @@ void ItemResolver::end() {
 
 void ItemResolver::in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end) {
   collect([&] {
-    SliceSource source(files_.io(), files_.open(file), *catalog_.files[file].bytes);
+    SliceSource source(files_.store(), files_.open(file), *catalog_.files[file].bytes);
     for (const Wanted& w : wanted) {
       if (options_.faults == Faults::kThrow) one(source, w, run_end);
       else collect([&] { examine(source, w, run_end); });

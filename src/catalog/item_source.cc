@@ -23,7 +23,7 @@ void SliceSource::fill(Window& window, uint64_t begin, uint64_t end) {
   std::vector<std::byte> bytes = std::move(window.bytes);
   window.bytes.clear();  // what could not be read, no later item takes for read
   bytes.resize(end - begin);
-  read_exact(io_, file_->get(), begin, bytes);
+  read_exact(store_, file_->get(), begin, bytes);
   window = {.begin = begin, .bytes = std::move(bytes)};
   bytes_read_ += end - begin;
 }
@@ -69,8 +69,8 @@ Bytes EndsSource::at(uint64_t offset, uint64_t length) {
 
 struct ItemDecoder::State {
   State(DataFiles& files, const Item& item)
-      : io(files.io()), file(files.open(item.file)), at(item.offset), end(item.offset + item.length) {}
-  Io& io;
+      : store(files.store()), file(files.open(item.file)), at(item.offset), end(item.offset + item.length) {}
+  Store& store;
   std::shared_ptr<const OpenFile> file;
   uint64_t at, end;  // what is left of the item in the file
   std::vector<std::byte> packed;
@@ -84,7 +84,7 @@ struct ItemDecoder::State {
     return part;
   }
   void take(MutableBytes part) {
-    if (!part.empty()) read_exact(io, file->get(), at, part);
+    if (!part.empty()) read_exact(store, file->get(), at, part);
     at += part.size();
   }
 };

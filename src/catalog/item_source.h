@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/io.h"
+#include "base/store.h"
 #include "catalog/data_files.h"
 #include "format/torch_item.h"
 
@@ -15,8 +15,8 @@ namespace dcp {
 // item all of it and of the small ones that follow; for a large one its head, and its tail together with the next head.
 class SliceSource : public ItemSource {
  public:
-  SliceSource(Io& io, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
-      : io_(io), file_(std::move(file)), file_bytes_(file_bytes) {}
+  SliceSource(Store& store, std::shared_ptr<const OpenFile> file, uint64_t file_bytes)
+      : store_(store), file_(std::move(file)), file_bytes_(file_bytes) {}
   // `run_end`: end of the last item that follows closely and will be asked for too.
   void go_to(uint64_t offset, uint64_t length, uint64_t run_end);
   uint64_t size() const override { return length_; }
@@ -31,7 +31,7 @@ class SliceSource : public ItemSource {
   };
   void fill(Window& window, uint64_t begin, uint64_t end);
 
-  Io& io_;
+  Store& store_;
   std::shared_ptr<const OpenFile> file_;
   uint64_t file_bytes_;
   uint64_t offset_ = 0;

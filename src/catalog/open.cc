@@ -39,13 +39,13 @@ void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& 
   throw Error(std::move(p));
 }
 
-OpenedCatalog read_metadata(Io& io, const std::string& file, const std::string& path, const std::string& folder,
+OpenedCatalog read_metadata(Store& store, const std::string& file, const std::string& path, const std::string& folder,
                             const OpenOptions& options) {
-  if (const auto facts = io.facts(file)) check_fits(facts->bytes, file, options.limits);
+  if (const auto facts = store.facts(file)) check_fits(facts->bytes, file, options.limits);
   // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
-  std::vector<std::byte> bytes = path == file
-                                     ? read_file(io, file, options.limits.metadata_bytes)
-                                     : read_file_beneath(io, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
+  std::vector<std::byte> bytes =
+      path == file ? read_file(store, file, options.limits.metadata_bytes)
+                   : read_file_beneath(store, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
   if (auto binary = binary_form(bytes, {.path = file}, options.limits)) bytes = std::move(*binary);
   MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
@@ -53,7 +53,7 @@ OpenedCatalog read_metadata(Io& io, const std::string& file, const std::string& 
   std::vector<std::byte>().swap(bytes);  // before the catalog grows
   check_catalog_fits(content, file, options.limits);
   OpenedCatalog opened = build_catalog(content, path, folder);
-  use_safetensors_items(io, opened, options);
+  use_safetensors_items(store, opened, options);
   return opened;
 }
 
@@ -69,7 +69,7 @@ std::optional<uint32_t> rank_of(std::string_view name) {
   return decimal<uint32_t>(name.substr(2, name.size() - 2 - kMetadata.size()));
 }
 
-OpenedCatalog read_rank_local(Io& io, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
+OpenedCatalog read_rank_local(Store& store, const std::string& path, std::vector<uint32_t> ranks, const OpenOptions& options) {
   std::ranges::sort(ranks);
   Problem gap = make_finding(ProblemId::rank_missing, Severity::kWarning, {.path = path});
   for (uint32_t r = 0; r < ranks.size() && gap.got.empty(); ++r)
@@ -82,13 +82,13 @@ OpenedCatalog read_rank_local(Io& io, const std::string& path, std::vector<uint3
   }
   uint64_t all_bytes = 0;
   for (uint32_t r : ranks)
-    if (const auto facts = io.facts(path + "/__" + std::to_string(r) + std::string(kMetadata))) all_bytes += facts->bytes;
+    if (const auto facts = store.facts(path + "/__" + std::to_string(r) + std::string(kMetadata))) all_bytes += facts->bytes;
   check_fits(all_bytes, path, options.limits);
   std::vector<std::vector<std::byte>> pickles;  // outlive their contents, which view them
   std::vector<MetadataContent> contents;
   for (uint32_t r : ranks) {
     const std::string name = "__" + std::to_string(r) + std::string(kMetadata), file = path + "/" + name;
-    pickles.push_back(read_file_beneath(io, path, name, options.links, options.limits.metadata_bytes));
+    pickles.push_back(read_file_beneath(store, path, name, options.links, options.limits.metadata_bytes));
     if (is_lfs_pointer(pickles.back())) fail(ProblemId::lfs_pointer, {.path = file});
     if (auto binary = binary_form(pickles.back(), {.path = file}, options.limits)) pickles.back() = std::move(*binary);
     contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
@@ -102,18 +102,19 @@ OpenedCatalog read_rank_local(Io& io, const std::string& path, std::vector<uint3
 
 constexpr std::string_view kExpected = "a DCP folder, a torch.save or safetensors file, or a folder of safetensors files";
 
-bool is_checkpoint_folder(Io& io, const std::string& path) {
-  return std::ranges::any_of(io.list(path), [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
+bool is_checkpoint_folder(Store& store, const std::string& path) {
+  return std::ranges::any_of(store.list(path),
+                             [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
 }
 
 // Of the folder's own folders and of theirs: run folders often hold the model and the optimizer of each step in two.
-std::vector<std::string> checkpoints_in(Io& io, const std::string& path, unsigned levels = 2) {
+std::vector<std::string> checkpoints_in(Store& store, const std::string& path, unsigned levels = 2) {
   std::vector<std::string> found;
-  for (const DirEntry& e : io.list(path)) {
+  for (const DirEntry& e : store.list(path)) {
     if (e.kind != FileKind::kDirectory || e.link) continue;
     const std::string child = path + "/" + e.name;
-    if (is_checkpoint_folder(io, child)) found.push_back(child);
-    else if (levels > 1) std::ranges::move(checkpoints_in(io, child, levels - 1), std::back_inserter(found));
+    if (is_checkpoint_folder(store, child)) found.push_back(child);
+    else if (levels > 1) std::ranges::move(checkpoints_in(store, child, levels - 1), std::back_inserter(found));
   }
   return found;
 }
@@ -124,24 +125,24 @@ bool is_torch_name(std::string_view name) {
 }
 
 // What other program wrote the folder, or those in it.
-Foreign foreign_of(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::vector<std::string>& names) {
+Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const std::vector<std::string>& names) {
   Foreign foreign = foreign_folder(names);
   for (const DirEntry& e : entries) {
     if (!foreign.what.empty()) break;
     if (e.kind != FileKind::kDirectory || e.link) continue;
     std::vector<std::string> below;
-    for (DirEntry& inner : io.list(path + "/" + e.name)) below.push_back(std::move(inner.name));
+    for (DirEntry& inner : store.list(path + "/" + e.name)) below.push_back(std::move(inner.name));
     foreign = foreign_folder(below);
   }
   return foreign;
 }
 
-bool has_distinct_steps(Io& io, const std::string& path) {
-  const std::vector<Step> steps = steps_of(io, path, "");
+bool has_distinct_steps(Store& store, const std::string& path) {
+  const std::vector<Step> steps = steps_of(store, path, "");
   return !steps.empty() && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
 }
 
-[[noreturn]] void refuse_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries) {
+[[noreturn]] void refuse_folder(Store& store, const std::string& path, const std::vector<DirEntry>& entries) {
   std::vector<std::string> names, torch_files;
   bool unfinished = false, shards = false;
   for (const DirEntry& e : entries) {
@@ -152,15 +153,15 @@ bool has_distinct_steps(Io& io, const std::string& path) {
   }
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
-  const Foreign foreign = foreign_of(io, path, entries, names);
-  if (auto checkpoints = checkpoints_in(io, path); !checkpoints.empty()) {
+  const Foreign foreign = foreign_of(store, path, entries, names);
+  if (auto checkpoints = checkpoints_in(store, path); !checkpoints.empty()) {
     const auto others =
         std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";
     const bool apart = !others.empty() && others.begin() == checkpoints.begin() + 1;  // accelerate saves a model and its optimizer apart
     p.hint = apart ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})
                    : "give one of them: " + joined(checkpoints);
-    if (!apart && has_distinct_steps(io, path)) {
+    if (!apart && has_distinct_steps(store, path)) {
       p.remedy = Remedy::kOneOrLatest;
       p.names = std::move(checkpoints);
     }
@@ -189,10 +190,10 @@ bool has_distinct_steps(Io& io, const std::string& path) {
 }
 
 // A folder without `.metadata`: rank-local metadata, safetensors files, or something else.
-OpenedCatalog read_other_folder(Io& io, const std::string& path, const OpenOptions& options) {
+OpenedCatalog read_other_folder(Store& store, const std::string& path, const OpenOptions& options) {
   std::vector<uint32_t> ranks;
   bool safetensors = false, of_ranks = false, of_checkpointing = false;
-  const std::vector<DirEntry> entries = io.list(path);
+  const std::vector<DirEntry> entries = store.list(path);
   for (const DirEntry& e : entries) {
     if (const auto rank = rank_of(e.name)) ranks.push_back(*rank);
     of_ranks = of_ranks || is_rank_file(e.name);
@@ -200,29 +201,29 @@ OpenedCatalog read_other_folder(Io& io, const std::string& path, const OpenOptio
     safetensors =
         safetensors || (e.kind != FileKind::kDirectory && (e.name.ends_with(kSafetensorsEnding) || e.name.ends_with(kIndexEnding)));
   }
-  if (!ranks.empty()) return read_rank_local(io, path, std::move(ranks), options);
-  if (of_ranks) return open_torch_ranks(io, path, entries, options);
-  if (of_checkpointing) return open_torch_checkpointing(io, path, entries, options);
-  if (safetensors) return open_safetensors_folder(io, path, entries, index_of(path, entries), options);
-  refuse_folder(io, path, entries);
+  if (!ranks.empty()) return read_rank_local(store, path, std::move(ranks), options);
+  if (of_ranks) return open_torch_ranks(store, path, entries, options);
+  if (of_checkpointing) return open_torch_checkpointing(store, path, entries, options);
+  if (safetensors) return open_safetensors_folder(store, path, entries, index_of(path, entries), options);
+  refuse_folder(store, path, entries);
 }
 
 // By content; the name decides only about a safetensors file whose beginning is damaged.
-OpenedCatalog read_file_of_any_kind(Io& io, const std::string& path, uint64_t bytes, const OpenOptions& options) {
+OpenedCatalog read_file_of_any_kind(Store& store, const std::string& path, uint64_t bytes, const OpenOptions& options) {
   if (path.ends_with(".distcp")) {  // archives back to back: its content says as little as its name
     Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a data file of a DCP checkpoint", "the folder that it is in");
     throw Error(std::move(p));
   }
   std::vector<std::byte> head(std::min(bytes, kForeignBytes));
   {
-    const OpenFile file(io, io.open_read(path));
-    read_exact(io, file.get(), 0, head);
+    const OpenFile file(store, store.open_read(path));
+    read_exact(store, file.get(), 0, head);
   }
   if (is_lfs_pointer(head)) fail(ProblemId::lfs_pointer, {.path = path});
-  if (begins_like_safetensors(head, bytes)) return open_safetensors_file(io, path, options);
+  if (begins_like_safetensors(head, bytes)) return open_safetensors_file(store, path, options);
   const Foreign foreign = foreign_file(head);
-  if (is_archive(head)) return open_torch_file(io, path, options);
-  if (foreign.what.empty() && path.ends_with(kSafetensorsEnding)) return open_safetensors_file(io, path, options);
+  if (is_archive(head)) return open_torch_file(store, path, options);
+  if (foreign.what.empty() && path.ends_with(kSafetensorsEnding)) return open_safetensors_file(store, path, options);
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path},
                            foreign.what.empty() ? "a file of another kind" : std::string(foreign.what), std::string(kExpected));
   p.hint = foreign.hint;
@@ -230,11 +231,11 @@ OpenedCatalog read_file_of_any_kind(Io& io, const std::string& path, uint64_t by
 }
 
 // What a clone has in place of a large file that Git LFS did not fetch.
-void refuse_lfs_pointer(Io& io, Handle file, uint64_t bytes) {
+void refuse_lfs_pointer(Store& store, Handle file, uint64_t bytes) {
   if (bytes > kLfsPointerBytes) return;
   std::vector<std::byte> text(bytes);
-  read_exact(io, file, 0, text);
-  if (is_lfs_pointer(text)) fail(ProblemId::lfs_pointer, {.path = io.name_of(file)});
+  read_exact(store, file, 0, text);
+  if (is_lfs_pointer(text)) fail(ProblemId::lfs_pointer, {.path = store.name_of(file)});
 }
 
 }  // namespace
@@ -244,33 +245,33 @@ bool describes_checkpoint(std::string_view name) {
          name == kTorchCheckpointingMetadata;
 }
 
-OpenedCatalog open_checkpoint(Io& io, const std::string& given, const OpenOptions& options) {
+OpenedCatalog open_checkpoint(Store& store, const std::string& given, const OpenOptions& options) {
   std::string path = given;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  const std::optional<FileFacts> facts = io.facts(path);
+  const std::optional<FileFacts> facts = store.facts(path);
   if (!facts) fail(ProblemId::no_such_path, {.path = path});
   if (facts->kind == FileKind::kDirectory) {
     const std::string file = path + "/" + std::string(kMetadata);
-    if (!io.facts(file)) return read_other_folder(io, path, options);
-    return read_metadata(io, file, path, path, options);
+    if (!store.facts(file)) return read_other_folder(store, path, options);
+    return read_metadata(store, file, path, path, options);
   }
   const std::filesystem::path name(path);
   const std::string parent = name.parent_path().empty() ? "." : name.parent_path().string();
-  if (name.filename() == kMetadata) return read_metadata(io, path, path, parent, options);
+  if (name.filename() == kMetadata) return read_metadata(store, path, path, parent, options);
   if (facts->kind != FileKind::kRegular) fail(ProblemId::not_checkpoint, {.path = path}, "no regular file", std::string(kExpected));
-  if (path.ends_with(kIndexEnding)) return open_safetensors_folder(io, parent, io.list(parent), name.filename(), options);
-  return read_file_of_any_kind(io, path, facts->bytes, options);
+  if (path.ends_with(kIndexEnding)) return open_safetensors_folder(store, parent, store.list(parent), name.filename(), options);
+  return read_file_of_any_kind(store, path, facts->bytes, options);
 }
 
-void look_at_files(Io& io, Catalog& catalog, FollowLinks links) {
+void look_at_files(Store& store, Catalog& catalog, FollowLinks links) {
   for (uint32_t n = 0; n < catalog.files.size(); ++n) {
     DataFile& f = catalog.files[n];
     try {
-      const std::optional<Handle> handle = open_data_file(io, catalog, n, links);
+      const std::optional<Handle> handle = open_data_file(store, catalog, n, links);
       if (!handle) continue;
-      const OpenFile open(io, *handle);
-      const uint64_t bytes = io.facts(*handle).bytes;
-      refuse_lfs_pointer(io, *handle, bytes);
+      const OpenFile open(store, *handle);
+      const uint64_t bytes = store.facts(*handle).bytes;
+      refuse_lfs_pointer(store, *handle, bytes);
       f.bytes = bytes;
     } catch (const Error& error) {  // a link, a FIFO, no permission: reported to whoever needs an item in it
       f.fault = std::make_shared<const Problem>(error.problem());

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "base/io.h"
 #include "base/limits.h"
+#include "base/store.h"
 #include "catalog/catalog.h"
 
 namespace dcp {
@@ -20,14 +20,14 @@ struct OpenOptions {
 // A DCP folder or its `.metadata`, a folder of rank-local metadata, a safetensors file, a folder of safetensors files or its index. A
 // file's kind is decided by its content; names only decide where the content cannot. Reads metadata and headers only. Fails with
 // not_checkpoint, naming what is there instead.
-OpenedCatalog open_checkpoint(Io& io, const std::string& path, const OpenOptions& options);
+OpenedCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options);
 
 // Whether open_checkpoint reads a file of this name in a folder: metadata, an index, or a safetensors file (its header).
 bool describes_checkpoint(std::string_view name);
 
 // Finds the size of every data file (one open each; if it is small enough to be a Git LFS pointer, also its bytes), or why it cannot be
 // read. The last step of opening.
-void look_at_files(Io& io, Catalog& catalog, FollowLinks links);
+void look_at_files(Store& store, Catalog& catalog, FollowLinks links);
 // Findings of opening and of the structure: files that are missing or cannot be read, items that reach past the end, chunks without an item
 // or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at those that concern their keys
 // (check_whole).

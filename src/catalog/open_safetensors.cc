@@ -53,17 +53,17 @@ class Tally {
 
 class IndexedFolder {
  public:
-  IndexedFolder(Io& io, const std::string& path, const std::string& index, const OpenOptions& options)
-      : io_(io), path_(path), options_(options), left_(options.limits), index_place_{.path = path + "/" + index} {
-    const std::optional<Handle> handle = io.open_beneath(path, index, options.links);
+  IndexedFolder(Store& store, const std::string& path, const std::string& index, const OpenOptions& options)
+      : store_(store), path_(path), options_(options), left_(options.limits), index_place_{.path = path + "/" + index} {
+    const std::optional<Handle> handle = store.open_beneath(path, index, options.links);
     if (!handle) fail(ProblemId::file_missing, index_place_);
-    const OpenFile file(io, *handle);
-    const uint64_t bytes = io.facts(*handle).bytes;
+    const OpenFile file(store, *handle);
+    const uint64_t bytes = store.facts(*handle).bytes;
     if (bytes > options.limits.json_bytes)
       fail(ProblemId::over_limit, index_place_, std::to_string(bytes) + " bytes", std::to_string(options.limits.json_bytes));
     take_json_memory(bytes, index_place_, left_);
     std::vector<std::byte> json(bytes);
-    read_exact(io, *handle, 0, json);
+    read_exact(store, *handle, 0, json);
     index_ = read_hf_index(as_text(json), index_place_, options.limits);
     for (const auto& [tensor, name] : index_.weight_map) stated_.emplace(tensor, name);
   }
@@ -85,13 +85,13 @@ class IndexedFolder {
     for (const auto& [tensor, name] : index_.weight_map) named_.insert(name);
     for (const std::string_view name : named_) {
       const Place place{.path = path_ + "/" + std::string(name)};
-      const std::optional<Handle> handle = io_.open_beneath(path_, name, options_.links);
+      const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
       if (!handle) {
         gone_.insert(name);
         continue;
       }
-      const OpenFile file(io_, *handle);
-      files_.push_back(read_safetensors_file(io_, {*handle, std::string(name), place}, left_));
+      const OpenFile file(store_, *handle);
+      files_.push_back(read_safetensors_file(store_, {*handle, std::string(name), place}, left_));
     }
   }
 
@@ -149,7 +149,7 @@ class IndexedFolder {
                                        std::to_string(bytes)));
   }
 
-  Io& io_;
+  Store& store_;
   const std::string& path_;
   const OpenOptions& options_;
   Limits left_;  // of memory
@@ -251,15 +251,15 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
   }
 }
 
-OpenedCatalog open_all(Io& io, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
+OpenedCatalog open_all(Store& store, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
   Limits left = options.limits;
   std::vector<SafetensorsFile> files;
   for (const std::string& name : names) {
     const Place place{.path = path + "/" + name};
-    const std::optional<Handle> handle = io.open_beneath(path, name, options.links);
+    const std::optional<Handle> handle = store.open_beneath(path, name, options.links);
     if (!handle) fail(ProblemId::file_missing, place);
-    const OpenFile file(io, *handle);
-    files.push_back(read_safetensors_file(io, {*handle, name, place}, left));
+    const OpenFile file(store, *handle);
+    files.push_back(read_safetensors_file(store, {*handle, name, place}, left));
   }
   OpenedCatalog opened = catalog_of(files, path, path, CheckpointKind::kHf);
   find_gaps(names, path, opened.findings);
@@ -267,12 +267,12 @@ OpenedCatalog open_all(Io& io, const std::string& path, const std::vector<std::s
 }
 
 // torch 2.15 writes 0.0 for every tensor without dims when it consolidates; the shards that it did this from are kept in sharded/.
-void doubt_scalars(Io& io, OpenedCatalog& opened) {
+void doubt_scalars(Store& store, OpenedCatalog& opened) {
   const Catalog& catalog = opened.catalog;
   const std::string sharded = catalog.folder + "/sharded";
-  const auto facts = io.facts(sharded);
+  const auto facts = store.facts(sharded);
   if (!facts || facts->kind != FileKind::kDirectory) return;
-  const auto entries = io.list(sharded);
+  const auto entries = store.list(sharded);
   if (std::ranges::none_of(entries, [](const DirEntry& e) { return e.name.starts_with("shard-") && e.name.ends_with(kSafetensorsEnding); }))
     return;
   Tally scalars;
@@ -283,12 +283,12 @@ void doubt_scalars(Io& io, OpenedCatalog& opened) {
 
 }  // namespace
 
-OpenedCatalog open_safetensors_file(Io& io, const std::string& path, const OpenOptions& options) {
+OpenedCatalog open_safetensors_file(Store& store, const std::string& path, const OpenOptions& options) {
   const std::filesystem::path name(path);
-  const OpenFile file(io, io.open_read(path));
+  const OpenFile file(store, store.open_read(path));
   std::vector<SafetensorsFile> files;
   Limits left = options.limits;
-  files.push_back(read_safetensors_file(io, {file.get(), name.filename(), {.path = path}}, left));
+  files.push_back(read_safetensors_file(store, {file.get(), name.filename(), {.path = path}}, left));
   OpenedCatalog opened =
       catalog_of(files, path, name.parent_path().empty() ? "." : name.parent_path().string(), CheckpointKind::kSafetensors);
   opened.catalog.single_file = true;
@@ -306,7 +306,7 @@ std::string index_of(const std::string& path, const std::vector<DirEntry>& entri
   throw Error(std::move(p));
 }
 
-OpenedCatalog open_safetensors_folder(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
+OpenedCatalog open_safetensors_folder(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const std::string& index,
                                       const OpenOptions& options) {
   std::vector<std::string> names;
   for (const DirEntry& e : entries)
@@ -314,8 +314,8 @@ OpenedCatalog open_safetensors_folder(Io& io, const std::string& path, const std
   if (names.size() > options.limits.shard_files)
     fail(ProblemId::over_limit, {.path = path}, std::to_string(names.size()) + " files",
          "at most " + std::to_string(options.limits.shard_files));
-  OpenedCatalog opened = index.empty() ? open_all(io, path, names, options) : IndexedFolder(io, path, index, options).open(entries);
-  doubt_scalars(io, opened);
+  OpenedCatalog opened = index.empty() ? open_all(store, path, names, options) : IndexedFolder(store, path, index, options).open(entries);
+  doubt_scalars(store, opened);
   return opened;
 }
 

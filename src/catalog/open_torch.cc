@@ -24,9 +24,9 @@ uint64_t TorchFiles::memory_bytes() const {
   return bytes;
 }
 
-OpenedCatalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options) {
+OpenedCatalog open_torch_file(Store& store, const std::string& path, const OpenOptions& options) {
   const std::filesystem::path full(path);
-  std::unique_ptr<TorchFile> file = read_torch_file(io, OpenFile(io, io.open_read(path)), path, options.limits);
+  std::unique_ptr<TorchFile> file = read_torch_file(store, OpenFile(store, store.open_read(path)), path, options.limits);
   StateDict state(*file->graph, file->archive.pickle_place, options.limits);
   const std::string name = full.filename();
   auto torch = std::make_shared<TorchFiles>();

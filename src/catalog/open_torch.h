@@ -43,7 +43,7 @@ struct TorchFiles {
 
 // A tensor's item is the record of its storage, which tensors may share; a byte item's is data.pkl. Throws what the format and pickle rooms
 // throw, torch_no_state_dict, state_dict_*; not_checkpoint for archives of other kinds (TorchScript, torch.export).
-OpenedCatalog open_torch_file(Io& io, const std::string& path, const OpenOptions& options);
+OpenedCatalog open_torch_file(Store& store, const std::string& path, const OpenOptions& options);
 
 // A byte item or a tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
 // item_no_record, over_limit.

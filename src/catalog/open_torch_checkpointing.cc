@@ -94,10 +94,11 @@ void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Item
 
 }  // namespace
 
-OpenedCatalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
+OpenedCatalog open_torch_checkpointing(Store& store, const std::string& path, const std::vector<DirEntry>& entries,
+                                       const OpenOptions& options) {
   const std::string name(kTorchCheckpointingMetadata);
   const Place place{.path = path + "/" + name};
-  const std::vector<std::byte> pickle = read_file_beneath(io, path, name, options.links, options.limits.metadata_bytes);
+  const std::vector<std::byte> pickle = read_file_beneath(store, path, name, options.links, options.limits.metadata_bytes);
   const PickleGraph graph(pickle, place, options.limits);
   MetadataReader reader(graph, place);
   Items items = reader.read();
@@ -119,7 +120,7 @@ OpenedCatalog open_torch_checkpointing(Io& io, const std::string& path, const st
     for (const uint32_t r : ranks) files.push_back({.name = of_rank.at(r).name, .under = {item}});
   }
   if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
-  OpenedCatalog opened = open_rank_files(io, path, files, CheckpointKind::kTorchCheckpointing, options);
+  OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);
   std::ranges::move(left_out, std::back_inserter(opened.findings));
   return opened;
 }

@@ -17,6 +17,7 @@ inline constexpr std::string_view kTorchCheckpointingMetadata = "metadata.pkl";
 
 // Items in formats other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
 // open_rank_files throws.
-OpenedCatalog open_torch_checkpointing(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options);
+OpenedCatalog open_torch_checkpointing(Store& store, const std::string& path, const std::vector<DirEntry>& entries,
+                                       const OpenOptions& options);
 
 }  // namespace dcp

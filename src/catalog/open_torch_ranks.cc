@@ -56,7 +56,7 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
 
 bool is_rank_file(std::string_view name) { return parse_name(name).has_value(); }
 
-OpenedCatalog open_torch_ranks(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
+OpenedCatalog open_torch_ranks(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options) {
   std::vector<Named> found;
   for (const DirEntry& e : entries)
     if (e.kind != FileKind::kDirectory)
@@ -70,7 +70,7 @@ OpenedCatalog open_torch_ranks(Io& io, const std::string& path, const std::vecto
     files.push_back({.name = f.name, .under = {f.part}});
     if (f.part == "extra_state") files.back().under.push_back("rank_" + std::to_string(f.rank));
   }
-  return open_rank_files(io, path, files, CheckpointKind::kTorchRanks, options);
+  return open_rank_files(store, path, files, CheckpointKind::kTorchRanks, options);
 }
 
 }  // namespace dcp

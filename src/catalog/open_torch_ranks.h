@@ -15,6 +15,6 @@ namespace dcp {
 bool is_rank_file(std::string_view name);
 
 // Throws file_missing, ranks_disagree, torch_rank_part, and what opening a torch.save file throws.
-OpenedCatalog open_torch_ranks(Io& io, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options);
+OpenedCatalog open_torch_ranks(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const OpenOptions& options);
 
 }  // namespace dcp

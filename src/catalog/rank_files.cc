@@ -82,8 +82,8 @@ class Shards {
 
 class Opening {
  public:
-  Opening(Io& io, const std::string& path, const OpenOptions& options)
-      : io_(io), path_(path), options_(options), limits_(options.limits), shards_(path) {}
+  Opening(Store& store, const std::string& path, const OpenOptions& options)
+      : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path) {}
 
   OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
     for (const RankFile& f : files) read(f);
@@ -109,9 +109,9 @@ class Opening {
 
  private:
   void read(const RankFile& f) {
-    const std::optional<Handle> handle = io_.open_beneath(path_, f.name, options_.links);
+    const std::optional<Handle> handle = store_.open_beneath(path_, f.name, options_.links);
     if (!handle) fail(ProblemId::file_missing, {.path = path_ + "/" + f.name});
-    files_.push_back(read_torch_file(io_, OpenFile(io_, *handle), path_ + "/" + f.name, limits_));
+    files_.push_back(read_torch_file(store_, OpenFile(store_, *handle), path_ + "/" + f.name, limits_));
     TorchFile& file = *files_.back();
     limits_.memory_bytes -= std::min(limits_.memory_bytes, file.memory_bytes());
     states_.push_back(std::make_unique<StateDict>(*file.graph, file.archive.pickle_place, options_.limits));
@@ -171,7 +171,7 @@ class Opening {
     return torch;
   }
 
-  Io& io_;
+  Store& store_;
   const std::string& path_;
   const OpenOptions& options_;
   Limits limits_;  // what is left
@@ -183,9 +183,9 @@ class Opening {
 
 }  // namespace
 
-OpenedCatalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
+OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
                               const OpenOptions& options) {
-  return Opening(io, path, options).open(files, kind);
+  return Opening(store, path, options).open(files, kind);
 }
 
 }  // namespace dcp

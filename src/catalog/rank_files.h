@@ -16,7 +16,7 @@ struct RankFile {
 
 // Of a value that several files hold, the first copy is used. Throws ranks_disagree, torch_rank_part, and what opening a torch.save file
 // throws.
-OpenedCatalog open_rank_files(Io& io, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
+OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
                               const OpenOptions& options);
 
 }  // namespace dcp

@@ -44,12 +44,12 @@ void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
 }
 
 // FSDP with transformers or accelerate keeps model and optimizer apart.
-std::vector<std::string> inner_checkpoints(Io& io, const std::string& step) {
+std::vector<std::string> inner_checkpoints(Store& store, const std::string& step) {
   std::vector<std::string> parts;
-  for (const DirEntry& e : io.list(step)) {
+  for (const DirEntry& e : store.list(step)) {
     if (e.kind != FileKind::kDirectory || e.link) continue;
     const std::string path = step + "/" + e.name;
-    if (std::ranges::any_of(io.list(path),
+    if (std::ranges::any_of(store.list(path),
                             [](const DirEntry& inner) { return inner.kind == FileKind::kRegular && describes_checkpoint(inner.name); }))
       parts.push_back(path);
   }
@@ -57,8 +57,8 @@ std::vector<std::string> inner_checkpoints(Io& io, const std::string& step) {
   return parts;
 }
 
-bool looks_like_step(Io& io, const std::string& path) {
-  for (const DirEntry& e : io.list(path))
+bool looks_like_step(Store& store, const std::string& path) {
+  for (const DirEntry& e : store.list(path))
     if (e.kind == FileKind::kRegular && (describes_checkpoint(e.name) || e.name.ends_with(".metadata.tmp") || e.name.ends_with(".distcp")))
       return true;
   return false;
@@ -68,7 +68,7 @@ bool looks_like_step(Io& io, const std::string& path) {
 
 namespace {
 
-std::vector<Step> steps_where(Io& io, const std::string& run, const std::string& pattern,
+std::vector<Step> steps_where(Store& store, const std::string& run, const std::string& pattern,
                               const std::function<bool(const std::string& path)>& is_step) {
   std::optional<std::regex> regex;
   if (!pattern.empty()) regex = compiled(pattern);
@@ -82,7 +82,7 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
     }
   };
   std::vector<Step> steps;
-  for (const DirEntry& e : io.list(run)) {
+  for (const DirEntry& e : store.list(run)) {
     if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
     std::smatch match;
     std::optional<uint64_t> number;
@@ -97,9 +97,9 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
 
 // No folder of the run is a step by itself: the one that is wanted may be in parts. In `command`, CKPT is where the checkpoint stands; else it is
 // the end.
-[[noreturn]] void refuse_parts(Io& io, const std::string& step, const std::string& command) {
+[[noreturn]] void refuse_parts(Store& store, const std::string& step, const std::string& command) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
-  for (const std::string& part : inner_checkpoints(io, step)) {
+  for (const std::string& part : inner_checkpoints(store, step)) {
     std::string line = command + " ";
     const size_t at = line.find(" CKPT ");
     if (at == std::string::npos) line += part + " ";
@@ -112,24 +112,24 @@ std::vector<Step> steps_where(Io& io, const std::string& run, const std::string&
 
 }  // namespace
 
-std::vector<Step> steps_of(Io& io, const std::string& run, const std::string& pattern) {
-  return steps_where(io, run, pattern, [&](const std::string& path) { return looks_like_step(io, path); });
+std::vector<Step> steps_of(Store& store, const std::string& run, const std::string& pattern) {
+  return steps_where(store, run, pattern, [&](const std::string& path) { return looks_like_step(store, path); });
 }
 
-std::vector<Step> all_steps_of(Io& io, const std::string& run, const std::string& pattern) {
-  std::vector<Step> steps = steps_of(io, run, pattern);
+std::vector<Step> all_steps_of(Store& store, const std::string& run, const std::string& pattern) {
+  std::vector<Step> steps = steps_of(store, run, pattern);
   if (!steps.empty()) return steps;
-  return steps_where(io, run, pattern, [&](const std::string& path) { return !inner_checkpoints(io, path).empty(); });
+  return steps_where(store, run, pattern, [&](const std::string& path) { return !inner_checkpoints(store, path).empty(); });
 }
 
-std::vector<std::string> parts_of(Io& io, const std::string& step) {
-  return looks_like_step(io, step) ? std::vector<std::string>{} : inner_checkpoints(io, step);
+std::vector<std::string> parts_of(Store& store, const std::string& step) {
+  return looks_like_step(store, step) ? std::vector<std::string>{} : inner_checkpoints(store, step);
 }
 
-std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOptions& options) {
+std::optional<Problem> why_broken(Store& store, const std::string& path, const OpenOptions& options) {
   try {
-    OpenedCatalog opened = open_checkpoint(io, path, options);
-    look_at_files(io, opened.catalog, options.links);
+    OpenedCatalog opened = open_checkpoint(store, path, options);
+    look_at_files(store, opened.catalog, options.links);
     const std::vector<Problem> findings = structure_findings(opened);
     const auto damage = std::ranges::find(findings, Severity::kDamage, &Problem::severity);
     return damage == findings.end() ? std::nullopt : std::optional(*damage);
@@ -138,17 +138,17 @@ std::optional<Problem> why_broken(Io& io, const std::string& path, const OpenOpt
   }
 }
 
-std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken) {
+std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken) {
   const auto& [given, wanted, pattern, command] = query;
   std::string run = given;
   while (run.size() > 1 && run.ends_with('/')) run.pop_back();
-  if (!io.facts(run)) fail(ProblemId::no_such_path, {.path = run});
-  std::vector<Step> steps = all_steps_of(io, run, pattern);
-  const bool in_parts = !steps.empty() && steps_of(io, run, pattern).empty();
+  if (!store.facts(run)) fail(ProblemId::no_such_path, {.path = run});
+  std::vector<Step> steps = all_steps_of(store, run, pattern);
+  const bool in_parts = !steps.empty() && steps_of(store, run, pattern).empty();
   const auto fault_of = [&](const std::string& step) -> std::optional<Problem> {
-    if (!in_parts) return why_broken(io, step, options);
-    for (const std::string& part : inner_checkpoints(io, step))
-      if (auto fault = why_broken(io, part, options)) return fault;
+    if (!in_parts) return why_broken(store, step, options);
+    for (const std::string& part : inner_checkpoints(store, step))
+      if (auto fault = why_broken(store, part, options)) return fault;
     return std::nullopt;
   };
   const std::string there = numbers_of(steps);
@@ -160,14 +160,14 @@ std::string find_step(Io& io, const StepQuery& query, const OpenOptions& options
     if (!latest && s.number != *number) continue;
     if (latest) s.broken = fault_of(s.path);
     if (!s.broken) {
-      if (in_parts) refuse_parts(io, s.path, command);
+      if (in_parts) refuse_parts(store, s.path, command);
       refuse_ambiguous(steps, run);
       return s.path;
     }
     broken.push_back(s);
   }
   Problem p = make_problem(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted, there);
-  if (io.facts(run + "/.metadata")) p.remedy = Remedy::kNoStep;
+  if (store.facts(run + "/.metadata")) p.remedy = Remedy::kNoStep;
   throw Error(std::move(p));
 }
 

@@ -35,18 +35,18 @@ void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
   limits.memory_bytes -= bytes * kEach;
 }
 
-SafetensorsFile read_safetensors_file(Io& io, OpenSafetensors open, Limits& limits) {
-  const uint64_t bytes = io.facts(open.file).bytes - open.begin;
+SafetensorsFile read_safetensors_file(Store& store, OpenSafetensors open, Limits& limits) {
+  const uint64_t bytes = store.facts(open.file).bytes - open.begin;
   // One read for the length and, of most shards, the whole header.
   std::vector<std::byte> head(std::min<uint64_t>(bytes, 16 * kKiB));
-  read_exact(io, open.file, open.begin, head);
+  read_exact(store, open.file, open.begin, head);
   if (is_lfs_pointer(head)) fail(ProblemId::lfs_pointer, std::move(open.place));
   const uint64_t header_bytes = safetensors_header_bytes(head, bytes, open.place, limits);
   take_json_memory(header_bytes, open.place, limits);
   if (header_bytes > head.size()) {
     const uint64_t have = head.size();
     head.resize(header_bytes);
-    read_exact(io, open.file, open.begin + have, MutableBytes(head).subspan(have));
+    read_exact(store, open.file, open.begin + have, MutableBytes(head).subspan(have));
   }
   SafetensorsFile out{.name = std::move(open.name), .place = std::move(open.place), .header = {}, .sharding = std::nullopt};
   out.header = read_safetensors_header(head, bytes, out.place, limits);

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/io.h"
+#include "base/store.h"
 #include "catalog/box.h"
 #include "format/dcp_metadata.h"
 #include "format/safetensors.h"
@@ -37,7 +37,7 @@ struct OpenSafetensors {
 };
 // Reads the header, deducting its memory from limits.memory_bytes. Throws memory_cap, safetensors_*, sharding_info_bad; not_checkpoint for
 // a Git LFS pointer.
-SafetensorsFile read_safetensors_file(Io& io, OpenSafetensors open, Limits& limits);
+SafetensorsFile read_safetensors_file(Store& store, OpenSafetensors open, Limits& limits);
 
 // Merges several files into one content: tensors in order of first appearance, one chunk per shard. A tensor's size is as far as its shards
 // reach: no header records it. Views `files` and this object.

@@ -47,7 +47,7 @@ void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const Safeten
 
 }  // namespace
 
-void use_safetensors_items(Io& io, OpenedCatalog& opened, const OpenOptions& options) {
+void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options) {
   Catalog& catalog = opened.catalog;
   std::vector<TensorId> owner(catalog.chunk_total);
   std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
@@ -68,16 +68,16 @@ void use_safetensors_items(Io& io, OpenedCatalog& opened, const OpenOptions& opt
     if (suspects.contains(catalog.items[i].file)) items[catalog.items[i].file].push_back(i);
   Limits left = options.limits;
   for (const auto& [file, begin] : suspects) {
-    const std::optional<Handle> handle = io.open_beneath(catalog.folder, catalog.file_name(file), options.links);
+    const std::optional<Handle> handle = store.open_beneath(catalog.folder, catalog.file_name(file), options.links);
     if (!handle) continue;  // look_at_files tells
-    const OpenFile open(io, *handle);
-    const uint64_t bytes = io.facts(*handle).bytes - std::min(begin, io.facts(*handle).bytes);
+    const OpenFile open(store, *handle);
+    const uint64_t bytes = store.facts(*handle).bytes - std::min(begin, store.facts(*handle).bytes);
     std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
-    read_exact(io, *handle, begin, head);
+    read_exact(store, *handle, begin, head);
     if (!begins_like_safetensors(head, bytes)) continue;
     const Place place{.path = catalog.file_path(file)};
     set_items(opened, {file, begin, items[file]},
-              read_safetensors_file(io, {*handle, std::string(catalog.file_name(file)), place, begin}, left), owner);
+              read_safetensors_file(store, {*handle, std::string(catalog.file_name(file)), place, begin}, left), owner);
     opened.findings.push_back(make_finding(ProblemId::safetensors_items, Severity::kWarning, place));
     catalog.provenance.loads_in = "none";
     catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};

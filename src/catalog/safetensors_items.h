@@ -8,6 +8,6 @@ namespace dcp {
 // FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` with meaningless offsets and lengths: recognizes such files by
 // their first bytes and sets the items of their chunks by name. If a file should hold two chunks of one tensor, only the later one exists:
 // damage.
-void use_safetensors_items(Io& io, OpenedCatalog& opened, const OpenOptions& options);
+void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options);
 
 }  // namespace dcp

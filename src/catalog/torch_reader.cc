@@ -292,10 +292,10 @@ class TorchReader {
 
 }  // namespace
 
-std::unique_ptr<TorchFile> read_torch_file(Io& io, OpenFile handle, const std::string& path, const Limits& limits) {
+std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits) {
   const auto opened = std::make_shared<const OpenFile>(std::move(handle));
-  const uint64_t bytes = io.facts(opened->get()).bytes;
-  SliceSource source(io, opened, bytes);
+  const uint64_t bytes = store.facts(opened->get()).bytes;
+  SliceSource source(store, opened, bytes);
   source.go_to(0, bytes, bytes);
   auto file = std::make_unique<TorchFile>();
   file->archive = read_archive(source, {.path = path}, limits);

@@ -26,7 +26,7 @@ struct TensorPart {
 using PartOf = std::function<std::optional<TensorPart>(const StateDict::Leaf&)>;
 
 // Reads its directory and its pickle. Throws what open_torch_file throws. limits.memory_bytes bounds everything that is kept.
-std::unique_ptr<TorchFile> read_torch_file(Io& io, OpenFile handle, const std::string& path, const Limits& limits);
+std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits);
 
 struct TorchContent {
   MetadataContent content;         // of one file; views `state` and the graph's pickle

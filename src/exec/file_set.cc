@@ -45,11 +45,12 @@ struct FileSet::State {
   ~State() { clean_up(); }
 
   void prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes);
+  void check_capabilities() const;
   void take_lock();
   void remove_leftovers(std::vector<std::string>& found);
   void check_space(const std::vector<FileSpec>& specs) const;
   void make_partial_folder();
-  void create(const FileSpec& spec, std::vector<std::string>& notes);
+  void create(const FileSpec& spec);
   bool share(const FileSpec& spec, File& file);
   Handle folder() const { return inside ? inside.get() : around.get(); }
   std::string path_of(const std::string& beside_out) const { return split_path(out).prefix + beside_out; }
@@ -83,6 +84,7 @@ void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std
   form = in_place ? Form::kInPlace : options.folder ? Form::kFolder : Form::kFile;
   around = open_parent(io, out).folder;
   if (in_place) inside = OpenFile(io, io.open_folder(out));
+  check_capabilities();
 
   take_lock();
   remove_leftovers(found);
@@ -91,7 +93,16 @@ void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std
   check_space(specs);
   if (form == Form::kFolder) make_partial_folder();
   files.reserve(specs.size());
-  for (const FileSpec& spec : specs) create(spec, notes);
+  for (const FileSpec& spec : specs) create(spec);
+  if (!io.write_capabilities(folder()).reserves)
+    notes.push_back("'" + escaped(out) + "': the file system reserves no space, so it may run out later");
+}
+
+void FileSet::State::check_capabilities() const {
+  const WriteCapabilities can = io.write_capabilities(folder());
+  const auto refuse = [&](const char* what) { fail(ProblemId::output_unfit, Place{.path = out}, what); };
+  if (!can.writes_anywhere) refuse("files there are written from front to back");
+  if (form == Form::kFile && !can.replaces_atomically && io.facts(around.get(), name)) refuse("a file there is not replaced at once");
 }
 
 void FileSet::State::take_lock() {
@@ -146,7 +157,7 @@ void FileSet::State::make_partial_folder() {
   made_id = io.facts(inside.get()).id;
 }
 
-void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& notes) {
+void FileSet::State::create(const FileSpec& spec) {
   File file{.name = partial, .final_name = name, .bytes = spec.bytes};
   if (form == Form::kFolder) file.name = file.final_name = spec.name;
   if (form == Form::kInPlace) file.name = beside(spec.name, kPartial), file.final_name = spec.name;
@@ -157,14 +168,14 @@ void FileSet::State::create(const FileSpec& spec, std::vector<std::string>& note
     files.back().made = io.facts(open.get());
     return open;
   });
-  const bool reserved = io.allocate(handle->get(), spec.bytes);
-  const std::string note = "'" + escaped(out) + "': the file system reserves no space, so it may run out later";
-  if (!reserved && (notes.empty() || notes.back() != note)) notes.push_back(note);
+  io.allocate(handle->get(), spec.bytes);
 }
 
 // False: it has to be written, and there is nothing of it yet. `files` has room.
 bool FileSet::State::share(const FileSpec& spec, File& file) {
   const OpenFile source = spec.same_as();
+  if (!source && options.sharing != Sharing::kBest) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "another store");
+  if (!source) return false;
   if (options.sharing != Sharing::kLink) {
     OpenFile clone(io, io.create(folder(), file.name));
     bool is_clone = false;
@@ -203,7 +214,8 @@ std::shared_ptr<const OpenFile> FileSet::State::handle(uint32_t file) {
 
 // Where the file system gives new ids: what has the same owner and kind.
 bool FileSet::State::is_written(const FileFacts& made, const std::optional<FileFacts>& now) const {
-  return now && !now->link && now->kind == made.kind && now->owner == made.owner && (now->id == made.id || !io.keeps_ids(folder()));
+  return now && !now->link && now->kind == made.kind && now->owner == made.owner &&
+         (now->id == made.id || !io.write_capabilities(folder()).keeps_ids);
 }
 
 void FileSet::State::check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const {

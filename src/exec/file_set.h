@@ -28,7 +28,7 @@ struct FileSpec {
   std::string name;    // inside the folder, without '/'; "" where the output is one file
   uint64_t bytes = 0;  // final size
   // Opens a file with the same bytes: if the file system can, the two share them and nothing is written (sharing_of).
-  std::function<OpenFile()> same_as{};
+  std::function<OpenFile()> same_as{};  // returns none: the file can only be copied
 };
 
 // How a file gets the bytes of another one: as a clone, which is a file of its own; as another hard link to it; by copying.

@@ -20,17 +20,17 @@ bool is_metadata(std::string_view name) {
   return name == ".metadata" || (name.starts_with("__") && name.ends_with(".metadata")) || name == "model.safetensors.index.json";
 }
 
-void sum(Io& io, Handle handle, FileSum& out, const Watch& watch) {
+void sum(Store& store, Handle handle, FileSum& out, const Watch& watch) {
   struct Free {
     void operator()(XXH3_state_t* s) const { XXH3_freeState(s); }
   };
   const std::unique_ptr<XXH3_state_t, Free> state(XXH3_createState());
   if (!state || XXH3_128bits_reset(state.get()) != XXH_OK) throw std::bad_alloc();
-  out.bytes = io.facts(handle).bytes;
+  out.bytes = store.facts(handle).bytes;
   std::vector<std::byte> block(std::min(kBlockBytes, out.bytes));
   for (uint64_t at = 0; at < out.bytes && watch.stop.load() == 0; at += block.size()) {
     const MutableBytes part = MutableBytes(block).first(std::min<uint64_t>(block.size(), out.bytes - at));
-    read_exact(io, handle, at, part);
+    read_exact(store, handle, at, part);
     XXH3_128bits_update(state.get(), part.data(), part.size());
     watch.progress.bytes_read.fetch_add(part.size(), std::memory_order_relaxed);
   }
@@ -50,14 +50,14 @@ std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned wor
   for (uint32_t f = 0; f < catalog.files.size(); ++f)
     if (catalog.files[f].bytes)
       all.push_back({.sum = {.name = std::string(catalog.file_name(f)), .xxh3_128 = {}}, .open = nullptr, .number = f});
-  for (const DirEntry& e : catalog.single_file ? std::vector<DirEntry>() : files.io().list(catalog.folder)) {
+  for (const DirEntry& e : catalog.single_file ? std::vector<DirEntry>() : files.store().list(catalog.folder)) {
     if (!is_metadata(e.name)) continue;
-    const std::optional<Handle> handle = files.io().open_beneath(catalog.folder, e.name, links);
-    if (handle) all.push_back({.sum = {.name = e.name, .xxh3_128 = {}}, .open = std::make_shared<const OpenFile>(files.io(), *handle)});
+    const std::optional<Handle> handle = files.store().open_beneath(catalog.folder, e.name, links);
+    if (handle) all.push_back({.sum = {.name = e.name, .xxh3_128 = {}}, .open = std::make_shared<const OpenFile>(files.store(), *handle)});
   }
   parallel_for(workers, all.size(), watch.stop, [&](unsigned, uint64_t i) {
     const std::shared_ptr<const OpenFile> open = all[i].open ? all[i].open : files.open(all[i].number);
-    sum(files.io(), open->get(), all[i].sum, watch);
+    sum(files.store(), open->get(), all[i].sum, watch);
   });
   std::vector<FileSum> sums;
   for (File& f : all) sums.push_back(std::move(f.sum));

@@ -298,7 +298,7 @@ void ObjectDigester::read(const BlobItem::Storage& record, uint64_t at, MutableB
     return;
   }
   const auto file = files_.open(item.file);
-  read_exact(files_.io(), file->get(), record.payload + at, into);
+  read_exact(files_.store(), file->get(), record.payload + at, into);
 }
 
 std::vector<std::byte> ObjectDigester::whole(const BlobItem::Storage& record) const {

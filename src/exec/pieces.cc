@@ -23,7 +23,7 @@ bool next_index(Numbers& index, const Numbers& sizes, size_t count) {
 
 MutableBytes FilePieces::read(uint32_t file, uint64_t offset, MutableBytes into) {
   const auto open = files_.open(file);
-  read_exact(files_.io(), open->get(), offset, into);
+  read_exact(files_.store(), open->get(), offset, into);
   return into;
 }
 

@@ -113,7 +113,7 @@ SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const s
   if (shared.size() != 2 * (2 + bytes.size())) fail(ProblemId::internal, {}, "another number of files");
   OpenFile folder(io, io.open_folder(without_trailing_slashes(shared[0])));
   // A file system that numbers its files anew on each host does so with this folder, which nobody has just made, too.
-  const bool same_numbers = io.keeps_ids(folder.get()) && is_told(0, folder.get());
+  const bool same_numbers = io.write_capabilities(folder.get()).keeps_ids && is_told(0, folder.get());
   if (!shared[2].empty()) {
     const std::optional<Handle> inside = io.open_folder(folder.get(), shared[2]);
     if (!inside) refuse(shared[0] + shared[2], "no such folder", "the folder");

@@ -48,9 +48,9 @@ uint64_t FileVisibility::files_seen(uint32_t rank) const {
   return count;
 }
 
-FileVisibility look_together(RankTree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links) {
+FileVisibility look_together(RankTree& tree, Session& session, Store& store, Catalog& catalog, FollowLinks links) {
   for (DataFile& f : catalog.files) f.bytes.reset(), f.fault.reset();
-  look_at_files(io, catalog, links);
+  look_at_files(store, catalog, links);
   FileVisibility visibility;
   visibility.world_ = session.world_size();
   visibility.words_ = (session.world_size() + 63) / 64;

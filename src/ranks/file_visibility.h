@@ -18,7 +18,7 @@ class FileVisibility {
   uint64_t files() const { return words_ == 0 ? 0 : bits_.size() / words_; }
 
  private:
-  friend FileVisibility look_together(RankTree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links);
+  friend FileVisibility look_together(RankTree& tree, Session& session, Store& store, Catalog& catalog, FollowLinks links);
   uint32_t world_ = 1;
   uint64_t words_ = 0;
   std::vector<uint64_t> bits_;  // by file, a bit for each rank
@@ -26,6 +26,6 @@ class FileVisibility {
 
 // Called by all ranks with the same catalog. Its files get the sizes that any rank sees; a file that no rank can read gets the fault
 // file_unseen, or the reason. Throws file_seen_twice if ranks see different sizes.
-FileVisibility look_together(RankTree& tree, Session& session, Io& io, Catalog& catalog, FollowLinks links);
+FileVisibility look_together(RankTree& tree, Session& session, Store& store, Catalog& catalog, FollowLinks links);
 
 }  // namespace dcp

@@ -8,15 +8,15 @@
 #include "catalog/open.h"
 #include "plan/plan_digest.h"
 #include "ranks/catalog_wire.h"
-#include "ranks/metadata_io.h"
+#include "ranks/metadata_store.h"
 #include "ranks/wire.h"
 
 namespace dcp {
 
-OpenedCatalog RankGroup::share(OpenedCatalog mine, Io& io, FollowLinks links) {
+OpenedCatalog RankGroup::share(OpenedCatalog mine, Store& store, FollowLinks links) {
   const std::vector<std::byte> bytes = tree_.broadcast(leads() ? catalog_to_wire(mine) : std::vector<std::byte>());
   OpenedCatalog opened = leads() ? std::move(mine) : catalog_from_wire(bytes);
-  visibility_ = look_together(tree_, session_, io, opened.catalog, links);
+  visibility_ = look_together(tree_, session_, store, opened.catalog, links);
   return opened;
 }
 
@@ -44,9 +44,9 @@ Resolved RankGroup::resolve(DataFiles& files, std::span<const TensorId> tensors,
   return shared;
 }
 
-std::unique_ptr<Io> RankGroup::gather_remote_metadata(Io& io, const std::string& path) {
-  auto files = gather_metadata(tree_, io, path, {});
-  return leads() && !files.empty() ? with_files(io, path, std::move(files)) : nullptr;
+std::unique_ptr<Store> RankGroup::gather_remote_metadata(Store& store, const std::string& path) {
+  auto files = gather_metadata(tree_, store, path, {});
+  return leads() && !files.empty() ? with_files(store, path, std::move(files)) : nullptr;
 }
 
 namespace {

@@ -33,12 +33,12 @@ class RankGroup {
   const FileVisibility& visibility() const { return visibility_; }
 
   // `mine`: what rank 0 has opened; ignored on other ranks. Then all look for its files.
-  OpenedCatalog share(OpenedCatalog mine, Io& io, FollowLinks links);
+  OpenedCatalog share(OpenedCatalog mine, Store& store, FollowLinks links);
   // Each rank resolves the items of the files that it reads; all get all results.
   Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
                    const StopFlag& stop);
-  // Files that rank 0 cannot see but needs to open the checkpoint `path` (metadata_io.h); nullptr if there are none.
-  std::unique_ptr<Io> gather_remote_metadata(Io& io, const std::string& path);
+  // Files that rank 0 cannot see but needs to open the checkpoint `path` (metadata_store.h); nullptr if there are none.
+  std::unique_ptr<Store> gather_remote_metadata(Store& store, const std::string& path);
   // At rank 0: the contents of all copies of resolved items, read by all ranks, for comparison. At other ranks: nothing.
   ContentOf gather_contents(const Source& source, const Limits& limits);
   // Sends rank 0's texts to every rank.

@@ -217,7 +217,7 @@ class Trainer {
     const std::optional<Handle> handle = io_.open_folder(folder_.get(), name);
     if (!handle) return;
     const OpenFile old(io_, *handle);
-    if (io_.facts(*handle).id != written && io_.keeps_ids(*handle)) return;
+    if (io_.facts(*handle).id != written && io_.write_capabilities(*handle).keeps_ids) return;
     io_.remove_file(*handle, ".metadata");
     io_.remove_file(*handle, "__0_0.distcp");
     io_.remove_folder(folder_.get(), name);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/io.h"
+#include "base/wrappers.h"
 
 namespace dcp::fault {
 
@@ -43,9 +43,9 @@ struct Change {
   bool folder = false;   // of kRemove
 };
 
-class FaultIo final : public Io {
+class FaultIo final : public IoWrapper {
  public:
-  explicit FaultIo(Io& io) : io_(io) {}
+  using IoWrapper::IoWrapper;
 
   // --- the script
   std::function<void(uint64_t index, Call call, const std::string& path)> before;  // of every call, from any thread; may throw
@@ -60,130 +60,127 @@ class FaultIo final : public Io {
   // --- Io
   Handle open_read(const std::string& path) override {
     enter(Call::kOpen, path);
-    return io_.open_read(path);
+    return inner_.open_read(path);
   }
   std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override {
     enter(Call::kOpen, root + "/" + std::string(name));
-    return io_.open_beneath(root, name, links);
+    return inner_.open_beneath(root, name, links);
   }
   size_t read(Handle file, uint64_t offset, MutableBytes buffer) override {
-    enter(Call::kRead, io_.name_of(file));
-    return io_.read(file, offset, buffer.first(std::min(buffer.size(), most)));
+    enter(Call::kRead, inner_.name_of(file));
+    return inner_.read(file, offset, buffer.first(std::min(buffer.size(), most)));
   }
   FileFacts facts(Handle file) override {
-    enter(Call::kFacts, io_.name_of(file));
-    return io_.facts(file);
+    enter(Call::kFacts, inner_.name_of(file));
+    return inner_.facts(file);
   }
   std::optional<FileFacts> facts(const std::string& path) override {
     enter(Call::kFacts, path);
-    return io_.facts(path);
+    return inner_.facts(path);
   }
   std::vector<DirEntry> list(const std::string& folder) override {
     enter(Call::kList, folder);
-    return io_.list(folder);
+    return inner_.list(folder);
   }
   Handle open_folder(const std::string& path) override {
     enter(Call::kOpen, path);
-    return io_.open_folder(path);
+    return inner_.open_folder(path);
   }
   std::optional<Handle> open_folder(Handle folder, const std::string& name) override {
     enter(Call::kOpen, {folder, name});
-    return io_.open_folder(folder, name);
+    return inner_.open_folder(folder, name);
   }
   std::optional<FileFacts> facts(Handle folder, const std::string& name) override {
     enter(Call::kFacts, {folder, name});
-    return io_.facts(folder, name);
+    return inner_.facts(folder, name);
   }
   std::vector<DirEntry> list(Handle folder) override {
     enter(Call::kList, {folder, ""});
-    return io_.list(folder);
+    return inner_.list(folder);
   }
-  bool keeps_ids(Handle folder) override { return io_.keeps_ids(folder); }
   Handle create(Handle folder, const std::string& name) override {
     enter(Call::kCreate, {folder, name});
-    const Handle file = io_.create(folder, name);
+    const Handle file = inner_.create(folder, name);
     record([&] { return Change{.call = Call::kCreate, .path = Where(folder, name).path()}; });
     return file;
   }
   std::optional<Handle> open_write(Handle folder, const std::string& name) override {
     enter(Call::kCreate, {folder, name});
-    return io_.open_write(folder, name);
+    return inner_.open_write(folder, name);
   }
   size_t write(Handle file, uint64_t offset, Bytes bytes) override {
-    enter(Call::kWrite, io_.name_of(file));
-    const size_t n = io_.write(file, offset, bytes.first(std::min(bytes.size(), most)));
+    enter(Call::kWrite, inner_.name_of(file));
+    const size_t n = inner_.write(file, offset, bytes.first(std::min(bytes.size(), most)));
     record([&] {
-      return Change{.call = Call::kWrite, .path = io_.name_of(file), .offset = offset, .bytes = std::string(as_text(bytes.first(n)))};
+      return Change{.call = Call::kWrite, .path = inner_.name_of(file), .offset = offset, .bytes = std::string(as_text(bytes.first(n)))};
     });
     return n;
   }
-  bool allocate(Handle file, uint64_t bytes) override {
-    enter(Call::kAllocate, io_.name_of(file));
-    if (!reserves) {
-      (void)!::ftruncate(file, static_cast<off_t>(bytes));  // a Handle is the descriptor
-      return false;
-    }
-    const bool reserved = io_.allocate(file, bytes);
-    record([&] { return Change{.call = Call::kAllocate, .path = io_.name_of(file), .offset = bytes}; });
-    return reserved;
+  size_t write_past_cache(Handle file, uint64_t offset, Bytes bytes) override { return write(file, offset, bytes); }
+  WriteCapabilities write_capabilities(Handle folder) override {
+    WriteCapabilities can = inner_.write_capabilities(folder);
+    can.reserves = can.reserves && reserves;
+    return can;
+  }
+  void allocate(Handle file, uint64_t bytes) override {
+    enter(Call::kAllocate, inner_.name_of(file));
+    if (!reserves) return static_cast<void>(!::ftruncate(file, static_cast<off_t>(bytes)));  // a Handle is the descriptor
+    inner_.allocate(file, bytes);
+    record([&] { return Change{.call = Call::kAllocate, .path = inner_.name_of(file), .offset = bytes}; });
   }
   void sync(Handle file) override {
-    enter(Call::kSync, io_.name_of(file));
-    io_.sync(file);
-    record([&] { return Change{.call = Call::kSync, .path = io_.name_of(file)}; });
+    enter(Call::kSync, inner_.name_of(file));
+    inner_.sync(file);
+    record([&] { return Change{.call = Call::kSync, .path = inner_.name_of(file)}; });
   }
   void sync_folder(Handle folder) override {
     enter(Call::kSyncFolder, {folder, ""});
-    io_.sync_folder(folder);
+    inner_.sync_folder(folder);
     record([&] { return Change{.call = Call::kSyncFolder, .path = Where(folder, "").path()}; });
   }
-  void drop_cache(Handle file) override { io_.drop_cache(file); }
   void make_folder(Handle folder, const std::string& name) override {
     enter(Call::kMakeFolder, {folder, name});
-    io_.make_folder(folder, name);
+    inner_.make_folder(folder, name);
     record([&] { return Change{.call = Call::kMakeFolder, .path = Where(folder, name).path()}; });
   }
   void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
     enter(Call::kRename, {folder, from});
-    io_.rename(folder, from, to, replace);
+    inner_.rename(folder, from, to, replace);
     record([&] { return Change{.call = Call::kRename, .path = Where(folder, from).path(), .to = Where(folder, to).path()}; });
   }
   bool link(Handle file, Handle folder, const std::string& name) override {
     enter(Call::kLink, {folder, name});
     if (!hard_links) return false;
-    const bool linked = io_.link(file, folder, name);
+    const bool linked = inner_.link(file, folder, name);
     record([&] {  // with its bytes: it may lie where nothing of the command's is
-      std::string bytes(io_.facts(file).bytes, '\0');
-      read_exact(io_, file, 0, std::as_writable_bytes(std::span(bytes)));
-      return Change{.call = Call::kLink, .path = io_.name_of(file), .to = Where(folder, name).path(), .bytes = bytes};
+      std::string bytes(inner_.facts(file).bytes, '\0');
+      read_exact(inner_, file, 0, std::as_writable_bytes(std::span(bytes)));
+      return Change{.call = Call::kLink, .path = inner_.name_of(file), .to = Where(folder, name).path(), .bytes = bytes};
     });
     return linked;
   }
   bool clone(Handle from, Handle to) override {
-    enter(Call::kLink, io_.name_of(to));
-    return io_.clone(from, to);
+    enter(Call::kLink, inner_.name_of(to));
+    return inner_.clone(from, to);
   }
   void remove_file(Handle folder, const std::string& name) override {
     enter(Call::kRemove, {folder, name});
-    io_.remove_file(folder, name);
+    inner_.remove_file(folder, name);
     record([&] { return Change{.call = Call::kRemove, .path = Where(folder, name).path()}; });
   }
   void remove_folder(Handle folder, const std::string& name) override {
     enter(Call::kRemove, {folder, name});
-    io_.remove_folder(folder, name);
+    inner_.remove_folder(folder, name);
     record([&] { return Change{.call = Call::kRemove, .path = Where(folder, name).path(), .folder = true}; });
   }
   bool try_lock(Handle file) override {
-    enter(Call::kLock, io_.name_of(file));
-    return io_.try_lock(file);
+    enter(Call::kLock, inner_.name_of(file));
+    return inner_.try_lock(file);
   }
   std::optional<uint64_t> free_bytes(const std::string& folder) override {
     enter(Call::kFree, folder);
-    return knows_space ? io_.free_bytes(folder) : std::nullopt;
+    return knows_space ? inner_.free_bytes(folder) : std::nullopt;
   }
-  void close(Handle file) override { io_.close(file); }
-  std::string name_of(Handle file) override { return io_.name_of(file); }
-  uint64_t now_ns() override { return io_.now_ns(); }
 
  private:
   // What a call is about. A folder has the path that it has now, whatever it was opened as. The path takes memory, so it is made only when
@@ -220,7 +217,6 @@ class FaultIo final : public Io {
     changes.push_back(make());
   }
 
-  Io& io_;
   std::mutex mutex_;
   uint64_t calls_ = 0;
 };

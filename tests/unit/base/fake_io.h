@@ -48,9 +48,8 @@ class FakeIo final : public Io {
   size_t max_read = std::numeric_limits<size_t>::max();   // bytes one read returns at most (short reads)
   size_t max_write = std::numeric_limits<size_t>::max();  // bytes one write takes at most (short writes)
   uint64_t capacity_bytes = kUnlimited;                   // of all files together; beyond it: io_no_space
-  bool can_reserve = true;                                // what allocate() answers
+  WriteCapabilities capabilities{};                       // without keeps_ids every look at a name finds another id
   bool can_link = true;                                   // what link() answers
-  bool renumbers = false;                                 // every look at a name finds another id
   std::function<void(Op op, uint64_t k)> before;          // seen before each k-th call of a kind, counted from 0; may throw
   // The k-th call of this kind (from 0) fails, before it does anything.
   void fail_at(Op op, uint64_t k, ProblemId id) { faults_[{op, k}] = id; }
@@ -149,7 +148,10 @@ class FakeIo final : public Io {
     path = path_now(folder, "");
     return entries_of(path);
   }
-  bool keeps_ids(Handle) override { return !renumbers; }
+  WriteCapabilities write_capabilities(Handle) override { return capabilities; }
+  void check_writable(const std::string& folder) override {
+    if (!exists(folder)) fail(ProblemId::io_create, Place{.path = folder}, "No such file or directory");
+  }
 
   Handle create(Handle folder, const std::string& name) override {
     std::string path = path_in(folder, name);
@@ -184,13 +186,12 @@ class FakeIo final : public Io {
     }
     return write(file, offset, bytes);
   }
-  bool allocate(Handle file, uint64_t bytes) override {
+  void allocate(Handle file, uint64_t bytes) override {
     const std::string path = name_of(file);
     const auto lock = enter(Op::kAllocate, path, "allocate " + path + " " + std::to_string(bytes));
     std::vector<std::byte>& content = opened(file).node->bytes;
     need_space(path, content.size(), bytes);
     content.resize(bytes);
-    return can_reserve;
   }
   void sync(Handle file) override {
     const std::string path = name_of(file);
@@ -283,7 +284,6 @@ class FakeIo final : public Io {
   };
 
   static constexpr const char* kNowhere = "\x01";
-
   static FileFacts facts_of(const Node& node, FileKind kind = FileKind::kRegular) {
     return {.bytes = node.bytes.size(), .kind = kind, .id = {1, reinterpret_cast<uintptr_t>(&node)}, .owner = node.owner};
   }
@@ -291,7 +291,7 @@ class FakeIo final : public Io {
     const bool folder = folders_.contains(path);
     if (!folder && !files_.contains(path)) return std::nullopt;
     FileFacts facts = folder ? facts_of(*folders_[path], FileKind::kDirectory) : facts_of(*files_[path]);
-    if (renumbers && !folder && base_name(path).find(".dcpctl-lock") == std::string::npos) facts.id.inode = ++numbers_;
+    if (!capabilities.keeps_ids && !folder && base_name(path).find(".dcpctl-lock") == std::string::npos) facts.id.inode = ++numbers_;
     return facts;
   }
   std::vector<DirEntry> entries_of(const std::string& folder) const {

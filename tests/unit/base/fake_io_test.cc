@@ -65,7 +65,7 @@ TEST_CASE("space runs out") {
   const OpenFile file(io, create_file(io, "out"));
   CHECK(io.free_bytes("") == 5);
   CHECK(error_id([&] { io.allocate(file.get(), 6); }) == "io_no_space");
-  CHECK(io.allocate(file.get(), 4));
+  io.allocate(file.get(), 4);
   write_all(io, file.get(), 0, as_bytes("abcde"));
   CHECK(error_id([&] { write_all(io, file.get(), 5, as_bytes("f")); }) == "io_no_space");
   io.take("in");

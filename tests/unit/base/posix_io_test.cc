@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -257,13 +258,25 @@ TEST_CASE("allocated space is there, and free space is known") {
   const TempDir temp;
   const auto io = make_posix_io();
   const OpenFile file(*io, create_file(*io, temp / "f"));
-  const bool reserved = io->allocate(file.get(), 1 << 20);
+  io->allocate(file.get(), 1 << 20);
   struct stat status{};
   REQUIRE(::stat((temp / "f").c_str(), &status) == 0);
   CHECK(status.st_size == 1 << 20);
-  if (reserved) CHECK(status.st_blocks * 512 >= 1 << 20);
+  const OpenFile folder(*io, io->open_folder(temp.path()));
+  if (io->write_capabilities(folder.get()).reserves) CHECK(status.st_blocks * 512 >= 1 << 20);
   CHECK(io->free_bytes(temp.path()).value() > 0);
   CHECK_FALSE(io->free_bytes(temp / "none"));
+}
+
+TEST_CASE("where a user may make nothing is known before something is made") {
+  const TempDir temp;
+  const auto io = make_posix_io();
+  fs::create_directory(temp / "closed");
+  fs::permissions(temp / "closed", fs::perms::owner_read);
+  CHECK(error_line([&] { io->check_writable(temp.path()); }) == "no error");
+  CHECK(error_line([&] { io->check_writable(temp / "none"); }) == temp / "none: cannot be created (got No such file or directory)");
+  if (::geteuid() != 0)
+    CHECK(error_line([&] { io->check_writable(temp / "closed"); }) == temp / "closed: cannot be created (got Permission denied)");
 }
 
 TEST_CASE("failures carry the path, the offset and the system's text") {

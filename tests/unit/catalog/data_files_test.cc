@@ -69,7 +69,7 @@ TEST_CASE("many workers open many files") {
   parallel_for(5, 4000, stop, [&](unsigned, uint64_t n) {
     const auto file = files.open(static_cast<uint32_t>(n * 37 % 400));
     std::byte byte{};
-    if (files.io().read(file->get(), 0, {&byte, 1}) != 1) fail(ProblemId::internal, {});
+    if (files.store().read(file->get(), 0, {&byte, 1}) != 1) fail(ProblemId::internal, {});
   });
   CHECK(c.io.open_handles() == 256);
 }

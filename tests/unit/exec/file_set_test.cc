@@ -223,7 +223,7 @@ TEST_CASE("where a file system gives new ids, owner and kind tell what is ours")
     FakeIo io;
     c.set_up(io);
     io.can_link = false;
-    io.renumbers = true;
+    io.capabilities.keeps_ids = false;
     c.run(io);
     CHECK(world_of(io) == c.after);
   }
@@ -257,9 +257,28 @@ TEST_CASE("space is looked at first, and may run out all the same") {
 TEST_CASE("a file system that reserves no space is named once") {
   FakeIo io;
   io.put("dir/other", "x");
-  io.can_reserve = false;
+  io.capabilities.reserves = false;
   const FileSet set(io, "dir/out", kThree, {.folder = true});
   CHECK(set.notes() == std::vector<std::string>{"'dir/out': the file system reserves no space, so it may run out later"});
+}
+
+TEST_CASE("where an output cannot be made as it is made here, nothing is begun") {
+  const auto line = [](const WriteCapabilities& can, const Case& c) {
+    FakeIo io;
+    c.set_up(io);
+    io.capabilities = can;
+    const std::string said = error_line([&] { c.run(io); });
+    CHECK(world_of(io) == (said == "no error" ? c.after : c.before));
+    return said;
+  };
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    CHECK(line({.writes_anywhere = false}, c) ==
+          "dir/out: the output cannot be written there (got files there are written from front to back)");
+    const bool replaces = !c.options.folder && c.options.replace == Replace::kYes;
+    CHECK(line({.replaces_atomically = false}, c) ==
+          (replaces ? "dir/out: the output cannot be written there (got a file there is not replaced at once)" : "no error"));
+  }
 }
 
 TEST_CASE("short writes are continued, and writes past the end refused") {

@@ -1,8 +1,9 @@
-#include "ranks/metadata_io.h"
+#include "ranks/metadata_store.h"
 
 #include <algorithm>
 
 #include "base/working_names.h"
+#include "base/wrappers.h"
 #include "catalog/open.h"
 #include "catalog/open_torch_ranks.h"
 #include "ranks/wire.h"
@@ -14,19 +15,19 @@ namespace {
 constexpr uint64_t kMin = 64 * kKiB;
 constexpr std::string_view kMetadata = ".metadata", kSafetensors = ".safetensors", kIndex = ".safetensors.index.json";
 
-FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
+FileHead read_head(Store& store, const std::string& path, const Limits& limits) {
   if (!path.ends_with(kSafetensors)) {
-    std::vector<std::byte> bytes = read_file(io, path, path.ends_with(kIndex) ? limits.json_bytes : limits.metadata_bytes);
+    std::vector<std::byte> bytes = read_file(store, path, path.ends_with(kIndex) ? limits.json_bytes : limits.metadata_bytes);
     const uint64_t size = bytes.size();
     return {.bytes = std::move(bytes), .size = size};
   }
-  const OpenFile file(io, io.open_read(path));
+  const OpenFile file(store, store.open_read(path));
   const auto up_to = [&](uint64_t bytes, uint64_t size) {
     std::vector<std::byte> head(std::min(bytes, size));
-    read_exact(io, file.get(), 0, head);
+    read_exact(store, file.get(), 0, head);
     return head;
   };
-  const uint64_t size = io.facts(file.get()).bytes;
+  const uint64_t size = store.facts(file.get()).bytes;
   const std::vector<std::byte> length = up_to(sizeof(uint64_t), size);
   // A length that is not so is rank 0's to refuse, when it opens the file.
   const uint64_t header = length.size() == sizeof(uint64_t) ? std::min<uint64_t>(load_le<uint64_t>(length.data()), limits.json_bytes) : 0;
@@ -34,70 +35,49 @@ FileHead read_head(Io& io, const std::string& path, const Limits& limits) {
 }
 
 // Handles of files in memory are below every handle of an operating system.
-class WithFiles : public Io {
+class WithFiles final : public StoreWrapper {
  public:
-  WithFiles(Io& io, std::string folder, FileHeads files) : io_(io), folder_(std::move(folder)) {
+  WithFiles(Store& store, std::string folder, FileHeads files) : StoreWrapper(store), folder_(std::move(folder)) {
     for (auto& [name, head] : files) files_.push_back({folder_ + "/" + name, name, std::move(head)});
   }
   Handle open_read(const std::string& path) override {
     const size_t n = find(path);
-    return n < files_.size() ? handle_of(n) : io_.open_read(path);
+    return n < files_.size() ? handle_of(n) : inner_.open_read(path);
   }
   std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override {
     const size_t n = find(without_trailing_slashes(root) + "/" + std::string(name));
-    return n < files_.size() ? handle_of(n) : io_.open_beneath(root, name, links);
+    return n < files_.size() ? handle_of(n) : inner_.open_beneath(root, name, links);
   }
   size_t read(Handle h, uint64_t offset, MutableBytes buffer) override {
-    if (!is_ours(h)) return io_.read(h, offset, buffer);
+    if (!is_ours(h)) return inner_.read(h, offset, buffer);
     const std::vector<std::byte>& bytes = ours(h).head.bytes;
     if (offset >= bytes.size()) return 0;
     const size_t n = std::min<size_t>(buffer.size(), bytes.size() - offset);
     std::copy_n(bytes.begin() + static_cast<int64_t>(offset), n, buffer.begin());
     return n;
   }
-  FileFacts facts(Handle h) override { return is_ours(h) ? facts_of(ours(h)) : io_.facts(h); }
+  FileFacts facts(Handle h) override { return is_ours(h) ? facts_of(ours(h)) : inner_.facts(h); }
   std::optional<FileFacts> facts(const std::string& path) override {
     const size_t n = find(path);
     if (n < files_.size()) return facts_of(files_[n]);
     // The folder may be there only by what the others have sent.
-    auto known = io_.facts(path);
+    auto known = inner_.facts(path);
     return known || without_trailing_slashes(path) != folder_ ? known : FileFacts{.kind = FileKind::kDirectory};
   }
   std::vector<DirEntry> list(const std::string& folder) override {
-    if (without_trailing_slashes(folder) != folder_) return io_.list(folder);
+    if (without_trailing_slashes(folder) != folder_) return inner_.list(folder);
     std::vector<DirEntry> entries;
-    if (io_.facts(folder)) entries = io_.list(folder);
+    if (inner_.facts(folder)) entries = inner_.list(folder);
     for (const File& f : files_)
       if (std::ranges::find(entries, f.name, &DirEntry::name) == entries.end())
         entries.push_back({.name = f.name, .kind = FileKind::kRegular});
     std::ranges::sort(entries, {}, &DirEntry::name);
     return entries;
   }
-  Handle open_folder(const std::string& path) override { return io_.open_folder(path); }
-  std::optional<Handle> open_folder(Handle folder, const std::string& name) override { return io_.open_folder(folder, name); }
-  std::optional<FileFacts> facts(Handle folder, const std::string& name) override { return io_.facts(folder, name); }
-  std::vector<DirEntry> list(Handle folder) override { return io_.list(folder); }
-  bool keeps_ids(Handle folder) override { return io_.keeps_ids(folder); }
-  Handle create(Handle folder, const std::string& name) override { return io_.create(folder, name); }
-  std::optional<Handle> open_write(Handle folder, const std::string& name) override { return io_.open_write(folder, name); }
-  size_t write(Handle h, uint64_t offset, Bytes bytes) override { return io_.write(h, offset, bytes); }
-  bool allocate(Handle h, uint64_t bytes) override { return io_.allocate(h, bytes); }
-  void sync(Handle h) override { io_.sync(h); }
-  void sync_folder(Handle folder) override { io_.sync_folder(folder); }
-  void make_folder(Handle folder, const std::string& name) override { io_.make_folder(folder, name); }
-  void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
-    io_.rename(folder, from, to, replace);
-  }
-  bool link(Handle file, Handle folder, const std::string& name) override { return io_.link(file, folder, name); }
-  void remove_file(Handle folder, const std::string& name) override { io_.remove_file(folder, name); }
-  void remove_folder(Handle folder, const std::string& name) override { io_.remove_folder(folder, name); }
-  bool try_lock(Handle h) override { return io_.try_lock(h); }
-  std::optional<uint64_t> free_bytes(const std::string& folder) override { return io_.free_bytes(folder); }
   void close(Handle h) override {
-    if (!is_ours(h)) io_.close(h);
+    if (!is_ours(h)) inner_.close(h);
   }
-  std::string name_of(Handle h) override { return is_ours(h) ? ours(h).path : io_.name_of(h); }
-  uint64_t now_ns() override { return io_.now_ns(); }
+  std::string name_of(Handle h) override { return is_ours(h) ? ours(h).path : inner_.name_of(h); }
 
  private:
   struct File {
@@ -111,21 +91,20 @@ class WithFiles : public Io {
   static FileFacts facts_of(const File& f) { return {.bytes = f.head.size, .kind = FileKind::kRegular}; }
   size_t find(const std::string& path) const { return static_cast<size_t>(std::ranges::find(files_, path, &File::path) - files_.begin()); }
 
-  Io& io_;
   std::string folder_;
   std::vector<File> files_;
 };
 
 }  // namespace
 
-FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const Limits& limits) {
+FileHeads gather_metadata(RankTree& tree, Store& store, const std::string& path, const Limits& limits) {
   const std::string folder = without_trailing_slashes(path);
   std::vector<std::string> names;
-  if (const auto facts = io.facts(folder); facts && facts->kind == FileKind::kDirectory)
-    for (const DirEntry& e : io.list(folder))
+  if (const auto facts = store.facts(folder); facts && facts->kind == FileKind::kDirectory)
+    for (const DirEntry& e : store.list(folder))
       if (describes_checkpoint(e.name) && !is_rank_file(e.name)) names.push_back(e.name);
   WireWriter out;
-  const bool is_file = io.facts(folder) && io.facts(folder)->kind == FileKind::kRegular;
+  const bool is_file = store.facts(folder) && store.facts(folder)->kind == FileKind::kRegular;
   out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());
   out.number<uint64_t>(names.size());
   for (const std::string& name : names) out.text(name);
@@ -135,7 +114,7 @@ FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const
   for (auto count = in.number<uint64_t>(); count > 0; --count) std::erase(names, in.text());
 
   FileHeads heads;
-  for (const std::string& name : names) heads[name] = read_head(io, folder + "/" + name, limits);
+  for (const std::string& name : names) heads[name] = read_head(store, folder + "/" + name, limits);
   tree.gather(
       [&](Bytes bytes) {
         WireReader from(bytes);
@@ -159,8 +138,8 @@ FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const
   return heads;
 }
 
-std::unique_ptr<Io> with_files(Io& io, const std::string& folder, FileHeads files) {
-  return std::make_unique<WithFiles>(io, without_trailing_slashes(folder), std::move(files));
+std::unique_ptr<Store> with_files(Store& store, const std::string& folder, FileHeads files) {
+  return std::make_unique<WithFiles>(store, without_trailing_slashes(folder), std::move(files));
 }
 
 }  // namespace dcp

@@ -1,6 +1,6 @@
 // Checkpoints whose metadata is spread over hosts: rank-local ones, of which each rank has written `__R.metadata` beside its shards,
 // Hugging Face folders with safetensors files here and there, a `.metadata` that is not on rank 0's disk. The others send what rank 0
-// lacks, and rank 0 opens the checkpoint through an Io that has it in the folder.
+// lacks, and rank 0 opens the checkpoint through a store that adds it to the folder.
 #pragma once
 
 #include <map>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/io.h"
 #include "base/limits.h"
+#include "base/store.h"
 #include "ranks/tree.h"
 
 namespace dcp {
@@ -23,9 +23,9 @@ using FileHeads = std::map<std::string, FileHead>;  // by name in the folder
 
 // Gathers, at rank 0, files of the folder `path` that describe the checkpoint and that only other ranks see. Empty if rank 0 has a
 // `.metadata`, or a file instead of a folder. Called by all ranks. Throws file_seen_twice if two ranks see different files under one name.
-FileHeads gather_metadata(RankTree& tree, Io& io, const std::string& path, const Limits& limits);
+FileHeads gather_metadata(RankTree& tree, Store& store, const std::string& path, const Limits& limits);
 
-// `io` with these files added to one folder, for reading. `io` must outlive it.
-std::unique_ptr<Io> with_files(Io& io, const std::string& folder, FileHeads files);
+// `store` with these files added to one folder, for reading. `store` must outlive it.
+std::unique_ptr<Store> with_files(Store& store, const std::string& folder, FileHeads files);
 
 }  // namespace dcp
