@@ -95,7 +95,7 @@ void print_io_runs(const std::vector<TimedRun>& runs, uint64_t bytes, const Cont
                       gigabytes(static_cast<double>(bytes) * 1e9 / static_cast<double>(r.best_ns())),
                       fixed(static_cast<double>(r.best_ns()) / static_cast<double>(runs[r.beside].best_ns()), 2),
                       r.peak_memory_bytes > 0 ? human_bytes(r.peak_memory_bytes) : "-"});
-  context.print("\n" + table_text(t, 1));
+  context.print((context.common.quiet ? "" : "\n") + table_text(t, 1));  // quiet: nothing stands above it
 }
 
 void json_io_runs(const std::vector<TimedRun>& runs, uint64_t bytes, JsonWriter& json) {

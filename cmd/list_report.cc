@@ -31,6 +31,9 @@ void path_json(JsonWriter& json, std::string_view name, const RunSurvey& run, st
 }  // namespace
 
 void print_steps(const RunSurvey& run, const Context& context) {
+  if (run.steps.empty())
+    return context.print(escaped(run.run) +
+                         ": no steps (a step is a folder with a checkpoint and a number in its name, such as step-1000)\n");
   const auto complete = std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state);
   uint64_t bytes = 0;
   for (const StepFacts& s : run.steps) bytes += s.bytes;

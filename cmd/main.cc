@@ -1,7 +1,9 @@
 // dcpctl: options in, exit code out. The work is in src/, one command a file beside this.
+#include "app/open_files.h"
 #include "program.h"
 
 int main(int argc, char** argv) {
+  dcp::raise_open_file_limit();
   const auto io = dcp::make_posix_io();
   return dcp::cmd::run_program(*io, argc, argv);
 }

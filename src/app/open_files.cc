@@ -9,19 +9,26 @@
 
 namespace dcp {
 
+namespace {
+
+constexpr rlim_t kOthers = 48;  // standard streams, locks, folders, and what workers hold past its eviction
+constexpr rlim_t kMin = 16, kMax = DataFiles::kMax + kMaxRanks + kOthers;
+
+}  // namespace
+
 OpenFileShares open_file_shares() {
-  constexpr rlim_t kOthers = 48;  // standard streams, locks, folders, and what workers hold past its eviction
-  constexpr rlim_t kMin = 16, kMax = DataFiles::kMax + kMaxRanks + kOthers;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {.inputs = kMin, .outputs = kMin};
-  if (limit.rlim_cur < kMax && limit.rlim_cur < limit.rlim_max) {
-    rlimit raised = limit;
-    raised.rlim_cur = std::min(limit.rlim_max, kMax);
-    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-  }
   const rlim_t ours = std::min(limit.rlim_cur, kMax) - std::min(limit.rlim_cur, kOthers);
   const rlim_t inputs = std::clamp<rlim_t>(ours / 2, kMin, DataFiles::kMax);
   return {.inputs = inputs, .outputs = std::max(ours - std::min(ours, inputs), kMin)};
+}
+
+void raise_open_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, kMax)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kMax);
+  (void)!setrlimit(RLIMIT_NOFILE, &limit);  // refused: fewer files are open at once
 }
 
 }  // namespace dcp
