@@ -2,6 +2,7 @@
 #include "completions.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "app/memory.h"
 #include "app/source.h"
@@ -37,19 +38,28 @@ bool is_plain(std::string_view name) {
   });
 }
 
+// Of more keys than anybody reads, and than a shell lists in time, the next component of each: shells complete what they all begin with.
+std::vector<std::string> offered_keys(const std::vector<std::string_view>& keys, size_t prefix) {
+  constexpr size_t kMax = 1000;
+  std::vector<std::string> offered;
+  std::unordered_set<std::string_view> seen;
+  for (const std::string_view key : keys) {
+    const size_t dot = keys.size() > kMax ? key.find('.', prefix) : key.npos;
+    const std::string_view part = key.substr(0, dot == key.npos ? dot : dot + 1);
+    if (seen.insert(part).second) offered.emplace_back(part);
+  }
+  return offered;
+}
+
 int print_keys(const Options& o, Context& context) {
-  constexpr size_t kMax = 2000;  // more than anybody reads, and than a shell lists in time
   context.common.quiet = true;
   const uint64_t cap = take_memory_cap(default_reading_cap(), context);
   const Catalog catalog = open_source({.path = o.path, .step = o.step}, context, memory_left(cap)).catalog;
+  std::vector<std::string_view> keys;
+  for (const KeyRef ref : catalog.order)
+    if (const std::string_view key = catalog.key(ref); key.starts_with(o.prefix) && is_plain(key)) keys.push_back(key);
   std::string text;
-  size_t shown = 0;
-  for (const KeyRef ref : catalog.order) {
-    const std::string_view key = catalog.key(ref);
-    if (!key.starts_with(o.prefix) || !is_plain(key)) continue;
-    text.append(key).append("\n");
-    if (++shown == kMax) break;
-  }
+  for (const std::string& offered : offered_keys(keys, o.prefix.size())) text.append(offered).append("\n");
   context.print(text);
   return 0;
 }

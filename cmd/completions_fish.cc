@@ -67,7 +67,7 @@ function __dcpctl_dtype_rules
         string replace -r '^' -- "$glob" (__dcpctl_dtypes)
         echo "$glob"keep
     else
-        string replace -r '$' = -- (__dcpctl_names keys)
+        string replace -r '([^.])$' '$1=' -- (__dcpctl_names keys)
     end
 end
 

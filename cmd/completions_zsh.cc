@@ -78,7 +78,9 @@ _dcpctl_keys() {
   [[ -z $opt_args[--step] ]] || step=(--step $opt_args[--step])
   names=(${(f)"$(_dcpctl_names keys $step --prefix "${(Q)PREFIX}")"})
   (( $#names )) || names=(${(f)"$(_dcpctl_names keys $step)"})  # for who lets zsh match otherwise
-  compadd "$@" -a names
+  local -a whole=(${names:#*.}) parts=(${(M)names:#*.})  # of parts more components follow
+  compadd -S '' -a parts
+  compadd "$@" -a whole
 }
 _dcpctl_steps() {
   compadd "$@" - ${(f)"$(_dcpctl_names steps)"}

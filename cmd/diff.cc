@@ -77,7 +77,7 @@ int run(const Options& o, Context& context) {
     note_left_out(result, context);
     describe_unmatched(context, unmatched_lines(result.unmatched), o.strict);
     if (context.common.json) context.print(diff_document(result, paths));
-    else print_diff(result, paths, context);
+    else print_diff(result, {.a = result.a.checkpoint, .b = result.b.checkpoint}, context);
     return diff_document(result, paths);
   });
   return exit == 0 && !result.equal() ? static_cast<int>(Exit::kAnswerNo) : exit;

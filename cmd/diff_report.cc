@@ -56,7 +56,8 @@ std::string element_text(const std::array<std::byte, 16>& element, DType dtype) 
   if (dtype == DType::int64) return integer_text<int64_t>(element.data());
   if (dtype == DType::uint64) return integer_text<uint64_t>(element.data());
   if (kind == DTypeKind::kBool) return element[0] == std::byte{} ? "False" : "True";
-  if (kind != DTypeKind::kComplex) return number(as_double(element.data(), dtype), dtype == DType::float64 ? 17 : 9);
+  if (kind != DTypeKind::kComplex)
+    return number(as_double(element.data(), dtype), kind == DTypeKind::kFloat && dtype != DType::float64 ? 9 : 17);
   std::array<std::byte, 16> both{};
   convert(both.data(), DType::complex128, element.data(), dtype, 1);
   const double real = as_double(both.data(), DType::float64), imaginary = as_double(both.data() + 8, DType::float64);

@@ -124,6 +124,8 @@ std::string extract_value(const ExtractOptions& o, Context& context) {
   if (!found.is_object() && !o.no_verify && o.form != ExtractForm::kText && o.form != ExtractForm::kTorch) found.check();
   if (!found.is_object()) note_bits(found.dtype(), o.form, context);
   if (!o.to_file()) {
+    if (!o.is_text() && ::isatty(STDOUT_FILENO) == 1)
+      fail(ProblemId::usage, {}, "binary data for a terminal", "-o FILE, a redirection or a pipe");
     try {
       if (o.form == ExtractForm::kJson) emit_json(o, found, out);
       else found.stream(kind_of(o.form), [&](Bytes bytes) { out(as_text(bytes)); });

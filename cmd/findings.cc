@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/natural_order.h"
 #include "catalog/unsafe.h"
 #include "command.h"
 
@@ -22,6 +23,16 @@ bool fails(const FailOn& flags, const std::vector<Problem>& findings) {
     if (flags.unsafe() && (tells_unsafe(p.id) || p.severity >= Severity::kDamage)) return true;
     return (flags.warnings() && p.severity >= Severity::kWarning) || (flags.damage() && p.severity >= Severity::kDamage);
   });
+}
+
+void sort_naturally(std::vector<Problem>& findings) {
+  const auto is_other = [](const Problem& a, const Problem& b) { return a.id != b.id || a.severity != b.severity; };
+  for (auto begin = findings.begin(); begin != findings.end();) {
+    const auto end = std::adjacent_find(begin, findings.end(), is_other);
+    const auto next = end == findings.end() ? end : end + 1;
+    std::stable_sort(begin, next, [](const Problem& a, const Problem& b) { return natural_less(a.place.path, b.place.path); });
+    begin = next;
+  }
 }
 
 std::string_view severity_word(Severity severity) {

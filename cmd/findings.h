@@ -28,6 +28,9 @@ void add_fail_on(Command& command, FailOn& flags, const std::string& group);
 // Whether one of the findings is of a requested class. What cannot be read counts as unsafe.
 bool fails(const FailOn& flags, const std::vector<Problem>& findings);
 
+// Findings of one kind that stand together, in natural order of their files: __0_2 before __0_10.
+void sort_naturally(std::vector<Problem>& findings);
+
 // "damage:", and its style.
 std::string_view severity_word(Severity severity);
 Style style_of(Severity severity);

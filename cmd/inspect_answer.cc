@@ -63,6 +63,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
            .map = o.map.request(),
            .select = select},
           context, found);
+  sort_naturally(found.findings);
   if (found.map) return mapped_answer(o, found, context);
   InspectAnswer a{.document = {}, .exit = exit_of(found, o.fail_on)};
   describe_unmatched(context, unmatched_rules(found.selection), false);

@@ -6,10 +6,11 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
+#include "base/natural_order.h"
 #include "base/problem.h"
 #include "catalog/cover.h"
 #include "catalog/mcore.h"
@@ -38,35 +39,33 @@ std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string nam
   return {std::move(name), std::move(dtype), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), std::move(sharding)};
 }
 
-// A place in the tree of paths, numbered by first appearance.
-struct Step {
-  size_t parent;
-  PathPart part;
-  bool operator==(const Step&) const = default;
-};
-struct StepHash {
-  size_t operator()(const Step& s) const {
-    return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u);
-  }
-};
-
 // Rows deeper than this are not moved further to the right: a path of 10^5 steps would print 10^10 blanks.
 constexpr size_t kDeepest = 40;
 
-void print_tree(const Catalog& catalog, const Selection& selection, const Context& context) {
-  const std::vector<TreeRow> tree = tree_of(selection);
+// " = 1000" of a small object or scalar.
+std::string value_text(const InspectResult& found, const Entry& e) {
+  const auto value = found.values.find(e.ref);
+  return value == found.values.end() ? "" : " = " + escaped(value->second);
+}
+
+void print_tree(const InspectResult& found, const Context& context) {
+  const std::vector<TreeRow> tree = tree_of(found.selection);
   print_table(context, {false, false, false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
     for (const TreeRow& row : tree) {
       std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
-      if (row.entry) add(cells(catalog, *row.entry, std::move(name)));
+      if (row.entry) add(cells(found.catalog, *row.entry, name + value_text(found, *row.entry)));
       else add({std::move(name)});
     }
   });
 }
 
-void print_keys(const Catalog& catalog, const Selection& selection, const Context& context) {
+void print_keys(const InspectResult& found, const Context& context) {
   print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
-    for (const Entry& e : sorted_entries(selection)) add(cells(catalog, e, part_text({.name = e.key})));
+    for (const Entry& e : sorted_entries(found.selection)) {
+      Cells of = cells(found.catalog, e, part_text({.name = e.key}));
+      if (const std::string value = value_text(found, e); e.is_blob() && !value.empty()) of.back() = value.substr(1);
+      add(std::move(of));
+    }
   });
 }
 
@@ -133,7 +132,10 @@ void print_files(const Catalog& catalog, const Context& context) {
   const std::vector<FileUse> uses = file_uses(catalog);
   print_table(context, {false, true, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
     add({"file", "bytes", "items", "unreferenced"});
-    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+    std::vector<uint32_t> order(catalog.files.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::stable_sort(order, NaturalLess(), [&](uint32_t f) { return catalog.file_name(f); });
+    for (const uint32_t f : order) {
       const auto& bytes = catalog.files[f].bytes;
       add({escaped(catalog.file_name(f)),
            bytes                    ? grouped(*bytes)
@@ -163,6 +165,7 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   std::string text = "  ";
   if (state.keys == 0) text += "model only: no optimizer or other training state\n";
   else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
+  else if (!state.is_full()) text += "model only; beside it " + counted(state.keys, "key") + " that no training resumes from\n";
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
   std::vector<std::string> parts, roots;
   for (const ModelRoot& m : state.models)
@@ -258,37 +261,6 @@ std::string summary_text(const InspectResult& found) {
   return text;
 }
 
-std::vector<Entry> sorted_entries(const Selection& selection) {
-  std::vector<Entry> sorted = selection.entries;
-  std::ranges::stable_sort(sorted, [](const Entry& a, const Entry& b) { return natural_less(a.key, b.key); });
-  return sorted;
-}
-
-std::vector<TreeRow> tree_of(const Selection& selection) {
-  std::unordered_map<Step, size_t, StepHash> numbers;
-  std::vector<std::pair<std::vector<size_t>, Entry>> sorted;
-  for (const Entry& e : sorted_entries(selection)) {
-    std::vector<size_t> trail{0};
-    for (const PathPart& p : selection.path(e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
-    sorted.emplace_back(std::move(trail), e);
-  }
-  std::ranges::stable_sort(sorted, {}, &decltype(sorted)::value_type::first);
-  std::vector<TreeRow> rows;
-  std::vector<size_t> open;
-  for (const auto& [trail, e] : sorted) {
-    const std::span<const PathPart> path = selection.path(e);
-    size_t level = 0;
-    while (level < open.size() && level + 1 < path.size() && open[level] == trail[level + 1]) ++level;
-    open.resize(level);
-    for (; level + 1 < path.size(); ++level) {
-      rows.push_back({level, part_text(path[level]), std::nullopt});
-      open.push_back(trail[level + 1]);
-    }
-    rows.push_back({level, part_text(path.back()), e});
-  }
-  return rows;
-}
-
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
   InspectSummary s;
   for (const Entry& e : selection.entries) {
@@ -364,7 +336,7 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
   const Catalog& catalog = found.catalog;
   const Selection& selection = found.selection;
   if (view == InspectView::kKeys || view == InspectView::kChunks) {  // for programs: nothing else
-    if (view == InspectView::kKeys) print_keys(catalog, selection, context);
+    if (view == InspectView::kKeys) print_keys(found, context);
     else print_chunks(catalog, selection, context);
     return;
   }
@@ -378,7 +350,7 @@ void inspect_text(const InspectResult& found, InspectView view, std::optional<si
   context.print(head);
   if (view == InspectView::kSummary) return;
   context.print("\n");
-  if (view == InspectView::kTree) return print_tree(catalog, selection, context);
+  if (view == InspectView::kTree) return print_tree(found, context);
   constexpr size_t kLines = 58, kMin = 24;  // with the prompt no more than 60, however much there is to say before
   const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + 2;
   print_outline(found, depth, std::max(kLines - std::min(kLines, used), kMin), context);

@@ -44,7 +44,7 @@ ListRequest request_of(const Options& o, const Context& context) {
   }
   if (o.latest_full) request.content = StepContent::kFull;
   if (o.latest_model) request.content = StepContent::kModel;
-  if (!o.wait.empty()) request.wait_ns = parse_duration(o.wait, "--wait");
+  if (!o.wait.empty()) request.wait_ns = parse_duration(o.wait, "--wait", Seconds::kWithoutUnit);
   return request;
 }
 

@@ -224,6 +224,12 @@ class Json {
         else out_.value(number);
         return;
       }
+      case Kind::kBig: {
+        const std::string text = graph_.scalar_repr(v, {});
+        if (text.starts_with('<')) out_.value(text);
+        else out_.digits(text);
+        return;
+      }
       default: out_.value(graph_.scalar_repr(v, {})); return;
     }
   }

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/natural_order.h"
 #include "base/quantity.h"
 #include "catalog/sharding.h"
 #include "inspect_text.h"
@@ -13,10 +14,10 @@
 namespace dcp::cmd {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // No leading zeros: what is printed as a range of numbers is spelled so.
 bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 18 && std::ranges::all_of(text, is_digit) && (text.size() == 1 || text[0] != '0');
+  return !text.empty() && text.size() <= 18 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }) &&
+         (text.size() == 1 || text[0] != '0');
 }
 
 // A component that stands for several: numbers, or words. The place of a number is part of what rows have in common.
@@ -51,10 +52,6 @@ uint64_t bytes_of(const Catalog& catalog, const Entry& e) {
   const Item& item = catalog.items[catalog.item_of(e.blob())];
   return item.file == kNone || catalog.torch ? 0 : item.length;  // in a torch.save file all objects are in one pickle
 }
-
-struct NaturalLess {
-  bool operator()(std::string_view a, std::string_view b) const { return natural_less(a, b); }
-};
 
 // Keys that are alike: for each place the words that they have there.
 struct Row {
@@ -188,28 +185,6 @@ std::vector<Row> folded(std::vector<Row> rows, size_t limit) {
 
 }  // namespace
 
-bool natural_less(std::string_view a, std::string_view b) {
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (is_digit(a[i]) && is_digit(b[j])) {
-      const auto run = [](std::string_view s, size_t& at) {
-        while (at + 1 < s.size() && s[at] == '0' && is_digit(s[at + 1])) ++at;
-        const size_t begin = at;
-        while (at < s.size() && is_digit(s[at])) ++at;
-        return s.substr(begin, at - begin);
-      };
-      const std::string_view x = run(a, i), y = run(b, j);
-      if (x.size() != y.size()) return x.size() < y.size();
-      if (x != y) return x < y;
-      continue;
-    }
-    if (a[i] != b[j]) return a[i] < b[j];
-    ++i, ++j;
-  }
-  if ((i < a.size()) != (j < b.size())) return j < b.size();
-  return a < b;  // "x.01" and "x.1"
-}
-
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options) {
   std::vector<Row> rows;
   std::map<std::pair<std::string, Kind>, size_t> places;  // by words with their numbers left out
@@ -229,7 +204,7 @@ std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& sele
     ++(e.is_blob() ? row.sum.objects : row.sum.tensors);
     row.sum.bytes += bytes_of(catalog, e);
   }
-  rows = joined_in_last(std::move(rows), options.depth ? 0 : options.rows * 3 / 5, catalog, selection);
+  rows = joined_in_last(std::move(rows), options.rows * 3 / 5, catalog, selection);
   if (options.depth)
     for (const Part part : {Part::kState, Part::kModel}) rows = cut(std::move(rows), std::max<size_t>(*options.depth, 1), part);
   else rows = folded(std::move(rows), options.rows);

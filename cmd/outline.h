@@ -34,7 +34,4 @@ struct OutlineOptions {
 // Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.
 std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options);
 
-// Compares numbers in texts by value: "x.2" < "x.10".
-bool natural_less(std::string_view a, std::string_view b);
-
 }  // namespace dcp::cmd

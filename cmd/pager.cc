@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -58,7 +59,11 @@ std::vector<std::string> pager_words() {
   if (chosen == nullptr) return {"less"};
   const std::string_view command = chosen;
   if (command.empty() || command == "cat") return {};
-  return {"sh", "-c", std::string(command)};
+  if (command.find_first_of("|&;<>()$`\\\"'*?[]#~=%{}\n") != command.npos) return {"sh", "-c", std::string(command)};
+  std::vector<std::string> words;  // without the shell, one that cannot be started is known before the answer goes to it
+  std::istringstream text{std::string(command)};
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
 }
 
 }  // namespace
@@ -70,8 +75,11 @@ Pager::Pager(Context& context) : context_(context) {
   if (words.empty()) return;
   ::setenv("LESS", "FRX", 0);  // leave what fits a screen there and end, pass colours on; git asks for the same
   ::setenv("LV", "-c", 0);
+  const std::string pager = words.front();
+  const bool words_given = pager != "less";
   viewer_ = std::make_unique<Viewer>(std::move(words));
   if (!viewer_->is_there()) {
+    if (words_given) context.info("the pager '" + pager + "' cannot be started");
     viewer_.reset();
     return;
   }

@@ -50,10 +50,10 @@ RetentionRules rules_of(const Options& o) {
   if (!o.keep_latest && !o.partial) fail(ProblemId::usage, {.path = o.run.run}, "neither --keep-latest nor --partial", "one of them");
   RetentionRules rules{.keep_latest = o.keep_latest,
                        .partial = o.partial,
-                       .grace_ns = parse_duration(o.grace, "--grace"),
+                       .grace_ns = parse_duration(o.grace, "--grace", Seconds::kWithUnit),
                        .drop_optimizer = o.drop_optimizer};
   if (o.keep_every > 0) rules.keep_every = o.keep_every;
-  if (!o.older_than.empty()) rules.older_than_ns = parse_duration(o.older_than, "--older-than");
+  if (!o.older_than.empty()) rules.older_than_ns = parse_duration(o.older_than, "--older-than", Seconds::kWithUnit);
   return rules;
 }
 

@@ -20,7 +20,11 @@ std::optional<Launch> launch_here() { return find_launch(variable); }
 
 std::function<int()> by_rank_0(std::function<int()> run) {
   return [run = std::move(run)] {
-    const auto launch = launch_here();
+    std::optional<Launch> launch;
+    try {
+      launch = launch_here();
+    } catch (const Error&) {  // no rank is needed: variables that contradict each other are left to commands that work with ranks
+    }
     return launch && launch->rank > 0 ? 0 : run();
   };
 }

@@ -40,6 +40,7 @@ Sandbox needs_of(const Command& command, Store& store) {
   // Of the system: peak memory, the number of processors, what memory there is.
   Sandbox needs{.read = {"/proc/self", "/sys/devices/system/cpu", "/sys/fs/cgroup"}, .write = {}};
   std::vector<std::string> read;
+  std::error_code ignored;
   bool is_run = false;
   const auto add = [&](const Option& option) {
     if (option.given.empty() || !option.access) return;
@@ -57,6 +58,8 @@ Sandbox needs_of(const Command& command, Store& store) {
   for (const Option& a : command.arguments) add(a);
   for (const std::string& value : read) {
     needs.read.push_back(without_trailing_slashes(value));
+    // What is waited for (list --wait) is granted by the folder that it will lie in.
+    while (is_run && !fs::exists(needs.read.back(), ignored)) needs.read.back() = folder_around(needs.read.back());
     add_source_paths(needs.read.back(), is_run, needs.read);
   }
   return needs;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/natural_order.h"
 #include "inspect_text.h"
 #include "lines.h"
-#include "outline.h"
 
 namespace dcp::cmd {
 namespace {

@@ -56,15 +56,17 @@ std::string age_text(int64_t ns) {
   return std::to_string(s / kDay) + " d";
 }
 
-uint64_t parse_duration(const std::string& text, const char* option) {
+uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds) {
   constexpr std::pair<std::string_view, uint64_t> kUnits[] = {{"", 1},     {"s", 1},     {"m", 60},    {"min", 60},
                                                               {"h", 3600}, {"d", 86400}, {"w", 604800}};
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
   constexpr uint64_t kMax = uint64_t{100} * 366 * 86400;  // a century
-  for (const auto& [name, seconds] : kUnits)
-    if (error == std::errc{} && name == unit && number <= kMax / seconds) return number * seconds * static_cast<uint64_t>(kSecond);
+  const bool has_unit = !unit.empty() || number == 0 || seconds == Seconds::kWithoutUnit;
+  for (const auto& [name, factor] : kUnits)
+    if (error == std::errc{} && has_unit && name == unit && number <= kMax / factor)
+      return number * factor * static_cast<uint64_t>(kSecond);
   fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a time such as 90s, 10min, 12h, 7d or 2w");
 }
 

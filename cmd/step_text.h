@@ -25,8 +25,9 @@ void add_run(Command& command, Context& context, RunFlags& flags, Access access)
 int64_t wall_clock_ns();
 // "45 s", "5 min", "3 h", "12 d"; a time in the future is "0 s".
 std::string age_text(int64_t ns);
-// 90s, 10min, 12h, 7d, 2w, or seconds: nanoseconds. Throws usage.
-uint64_t parse_duration(const std::string& text, const char* option);
+enum class Seconds : uint8_t { kWithUnit, kWithoutUnit };  // where 7 may be meant as days, it takes a unit
+// 90s, 10min, 12h, 7d, 2w, and 0: nanoseconds. Throws usage.
+uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds);
 
 std::string_view content_name(StepContent content);  // "full"; "" if unknown
 // Why it is incomplete, without the path of the step.

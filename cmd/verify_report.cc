@@ -32,10 +32,12 @@ std::string VerifyReport::verdict() const {
   if (result.count(Severity::kError) > 0) return "cannot be read";
   if (differs > 0) return "not what the manifest holds";
   if (!against.empty()) return "what the manifest holds";
-  if (result.left_out_records > 0 && result.left_out_records == result.data_records) return "structure is whole, data not checked";
-  if (result.left_out_records > 0)
-    return "structure is whole, " + grouped(result.data_records - result.left_out_records) + " of " +
-           counted(result.data_records, "data record") + " checked";
+  if (result.left_out_records > 0) {
+    const uint64_t read = result.data_records - std::min(result.data_records, result.left_out_records);
+    const uint64_t checked = read - std::min(read, result.records_without_crc);
+    if (checked == 0) return "structure is whole, data not checked" + std::string(read > 0 ? ": it has no CRCs" : "");
+    return "structure is whole, " + grouped(checked) + " of " + counted(result.data_records, "data record") + " checked";
+  }
   if (result.records_without_crc == 0) return "no damage";
   if (result.records == 0) return "structure is whole, data not checked: it has no CRCs";
   return "no damage where there is a CRC, " + counted(result.records_without_crc, "record") + " not checked";

@@ -362,7 +362,9 @@ _dcpctl() {
     file) compopt -o default ;;
     folder) compopt -o dirnames ;;
     command) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_commands "${words[*]:1}")" -- "$cur") ;;
-    keys) mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"}) ;;
+    keys)
+      mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"})
+      [[ " ${COMPREPLY[*]} " != *'. '* ]] || compopt -o nospace ;;  # more components follow
     steps) mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_names steps "$ckpt")" -- "$cur") ;;
     dtype-rule)
       if [[ $cur == *=* ]]; then mapfile -t COMPREPLY < <(compgen -W "$(_dcpctl_dtypes) keep" -- "${cur##*=}")
@@ -370,6 +372,7 @@ _dcpctl() {
         compopt -o nospace
         mapfile -t COMPREPLY < <(_dcpctl_names keys "$ckpt" ${cur:+--prefix "$cur"} ${step:+--step "$step"})
         COMPREPLY=("${COMPREPLY[@]/%/=}")
+        COMPREPLY=("${COMPREPLY[@]/%.=/.}")
       fi ;;
     *) mapfile -t COMPREPLY < <(compgen -W "$list" -- "$cur") ;;
   esac

@@ -40,7 +40,8 @@ Compaction plan_for(const DropRequest& request, World& world) {
   for (uint32_t f = 0; f < catalog.files.size(); ++f) {
     if (named.contains(catalog.file_name(f))) continue;
     c.outdated.emplace_back(catalog.file_name(f));
-    c.freed += catalog.files[f].bytes.value_or(0);
+    const std::optional<FileFacts> facts = world.store.facts(catalog.file_path(f));
+    if (facts && facts->names == 1) c.freed += facts->bytes;
   }
   c.freed -= std::min(c.freed, c.edited.plan.bytes_to_write);
   return c;

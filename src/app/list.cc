@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace dcp {
 namespace {
@@ -21,11 +22,18 @@ void sleep_for(uint64_t ns, const World& world) {
 void list_steps(const ListRequest& request, World& world, ListResult& result) {
   constexpr uint64_t kLook = 500'000'000;  // between two looks: network file systems answer for all
   const uint64_t begin = world.io.now_ns();
+  // A run's folder is made by its first save: who waits for a step may have begun before.
+  bool is_said = false;
+  const auto newest_after = [&](std::optional<uint64_t> number) -> std::optional<StepFacts> {
+    if (!request.wait_ns || world.store.facts(request.survey.run)) return find_newest(request.survey, world, request.content, number);
+    if (!std::exchange(is_said, true)) world.events.info("'" + escaped(request.survey.run) + "' is not there yet");
+    return std::nullopt;
+  };
   std::optional<uint64_t> after = request.after;
   if (request.after_newest)
-    if (const auto newest = find_newest(request.survey, world, request.content, std::nullopt)) after = newest->number;
+    if (const auto newest = newest_after(std::nullopt)) after = newest->number;
   for (;;) {
-    result.newest = find_newest(request.survey, world, request.content, after);
+    result.newest = newest_after(after);
     if (result.newest || !request.wait_ns) break;
     const uint64_t waited = world.io.now_ns() - begin;
     if (waited >= *request.wait_ns) break;

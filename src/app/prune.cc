@@ -1,6 +1,7 @@
 #include "app/prune.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -21,7 +22,14 @@ class Pruning {
     result_.survey = survey_run(request_.survey, world_);
     result_.decisions = decide(result_.survey, request_.rules, request_.now_ns);
     result_.done.resize(result_.decisions.size());
-    for (size_t s = 0; s < result_.decisions.size(); ++s) result_.frees.push_back(freed_by(result_.survey.steps[s], result_.decisions[s]));
+    std::map<std::pair<uint64_t, uint64_t>, uint64_t> gone;  // names of files that several steps share
+    for (size_t s = 0; s < result_.decisions.size(); ++s) {
+      const StepFacts& step = result_.survey.steps[s];
+      result_.frees.push_back(freed_by(step, result_.decisions[s]));
+      if (result_.decisions[s].fate != Fate::kDelete) continue;
+      for (const SharedFile& f : step.shared)
+        if (++gone[{f.id.device, f.id.inode}] == f.names) result_.frees.back() += f.bytes;
+    }
   }
 
   void carry_out() {

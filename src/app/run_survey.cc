@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 
 #include "app/memory.h"
 #include "base/working_names.h"
@@ -39,7 +40,7 @@ bool is_of_cut_save(ProblemId id) {
 
 StepContent content_of(const TrainingState& state) {
   if (state.models.empty()) return StepContent::kState;
-  return state.keys > 0 ? StepContent::kFull : StepContent::kModel;
+  return state.is_full() ? StepContent::kFull : StepContent::kModel;
 }
 
 StepContent joined(StepContent a, StepContent b) {
@@ -90,6 +91,7 @@ class Surveyor {
       ++facts.files;
       facts.bytes += file->bytes;
       if (file->names == 1) facts.bytes_of_its_own += file->bytes;
+      else facts.shared.push_back({.id = file->id, .names = file->names, .bytes = file->bytes});
       // A folder's own time moves with names that come and go, as locks do; what it holds tells more, where it holds something.
       facts.modified_ns = facts.files == 1 ? file->modified_ns : std::max(facts.modified_ns, file->modified_ns);
     }
@@ -197,7 +199,7 @@ class PointerReader {
       return p;
     }
     while (!p.says.empty() && std::isspace(static_cast<unsigned char>(p.says.back()))) p.says.pop_back();
-    const std::string name = split_path(p.says).name;
+    const std::string name = split_path(without_trailing_slashes(std::filesystem::path(p.says).lexically_normal())).name;
     auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
     const std::optional<uint64_t> number = number_in(name);
     if (step == survey_.steps.end() && number) step = std::ranges::find(survey_.steps, *number, &StepFacts::number);

@@ -20,6 +20,12 @@ enum class StepState : uint8_t {
 
 enum class StepContent : uint8_t { kUnknown, kFull, kModel, kState };  // kState: no model
 
+// Its bytes come free when its last name goes.
+struct SharedFile {
+  FileId id{};
+  uint64_t names = 0, bytes = 0;
+};
+
 struct StepFacts {
   uint64_t number = 0;
   std::string name, path;
@@ -32,6 +38,7 @@ struct StepFacts {
   std::vector<std::string> parts;  // if it is several checkpoints in subfolders
   uint64_t files = 0, bytes = 0;   // in its folder, and those of its parts
   uint64_t bytes_of_its_own = 0;   // of files without another hard link
+  std::vector<SharedFile> shared;  // those with one
   int64_t modified_ns = 0;         // of the newest file, since the epoch
   std::string not_alone;           // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
 };

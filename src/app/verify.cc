@@ -8,7 +8,9 @@
 
 #include "app/digest_units.h"
 #include "app/digests.h"
+#include "app/output_in_source.h"
 #include "app/small_file.h"
+#include "base/natural_order.h"
 #include "base/quantity.h"
 #include "catalog/folder_findings.h"
 #include "catalog/open.h"
@@ -62,11 +64,13 @@ void resolve_items(Preparation& source) {
 
 void sort_findings(std::vector<Problem>& findings) {
   part_errors(findings);
-  const auto order = [](const Problem& p) {
-    return std::tuple(-static_cast<int>(p.severity), std::string_view(p.place.path), p.place.offset.value_or(0),
-                      std::string_view(p.place.tensor), id_name(p.id), to_line(p));
+  const auto rest = [](const Problem& p) {
+    return std::tuple(p.place.offset.value_or(0), std::string_view(p.place.tensor), id_name(p.id), to_line(p));
   };
-  std::ranges::sort(findings, {}, order);
+  std::ranges::sort(findings, [&](const Problem& a, const Problem& b) {
+    if (a.severity != b.severity) return a.severity > b.severity;
+    return a.place.path != b.place.path ? natural_less(a.place.path, b.place.path) : rest(a) < rest(b);
+  });
   const auto same = [](const Problem& a, const Problem& b) { return a.id == b.id && to_line(a) == to_line(b); };
   findings.erase(std::unique(findings.begin(), findings.end(), same), findings.end());
 }
@@ -132,6 +136,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
 
   const OpenedCatalog& opened = source.open();
   const Catalog& catalog = opened.catalog;
+  if (!request.manifest.empty() && request.manifest != "-") refuse_source(request.manifest, catalog);
   note_catalog(catalog, result);
   result.findings = look_around(opened, world.store);
   VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};

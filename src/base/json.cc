@@ -108,6 +108,7 @@ JsonWriter& JsonWriter::value(double number) {
 }
 
 JsonWriter& JsonWriter::value(bool flag) { return raw_value(flag ? "true" : "false"); }
+JsonWriter& JsonWriter::digits(std::string_view integer) { return raw_value(integer); }
 JsonWriter& JsonWriter::null() { return raw_value("null"); }
 
 JsonWriter& JsonWriter::raw_value(std::string_view literal) {

@@ -29,6 +29,7 @@ class JsonWriter {
   JsonWriter& value(int number) { return value(int64_t{number}); }
   JsonWriter& value(double number);
   JsonWriter& value(bool flag);
+  JsonWriter& digits(std::string_view integer);  // of any length
   JsonWriter& null();
   template <class T>
   JsonWriter& member(std::string_view name, const T& v) {

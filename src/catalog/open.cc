@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/decimal.h"
+#include "base/natural_order.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
@@ -107,7 +108,7 @@ bool is_checkpoint_folder(Store& store, const std::string& path) {
                              [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
 }
 
-// Of the folder's own folders and of theirs: run folders often hold the model and the optimizer of each step in two.
+// Of the folder's own folders and of theirs (model and optimizer of each step), in natural order.
 std::vector<std::string> checkpoints_in(Store& store, const std::string& path, unsigned levels = 2) {
   std::vector<std::string> found;
   for (const DirEntry& e : store.list(path)) {
@@ -116,10 +117,10 @@ std::vector<std::string> checkpoints_in(Store& store, const std::string& path, u
     if (is_checkpoint_folder(store, child)) found.push_back(child);
     else if (levels > 1) std::ranges::move(checkpoints_in(store, child, levels - 1), std::back_inserter(found));
   }
+  std::ranges::sort(found, NaturalLess());
   return found;
 }
 
-// Endings that torch.save files have, in this order of likelihood to be the one that is meant.
 bool is_torch_name(std::string_view name) {
   return name.ends_with(".pt") || name.ends_with(".pth") || name.ends_with(".bin") || name.ends_with(".ckpt");
 }
@@ -155,8 +156,7 @@ bool has_distinct_steps(Store& store, const std::string& path) {
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
   const Foreign foreign = foreign_of(store, path, entries, names);
   if (auto checkpoints = checkpoints_in(store, path); !checkpoints.empty()) {
-    const auto others =
-        std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
+    const auto others = std::ranges::stable_partition(checkpoints, [&](const auto& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";
     const bool apart = !others.empty() && others.begin() == checkpoints.begin() + 1;  // accelerate saves a model and its optimizer apart
     p.hint = apart ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})

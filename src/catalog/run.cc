@@ -43,30 +43,25 @@ void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
 }
 
-// FSDP with transformers or accelerate keeps model and optimizer apart.
-std::vector<std::string> inner_checkpoints(Store& store, const std::string& step) {
-  std::vector<std::string> parts;
-  for (const DirEntry& e : store.list(step)) {
-    if (e.kind != FileKind::kDirectory || e.link) continue;
-    const std::string path = step + "/" + e.name;
-    if (std::ranges::any_of(store.list(path),
-                            [](const DirEntry& inner) { return inner.kind == FileKind::kRegular && describes_checkpoint(inner.name); }))
-      parts.push_back(path);
-  }
-  std::ranges::stable_sort(parts, {}, [&](const std::string& path) { return path.find("optim", step.size()) != path.npos; });
-  return parts;
-}
-
-bool looks_like_step(Store& store, const std::string& path) {
+// Or like what a save that was cut short leaves of one.
+bool looks_like_checkpoint(Store& store, const std::string& path) {
   for (const DirEntry& e : store.list(path))
     if (e.kind == FileKind::kRegular && (describes_checkpoint(e.name) || e.name.ends_with(".metadata.tmp") || e.name.ends_with(".distcp")))
       return true;
   return false;
 }
 
-}  // namespace
-
-namespace {
+// FSDP with transformers or accelerate keeps model and optimizer apart.
+std::vector<std::string> inner_checkpoints(Store& store, const std::string& step) {
+  std::vector<std::string> parts;
+  for (const DirEntry& e : store.list(step)) {
+    if (e.kind != FileKind::kDirectory || e.link) continue;
+    const std::string path = step + "/" + e.name;
+    if (looks_like_checkpoint(store, path)) parts.push_back(path);
+  }
+  std::ranges::stable_sort(parts, {}, [&](const std::string& path) { return path.find("optim", step.size()) != path.npos; });
+  return parts;
+}
 
 std::vector<Step> steps_where(Store& store, const std::string& run, const std::string& pattern,
                               const std::function<bool(const std::string& path)>& is_step) {
@@ -113,7 +108,7 @@ std::vector<Step> steps_where(Store& store, const std::string& run, const std::s
 }  // namespace
 
 std::vector<Step> steps_of(Store& store, const std::string& run, const std::string& pattern) {
-  return steps_where(store, run, pattern, [&](const std::string& path) { return looks_like_step(store, path); });
+  return steps_where(store, run, pattern, [&](const std::string& path) { return looks_like_checkpoint(store, path); });
 }
 
 std::vector<Step> all_steps_of(Store& store, const std::string& run, const std::string& pattern) {
@@ -123,7 +118,7 @@ std::vector<Step> all_steps_of(Store& store, const std::string& run, const std::
 }
 
 std::vector<std::string> parts_of(Store& store, const std::string& step) {
-  return looks_like_step(store, step) ? std::vector<std::string>{} : inner_checkpoints(store, step);
+  return looks_like_checkpoint(store, step) ? std::vector<std::string>{} : inner_checkpoints(store, step);
 }
 
 std::optional<Problem> why_broken(Store& store, const std::string& path, const OpenOptions& options) {

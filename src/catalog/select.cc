@@ -83,15 +83,26 @@ uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
 }
 
 [[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
-  Closest closest(key);
-  for (const KeyRef ref : catalog.order) closest.offer(catalog.key(ref));
+  Closest closest(key), tail(key);
+  const auto parts = std::ranges::count(key, '.');
+  const auto tail_of = [&](std::string_view other) {  // as many of its last components as were typed
+    size_t at = other.size();
+    for (auto n = parts; n >= 0 && at != other.npos && at != 0; --n) at = other.rfind('.', at - 1);
+    return at == other.npos || at == 0 ? other : other.substr(at + 1);
+  };
+  for (const KeyRef ref : catalog.order) {
+    closest.offer(catalog.key(ref));
+    tail.offer(tail_of(catalog.key(ref)));
+  }
   Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
-  std::string meant = closest.found(), below;
+  std::string meant = closest.found(), below, near;
   for (const KeyRef ref : catalog.order) {  // "output.weight" for "model.output.weight"; "layers.0", of which there are only parts
     const std::string_view other = catalog.key(ref);
     if (meant.empty() && other.ends_with("." + key)) meant = other;
     if (below.empty() && other.starts_with(key + ".")) below = other;
+    if (near.empty() && !tail.found().empty() && tail_of(other) == tail.found()) near = other;
   }
+  if (meant.empty() && below.empty()) meant = near;
   if (!meant.empty()) p.hint = "did you mean '" + meant + "'?";
   else if (!below.empty()) p.hint = "keys are below it, such as '" + below + "'";
   throw Error(std::move(p));

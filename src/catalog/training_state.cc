@@ -282,6 +282,11 @@ class Sorter {
 
 }  // namespace
 
+bool TrainingState::is_full() const {
+  const auto resumes = [](const StateGroup& g) { return g.sign != StateSign::kBeside || g.tensors > 0; };
+  return !models.empty() && std::ranges::any_of(groups, resumes);
+}
+
 TrainingState find_training_state(const Catalog& catalog) { return Sorter(catalog).sort(); }
 
 }  // namespace dcp

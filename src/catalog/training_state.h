@@ -43,6 +43,9 @@ struct TrainingState {
   bool has_parameters_beside = false;       // such as lm_head.weight beside a `model`, which is therefore not a root
 
   int32_t place_of(KeyRef ref) const { return ref.is_blob() ? of_blob[ref.blob()] : of_tensor[ref.tensor()]; }
+  // There is a model, and beside it what training resumes from: an optimizer, or tensors, or what is a trainer's by name. A model and the
+  // objects that describe it (its config) are an export.
+  bool is_full() const;
   bool is_model(KeyRef ref) const { return place_of(ref) < 0; }
   const ModelRoot& model_of(KeyRef ref) const { return models[static_cast<size_t>(~place_of(ref))]; }
   const StateGroup& group_of(KeyRef ref) const { return groups[static_cast<size_t>(place_of(ref))]; }

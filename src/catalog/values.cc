@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <vector>
 
+#include "base/decimal.h"
 #include "catalog/item_source.h"
 #include "catalog/open_torch.h"
 #include "format/blob.h"
@@ -22,6 +24,8 @@ template <class T>
 std::string number_text(Bytes bytes) {
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isfinite(value)) return python_float(value);
   char text[40];
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }

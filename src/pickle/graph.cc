@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
+#include <cmath>
 #include <optional>
+
+#include "base/decimal.h"
 
 namespace dcp {
 namespace {
 
-// The first `most` bytes, fewer where that would cut a UTF-8 sequence.
+// The first `max` bytes, fewer where that would cut a UTF-8 sequence.
 std::string_view clipped(std::string_view text, uint64_t max) {
   if (text.size() <= max) return text;
   size_t end = max;
@@ -86,6 +88,39 @@ void PickleGraph::visit(const Value& from, std::vector<bool>& seen, const std::f
   }
 }
 
+namespace {
+
+constexpr uint64_t kMaxShownInteger = 128;  // bytes; turning one into digits takes the square of its length
+
+// Of an integer in two's complement, little-endian.
+std::string decimal_text(std::string_view bytes) {
+  constexpr uint32_t kGroup = 1'000'000'000;
+  const bool negative = (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
+  std::vector<uint32_t> groups{0};  // of nine digits, the lowest first: of the complement where it is negative, which is one less
+  for (size_t i = bytes.size(); i-- > 0;) {
+    uint64_t carry = static_cast<unsigned char>(bytes[i]) ^ (negative ? 0xffu : 0u);
+    for (uint32_t& group : groups) {
+      carry += uint64_t{group} << 8;
+      group = static_cast<uint32_t>(carry % kGroup);
+      carry /= kGroup;
+    }
+    if (carry > 0) groups.push_back(static_cast<uint32_t>(carry));
+  }
+  for (size_t g = 0; negative; ++g) {
+    if (g == groups.size()) groups.push_back(0);
+    if (++groups[g] < kGroup) break;
+    groups[g] = 0;
+  }
+  std::string text = (negative ? "-" : "") + std::to_string(groups.back());
+  for (size_t g = groups.size() - 1; g-- > 0;) {
+    const std::string digits = std::to_string(groups[g]);
+    text.append(9 - digits.size(), '0') += digits;
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string PickleGraph::scalar_repr(const Value& v, const ReprCaps& caps) const {
   switch (v.kind) {
     case Kind::kText: {
@@ -93,13 +128,10 @@ std::string PickleGraph::scalar_repr(const Value& v, const ReprCaps& caps) const
       return "'" + escaped(clipped(text, caps.text)) + (text.size() > caps.text ? "'..." : "'");
     }
     case Kind::kBytes: return "<" + std::to_string(v.n) + " bytes>";
-    case Kind::kBig: return "<" + machine_.describe(v) + ">";
+    case Kind::kBig: return v.n > kMaxShownInteger ? "<" + machine_.describe(v) + ">" : decimal_text(machine_.text(v));
     case Kind::kFloat: {
-      char digits[32];
-      const auto end = std::to_chars(digits, digits + sizeof digits, std::bit_cast<double>(v.payload)).ptr;
-      std::string text(digits, end);
-      if (text.find_first_of(".ein") == text.npos) text += ".0";
-      return text;
+      const auto number = std::bit_cast<double>(v.payload);
+      return std::isnan(number) ? "nan" : std::isinf(number) ? (number < 0 ? "-inf" : "inf") : python_float(number);
     }
     case Kind::kGlobal: return global_of(v);
     default: return machine_.describe(v);

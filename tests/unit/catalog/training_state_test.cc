@@ -215,3 +215,14 @@ TEST_CASE("sums of models and of state") {
   CHECK((s.groups[0].keys == 3 && s.groups[0].tensors == 1 && s.groups[0].tensor_bytes == 12));
   CHECK(s.keys == 3);
 }
+
+TEST_CASE("full is what training resumes from; a model and what describes it is an export") {
+  const auto is_full = [](const Lines& lines) { return find_training_state(catalog_of(lines)).is_full(); };
+  CHECK(is_full({"model/0.weight", "opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
+  CHECK(is_full({"model/0.weight", "!opt/param_groups/#0/lr"}));  // SGD has no state
+  CHECK(is_full({"model/0.weight", "!lr_scheduler/last_epoch"}));
+  CHECK(is_full({"model/0.weight", "rng/cuda"}));  // tensors of a trainer's
+  CHECK_FALSE(is_full({"model/0.weight", "!config/dim", "!config/heads"}));
+  CHECK_FALSE(is_full({"model/0.weight"}));
+  CHECK_FALSE(is_full({"opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
+}

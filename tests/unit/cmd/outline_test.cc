@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/fake_io.h"
+#include "base/natural_order.h"
 #include "catalog/made_checkpoint.h"
 #include "catalog/open.h"
 

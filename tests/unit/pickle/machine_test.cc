@@ -27,7 +27,12 @@ TEST_CASE("values") {
   CHECK(repr(num(7) + kStop) == "7");
   CHECK(repr(text("a\nb") + kStop) == "'a\\x0ab'");
   CHECK(repr("C\x02xy.") == "<2 bytes>");
-  CHECK(repr(op(Op::LONG1) + "\x09" + "123456789.") == "<an integer of 9 bytes>");
+  CHECK(repr(op(Op::LONG1) + "\x09" + "123456789.") == "1055515178193424429617");
+  CHECK(repr(op(Op::LONG1) + std::string("\x0b") + std::string(9, '\0') + std::string("\x01\0.", 3)) == "4722366482869645213696");
+  CHECK(repr(op(Op::LONG1) + std::string("\x09") + std::string(8, '\0') + "\x80.") == "-2361183241434822606848");
+  CHECK(repr(op(Op::LONG1) + std::string("\x0a") + std::string(10, '\xff') + ".") == "-1");
+  CHECK(repr(op(Op::LONG1) + "\x80" + std::string(127, '\xff') + "\x7f.").size() == 308);
+  CHECK(repr(op(Op::LONG1) + "\x81" + std::string(129, '\x7f') + ".") == "<an integer of 129 bytes>");
   CHECK(repr(proto(5) + op(Op::FRAME) + le(uint64_t{1}) + kNone + kStop) == "None");
   CHECK(repr(kNone + kStop + "junk") == "None");
 }
