@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "help_text.h"
 #include "man_page.h"
 #include "pager.h"
 #include "usage.h"
@@ -30,8 +31,12 @@ void add_man(Command& c, Context& context) {
   c.details = kText;
   c.argument("COMMAND", *words, "Command, such as inspect or bench io").offers(Offer::kCommands);
   c.run = [words, &context] {
-    const std::string page = man_page(*command_of_words(*words, context));
-    if (!isatty(STDOUT_FILENO) || !shown_by_man(page)) context.print(page);
+    const std::unique_ptr<Command> command = command_of_words(*words, context);
+    const std::string page = man_page(*command);
+    if (!isatty(STDOUT_FILENO)) return context.print(page), 0;
+    if (shown_by_man(page)) return 0;
+    const Pager pager(context);  // no man here: --help says the same
+    context.print(help_text(*command, help_form(context)));
     return 0;
   };
 }

@@ -9,7 +9,7 @@
 namespace dcp::cmd {
 
 void check_folder_name(const std::string& out) {
-  std::string ending = std::filesystem::path(out).extension();
+  std::string ending = std::filesystem::path(without_trailing_slashes(out)).extension();
   for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   for (const char* of_file : {".pt", ".pth", ".bin", ".ckpt", ".safetensors"}) {
     if (ending != of_file) continue;

@@ -217,18 +217,19 @@ class DcpLayout {
 
   // A glob that places matrices meets vectors and scalars, too. One that fits nothing is a mistake.
   void check_misfits() {
-    std::string keys;
+    std::string keys, globs;
     uint64_t count = 0;
     for (auto& [rule, notes] : misfits_) {
       if (rule_fits_[rule]) {
         std::ranges::move(notes, std::back_inserter(plan_.dcp->replicated));
         continue;
       }
+      globs += (globs.empty() ? "'" : ", '") + notes.front().text + "'";
       for (const KeyNote& n : notes)
         if (count++ < 8) keys += (keys.empty() ? "" : ", ") + shortened(n.key);
     }
     if (count > 8) keys += " and " + std::to_string(count - 8) + " more";
-    if (count > 0) fail(ProblemId::placement_no_dim, {.path = catalog_.path}, keys);
+    if (count > 0) fail(ProblemId::placement_no_dim, {.path = catalog_.path}, keys + " for " + globs);
   }
 
   void by_default(const Tensor& t) {

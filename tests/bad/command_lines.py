@@ -297,7 +297,7 @@ def a_layout_file_of_no_ranks(c):
 @wrong("placement_no_dim", RESHARD + "--world-size 2 --placements *=shard(7)")
 def a_placement_on_a_dim_that_is_not_there(c):
     """
-    dcpctl: ckpt: the placement splits a dim that none of its tensors has (got model.w, model.b)
+    dcpctl: ckpt: the placement splits a dim that none of its tensors has (got model.w, model.b for '*')
     """
 
 

@@ -45,6 +45,7 @@ TEST_CASE("placements are parsed") {
         std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
   CHECK(parse_placements("tp:shard(1), pp:strided(0)", three) ==
         std::vector<Placement>{{Kind::kStrided, 0}, {Kind::kReplicate, 0}, {Kind::kShard, 1}});
+  CHECK(parse_placements("[Shard( 0 ), Shard(dim= -1), Replicate()]", three) == parse_placements("shard(0),shard(-1),replicate", three));
   CHECK(parse_placements("Shard(0), Shard(dim=-1), Replicate()", three) ==
         std::vector<Placement>{{Kind::kShard, 0}, {Kind::kShard, -1}, {Kind::kReplicate, 0}});
   CHECK(fitting(parse_placements("shard(1),shard(-1),shard(-2)", three), 1) ==
