@@ -1,6 +1,7 @@
 #include "catalog/state_names.h"
 
 #include <algorithm>
+#include <string>
 
 namespace dcp {
 namespace {
@@ -15,7 +16,11 @@ constexpr std::string_view kStateNames[] = {"optim", "optimizer", "optimizers", 
 // Modules and parameters have these names as well.
 constexpr std::string_view kDoubtfulNames[] = {"scheduler", "schedulers", "scaler", "rng",      "epoch",
                                                "step",      "iteration",  "loops",  "callbacks"};
-constexpr std::string_view kOptimizerWords[] = {"opt", "optim", "optimizer", "optimizers", "adam", "adamw", "sgd", "muon"};
+constexpr std::string_view kOptimizerWords[] = {"opt",  "optim",   "optimizer", "optimizers", "adam", "adamw", "sgd",
+                                                "muon", "adagrad", "adafactor", "rmsprop",    "lion", "lamb",  "shampoo"};
+constexpr std::string_view kCopyWords[] = {"ema",     "swa",      "avg",     "average",  "averaged", "shadow",
+                                           "teacher", "teachers", "student", "students", "target",   "targets",
+                                           "model",   "models",   "net",     "nets",     "copies"};
 // Below these nothing is judged by its name.
 constexpr std::string_view kModelNames[] = {"model", "model_state_dict", "model_state", "model_parts", "module", "net", "network"};
 constexpr std::string_view kStateDict = "state_dict";
@@ -27,6 +32,23 @@ std::string_view end_of(std::string_view name) { return name.substr(name.size() 
 template <class List>
 bool is_one_of(const List& list, std::string_view name) {
   return std::ranges::find(list, name) != std::ranges::end(list);
+}
+
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+
+// Whether `is` holds for a word between underscores, in lower case: actor_optimizer, Adam, and optimizerG as `optimizer`.
+template <class Fn>
+bool any_word(std::string_view name, Fn&& is) {
+  for (size_t at = 0; at <= name.size();) {
+    const size_t end = std::min(name.find('_', at), name.size());
+    std::string word(name.substr(at, end - at));
+    if (word.size() > 1 && is_upper(word.back()) && !is_upper(word[word.size() - 2])) word.pop_back();
+    for (char& c : word)
+      if (is_upper(c)) c = static_cast<char>(c - 'A' + 'a');
+    if (is(word)) return true;
+    at = end + 1;
+  }
+  return false;
 }
 
 }  // namespace
@@ -41,17 +63,17 @@ std::string_view without_number(std::string_view name) {
 
 bool names_training_state(std::string_view component) { return is_one_of(kStateNames, without_number(component)); }
 
-bool may_name_training_state(std::string_view name) {
-  name = without_number(end_of(name));
-  if (is_one_of(kDoubtfulNames, name) || name.ends_with("_rng_state") || name.ends_with("_rng_states")) return true;
-  for (size_t at = 0; at <= name.size();) {
-    const size_t end = std::min(name.find('_', at), name.size());
-    std::string_view word = name.substr(at, end - at);
-    if (word.size() > 1 && word.back() >= 'A' && word.back() <= 'Z') word.remove_suffix(1);
-    if (is_one_of(kOptimizerWords, word)) return true;
-    at = end + 1;
-  }
-  return false;
+bool may_name_training_state(std::string_view component) {
+  const std::string_view name = without_number(end_of(component));
+  return is_one_of(kDoubtfulNames, name) || name.ends_with("_rng_state") || name.ends_with("_rng_states") || may_name_optimizer(component);
+}
+
+bool may_name_optimizer(std::string_view component) {
+  return any_word(without_number(end_of(component)), [](std::string_view word) { return is_one_of(kOptimizerWords, word); });
+}
+
+bool names_copy(std::string_view component) {
+  return any_word(without_number(end_of(component)), [](std::string_view word) { return is_one_of(kCopyWords, word); });
 }
 
 bool is_model_name(std::string_view name) { return is_one_of(kModelNames, without_number(name)); }

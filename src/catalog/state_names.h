@@ -14,6 +14,11 @@ bool names_training_state(std::string_view component);
 // (`step`).
 bool may_name_training_state(std::string_view component);
 
+bool may_name_optimizer(std::string_view component);  // those of them that are an optimizer's
+
+// What trainers call copies of a model: ema, teacher, target_net.
+bool names_copy(std::string_view component);
+
 bool is_model_name(std::string_view component);
 bool is_root_name(std::string_view component);  // like a model, or state_dict, which may be a trainer's
 bool is_state_dict(std::string_view component);

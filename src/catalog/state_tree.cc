@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "catalog/mirrored_state.h"
 #include "catalog/state_names.h"
 
 namespace dcp {
@@ -19,6 +20,7 @@ StateTree::StateTree(const Catalog& catalog)
     if (optimizer_[k].sign != OptimizerSign::kAbsent)
       signs_[k] = optimizer_[k].sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
   judge_dicts_of_parameters();
+  judge_optimizers();
   judge_names();
   count();
   link_children();
@@ -43,6 +45,7 @@ uint32_t StateTree::child(uint32_t parent, uint64_t code, std::string_view name,
   if (!fresh) return it->second;
   const Dir above = dirs_[parent];
   Dir& d = dirs_.emplace_back(Dir{.parent = parent, .depth = above.depth + 1, .name = name, .is_numbered = is_numbered});
+  d.text_end = above.text_end + (is_numbered && name.empty() ? std::to_string(code >> 1).size() : name.size()) + 1;
   if (c_.has_planner_data && !name.empty()) d.name_id = static_cast<StringId>(code >> 1);
   d.in_model = above.in_model || is_model_name(name);
   d.in_state_dict = above.in_state_dict || is_state_dict(name);
@@ -88,6 +91,57 @@ void StateTree::judge_dicts_of_parameters() {
     in_one[d] = in_one[dirs_[d].parent] || (may_be_one(dirs_[d]) && parameters.contains(dirs_[d].name_id));
   for (size_t k = 0; k < signs_.size(); ++k)
     if (in_one[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kSlots;
+}
+
+// A model's root holds tensors, and no parameter stands beside it.
+std::vector<StateTree::Contents> StateTree::contents() const {
+  std::vector<Contents> of(dirs_.size());
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    if (!tensor(k) || signs_[k]) continue;
+    Contents& c = of[dir_of_[k]];
+    c.has_tensors = true;
+    c.has_fqns = c.has_fqns || (has_dots(leaf(k)) && (is_parameter_name(leaf(k)) || tensor(k)->rank >= 2));
+  }
+  for (size_t d = dirs_.size(); d-- > 1;) {
+    Contents &up = of[dirs_[d].parent], &c = of[d];
+    if (!c.has_tensors) continue;
+    up.has_tensors = true;
+    c.roots += is_root_name(dirs_[d].name) && !up.has_fqns;
+    up.roots += c.roots;
+    up.has_copies = up.has_copies || names_copy(dirs_[d].name);
+    up.has_optimizers = up.has_optimizers || c.has_optimizers || may_name_optimizer(dirs_[d].name);
+  }
+  return of;
+}
+
+// What is called like an optimizer is one where a model's root stands elsewhere, or where it repeats names and shapes. Under any other name
+// only what repeats them in several dicts, and is not called like copies of a model.
+void StateTree::judge_optimizers() {
+  const std::vector<Contents> of = contents();
+  std::vector<MirrorQuestion> asked;
+  std::vector<bool> below_asked(dirs_.size());
+  for (uint32_t i = 1; i < dirs_.size(); ++i) {
+    const Dir& d = dirs_[i];
+    below_asked[i] = below_asked[d.parent];
+    if (below_asked[i] || d.in_model || d.is_state || !of[i].has_tensors) continue;
+    const bool optimizers = may_name_optimizer(d.name);
+    const bool any = c_.has_planner_data && of[i].roots == 0 && !of[i].has_optimizers && !of[i].has_copies && !names_copy(d.name);
+    if (!optimizers && !any) continue;
+    below_asked[i] = true;
+    asked.push_back({.dir = i, .is_optimizers = optimizers});
+  }
+  const std::vector<Mirror> mirrors = find_mirrors(c_, *this, asked);
+  std::vector<std::optional<StateSign>> signs(dirs_.size());
+  for (const MirrorQuestion& q : asked) {
+    const bool beside_root = c_.has_planner_data && !dirs_[q.dir].in_state_dict && of[0].roots > of[q.dir].roots;
+    const Mirror least = q.is_optimizers && c_.has_planner_data ? Mirror::kItself : Mirror::kTwice;
+    if (mirrors[q.dir] >= least) signs[q.dir] = StateSign::kSlots;
+    else if (q.is_optimizers && beside_root) signs[q.dir] = StateSign::kName;
+  }
+  for (uint32_t i = 1; i < dirs_.size(); ++i)
+    if (!signs[i]) signs[i] = signs[dirs_[i].parent];
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (!signs_[k]) signs_[k] = signs[dir_of_[k]];
 }
 
 bool StateTree::leaf_names_state(size_t k) const { return !dirs_[dir_of_[k]].in_model && names_training_state(leaf(k)); }

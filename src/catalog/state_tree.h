@@ -20,6 +20,7 @@ class StateTree {
   struct Dir {
     uint32_t parent = 0;
     uint32_t depth = 0;
+    uint64_t text_end = 0;       // of its path in a key, with the dot
     std::string_view name;       // empty for a position
     StringId name_id = kNone;    // of a checkpoint with planner data
     bool is_numbered = false;    // a position of a list, or an integer
@@ -78,11 +79,21 @@ class StateTree {
     }
   };
 
+  // What is in and below a dir, before it is judged.
+  struct Contents {
+    bool has_tensors = false, has_fqns = false;  // not state; has_fqns: of its own leaves
+    bool has_copies = false;                     // of a model, by the name of a child
+    bool has_optimizers = false;                 // by a name below it
+    uint32_t roots = 0;                          // of models, itself included
+  };
+
   uint32_t child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered);
   void make_dirs();
   void judge_dicts_of_parameters();
   bool leaf_names_state(size_t k) const;
   bool leaf_may_name_state(size_t k, bool among_parameters) const;
+  std::vector<Contents> contents() const;
+  void judge_optimizers();
   void judge_names();
   void count();
   void count(size_t k, Dir& d);

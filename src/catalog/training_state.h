@@ -3,6 +3,9 @@
 //
 // In this order:
 //   structure      keys that are an optimizer's (optimizer_state.h)
+//   repetition     a dict that repeats the names and shapes of another's parameters (mirrored_state.h): one that is called like an optimizer
+//                  (`adam`, `optim_g`), or one that repeats them several times and is not called like copies of a model (`ema`, `teachers`).
+//                  Beside a `model`, `net`, `module` or `state_dict`, a name like an optimizer's is enough
 //   names          a component of the path (no planner data: the key up to its first dot) that is one of a closed list, or one of them with
 //                  a number. Names that modules have as well (`step`, `scaler`) say it only where something else shows a trainer's
 //                  checkpoint; nothing below a `model` is judged by its name

@@ -75,7 +75,22 @@ def forms():
     flat = get_optimizer_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1).state_dict()
     rng = torch.get_rng_state()
-    return {
+
+    def like():
+        """What an optimizer of one's own keeps, by parameter."""
+        return {k: torch.randn_like(v) for k, v in model.named_parameters()}
+
+    own = {
+        "optax": {"net": plain, "adam": {"m": like(), "v": like()}},
+        "optax opt": {"net": plain, "opt": {"mu": like(), "nu": like(), "count": torch.tensor(3)}},
+        "torchopt": {"policy": plain, "optimizer_g": [{"mu": like(), "nu": like()}, {"lr": 0.1}]},
+        "list": {"net": plain, "optim_g": [like(), like()]},
+        "momentum": {"policy": plain, "actor_optimizer": {"momentum": like()}},
+        "slots in names": {"net": plain, "adam": {f"{slot}.{k}": v for slot in "mv" for k, v in like().items()}},
+        "own name": {"net": plain, "z": {"m": like(), "v": like()}},
+        "app own": {"app": {"policy": plain, "adamw": {"m": like(), "v": like()}}, "note": "x"},
+    }
+    return {name: (state, ("app", "policy") if "app" in state else (next(iter(state)),)) for name, state in own.items()} | {
         "bare": (plain, ()),
         "net": ({"net": plain, "opt": state}, ("net",)),
         "only": ({"model": plain}, ("model",)),
@@ -171,6 +186,8 @@ def run_forms(scratch):
         for path, value in leaves(state):
             if path == ("epoch",):
                 continue  # a scalar beside an optimizer: here it could be a trainer's
+            if name in ("momentum", "own name", "app own"):
+                continue  # modules of a model without paths may be like that
             if path[: len(root)] == root and (root or path[0] in Net().state_dict()):
                 same(dtypes[".".join(map(str, path))], "bfloat16" if value.is_floating_point() else "int64", f"{name}, safetensors: dtype of {path}")
             elif name == "own slots" or {"exp_avg", "exp_avg_sq", "step"} & set(str(path[-1]).split(".")):

@@ -2,6 +2,7 @@
 // a component stays in it; `[4]` after it are its dims, [2, 2] unless given. Without planner data the slashes are dots.
 #include "catalog/training_state.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "catalog/build.h"
@@ -112,6 +113,71 @@ TEST_CASE("an optimizer is told by the names of parameters elsewhere") {
     CHECK(flat(keys) == Lines{"model: "});
   }
   CHECK(told({"model/a.weight", "model/a.weight/x"}) == Lines{"model: model"});
+}
+
+TEST_CASE("an optimizer is told by the names and shapes that it repeats") {
+  const auto with = [](Lines keys, const Lines& slots) {  // each slot has a tensor of each parameter
+    Lines all = keys;
+    for (const std::string& slot : slots)
+      for (const std::string& key : keys) all.push_back(slot + key.substr(key.rfind('/') + 1));
+    return all;
+  };
+  const Lines net{"net/0.weight", "net/0.bias [2]"}, policy{"policy/0.weight", "policy/0.bias [2]"};
+  // Beside a model's root, and beside any other dict, one that is called like an optimizer.
+  for (const char* name : {"adam", "opt", "optimizer_g", "actor_optimizer", "optim_g", "optimizerG", "Adam"}) {
+    CAPTURE(name);
+    const std::string n = name;
+    for (const Lines& slots : {Lines{n + "/m/", n + "/v/"}, Lines{n + "/m/"}, Lines{n + "/#0/", n + "/#1/"}, Lines{n + "/m.", n + "/v."},
+                               Lines{n + "/#0/mu/", n + "/#0/nu/"}, Lines{n + "/"}}) {
+      CAPTURE(slots);
+      CHECK(told(with(net, slots)) == Lines{"model: net", n + ": slots"});
+      CHECK(told(with(policy, slots)) == Lines{"model: policy", n + ": slots"});
+    }
+    CHECK(told({"model/0.weight", n + "/net/row.weight [7]"}) == Lines{"model: model", n + ": name"});  // factored: no shape is repeated
+    CHECK(flat({"net/0.weight", "net/0.bias", n + "/m/0.weight", n + "/m/0.bias", n + "/v/0.weight", n + "/v/0.bias"}) ==
+          Lines{"model: ", n + ": slots"});
+    CHECK(told({"0.weight", "0.bias [2]", n + "/m/0.weight", n + "/m/0.bias [2]"}) == Lines{"model: ", n + ": slots"});
+    CHECK(told({"app/policy/0.weight", "app/" + n + "/m/0.weight"}) == Lines{"model: app.policy", "app." + n + ": slots"});
+    CHECK(told({"state_dict/net/0.weight", "state_dict/" + n + "/m/0.weight"}) ==
+          Lines{"model: state_dict.net", "state_dict." + n + ": slots"});
+  }
+  // Dicts of dicts, as JAX has them.
+  CHECK(told({"params/a/w", "params/b/w", "opt/mu/a/w", "opt/mu/b/w", "opt/nu/a/w", "opt/nu/b/w"}) == Lines{"model: params", "opt: slots"});
+  // Under a name that says nothing: several times, all of the names.
+  CHECK(told(with(net, {"z/m/", "z/v/"})) == Lines{"model: net", "z: slots"});
+  CHECK(told(with(policy, {"z/m/", "z/v/"})) == Lines{"model: policy", "z: slots"});
+  CHECK(told(with(net, {"z/m/"})) == Lines{"model: net", "model: z.m"});
+  CHECK(told({"net/0.weight", "net/1.weight [3]", "z/a/0.weight", "z/b/0.weight [3]"}) == Lines{"model: net", "model: z.a", "model: z.b"});
+  // Two models with an optimizer each, one with that of both.
+  CHECK(told({"gen/0.weight", "disc/0.weight [3]", "optim_g/m/0.weight", "optim_d/m/0.weight [3]"}) ==
+        Lines{"model: disc", "model: gen", "optim_d: slots", "optim_g: slots"});
+  CHECK(told({"gen/0.weight", "disc/0.weight [3]", "adam/m/gen.0.weight", "adam/m/disc.0.weight [3]"}) ==
+        Lines{"model: disc", "model: gen", "adam: slots"});
+}
+
+TEST_CASE("copies of a model, and modules, repeat names and shapes too") {
+  CHECK(told({"model/0.weight", "ema/0.weight", "teacher/0.weight"}) == Lines{"model: ema", "model: model", "model: teacher"});
+  for (const char* name : {"ema", "teachers", "target_nets", "swa_model"}) {
+    CAPTURE(name);
+    const std::string n = name;
+    Lines several{"model: " + n + ".a", "model: " + n + ".b", "model: model"};
+    std::ranges::sort(several);
+    CHECK(told({"model/0.weight", n + "/a/0.weight", n + "/b/0.weight"}) == several);
+  }
+  CHECK(told({"model/0.weight", "z/ema/0.weight", "z/teacher/0.weight"}) == Lines{"model: model", "model: z.ema", "model: z.teacher"});
+  CHECK(told({"gens/a/0.weight", "gens/b/0.weight", "discs/a/0.weight", "discs/b/0.weight"}) == Lines{"model: "});
+  // Modules that are called like optimizers.
+  for (const char* name : {"adam", "opt", "optim_g"}) {
+    CAPTURE(name);
+    const std::string n = name;
+    CHECK(told({"model/a.weight", "model/" + n + ".m.a.weight", "model/" + n + ".v.a.weight"}) == Lines{"model: model"});
+    CHECK(told({"model/a/weight", "model/" + n + "/m/a/weight", "model/" + n + "/v/a/weight"}) == Lines{"model: model"});
+    CHECK(told({"a/weight", "a/bias", n + "/weight", n + "/bias"}) == Lines{"model: "});
+    CHECK(flat({"a/weight", "a/bias", n + "/x/weight", n + "/x/bias"}) == Lines{"model: "});
+    CHECK(flat({"a/layers.0.w", "a/layers.1.w", n + "/layers.0.w", n + "/layers.1.w"}) == Lines{"model: "});
+  }
+  CHECK(told({"shared/weight", "shared/bias", "experts/#0/weight", "experts/#0/bias", "experts/#1/weight", "experts/#1/bias"}) ==
+        Lines{"model: "});
 }
 
 TEST_CASE("parameters that are called like an optimizer's") {
