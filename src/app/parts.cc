@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "catalog/open.h"
+#include "catalog/state_names.h"
 
 namespace dcp {
 namespace {
@@ -47,6 +48,13 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
     parts.tensors.push_back(e.tensor());
   }
   return parts;
+}
+
+std::vector<BlobId> model_objects(const Catalog& catalog, const Selection& selection) {
+  std::vector<BlobId> objects;
+  for (const Entry& e : selection.entries)
+    if (e.is_blob() && selection.state.is_model(e.ref) && !catalog.key(e.ref).ends_with(kExtraState)) objects.push_back(e.blob());
+  return objects;
 }
 
 }  // namespace dcp

@@ -1,6 +1,8 @@
 #include "app/prepare.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "app/memory.h"
 #include "app/open_files.h"
@@ -88,15 +90,30 @@ void Preparation::compare_ties(unsigned workers) {
   if (map_) dcp::compare_ties(*map_, {opened_.catalog, resolved_, *files_}, workers, world_);
 }
 
+ResolveOptions Preparation::resolve_options(Faults faults, BlobUse use) const {
+  return {.workers = reading_workers(request_.threads, world_, request_.source.path),
+          .faults = faults,
+          .blobs = use,
+          .limits = request_.source.limits(),
+          .memory_bytes = memory_left(cap_),
+          .memory_cap = cap_,
+          .only_files = part_ ? &part_->files : nullptr};
+}
+
 void Preparation::resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use) {
-  const ResolveOptions options{.workers = reading_workers(request_.threads, world_, request_.source.path),
-                               .faults = faults,
-                               .blobs = use,
-                               .limits = request_.source.limits(),
-                               .memory_bytes = memory_left(cap_),
-                               .memory_cap = cap_,
-                               .only_files = part_ ? &part_->files : nullptr};
-  resolved_ = resolve_together(world_, *files_, tensors, blobs, options);
+  resolved_ = resolve_together(world_, *files_, tensors, blobs, resolve_options(faults, use));
+}
+
+std::vector<BlobId> Preparation::hold_tensors(std::span<const BlobId> blobs) {
+  if (blobs.empty()) return {};
+  const Resolved found = resolve_together(world_, *files_, {}, blobs, resolve_options(Faults::kCollect, BlobUse::kPickles));
+  std::set<ItemId> items;
+  for (const ItemRecord& r : found.records)
+    if (r.is_data) items.insert(r.item);
+  std::vector<BlobId> holding;
+  std::ranges::copy_if(blobs, std::back_inserter(holding),
+                       [&](BlobId b) { return items.contains(found.first_of(opened_.catalog.item_of(b))); });
+  return holding;
 }
 
 std::vector<Problem> Preparation::compare_copies(Faults faults) {

@@ -19,6 +19,19 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
   source.take_part(slice, e.tensor());
 }
 
+// A tensor of a class that pickles it in a way of its own is an object, and a weight all the same: a model without it is not the model.
+void refuse_lost_weights(Preparation& source, const Selection& selection) {
+  const Catalog& catalog = source.catalog();
+  const std::vector<BlobId> lost = source.hold_tensors(model_objects(catalog, selection));
+  if (lost.empty()) return;
+  constexpr size_t kNamed = 20;
+  std::string names;
+  for (size_t i = 0; i < lost.size() && i < kNamed; ++i)
+    names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[lost[i]])) + " (an object that holds tensors)";
+  if (lost.size() > kNamed) names += " and " + std::to_string(lost.size() - kNamed) + " more";
+  fail(ProblemId::no_dtype_in_output, {.path = catalog.path}, names);
+}
+
 // What a missing file could have held is not missing where the result is what was expected, unless the reference lacks it, too.
 void weigh_gap(World& world, WriteResult& result) {
   const auto gap = std::ranges::find(result.warnings, ProblemId::shard_gap, &Problem::id);
@@ -50,6 +63,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   Parts parts = check_selected(opened, result.selection, form);
   if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = source.map()->objects()};
   if (source.map() && source.map()->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
+  if (!form.blobs) refuse_lost_weights(source, result.selection);
   if (request.slice) take_part(source, *request.slice, result.selection);
   source.resolve(parts.tensors, parts.blobs, Faults::kThrow, form.blob_use);
   source.compare_copies(Faults::kThrow);

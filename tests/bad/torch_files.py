@@ -304,6 +304,22 @@ def a_subclass_that_safetensors_cannot_hold(c):
     put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))
 
 
+@case("no_dtype_in_output", "consolidate m.pt out.safetensors", "consolidate m.pt out.safetensors --model-only", "consolidate m.pt out.safetensors --dry-run", "consolidate m.pt out --max-shard-size 1GB")
+def weights_that_are_objects(c):
+    """
+    dcpctl: m.pt: safetensors has no form for some tensors (got model.w (an object that holds tensors))
+    hint: leave them out with --exclude, or write a .pt file
+    """
+    made = {"w": call("te.make_float8", tensor()), "v": tensor(), "l": {"x": call("te.make_float8", tensor())}}
+    put(c, saved({"model": made, "optimizer": {"state": {}, "param_groups": [], "x": call("te.make_float8", tensor())}}, EIGHT))
+
+
+@case(None, "consolidate m.pt out.safetensors --model-only --quiet", exit=0, creates=["out.safetensors"])
+def objects_with_tensors_that_are_no_weights(c):
+    made = {"w": tensor(), "l._extra_state": call("te.meta", tensor()), "l.dtype": (1, 2)}
+    put(c, saved({"model": made, "optimizer": {"param_groups": [], "x": call("te.make_float8", tensor())}, "rng": (tensor(),)}, EIGHT))
+
+
 @case("layout_not_strided", "consolidate m.pt out.safetensors", "convert m.pt out")
 def a_tensor_on_meta(c):
     """
