@@ -45,13 +45,20 @@ void head_json(JsonWriter& json, const ExtractOptions& o, const Extraction& foun
   if (!o.slice.empty()) json.member("slice", o.slice);
 }
 
+PrintBound bound_of(const PickleGraph& object, const Extraction& found) {
+  return {object, {.path = found.checkpoint(), .tensor = std::string(found.key()), .object = true}};
+}
+
 void emit_json(const ExtractOptions& o, Extraction& found, const TextOut& out) {
   JsonWriter json(out);
-  head_json(json, o, found);
   if (found.is_object()) {
+    const PickleGraph object = found.object();
+    check_object_json(object, bound_of(object, found));
+    head_json(json, o, found);
     json.key("value");
-    object_json(json, found.object());
+    object_json(json, object);
   } else {
+    head_json(json, o, found);
     json.key("values");
     values_json(json, found);
   }
@@ -61,7 +68,10 @@ void emit_json(const ExtractOptions& o, Extraction& found, const TextOut& out) {
 
 std::string text_of(const ExtractOptions& o, Extraction& found, Context& context) {
   const size_t columns = o.to_file() ? 80 : context.columns(STDOUT_FILENO);
-  if (found.is_object()) return object_text(found.object(), columns);
+  if (found.is_object()) {
+    const PickleGraph object = found.object();
+    return object_text(object, columns, bound_of(object, found));
+  }
   const bool small = volume(found.shape()) <= kShownWhole;
   if (small && !o.no_verify) found.check();
   const Glance glance = found.glance(kShownWhole);

@@ -10,10 +10,9 @@
 namespace dcp::cmd {
 namespace {
 
-constexpr uint64_t kMaxValues = uint64_t{1} << 24;  // what is shared counts each time that it is met
 constexpr size_t kMaxDepth = 200;
 
-// Where a walk is: containers and objects that it is in, and how many values it has met.
+// Where a walk is: containers and objects that it is in.
 class Walk {
  public:
   // False: it is inside itself, or too deep.
@@ -23,14 +22,9 @@ class Walk {
     return true;
   }
   void leave() { path_.pop_back(); }
-  void count() {
-    if (++values_ > kMaxValues)
-      fail(ProblemId::over_limit, {}, "an object of more than " + std::to_string(kMaxValues) + " values", "fewer");
-  }
 
  private:
   std::vector<uint64_t> path_;
-  uint64_t values_ = 0;
 };
 
 bool is_container(const Value& v) { return v.in_arena() && v.kind != Kind::kOpen; }
@@ -98,7 +92,8 @@ std::string bytes_text(std::string_view bytes) {
 
 class Text {
  public:
-  Text(const PickleGraph& graph, size_t columns) : graph_(graph), m_(graph.machine()), columns_(columns) {}
+  Text(const PickleGraph& graph, size_t columns, const PrintBound& bound)
+      : graph_(graph), m_(graph.machine()), columns_(columns), bound_(bound) {}
 
   std::string print() {
     value(graph_.root(), 0);
@@ -120,11 +115,24 @@ class Text {
     parts(v, indent);
   }
   bool in_line() const { return end_ != std::string::npos; }
+  // More than a line: each container around it would make a line of it in vain.
+  bool is_long(const Value& v) const {
+    if (v.kind == Kind::kText || v.kind == Kind::kBytes) return m_.text(v).size() > columns_;
+    if (v.kind != Kind::kObject) return false;
+    const Value arguments = m_.arguments_of(v);
+    if (arguments.kind != Kind::kTuple || arguments.n == 0) return false;
+    const Value first = m_.element(arguments, 0);
+    return first.kind == Kind::kText && m_.text(first).size() > 4 * columns_;  // of bytes, each up to two of the text
+  }
   bool is_over() const { return in_line() && out_.size() > end_; }
 
   void parts(const Value& v, size_t indent) {
     if (is_over()) return;
-    walk_.count();
+    if (in_line() && is_long(v)) {
+      out_.append(columns_, ' ');  // it does not fit: what it looks like need not be known
+      return;
+    }
+    if (out_.size() > bound_.bytes) bound_.fail();
     if (const std::optional<std::string> bytes = bytes_in_text(graph_, v)) {
       out_ += bytes_text(*bytes);
     } else if (!is_container(v)) {
@@ -182,6 +190,7 @@ class Text {
   const PickleGraph& graph_;
   const PickleMachine& m_;
   const size_t columns_;
+  const PrintBound& bound_;
   size_t end_ = std::string::npos;  // in out_: what is tried in one line must not reach beyond it
   Walk walk_;
   std::string out_;
@@ -192,7 +201,6 @@ class Json {
   Json(const PickleGraph& graph, JsonWriter& out) : graph_(graph), m_(graph.machine()), out_(out) {}
 
   void value(const Value& v) {
-    walk_.count();
     if (const std::optional<std::string> bytes = bytes_in_text(graph_, v)) {
       out_.begin_object().member("$bytes", hex(*bytes)).end_object();
       return;
@@ -309,8 +317,25 @@ class Json {
 
 }  // namespace
 
-std::string object_text(const PickleGraph& graph, size_t columns) { return Text(graph, columns).print(); }
+void PrintBound::fail() const {
+  Problem p = make_problem(ProblemId::over_limit, place, "an object that shares its parts so often that it takes more to print",
+                           "at most " + std::to_string(bytes) + " bytes");
+  p.hint = "-o FILE.pt keeps it as it is";
+  throw Error(std::move(p));
+}
+
+std::string object_text(const PickleGraph& graph, size_t columns, const PrintBound& bound) { return Text(graph, columns, bound).print(); }
 
 void object_json(JsonWriter& out, const PickleGraph& graph) { Json(graph, out).value(graph.root()); }
+
+void check_object_json(const PickleGraph& graph, const PrintBound& bound) {
+  uint64_t bytes = 0;
+  JsonWriter counted([&](std::string_view text) {
+    bytes += text.size();
+    if (bytes > bound.bytes) bound.fail();
+  });
+  object_json(counted, graph);
+  counted.finish();
+}
 
 }  // namespace dcp::cmd

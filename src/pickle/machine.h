@@ -47,6 +47,7 @@ class PickleMachine {
   Value run(Handler& handler);
 
   // --- reading values
+  uint64_t pickle_bytes() const { return pickle_.size(); }
   std::string_view text(const Value& v) const {  // of kText, kBytes, kBig
     return {reinterpret_cast<const char*>(pickle_.data()) + v.payload, v.n};
   }
