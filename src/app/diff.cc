@@ -206,11 +206,13 @@ class Comparison {
     bool lead_is_a = true;
     std::vector<TensorPair> pairs;
     std::vector<const TensorKeys*> keys;
+    std::vector<uint32_t> pair_of;  // by key: what several share is compared once
     ComparePlan plan;
   };
 
   std::vector<Group> groups() {
     std::map<std::tuple<DiffKey::Kind, DiffKey::Kind, bool>, Group> all;
+    std::map<std::tuple<const Group*, TensorId, TensorId>, uint32_t> numbers;
     for (const TensorKeys& k : tensors_) {
       const Source a = a_.of(k.a->kind), b = b_.of(k.b->kind);
       const bool lead_is_a = leads_by(a, k.a->tensor) >= leads_by(b, k.b->tensor);
@@ -218,8 +220,10 @@ class Comparison {
                                                Group{.lead = lead_is_a ? a : b, .follow = lead_is_a ? b : a, .lead_is_a = lead_is_a});
       Group& g = at->second;
       const TensorId lead = lead_is_a ? k.a->tensor : k.b->tensor, follow = lead_is_a ? k.b->tensor : k.a->tensor;
-      g.pairs.push_back({.lead = lead, .follow = follow, .as = k.as});
+      const auto [number, is_new] = numbers.try_emplace({&g, lead, follow}, static_cast<uint32_t>(g.pairs.size()));
+      if (is_new) g.pairs.push_back({.lead = lead, .follow = follow, .as = k.as});
       g.keys.push_back(&k);
+      g.pair_of.push_back(number->second);
     }
     UnitOptions units;
     units.plane_bytes = plane_bytes(request_.a.max_memory);
@@ -258,7 +262,7 @@ class Comparison {
       const uint64_t elements = catalog.elements(catalog.tensors[k.a->tensor]);
       result_.elements += elements;
       result_.tensor_bytes += elements * bytes_of(catalog.tensors[k.a->tensor].dtype);
-      const auto found = report.differences.find(static_cast<uint32_t>(i));
+      const auto found = report.differences.find(g.pair_of[i]);
       if (found == report.differences.end()) continue;
       const ElementDifferences& values = found->second;
       result_.values.changed += values.changed;
@@ -289,6 +293,23 @@ uint64_t DiffResult::count(KeyDifference::Kind kind) const {
   return static_cast<uint64_t>(std::ranges::count(differences, kind, &KeyDifference::kind));
 }
 
+namespace {
+
+// What one side is found to need is no number for both, and what objects need is known only once they are read.
+template <class Fn>
+void with_unknown_needs(Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::memory_cap) throw;
+    Problem p = e.problem();
+    p.enough_bytes = 0;
+    throw Error(std::move(p));
+  }
+}
+
+}  // namespace
+
 void diff(const DiffRequest& request, World& world, DiffResult& result) {
   const uint64_t begin = world.io.now_ns();
   DiffSide a(request.a, world), b(request.b, world);
@@ -299,12 +320,14 @@ void diff(const DiffRequest& request, World& world, DiffResult& result) {
     for (const Problem& p : opened.findings)
       if (p.severity == Severity::kWarning) world.events.info(world.events.line_of(p));
   };
-  open(a, result.a);
-  open(b, result.b);
-  result.unmatched = select_both(request, a, b);
-  if (request.map.is_given()) result.unmatched = map_both(request, a, b);
-  a.resolve(request.select, b, request.keys_only);
-  b.resolve(request.select, a, request.keys_only);
+  with_unknown_needs([&] {
+    open(a, result.a);
+    open(b, result.b);
+    result.unmatched = select_both(request, a, b);
+    if (request.map.is_given()) result.unmatched = map_both(request, a, b);
+    a.resolve(request.select, b, request.keys_only);
+    b.resolve(request.select, a, request.keys_only);
+  });
   Comparison(request, world, a, b, result).run();
   result.nanoseconds = world.io.now_ns() - begin;
 }

@@ -1,6 +1,7 @@
 #include "app/diff_side.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -40,6 +41,14 @@ bool is_kept(const std::vector<KeyRule>& rules, const std::string& object, const
     if (matches(r, object) || matches(r, inner)) keep = r.kind != KeyRule::Kind::kExclude;
   return keep;
 }
+
+// What an object is split into.
+struct ObjectLeaf {
+  std::string rest;      // of its key, after the object's
+  StateDict::Leaf leaf;  // its path is no longer valid
+  bool in_list = false;
+  std::optional<DiffKey> known;  // once a key of it is kept
+};
 
 }  // namespace
 
@@ -148,34 +157,49 @@ void DiffSide::add_tensor(const Entry& e, std::vector<DiffKey>& keys) {
         {.key = std::string(e.key), .digest = joined(pieces), .text = "a tensor of " + std::string(catalog.strings[t.dtype_name])});
 }
 
-void DiffSide::add_object(const Entry& e, std::vector<DiffKey>& keys) {
-  const ItemId item = prepared_.catalog().item_of(e.blob());
+// The keys of one item: it is read, split and digested once, whoever shares it.
+void DiffSide::add_objects(ItemId item, const std::vector<const Entry*>& entries, std::vector<DiffKey>& keys) {
   OpenObject object(prepared_.source().resolved.blob(item), item, limits_);
   ObjectDigester digester(prepared_.source().files, prepared_.catalog(), object, limits_);
-  const std::string whole(prepared_.catalog().key(e.ref));
+  std::vector<ObjectLeaf> leaves;
   object.state.flatten_any([&](const StateDict::Leaf& leaf) {
-    const std::string rest = leaf.key.empty() ? "" : "." + std::string(leaf.key);
-    if (!is_kept(rules_, whole, whole + rest)) return;
-    DiffKey k{.key = std::string(e.key) + rest};
-    const bool is_tensor = leaf.tensor.kind == TorchGlobal::Kind::kTensorV2 || leaf.tensor.kind == TorchGlobal::Kind::kTensorV3;
-    if (is_tensor && !leaf.tensor.opaque) {
-      k.kind = DiffKey::Kind::kInnerTensor;
-      k.tensor = inner_->add(object, leaf, k.key);
-    } else {
-      k.digest = digester.of(leaf.value);
-      k.text = object.graph.repr(leaf.value, kCaps);
-      const std::span<const PathPart> path = selection_.path(e);
-      const bool in_list = leaf.path.empty() ? !path.empty() && path.back().position >= 0 : leaf.path.back().position >= 0;
-      k.may_be_gone = leaf.empty_mapping || (in_list && leaf.value.kind == dcp::Kind::kNil);
-    }
-    keys.push_back(std::move(k));
+    const bool in_list = !leaf.path.empty() && leaf.path.back().position >= 0;
+    leaves.push_back({.rest = leaf.key.empty() ? "" : "." + std::string(leaf.key), .leaf = leaf, .in_list = in_list, .known = {}});
   });
+  repeated_ += (entries.size() - 1) * leaves.size();
+  if (const uint64_t max = entries.size() + limits_.shared_visits; entries.size() > 1 && repeated_ > max)
+    fail(ProblemId::over_limit, object.blob.item.pickle_place, "keys that share objects and add up to more values",
+         "at most " + std::to_string(max));
+  for (const Entry* e : entries) {
+    const std::string whole(prepared_.catalog().key(e->ref));
+    const std::span<const PathPart> path = selection_.path(*e);
+    for (ObjectLeaf& l : leaves) {
+      if (!is_kept(rules_, whole, whole + l.rest)) continue;
+      const std::string key = std::string(e->key) + l.rest;
+      if (!l.known) l.known = known_of(object, digester, l.leaf, key);
+      DiffKey& k = keys.emplace_back(*l.known);
+      k.key = key;
+      const bool in_list = l.rest.empty() ? !path.empty() && path.back().position >= 0 : l.in_list;
+      k.may_be_gone = k.kind == DiffKey::Kind::kObject && (l.leaf.empty_mapping || (in_list && l.leaf.value.kind == dcp::Kind::kNil));
+    }
+  }
+}
+
+DiffKey DiffSide::known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key) {
+  const bool is_tensor = leaf.tensor.kind == TorchGlobal::Kind::kTensorV2 || leaf.tensor.kind == TorchGlobal::Kind::kTensorV3;
+  if (is_tensor && !leaf.tensor.opaque) return {.kind = DiffKey::Kind::kInnerTensor, .tensor = inner_->add(object, leaf, key)};
+  return {.digest = digester.of(leaf.value), .text = object.graph.repr(leaf.value, kCaps)};
 }
 
 std::vector<DiffKey> DiffSide::keys() {
   std::vector<DiffKey> keys;
   keys.reserve(selection_.entries.size());
-  for (const Entry& e : selection_.entries) e.is_blob() ? add_object(e, keys) : add_tensor(e, keys);
+  std::map<ItemId, std::vector<const Entry*>> objects;
+  for (const Entry& e : selection_.entries) {
+    if (!e.is_blob()) add_tensor(e, keys);
+    else objects[prepared_.source().resolved.first_of(prepared_.catalog().item_of(e.blob()))].push_back(&e);
+  }
+  for (const auto& [item, entries] : objects) add_objects(item, entries, keys);
   inner_->end();
   std::ranges::stable_sort(keys, {}, &DiffKey::key);
   return keys;

@@ -64,7 +64,8 @@ class DiffSide {
 
  private:
   void add_tensor(const Entry& entry, std::vector<DiffKey>& keys);
-  void add_object(const Entry& entry, std::vector<DiffKey>& keys);
+  void add_objects(ItemId item, const std::vector<const Entry*>& entries, std::vector<DiffKey>& keys);
+  DiffKey known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key);
 
   const ReadRequest& request_;
   World& world_;
@@ -73,6 +74,7 @@ class DiffSide {
   std::vector<KeyRule> rules_;
   Limits limits_;
   std::unique_ptr<InnerTensors> inner_;
+  uint64_t repeated_ = 0;  // keys inside objects that several keys share, once for each of these but the first
 };
 
 }  // namespace dcp
