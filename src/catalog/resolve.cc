@@ -76,14 +76,19 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
     }
   }
   Resolved out;
-  // Made-up metadata may name one item for 10^4 keys. What holds for a torch.save file's values is StateDict's to say: all are one item
-  // there.
+  // Made-up metadata may name one item for 10^4 keys, and the pickle of a torch.save file one value.
   std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> first_at;
+  const auto place = [&](ItemId item, const Item& i) -> decltype(first_at)::key_type {
+    if (!catalog.traits().in_torch_files) return {i.file, i.offset, i.length, i.transforms};
+    const Value& v = catalog.torch->items[item].value;
+    const bool lies_somewhere = v.in_arena() || v.kind == Kind::kText || v.kind == Kind::kBytes;
+    return {i.file, lies_somewhere ? v.payload : item, v.n, lies_somewhere ? static_cast<uint32_t>(v.kind) : kNone};
+  };
   for (BlobId b : blobs) {
     const ItemId item = catalog.item_of(b);
     const Item& i = catalog.items[item];
-    const auto [same, fresh] = first_at.try_emplace({i.file, i.offset, i.length, i.transforms}, item);
-    if (!fresh && i.file != kNone && !catalog.traits().in_torch_files) out.shared.emplace(item, same->second);
+    const auto [same, fresh] = first_at.try_emplace(place(item, i), item);
+    if (!fresh && i.file != kNone) out.shared.emplace(item, same->second);
     else want({.item = item, .blob = b}, i);
   }
   for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d)
