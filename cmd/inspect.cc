@@ -12,8 +12,8 @@ constexpr const char* kText =
 which files hold it. Reads only metadata and headers, in milliseconds; no tensor data, and data files may be missing.
 
 Findings come first, then totals, then the keys on one screen: layers, and other keys that differ only in numbers, share a row, and what a
-trainer keeps beside the model is folded if it would not fit. --tree and --keys show all. A missing data file makes the exit code 1, an
-unreadable one 4.
+trainer keeps beside the model is folded if it would not fit. --tree and --keys show all. A data file that is missing or was cut short
+makes the exit code 1, an unreadable one 4.
 
 If the data files are there, the pickles of objects are examined too: one that would run what torch.load(weights_only=True) refuses is named
 with its key. --fail-on unsafe examines every item's pickle, and makes the exit code 1 if one is unsafe or cannot be examined.

@@ -44,7 +44,8 @@ Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
   const bool is_metadata = std::filesystem::path(found.catalog.path).filename() == ".metadata";
   const auto& findings = found.findings;
   if (!is_metadata && std::ranges::find(findings, Severity::kError, &Problem::severity) != findings.end()) return Exit::kMachine;
-  if (!is_metadata && std::ranges::find(findings, ProblemId::file_missing, &Problem::id) != findings.end()) return Exit::kAnswerNo;
+  const auto lacks_data = [](const Problem& p) { return p.id == ProblemId::file_missing || p.id == ProblemId::item_past_end; };
+  if (!is_metadata && std::ranges::any_of(findings, lacks_data)) return Exit::kAnswerNo;
   return fails(fail_on, findings) ? Exit::kAnswerNo : Exit::kOk;
 }
 

@@ -198,8 +198,10 @@ std::string headline(const InspectResult& found) {
   text += catalog.traits().words;
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
   if (p.by_dcpctl) text += ", written by dcpctl";
-  if (p.loads_in == "none") text += "; loads in no torch";
-  else if (!p.loads_in.empty()) text += "; loads in torch " + p.loads_in;
+  // What lacks parts does not load, however new torch is.
+  const std::string what = missing + unreadable + damage > 0 ? "; its metadata loads in " : "; loads in ";
+  if (p.loads_in == "none") text += what + "no torch";
+  else if (!p.loads_in.empty()) text += what + "torch " + p.loads_in;
   return text + "\n";
 }
 

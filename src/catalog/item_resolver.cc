@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/sums.h"
+#include "catalog/bare_pickle.h"
 #include "catalog/cover.h"
 #include "catalog/open_torch.h"
 #include "catalog/unsafe.h"
@@ -89,11 +90,14 @@ void ItemResolver::from_torch_file(const Wanted& w, const Place& place) {
     out_.items[w.item] = value.info;
     if (!value.info.opaque) return;
   }
-  // A list that many keys hold is in the pickle of each. Without sharing all together are little more than the file's own.
+  // A list that is in the values of many keys is in the pickle of each. Without sharing all together are little more than the file's own.
   const TorchFile& file = *catalog_.torch->files[catalog_.items[w.item].file];
-  const uint64_t max = options_.limits.path_bytes + 16 * file.archive.pickle.size();
-  if (torch_bytes_ > max)
-    fail(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(max));
+  const uint64_t max = std::max(options_.limits.path_bytes, options_.limits.decoded_bytes) + 16 * file.archive.pickle.size();
+  if (torch_bytes_ > max) {
+    Problem p = make_problem(ProblemId::over_limit, place, "objects that share and add up to more bytes", "at most " + std::to_string(max));
+    p.remedy = Remedy::kLargerPickle;
+    throw Error(std::move(p));
+  }
   BlobItem b = blob_of(file, value.value, place, options_.limits);
   hold(b.pickle.size(), place);
   torch_bytes_ += b.pickle.size();
@@ -198,6 +202,7 @@ void ItemResolver::examine_raw(const Wanted& w, const Item& item, const Place& p
 }
 
 void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
+  if (place.object && !begins_archive(source.at(0, std::min<uint64_t>(source.size(), 4)))) return bare(source, place);
   if (options_.blobs == BlobUse::kNames && w.tensor == kNone) return look_into(source, place);
   const ZipDirectory directory = read_zip_directory(source, place, options_.limits);
   if (directory.end < source.size()) {
@@ -225,6 +230,20 @@ void ItemResolver::look_into(ItemSource& source, const Place& place) {
     return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", max_to_look_at()), Severity::kWarning);
   const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
   unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
+}
+
+// dcp.load gives torch.load an object's item without weights_only.
+void ItemResolver::bare(ItemSource& source, const Place& place) {
+  const uint64_t bytes = std::min(source.size(), max_to_look_at());
+  const BarePickle pickle = look_at_bare_pickle(source.at(0, bytes), place, options_.limits);
+  const bool is_legacy = pickle.form == BarePickle::Form::kLegacy;
+  const std::string got = is_legacy                                  ? "torch's format before 1.6, which dcp.load reads"
+                          : pickle.form == BarePickle::Form::kPickle ? "a bare pickle, which dcp.load runs before it fails"
+                                                                     : "";
+  found(make_problem(ProblemId::blob_not_archive, place, got), is_legacy && !pickle.is_cut ? Severity::kWarning : Severity::kDamage);
+  if (pickle.is_cut && bytes < source.size())
+    found(unseen_pickle(place, "an object of " + std::to_string(source.size()) + " bytes", max_to_look_at()), Severity::kWarning);
+  unsafe(place, pickle.refused);
 }
 
 void ItemResolver::unsafe(const Place& place, const std::vector<std::string>& globals) {

@@ -128,7 +128,7 @@ std::vector<Problem> find_unsafe_items(DataFiles& files, const Catalog& catalog,
   }
   std::vector<Problem> found = resolve(files, tensors, blobs, options, stop).findings;
   if (what == LookInto::kAll) return found;
-  std::erase_if(found, [](const Problem& p) { return !tells_unsafe(p.id); });
+  std::erase_if(found, [](const Problem& p) { return !tells_unsafe(p.id) && p.id != ProblemId::blob_not_archive; });
   for (Problem& p : found)
     if (p.id == ProblemId::pickle_unseen) p.severity = Severity::kNote;
   if (left_out > 0) {

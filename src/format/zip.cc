@@ -340,8 +340,10 @@ uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRe
   if (u32(b, 0) != kLocalMark) fail_in(record.name, here, ProblemId::zip_bad_local, "no local header");
   if (u16(b, 6) & kEncrypted) fail_in(record.name, here, ProblemId::zip_encrypted, {});
   if (u16(b, 8) != record.method) fail_in(record.name, here, ProblemId::zip_bad_local, "method " + number(u16(b, 8)));
+  if (u16(b, 26) != name_bytes)
+    fail_in(record.name, here, ProblemId::zip_bad_local, "a name of " + number(u16(b, 26)) + " bytes", number(name_bytes));
   const std::string_view name = as_text(b.subspan(kLocalBytes));
-  if (u16(b, 26) != name_bytes || !name.starts_with(directory.root) || name[directory.root.size()] != '/' || !name.ends_with(record.name)) {
+  if (!name.starts_with(directory.root) || name[directory.root.size()] != '/' || !name.ends_with(record.name)) {
     fail_in(record.name, here, ProblemId::zip_bad_local, "the name " + std::string(name), directory.root + "/" + record.name);
   }
   // check_disjoint left at least this much room; the extra field of the local header must fit in what is over.

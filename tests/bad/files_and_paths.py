@@ -337,7 +337,7 @@ def a_data_file_cut_by_one_byte(c):
     os.truncate(c.folder / "__1_0.distcp", (c.folder / "__1_0.distcp").stat().st_size - 1)
 
 
-@case("item_past_end", "inspect ckpt", exit=0, says="findings")
+@case("item_past_end", "inspect ckpt", exit=1, says="findings")
 def a_data_file_cut_by_one_byte_is_a_finding(c):
     """
     damage: ckpt/__1_0.distcp: an item reaches past the end of its file (got a file of 781 bytes, expected at least 782)

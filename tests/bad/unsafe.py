@@ -1,6 +1,7 @@
 """Pickles that do more than hold data: in the place of a tensor, in objects, in torch.save files; what loading them would run is named."""
 import pickle
 import struct
+from pathlib import PurePosixPath
 
 from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, rebuild, storage, zstd
 
@@ -156,3 +157,84 @@ def the_last_of_many_compressed_objects(c):
 def blocks(item):
     whole = item.bytes()
     return zstd(*(whole[at : at + (1 << 17)] for at in range(0, len(whole), 1 << 17)))
+
+
+# ---- objects that are no archives: torch.load takes them for its format before 1.6, and runs the first pickle whatever it is
+
+EXAMINED = ("verify ckpt", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-on unsafe")
+
+
+def legacy(made):
+    """As torch.save(..., _use_new_zipfile_serialization=False) writes an object without tensors."""
+    sizes = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    return b"".join(pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, sizes)) + dump(made, 2) + pickle.dumps([], 2)
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_runs_something(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.item("step").data = dump(call("posix.system", "true"), 2)
+
+
+@case("pickle_unsafe", "inspect ckpt", says="findings", exit=0)
+def a_bare_pickle_that_inspect_meets(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.item("step").data = dump(call("posix.system", "true"), 2)
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_of_names_on_the_stack(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got pathlib.PurePosixPath)
+    """
+    c.item("step").data = pickle.dumps([PurePosixPath("x")], 4)
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_is_cut(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got pathlib.PurePosixPath)
+    """
+    c.item("step").data = pickle.dumps([PurePosixPath("x"), "x" * 300], 2)[:-100]
+
+
+@case("blob_not_archive", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_only_holds_data(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    """
+    c.item("step").data = pickle.dumps(17)
+
+
+@case("pickle_unsafe", "inspect ckpt --fail-on unsafe", "verify ckpt --fail-on unsafe", says="findings", exit=1)
+def an_object_in_the_old_format_that_runs_something(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.item("step").data = legacy(call("posix.system", "true"))
+
+
+@case("pickle_unsafe", "inspect ckpt", "verify ckpt", says="findings", exit=0)
+def an_object_in_the_old_format_that_runs_something_is_named(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    c.item("step").data = legacy(call("posix.system", "true"))
+
+
+@case("blob_not_archive", "inspect ckpt", *EXAMINED, says="findings", exit=0)
+def an_object_in_the_old_format(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
+    """
+    c.item("step").data = legacy({"a": 1})

@@ -217,10 +217,10 @@ def strides_that_leave_the_storage(c):
     c.item("model.b").data = tensor_item([1, 2], (2,), strides=(2,))
 
 
-@case("zip_no_end", *QUICK, **FINDINGS)
+@case("blob_not_archive", *QUICK, **FINDINGS)
 def an_object_that_is_no_archive(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': is not a zip archive: it has no end record
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive
     """
     c.item("step").data = b"no archive at all"
 

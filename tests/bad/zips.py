@@ -248,6 +248,17 @@ def the_local_name_has_another_root(c):
 
 
 @case("zip_bad_local")
+def the_local_name_is_longer_than_it_says(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x146: tensor 'model.w': a record's own header contradicts the archive's directory (got a name of 13 bytes, expected 14)
+    """
+    whole = bytearray(broken(c).bytes())
+    at = whole.index(b"archive/data/0") - 30 + 26
+    whole[at : at + 2] = struct.pack("<H", 13)
+    c.item("model.w").data = bytes(whole)
+
+
+@case("zip_bad_local")
 def no_local_header_there(c):
     """
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record's own header contradicts the archive's directory (got no local header)

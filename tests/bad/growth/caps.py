@@ -33,6 +33,13 @@ def dcp(folder):
     c.write()
 
 
+def numbers(folder):
+    """A set: what it takes to compare is far more than its pickle."""
+    c = small(folder / "in")
+    c.item("step").data = archive(dump(Op(pickle.EMPTY_SET + pickle.MARK + b"".join(pickle.BININT + struct.pack("<I", i) for i in range(4 * MIB)) + pickle.ADDITEMS), 4))
+    c.write()
+
+
 def storages(folder):
     """What is large is a tensor inside an object."""
     c = small(folder / "in")
@@ -82,12 +89,14 @@ def header(folder):
 
 
 READ = ["inspect in", "verify in"]
+DIFF = ["diff in in"]
 WRITE = ["consolidate in out.pt", "reshard in out --world-size 3", "convert in out", "cast in out --dtype bf16"]
 # made by, commands, cap in MiB, commands that have to work below it
 CASES = [
-    (dcp, [*READ, *WRITE], 64, READ + WRITE[1:]),
-    (storages, [*READ, *WRITE], 64, READ + WRITE),
-    (compressed, [*READ, *WRITE], 64, READ[:1]),
+    (dcp, [*READ, *WRITE, *DIFF], 64, READ + WRITE[1:]),
+    (storages, [*READ, *WRITE, *DIFF], 64, READ + WRITE),
+    (compressed, [*READ, *WRITE, *DIFF], 64, READ[:1]),
+    (numbers, [*WRITE[:1], *DIFF], 64, []),
     (shared, [*READ, *WRITE], 64, READ + WRITE),
     (torch_file, [*READ, "consolidate in out.pt", "convert in out", "cast in out.pt --dtype bf16"], 64, []),
     (layout, ["reshard in out --layout layout.json --dry-run"], 256, ["reshard in out --layout layout.json --dry-run"]),

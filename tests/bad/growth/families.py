@@ -15,6 +15,7 @@ FAMILIES = []
 
 LOOK = ("inspect ckpt", "inspect ckpt --json", "inspect ckpt --chunks")
 DCP = (*LOOK, "inspect ckpt --keys", "inspect ckpt --html page.html", "verify ckpt", "consolidate ckpt out.pt --dry-run", "reshard ckpt out --world-size 3 --dry-run")
+SHOWN = ("extract ckpt step", "extract ckpt step --json")
 OTHERS = ("diff ckpt ckpt", "extract ckpt k", "edit ckpt edited --exclude '*x' --force", "inspect ckpt --stats '*'")
 WRITTEN = ("consolidate ckpt out.pt -q --force --no-sync", "reshard ckpt out --world-size 2 -q --force --no-sync")
 
@@ -191,6 +192,17 @@ def states_of_many_parameters(c, n):
 
 
 @dcp(*LOOK, "consolidate ckpt out.pt --model-only --dry-run")
+def dicts_that_repeat_names(c, n):
+    """Under as many optimizers as there are parameters, one inside the other."""
+    names = [f"w{i}" for i in range(n // 1600)]
+    c.paths = {f"net.{w}": ("net", w) for w in names}
+    for i, w in enumerate(names):
+        c.paths |= {f"{'a.' * (i % 50)}adam{i}.{slot}.{w}": (*["a"] * (i % 50), f"adam{i}", slot, w) for slot in "mv"}
+    c.tensors = {k: Tensor((2,), [((0,), (2,))]) for k in c.paths}
+    c.items, c.blobs = [], []
+
+
+@dcp(*LOOK, "consolidate ckpt out.pt --model-only --dry-run")
 def dicts_called_like_parameters(c, n):
     count = n // 60
     keys = [f"k{i}" for i in range(count)]
@@ -318,7 +330,7 @@ def items_that_overlap(c, n):
     c.items += [Item("t", (i,), "__0_0.distcp", b"", fields={"offset": 0, "length": 600}) for i in range(count)]
 
 
-@dcp(*DCP, *WRITTEN)
+@dcp(*DCP, *WRITTEN, *SHOWN, "diff ckpt ckpt")
 def keys_that_share_one_item(c, n):
     count = n // 1000
     c.blobs += [f"k{i}" for i in range(count)]
@@ -380,23 +392,30 @@ def with_object(c, made, *storages):
     c.item("step").data = archive(dump(made, 2), *storages)
 
 
-@dcp(*DCP, *WRITTEN)
+@dcp(*DCP, *WRITTEN, *SHOWN)
 def an_object_of_lists(c, n):
     with_object(c, Op(pickle.EMPTY_LIST + pickle.MARK + pickle.EMPTY_LIST * n + pickle.APPENDS))
 
 
-@dcp(*DCP, *WRITTEN)
+@dcp(*DCP, *WRITTEN, *SHOWN)
 def an_object_of_calls(c, n):
     with_object(c, list_of(call(f"p{i}.C") for i in range(n // 16)))
 
 
-@dcp(*DCP, *WRITTEN)
+@dcp(*DCP, *WRITTEN, *SHOWN)
 def an_object_with_many_storages(c, n):
     count = n // 250
     with_object(c, list_of(storage(key=str(i), count=1) for i in range(count)), *[b"four"] * count)
 
 
-@dcp(*DCP, *WRITTEN)
+@dcp(*SHOWN, "diff ckpt ckpt", first=2 * KIB)
+def an_object_of_pairs_of_itself(c, n):
+    """Lists of twice the one before: 2 to the power of their number to print."""
+    doubled = pickle.POP + pickle.MARK + get(0) + get(0) + pickle.LIST + pickle.BINPUT + b"\0"
+    with_object(c, Op(op("x") + pickle.BINPUT + b"\0" + doubled * min(n // 64, 190)))
+
+
+@dcp(*DCP, *WRITTEN, *SHOWN)
 def an_object_that_reads_its_memo(c, n):
     with_object(c, items(pickle.EMPTY_LIST, [put("x" * (n // 2), 0), get(0) * (n // 4)], pickle.APPENDS))
 

@@ -1,0 +1,75 @@
+#include "catalog/bare_pickle.h"
+
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "pickle/shadow.h"
+#include "pickle/tokens.h"
+#include "pickle/weights_only.h"
+
+namespace dcp {
+namespace {
+
+constexpr int kLegacyPickles = 5;  // the magic number, the protocol's version, sizes of types, the object, keys of its storages
+constexpr std::string_view kMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13);  // LONG1, STOP
+
+// Where the first pickle ends, after STOP; nullopt: Python stops before, at `last`.
+std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last) {
+  TokenReader reader(pickle, place);
+  try {
+    for (Token t;; last = reader.position()) {
+      reader.next(t);
+      if (t.op == Op::STOP) return reader.position();
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// Adds what a whole pickle imports, as far as Python would get.
+void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::vector<std::string>& refused) {
+  std::unordered_set<std::string> known(refused.begin(), refused.end());
+  try {
+    TokenReader reader(pickle, place);
+    ShadowStack shadow(pickle, place, limits, StorageIds::kAny);
+    Token t;
+    do {
+      reader.next(t);
+      shadow.step(t);
+      if (t.op != Op::GLOBAL && t.op != Op::STACK_GLOBAL) continue;
+      std::string global = std::string(shadow.module()) + "." + std::string(shadow.name());
+      if (!weights_only_allows(global) && known.insert(global).second) refused.push_back(std::move(global));
+    } while (t.op != Op::STOP);
+  } catch (const Error& e) {
+    if (e.problem().id == ProblemId::over_limit) throw;
+  }
+}
+
+}  // namespace
+
+bool begins_archive(Bytes begin) { return as_text(begin).starts_with("PK\x03\x04"); }
+
+BarePickle look_at_bare_pickle(Bytes item, const Place& place, const Limits& limits) {
+  BarePickle found;
+  for (int n = 0; n < kLegacyPickles && !item.empty(); ++n) {
+    uint64_t last = 0;
+    const std::optional<uint64_t> end = end_of(item, place, last);
+    if (end) {
+      add_refused(item.first(*end), place, limits, found.refused);
+    } else {  // up to there Python runs it all the same
+      std::vector<std::byte> begin(item.begin(), item.begin() + static_cast<std::ptrdiff_t>(last));
+      begin.push_back(std::byte{'.'});
+      add_refused(begin, place, limits, found.refused);
+    }
+    found.is_cut = !end;
+    if (n == 0 && end && as_text(item.first(*end)).ends_with(kMagic)) found.form = BarePickle::Form::kLegacy;
+    else if (n == 0 && (end || !found.refused.empty())) found.form = BarePickle::Form::kPickle;
+    if (!end || found.form != BarePickle::Form::kLegacy) break;
+    item = item.subspan(*end);
+  }
+  return found;
+}
+
+}  // namespace dcp
