@@ -267,6 +267,11 @@ def globals_that_nobody_knows(c):
     put(c, saved({"o": new("evil.Thing", {"x": (1,)}), "f": glob("os.system"), "w": tensor()}, EIGHT))
 
 
+@case(None, "convert m.pt out --quiet", exit=0, creates=["out", "out/.metadata", "out/__0_0.distcp"])
+def a_large_object_of_many_keys(c):
+    put(c, saved(Op(pickle.EMPTY_DICT + pickle.MARK + op("k") + op(("x" * 10_000,)) + pickle.BINPUT + b"\0" + b"".join(op(f"k{i}") + pickle.BINGET + b"\0" for i in range(3000)) + pickle.SETITEMS)))
+
+
 # ---- tensors that are not plain
 
 
