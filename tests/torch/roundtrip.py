@@ -260,7 +260,7 @@ class Trial:
 
     def tensors_only(self, source):
         """What safetensors can hold, and the options that leave the rest out."""
-        kept, options = {}, []
+        kept, options = {}, ["--tensors-only"]  # objects may hold tensors, too, which would be an error
         for key, value in source.tensors().items():
             if has_safetensors_form(key, value):
                 kept[key] = ((key,), value)
