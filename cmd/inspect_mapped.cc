@@ -4,12 +4,45 @@
 #include "catalog/box.h"
 #include "lines.h"
 #include "map_flags.h"
+#include "outline.h"
 #include "source.h"
 
 namespace dcp::cmd {
 namespace {
 
 uint64_t bytes_of(const IndexMap& m) { return static_cast<uint64_t>(volume(m.shape)) * dcp::bytes_of(m.dtype); }
+
+// The targets as keys of a checkpoint, of which nothing is stored.
+Catalog catalog_of(const std::vector<IndexMap>& targets) {
+  Catalog c;
+  for (const IndexMap& m : targets) {
+    c.order.push_back(KeyRef::tensor_at(c.tensors.size()));
+    c.tensors.push_back({.key = c.strings.intern(m.key),
+                         .dtype_name = c.strings.intern(facts_of(m.dtype).name),
+                         .path = {},
+                         .dtype = m.dtype,
+                         .rank = static_cast<uint8_t>(m.shape.size()),
+                         .dims_at = c.numbers.size()});
+    c.numbers.insert(c.numbers.end(), m.shape.begin(), m.shape.end());
+  }
+  return c;
+}
+
+void print_outline(const std::vector<IndexMap>& targets, const Context& context) {
+  const Catalog catalog = catalog_of(targets);
+  const std::vector<OutlineRow> rows = outline_of(catalog, select_keys(catalog, {}), {});
+  print_table(context, {false, false, false, true, true}, LongNames::kOwnLine, [&](const auto& add) {
+    for (const OutlineRow& row : rows) {
+      if (!row.example) {
+        add({row.label, counted(row.tensors, "tensor"), "", "", human_bytes(row.bytes)});
+        continue;
+      }
+      const Tensor& t = catalog.tensors[row.example->tensor()];
+      add({row.label, std::string(catalog.strings[t.dtype_name]), shape_text(catalog.dims(t)),
+           row.keys() > 1 ? "x" + grouped(row.keys()) : "", human_bytes(row.bytes)});
+    }
+  });
+}
 
 }  // namespace
 
@@ -22,7 +55,8 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
   context.print(escaped(catalog.path) + " by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) +
                 " side: " + counted(made.targets.size(), "tensor") + ", " + human_bytes(bytes) + "\n");
   for (const std::string& n : made.notes) context.print("note: " + escaped(n) + "\n");
-  if (!made.left_out.empty()) context.print("left out: " + counted(made.left_out.size(), "tensor") + "\n");
+  if (!answer.left_out.empty())
+    context.print("left out: " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4) + "\n");
   if (!made.not_made.empty()) context.print("not made, since nothing here holds it: " + list_of(made.not_made) + "\n");
   for (const maps::Tie& t : made.ties)
     context.print("must be the same: " + shortened(t.tensor.key) + " and " + shortened(t.same_as.key) + "\n");
@@ -31,6 +65,7 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
       for (const IndexMap& m : made.targets)
         add({shortened(m.key), std::string(facts_of(m.dtype).name), shape_text(m.shape), human_bytes(bytes_of(m))});
     });
+  if (view == InspectView::kOutline) print_outline(made.targets, context);
 }
 
 void inspect_mapped_json(const InspectResult& found, const std::function<void(std::string_view)>& write) {

@@ -54,7 +54,10 @@ void describe(const MapAnswer& answer, Context& context) {
   context.info("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side" +
                (answer.to ? ", and on by " + escaped(answer.to->name) : ""));
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
-  if (!made.left_out.empty()) context.info("left out by the map: " + counted(made.left_out.size(), "tensor"));
+  if (!answer.left_out.empty())
+    context.info("left out by the map: " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4));
+  if (answer.left_out.size() > 4)
+    for (const std::string& key : answer.left_out) context.verbose("  " + escaped(key));
   if (!made.not_made.empty()) context.info("not made, since nothing here holds it: " + list_of(made.not_made));
 }
 
@@ -63,6 +66,7 @@ void map_json(JsonWriter& out, const MapAnswer& answer) {
   out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
   if (answer.to) out.member("to", answer.to->name);
   out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{made.left_out.size()});
+  text_json(out, "left_out_keys", answer.left_out);
   text_json(out, "not_made", made.not_made);
   text_json(out, "notes", made.notes);
   out.end_object();

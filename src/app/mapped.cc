@@ -13,6 +13,7 @@
 #include "maps/compose.h"
 #include "maps/derive.h"
 #include "maps/keys.h"
+#include "maps/quantized.h"
 #include "maps/selected.h"
 #include "maps/settings.h"
 #include "plan/verify_plan.h"
@@ -54,7 +55,7 @@ class Asking {
     const std::vector<maps::Parameter>& first = has_model ? run_.model : run_.optimized;
     if (!choose_maps(answer, first)) return std::move(published_);
     maps::Resolved made = through(answer, first, !has_model);
-    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty()) tell_loading(answer.map, made);
+    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && is_only_told(answer.map, made.targets)) tell_published("");
     if (!run_.any) {
       answer.made = std::move(made);
       return std::move(answer);
@@ -83,7 +84,8 @@ class Asking {
                                  .are_published = q_.catalog.traits().tensors_only,
                                  .unmapped = request_.unmapped,
                                  .is_state = is_state,
-                                 .may_mix_dtypes = q_.may_mix_dtypes};
+                                 .may_mix_dtypes = q_.may_mix_dtypes,
+                                 .memory_bytes = q_.memory_bytes};
     for (const maps::Setting& s : request_.settings)
       if (maps::asks_for(map, s.name) || other == nullptr || !maps::asks_for(*other, s.name)) options.settings.push_back(s);
     return options;
@@ -111,12 +113,12 @@ class Asking {
   // False: none, since the names are those that are published. Then a second map is the only one.
   bool choose_maps(MapAnswer& answer, const std::vector<maps::Parameter>& parameters) {
     from_ = request_.from;
+    maps::refuse_quantized(keys_of(parameters));
     if (!request_.to.empty()) answer.to = open_map(request_.to, world_.store);
     bool are_published = false;
     if (request_.map == "auto") {
       unwrap();
-      maps::Auto found =
-          maps::auto_map(config_.model_type(), config_.is_given() ? config_.path() : "config.json", keys_of(parameters), Limits());
+      maps::Auto found = found_map(parameters);
       are_published = found.maps.empty();
       if (are_published) check_published(found);
       else answer.map = std::move(found.maps[0]);
@@ -124,6 +126,7 @@ class Asking {
     } else {
       answer.map = open_map(request_.map, world_.store);
       unwrap();
+      if (is_of_text(parameters)) take_text_names();
       if (!from_) from_ = maps::side_of(answer.map, keys_of(parameters), q_.catalog.traits().tensors_only);
       are_published = answer.to && from_ == maps::Side::kRight;
       if (are_published) world_.events.info("the names are those that are published: only the second map is applied");
@@ -135,14 +138,73 @@ class Asking {
     return true;
   }
 
+  // More of the names are the map's, if they are those of a text model.
+  bool is_of_text(const std::vector<maps::Parameter>& parameters) const {
+    std::vector<std::string> own;
+    for (const maps::Parameter& p : parameters) own.push_back(maps::of_text_model(p.key));
+    const std::vector<std::string_view> keys = keys_of(parameters), own_keys(own.begin(), own.end());
+    const auto most = [&](const std::vector<std::string_view>& of) {
+      return std::max(maps::fit_of(answer_.map, maps::Side::kLeft, of).taken, maps::fit_of(answer_.map, maps::Side::kRight, of).taken);
+    };
+    return keys != own_keys && most(keys) < most(own_keys);
+  }
+
+  maps::Auto find_map(const std::vector<maps::Parameter>& parameters, bool may_leave) {
+    const auto ask = [&](bool leaves) {
+      const std::vector<std::string_view> keys = keys_of(parameters);
+      return maps::auto_map({.model_type = config_.model_type(), .config_path = config_.path(), .keys = keys, .may_leave = leaves},
+                            Limits());
+    };
+    try {
+      return ask(false);
+    } catch (const Error& e) {
+      if (e.problem().id != ProblemId::map_auto_none || !(take_text_names() || may_leave)) throw;
+    }
+    return ask(may_leave);
+  }
+
+  // The names of a text model within one of images become its own. False: there are none.
+  bool take_text_names() {
+    uint64_t renamed = 0;
+    std::string example;
+    for (auto* const parameters : {&run_.model, &run_.optimized})
+      for (maps::Parameter& p : *parameters) {
+        std::string own = maps::of_text_model(p.key);
+        if (own == p.key) continue;
+        if (renamed++ == 0) example = p.key;
+        p.key = std::move(own);
+      }
+    if (renamed == 0) return false;
+    config_ = config_.within("text_config");
+    world_.events.info("the text model within a model of images, by its own names: " + counted(renamed, "key") + ", such as '" +
+                       shortened(example) + "'");
+    return true;
+  }
+
+  maps::Auto found_map(const std::vector<maps::Parameter>& parameters) {
+    if (!config_.is_given()) {
+      Problem p = make_problem(ProblemId::map_config, {}, "none in " + (q_.assets.empty() ? "" : q_.assets + " and ") + q_.catalog.folder);
+      p.what = "there is no config.json, by whose model_type a map is looked for";
+      p.hint = "--config FILE names it";
+      throw Error(std::move(p));
+    }
+    maps::Auto found = find_map(parameters, request_.unmapped != maps::Unmapped::kError);
+    if (request_.from == maps::Side::kRight && found.published) found.maps.clear();
+    if (const maps::Side side = found.maps.empty() ? maps::Side::kRight : maps::Side::kLeft; request_.from.value_or(side) != side)
+      fail(ProblemId::usage, {},
+           "--map-from " + std::string(maps::name_of(*request_.from)) + " with --map auto, which finds the keys on the " +
+               std::string(maps::name_of(side)),
+           "a map by its name");
+    return found;
+  }
+
   // The names are those that are published: what transformers loads must be there. Nothing is moved, but copies of tied weights and prefixes of
   // wrappers are left out: what the map makes of it, and makes of that on the way back.
   void check_published(const maps::Auto& found) {
     if (!found.published) return world_.events.info("no map: the names are those that are published");
-    MapAnswer answer{.map = *found.published, .to = {}, .made = {}, .run = {}};
+    MapAnswer answer{.map = *found.published, .to = {}, .made = {}, .run = {}, .left_out = {}};
     from_ = maps::Side::kRight;
     answer.made = through(answer, run_.model, false);
-    if (answer.made.problems.empty()) answer.made.problems = maps::config_differences(answer.made.targets, config_);
     check_holds(answer, world_);
     tell_published("no map: ");
     if (run_.any) return;
@@ -155,16 +217,14 @@ class Asking {
     if (!std::ranges::all_of(q_.selection.entries, is_unchanged)) published_ = std::move(answer);
   }
 
-  // A model that differs from its configuration will not load. Where names are alike in memory and published, the map moves nothing.
-  void tell_loading(const maps::ModelMap& map, maps::Resolved& made) {
-    made.problems = maps::config_differences(made.targets, config_);
+  // Of names that are alike in memory and published, the map moves nothing.
+  bool is_only_told(const maps::ModelMap& map, const std::vector<IndexMap>& targets) const {
     const auto stays = [&](const IndexMap& m) {
       return std::ranges::all_of(m.blocks, [&](const IndexBlock& b) {
         return b.source != IndexBlock::kZeros && q_.catalog.key(q_.catalog.tensors[b.source]).ends_with(m.key);
       });
     };
-    const bool is_alike = request_.map == "auto" && map.name.ends_with(".transformers") && std::ranges::all_of(made.targets, stays);
-    if (is_alike && made.problems.empty()) tell_published("");
+    return request_.map == "auto" && map.name.ends_with(".transformers") && std::ranges::all_of(targets, stays);
   }
 
   void tell_published(const std::string& before) {
@@ -172,10 +232,30 @@ class Asking {
                        " loads is there");
   }
 
+  // Throws what check_against() throws.
+  void check_published(const maps::Resolved& made, const std::vector<maps::Parameter>& parameters) const {
+    if (!config_.is_given() || !made.problems.empty()) return;
+    const bool are_made = made.from == maps::Side::kLeft;
+    std::vector<maps::Source> published;
+    if (are_made)
+      for (const IndexMap& m : made.targets) published.push_back({.key = m.key, .dtype = m.dtype, .shape = m.shape});
+    else
+      for (const maps::Parameter& p : parameters) {
+        const Tensor& t = q_.catalog.tensors[p.tensor];
+        const Dims dims = q_.catalog.dims(t);
+        published.push_back({.key = p.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
+      }
+    maps::Config config = config_;
+    for (const maps::Setting& s : request_.settings)
+      if (config.has(s.name)) config.set(s);
+    maps::check_against(config, published);
+  }
+
   // What the maps make of parameters.
   maps::Resolved through(const MapAnswer& answer, const std::vector<maps::Parameter>& parameters, bool is_state) const {
     const maps::ModelMap* const to = answer.to ? &*answer.to : nullptr;
     maps::Resolved made = maps::resolve_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
+    if (!is_state) check_published(made, parameters);
     if (to == nullptr || !made.problems.empty()) return made;
     maps::ResolveOptions options = options_for(*to, &answer.map, is_state);
     options.from = maps::Side::kRight;
@@ -239,7 +319,11 @@ std::vector<BlobId> MapAnswer::objects() const {
 
 std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const MapQuestion& q) {
   if (request.map.empty()) return {};
-  return Asking(request, world, q).run();
+  std::optional<MapAnswer> answer = Asking(request, world, q).run();
+  if (!answer) return {};
+  for (const uint32_t t : answer->made.left_out) answer->left_out.emplace_back(q.catalog.key(q.catalog.tensors[t]));
+  std::ranges::sort(answer->left_out);
+  return answer;
 }
 
 void check_holds(const MapAnswer& answer, World& world) {

@@ -32,6 +32,7 @@ struct MapQuestion {
   std::string assets;           // a folder that may hold config.json; ""
   bool may_mix_dtypes = false;  // the whole result will be cast
   bool has_run = false;         // what a run keeps beside its model is wanted too
+  uint64_t memory_bytes = UINT64_MAX;
 };
 
 struct MapAnswer {
@@ -39,6 +40,7 @@ struct MapAnswer {
   std::optional<maps::ModelMap> to;  // applied to the result of `map`
   maps::Resolved made;               // sources are TensorIds
   std::optional<maps::RunState> run;
+  std::vector<std::string> left_out;  // keys of the tensors in made.left_out
 
   // The tensors and objects that it reads.
   std::vector<TensorId> sources() const;

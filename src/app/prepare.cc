@@ -40,7 +40,8 @@ Selection Preparation::select(const SelectOptions& options, const MapRequest& ma
                   .selection = selection,
                   .assets = assets,
                   .may_mix_dtypes = options.dtypes.dtype.has_value(),
-                  .has_run = has_run && !options.model_only && options.root.empty()});
+                  .has_run = has_run && !options.model_only && options.root.empty(),
+                  .memory_bytes = memory_left(cap_)});
   if (!map_) return select_keys(opened_.catalog, options);  // the names are the published ones
   check_holds(*map_, world_);
   return selection;

@@ -1,8 +1,11 @@
 #include "maps/against_config.h"
 
 #include <optional>
-#include <set>
+#include <string>
 #include <string_view>
+
+#include "maps/builtin.h"
+#include "maps/sizes.h"
 
 namespace dcp::maps {
 namespace {
@@ -41,25 +44,40 @@ std::optional<std::pair<std::string, uint64_t>> number_of(const Config& config, 
   return {};
 }
 
+// Layers may differ in it: none has the size of config.json.
+void check(const Dim& dim, const Config& config, const std::vector<Source>& published) {
+  const auto size = number_of(config, dim.size);
+  if (!size) return;
+  const Source* other = nullptr;
+  for (const Source& s : published) {
+    if (!s.key.ends_with(dim.ending) || !is_of_language(s.key) || dim.dim >= s.shape.size()) continue;
+    if (static_cast<uint64_t>(s.shape[dim.dim]) == size->second) return;
+    if (other == nullptr) other = &s;
+  }
+  if (other == nullptr) return;
+  Problem p = make_problem(ProblemId::map_config, {.path = config.path(), .tensor = std::string(other->key)},
+                           size->first + " = " + std::to_string(size->second),
+                           std::to_string(other->shape[dim.dim]) + ", by the shape " + shape_text(other->shape));
+  p.what = "the model differs from its configuration and will not load";
+  throw Error(std::move(p));
+}
+
 }  // namespace
 
-std::vector<Problem> config_differences(std::span<const IndexMap> published, const Config& config) {
-  std::vector<Problem> all;
-  std::set<std::string_view> told;
-  for (const Dim& d : kDims) {
-    const auto size = number_of(config, d.size);
-    if (!size) continue;
-    for (const IndexMap& m : published) {
-      if (!m.key.ends_with(d.ending) || !is_of_language(m.key) || d.dim >= m.shape.size()) continue;
-      if (static_cast<uint64_t>(m.shape[d.dim]) == size->second || !told.insert(d.size).second) continue;
-      std::string shape;
-      for (const int64_t n : m.shape) shape += (shape.empty() ? "[" : ", ") + std::to_string(n);
-      all.push_back(make_problem(ProblemId::map_config, {.path = config.path(), .tensor = m.key}, shape + "]",
-                                 size->first + " = " + std::to_string(size->second)));
-      all.back().what = "the model differs from its configuration and will not load";
+void check_against(const Config& config, const std::vector<Source>& published) {
+  if (const auto map = family_map(config.model_type(), "transformers", Limits())) {
+    try {
+      resolve(*map, config, {.from = Side::kRight, .unmapped = Unmapped::kDrop, .may_mix_dtypes = true}, published, Limits());
+    } catch (const Error& e) {
+      Problem p = e.problem();
+      // Another map says what is missing or has no place.
+      if (p.id == ProblemId::map_size_differs || p.id == ProblemId::map_size_remainder) {
+        p.what = "the model differs from its configuration and will not load";
+        throw Error(std::move(p));
+      }
     }
   }
-  return all;
+  for (const Dim& dim : kDims) check(dim, config, published);
 }
 
 }  // namespace dcp::maps

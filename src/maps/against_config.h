@@ -1,17 +1,15 @@
-// Whether published tensors have the sizes that config.json gives, for names that all transformers models share: from_pretrained refuses
-// what does not fit.
+// Whether published tensors have the shapes that config.json gives: from_pretrained refuses what does not fit.
 #pragma once
 
-#include <span>
 #include <vector>
 
-#include "base/problem.h"
 #include "maps/config.h"
-#include "maps/index_map.h"
+#include "maps/resolve.h"
 
 namespace dcp::maps {
 
-// 'model.embed_tokens.weight': [32, 16], expected vocab_size = 99: the first of each kind, as map_config.
-std::vector<Problem> config_differences(std::span<const IndexMap> published, const Config& config);
+// By the right side of the transformers map of config.json's model_type, which says the shapes; for other families by sizes and names that all
+// transformers models share. Throws map_size_differs, map_size_remainder and map_config for the first that differs.
+void check_against(const Config& config, const std::vector<Source>& published);
 
 }  // namespace dcp::maps

@@ -28,6 +28,19 @@ std::string names() {
   return all;
 }
 
+[[noreturn]] void none_fits(const AutoQuery& query, const std::string& tried) {
+  if (tried.empty())
+    fail(ProblemId::map_auto_none, {}, "the model_type " + std::string(query.model_type) + ", for which there is none",
+         "one of " + names());
+  Problem p = make_problem(ProblemId::map_auto_none, {}, tried);
+  for (const std::string_view key : query.keys) {
+    if (!is_adapter(key)) continue;
+    p.hint = shortened(key) + " is of a LoRA adapter, " + std::string(kAdapterHint);
+    break;
+  }
+  throw Error(std::move(p));
+}
+
 }  // namespace
 
 std::span<const BuiltinMap> builtin_maps() { return kBuiltinTexts; }
@@ -43,27 +56,39 @@ ModelMap builtin_map(std::string_view name, const Limits& limits) {
   fail(ProblemId::map_unknown, {}, std::string(name), "one of " + names());
 }
 
-Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits) {
-  if (model_type.empty()) fail(ProblemId::map_config, {.path = config_path}, "no model_type", "it, by which a map is looked for");
+std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits) {
+  if (!model_type.empty())
+    for (const BuiltinMap& m : builtin_maps())
+      if (dialect_of(m.name) == dialect && has_family(m.text, model_type)) return read_map(m.text, std::string(m.name), limits);
+  return {};
+}
+
+Auto auto_map(const AutoQuery& query, const Limits& limits) {
+  if (query.model_type.empty())
+    fail(ProblemId::map_config, {.path = query.config_path}, "no model_type", "it, by which a map is looked for");
   Auto found;
-  std::string tried, several;
-  bool are_published = false;
+  std::string tried;
+  uint64_t best = 0, best_right = 0;  // keys
   for (const BuiltinMap& m : builtin_maps()) {
-    if (!has_family(m.text, model_type)) continue;
+    if (!has_family(m.text, query.model_type)) continue;
     ModelMap map = read_map(m.text, std::string(m.name), limits);
-    const Fit left = fit_of(map, Side::kLeft, keys);
-    const bool is_right = fit_of(map, Side::kRight, keys).taken == keys.size();
-    are_published = are_published || is_right;
-    if (is_right && dialect_of(m.name) == "transformers") found.published = map;
+    const Fit left = fit_of(map, Side::kLeft, query.keys), right = fit_of(map, Side::kRight, query.keys);
     tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not take " + shortened(left.untaken);
-    if (left.taken < keys.size()) continue;
-    several += (several.empty() ? "" : ", ") + std::string(m.name);
+    const auto enough = [&](const Fit& fit) { return fit.taken == query.keys.size() || (query.may_leave && fit.taken > 0); };
+    if (enough(right) && dialect_of(m.name) == "transformers") found.published = map;
+    if (enough(right)) best_right = std::max(best_right, right.taken);
+    if (!enough(left) || left.taken < best) continue;
+    if (left.taken > best) found.maps.clear();
+    best = left.taken;
     found.maps.push_back(std::move(map));
   }
-  if (found.maps.size() > 1) fail(ProblemId::map_auto_several, {}, several);
-  if (found.maps.empty() && !are_published)
-    fail(ProblemId::map_auto_none, {}, tried.empty() ? "the model_type " + std::string(model_type) + ", for which there is none" : tried,
-         tried.empty() ? "one of " + names() : std::string());
+  if (best < best_right) found.maps.clear();
+  if (found.maps.size() > 1) {
+    std::string several;
+    for (const ModelMap& m : found.maps) several += (several.empty() ? "" : ", ") + m.name;
+    fail(ProblemId::map_auto_several, {}, several);
+  }
+  if (found.maps.empty() && best_right == 0) none_fits(query, tried);
   return found;
 }
 

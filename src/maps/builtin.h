@@ -23,6 +23,9 @@ std::span<const BuiltinMap> builtin_maps();
 // names.
 ModelMap builtin_map(std::string_view name, const Limits& limits);
 
+// The map of a model_type in a dialect, if there is one.
+std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits);
+
 // What --map auto finds for a checkpoint's keys.
 struct Auto {
   std::vector<ModelMap> maps;         // one, or none: the keys are the published ones
@@ -31,8 +34,14 @@ struct Auto {
 // The release that the maps of a dialect were tested against: "transformers 5.23".
 std::string_view tried_against(std::string_view dialect);
 
-// Of the maps of a model_type, the one whose left side has all keys. If the keys are those of a right side, the result has no map. Throws
-// map_auto_none, map_auto_several and map_config for a configuration without a model_type.
-Auto auto_map(std::string_view model_type, const std::string& config_path, std::span<const std::string_view> keys, const Limits& limits);
+// Of the maps of a model_type, the one whose left side has all keys; `may_leave`: if there is none, most keys. If the keys are those of a
+// right side, the result has no map. Throws map_auto_none, map_auto_several and map_config for a configuration without a model_type.
+struct AutoQuery {
+  std::string_view model_type;
+  std::string config_path;
+  std::span<const std::string_view> keys;
+  bool may_leave = false;
+};
+Auto auto_map(const AutoQuery& query, const Limits& limits);
 
 }  // namespace dcp::maps

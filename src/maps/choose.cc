@@ -55,7 +55,7 @@ class Choice {
             for (const NamePart& p : n.parts)
               for (const Word w : p.after) is_base_[w] = true;
     out_.variables.resize(map_.variables.size());
-    out_.has_line.resize(keys_.size());
+    out_.name.resize(keys_.size());
     out_.is_taken.resize(keys_.size());
   }
 
@@ -140,19 +140,19 @@ class Choice {
   }
 
   void measure(uint32_t source, bool counts_on, const Values& declared) {
-    bool is_shared = false, is_within = false, has_fit = false;
+    bool is_shared = false, is_within = false;
     const Taker* beyond = nullptr;
+    const Name*& name = out_.name[source];
     std::vector<uint64_t> too_high;
     for_each_fit(source, [&](const Taker& t, const auto&) { is_shared = is_shared || (t.counts_on && is_chosen(t)); });
     if (is_shared != counts_on) return;
     for_each_fit(source, [&](const Taker& t, const std::vector<uint64_t>& found) {
       if (!is_chosen(t)) return;
-      has_fit = true;
+      if (name == nullptr) name = t.name;
       if (is_in_range(t, found, source, declared, is_shared)) is_within = true;
       else beyond = &t, too_high = found;
     });
-    out_.has_line[source] = has_fit;
-    if (!has_fit || is_within) return;
+    if (name == nullptr || is_within) return;
     problem_keys_.push_back(source);
     const Taker& t = *beyond;
     std::string ranges;
@@ -302,14 +302,10 @@ class Choice {
     for (const Word w : line.outer) match.outer.push_back(std::ranges::find(bound, w, &Bound::value_type::first)->second);
     Attempt here;
     for (const Tensor& t : sources_of(line)) find(line, t, match, here);
-    if (is_lenient(line) && here.lacking > 0) {
-      if (here.found > 0) all.add(std::move(here));
-      return;
-    }
     if (here.lacking == 0) here.matches.push_back(std::move(match));
     else
       for (const auto& tensor : match.sources) here.partial.insert(here.partial.end(), tensor.begin(), tensor.end());
-    all.add(std::move(here));
+    if (here.lacking == 0 || here.found > 0 || !is_lenient(line)) all.add(std::move(here));
   }
 
   void find(const Line& line, const Tensor& t, Match& match, Attempt& here) {

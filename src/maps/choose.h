@@ -24,7 +24,7 @@ struct Chosen {
   std::vector<Match> matches;
   std::vector<uint32_t> variables;  // the value of each of the map's
   std::vector<bool> is_taken;       // of sources: whether a match takes it
-  std::vector<bool> has_line;       // whether a line, chosen or not, has a name for it: {*} then does not take it
+  std::vector<const Name*> name;    // of sources: that of a line, chosen or not, which fits it: {*} then does not take it
   std::vector<Problem> problems;    // tensors that are missing, numbers beyond their range
 };
 

@@ -61,6 +61,14 @@ void Config::set(const Setting& setting) {
   values_[setting.name] = std::move(value);
 }
 
+Config Config::within(std::string_view path) const {
+  Config part = *this;
+  const std::string prefix = std::string(path) + ".";
+  for (auto it = values_.lower_bound(prefix); it != values_.end() && it->first.starts_with(prefix); ++it)
+    part.values_[it->first.substr(prefix.size())] = it->second;
+  return part;
+}
+
 std::string Config::model_type() const {
   const auto it = values_.find("model_type");
   return it == values_.end() ? std::string() : it->second.text;

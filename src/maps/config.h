@@ -25,6 +25,9 @@ class Config {
   // Overrides a key, as --set does.
   void set(const Setting& setting);
 
+  // What the object at `path` says, and what only the whole says.
+  Config within(std::string_view path) const;
+
   bool is_given() const { return !path_.empty(); }
   std::string model_type() const;
   bool has(std::string_view path) const;  // and not null

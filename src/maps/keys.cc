@@ -39,6 +39,8 @@ const Taker* Takers::rest_of(std::string_view key) const {
   return it == rests_.end() ? nullptr : &*it;
 }
 
+bool is_adapter(std::string_view key) { return key.find("lora_") != std::string_view::npos; }
+
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys) {
   const Takers takers(map, side);
   Fit fit;

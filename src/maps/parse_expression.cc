@@ -45,7 +45,7 @@ class ExpressionParser {
     Expression e{.kind = Expression::Kind::kNumber, .number = 0, .size = 0, .path = {}, .of = {}, .spot = in_.spot()};
     if (in_.take('(')) {
       e = alternatives(depth + 1);
-      in_.need(')', " of what is open");
+      in_.need(')', " for '('");
     } else if (is_digit(in_.next())) {
       e.number = in_.number();
     } else {

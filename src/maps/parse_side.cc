@@ -134,14 +134,14 @@ class SideParser {
     if (in_.take('(')) {
       axis = summands(depth + 1);
       axis.spot = spot;
-      in_.need(')', " of what is open");
+      in_.need(')', " for '('");
     } else if (is_digit(in_.next())) {
       const uint64_t number = in_.number();
       if (number == 0) fail_at(text_.map, axis.spot, ProblemId::map_syntax, "0", "an axis of at least one");
       if (number > 1) axis.kind = Axis::Kind::kAxis, axis.word = text_.intern(std::to_string(number));
     } else {
       axis.kind = Axis::Kind::kAxis;
-      axis.word = text_.intern(in_.word("an axis, '(' or ']'"));
+      axis.word = text_.intern(in_.word(depth == 0 ? "an axis, '(' or ']'" : "an axis, '(' or ')'"));
     }
     if (axis.kind == Axis::Kind::kAxis) text_.map.is_axis[axis.word] = true;
     return axis;

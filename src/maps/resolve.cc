@@ -5,7 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/checked.h"
 #include "maps/choose.h"
+#include "maps/divided.h"
 #include "maps/grid.h"
 #include "maps/quantized.h"
 #include "maps/settings.h"
@@ -30,6 +32,7 @@ class Resolver {
     chosen_ = choose({map_, out_.from, config_, options_.settings, keys_, options_.is_state}, sizes_, limits_);
     out_.problems = std::move(chosen_.problems);
     learn();
+    check_memory();
     for (const Match& m : chosen_.matches) make(m);
     rest();
     std::ranges::sort(out_.targets, {}, &IndexMap::key);
@@ -61,7 +64,7 @@ class Resolver {
     std::vector<const Match*> firsts;
     std::vector<bool> is_seen(map_.lines.size());
     for (const Match& m : chosen_.matches) {
-      if (is_seen[m.line] || m.sources.empty()) continue;
+      if (is_seen[m.line] || m.sources.empty() || map_.lines[m.line].moves_nothing) continue;
       is_seen[m.line] = true;
       firsts.push_back(&m);
     }
@@ -79,10 +82,30 @@ class Resolver {
         if (t.same_as.empty() && !is_optional(line)) out_.not_made.push_back(to_text(map_, t.names[0]));
       return;
     }
-    const Values values = sizes_.solve(shaped(m), keys_);
+    const std::vector<Shaped> tensors = shaped(m);
+    if (line.moves_nothing) sizes_.compare(tensors, keys_);
+    const Values values = line.moves_nothing ? sizes_.global() : sizes_.solve(tensors, keys_);
+    divided_.check(m, tensors, values, keys_);
     if (targets_of(line).empty()) leave_out(m);
     for (uint32_t t = 0; t < targets_of(line).size(); ++t) make(m, line, t, values);
     if (!m.is_copy && !sources_of(line)[0].same_as.empty()) tie_sources(m, line);
+  }
+
+  // By the numbers in names: a map of one line may make any number of tensors.
+  void check_memory() const {
+    constexpr uint64_t kLeast = 1000, kEnough = 1600;  // bytes that the plan of a tensor takes, from its name to its header
+    uint64_t all = 0;
+    for (const Match& m : chosen_.matches)
+      for (const Tensor& t : targets_of(map_.lines[m.line])) {
+        uint64_t its = 1;
+        for (const Word w : inner_of(map_.lines[m.line], t)) its = checked_mul(its, sizes_.global()[w].value).value_or(limits_.map_targets);
+        all += std::min(its, limits_.map_targets);
+      }
+    if (all > limits_.map_targets || all * kLeast <= options_.memory_bytes) return;
+    Problem p = make_problem(ProblemId::memory_cap, {.path = map_.name}, std::to_string(all) + " tensors to make");
+    p.remedy = Remedy::kMoreMemory;
+    p.enough_bytes = all * kEnough + 128 * kMiB;
+    throw Error(std::move(p));
   }
 
   bool is_optional(const Line& line) const {
@@ -98,7 +121,7 @@ class Resolver {
   // All targets of one tensor of a line: one for each combination of the numbers that only its name has.
   void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
     const Tensor& target = targets_of(line)[t];
-    if (!target.has_axes && !m.sources[0].empty()) {
+    if ((!target.has_axes || line.moves_nothing) && !m.sources[0].empty()) {
       const Instance one{m, line, {}, {}, values};
       return add(one, target, identity(written_name(one, target.names[0]), m.sources[0][0]));
     }
@@ -311,7 +334,7 @@ class Resolver {
     const Takers takers(map_, out_.from);
     for (uint32_t s = 0; s < keys_.size(); ++s) {
       if (chosen_.is_taken[s]) continue;
-      const Taker* const taker = chosen_.has_line[s] ? nullptr : rest_of(takers, keys_[s]);
+      const Taker* const taker = chosen_.name[s] != nullptr ? nullptr : rest_of(takers, keys_[s]);
       if (taker != nullptr) {
         const std::vector<Tensor>& to = targets_of(map_.lines[taker->line]);
         if (to.empty()) {
@@ -325,14 +348,21 @@ class Resolver {
       } else if (options_.unmapped == Unmapped::kDrop) {
         out_.left_out.push_back(s);
       } else {
-        const bool has_line = chosen_.has_line[s];
-        Problem p = make_problem(ProblemId::map_key_unmapped, {.path = map_.name, .tensor = std::string(keys_[s])});
-        if (has_line)
-          p.got = "a line that is not used: another branch or another name of the same tensor is there, or the group is not whole";
-        else if (keys_[s].find("lora_") != std::string_view::npos) p.got = "a LoRA adapter, which no map merges into its weight";
-        add_problem(std::move(p));
+        add_problem(unmapped(s));
       }
     }
+  }
+  Problem unmapped(uint32_t source) const {
+    Problem p = make_problem(ProblemId::map_key_unmapped, {.path = map_.name});
+    if (const Name* const name = chosen_.name[source]) {
+      p = problem_at(map_, name->spot, ProblemId::map_key_unmapped);
+      p.what = "the line of this key is not used";
+      p.got = "another branch or another name of the same tensor, or a group that is not whole";
+    } else if (is_adapter(keys_[source])) {
+      p.got = "a LoRA adapter, " + std::string(kAdapterHint);
+    }
+    p.place.tensor = keys_[source];
+    return p;
   }
   const Taker* rest_of(const Takers& takers, std::string_view key) const {
     const Taker* const t = takers.rest_of(key);
@@ -345,6 +375,7 @@ class Resolver {
   const std::vector<Source>& sources_;
   const Limits& limits_;
   Sizes sizes_;
+  DividedAxes divided_{map_, sizes_};
   std::vector<std::string_view> keys_;
   Chosen chosen_;
   std::unordered_map<std::string_view, uint32_t> by_key_;

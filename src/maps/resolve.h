@@ -26,8 +26,9 @@ struct ResolveOptions {
   std::optional<Side> from{};  // side of the sources; nullopt: their names decide
   bool are_published = false;  // if both sides have the names, published files are the right side
   Unmapped unmapped = Unmapped::kError;
-  bool is_state = false;        // an optimizer's: it may lack parameters, and `optimizer_state` is true in conditions
-  bool may_mix_dtypes = false;  // within one target, which then gets the wider dtype: it will be cast anyway
+  bool is_state = false;               // an optimizer's: it may lack parameters, and `optimizer_state` is true in conditions
+  bool may_mix_dtypes = false;         // within one target, which then gets the wider dtype: it will be cast anyway
+  uint64_t memory_bytes = UINT64_MAX;  // for the plan of all targets
 };
 
 // Two tensors that must be equal, element by element, before anything is committed. Comparing them writes neither.
@@ -48,7 +49,7 @@ struct Resolved {
   std::vector<Problem> problems;  // what is missing or not taken; if there are any, the map does not fit this checkpoint
 };
 
-// Throws map_* for what is wrong with sizes and names. What is missing, and keys that no line takes, are listed in the result.
+// Throws map_* for what is wrong with sizes and names, and memory_cap. What is missing, and keys that no line takes, are listed in the result.
 Resolved resolve(const ModelMap& map, Config config, const ResolveOptions& options, const std::vector<Source>& sources,
                  const Limits& limits);
 

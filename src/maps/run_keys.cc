@@ -150,6 +150,14 @@ std::string unwrapped(std::string_view name) {
   return text;
 }
 
+std::string of_text_model(std::string_view name) {
+  constexpr std::string_view kWithin = "model.language_model.", kBefore = "language_model.";
+  if (name.starts_with(kWithin)) return "model." + std::string(name.substr(kWithin.size()));
+  for (const std::string_view next : {"model.", "lm_head."})
+    if (name.starts_with(kBefore) && name.substr(kBefore.size()).starts_with(next)) return std::string(name.substr(kBefore.size()));
+  return std::string(name);
+}
+
 std::vector<Parameter> parameters_of(const Selection& selection) {
   std::vector<Parameter> all;
   for (const Entry& e : selection.entries)

@@ -55,6 +55,10 @@ struct RunKeys {
 // A parameter's name without the prefixes of module wrappers (rename.h), and without PEFT's `base_model.model.` and `.base_layer.`.
 std::string unwrapped(std::string_view name);
 
+// The name that a text model's own parameter has where it is not within a model of images: without `model.language_model.` or
+// `language_model.`.
+std::string of_text_model(std::string_view name);
+
 // All tensors of a selection, under such names.
 std::vector<Parameter> parameters_of(const Selection& selection);
 // Throws several_models.

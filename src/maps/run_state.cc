@@ -105,7 +105,7 @@ class Follower {
       if (const KeyRef* const ref = take(p, number)) refs.push_back(*ref);
       else lacking = &keys_.optimized[p];
     }
-    if (lacking != nullptr) return differ(refs[0], target, "none of " + shortened(lacking->key));
+    if (lacking != nullptr) return differ(refs[0], target, "no " + slot.name + " of " + shortened(lacking->key));
     if (std::ranges::any_of(refs, [&](KeyRef r) { return r.is_blob() != refs[0].is_blob(); }))
       return differ(refs[0], target, "objects and tensors");
     if (!refs[0].is_blob() && slot.name != "step" && has_shapes(refs, from)) return move(target, slot, from, refs);
@@ -204,8 +204,12 @@ class Follower {
       return;
     }
     if (!told_.insert(ref).second) return;
-    made_.problems.push_back(make_problem(
-        ProblemId::map_key_unmapped, {.path = catalog_.path, .tensor = std::string(key(ref)), .object = ref.is_blob()}, std::move(why)));
+    Problem p = make_problem(ProblemId::map_key_unmapped, {.path = catalog_.path, .tensor = std::string(key(ref)), .object = ref.is_blob()},
+                             std::move(why));
+    if (is_by_slot())
+      p.hint = "Megatron-Core keeps step and groups in its own file (common.pt), which a run of it writes: leave them out with "
+               "--exclude '*.step' --exclude '*param_groups*'";
+    made_.problems.push_back(std::move(p));
   }
   void keep(KeyRef ref) {
     if (ref.is_blob())

@@ -35,12 +35,6 @@ void add_words(const Axis& axis, std::vector<Word>& all) {
   for (const Axis& one : axis.of) add_words(one, all);
 }
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
-  return text + "]";
-}
-
 // `unknown` of a + b * unknown = size; nullopt if that is not a whole number, or if b is 0.
 std::optional<uint64_t> solve_for(const Axis& dim, uint64_t size, const Values& values, const std::vector<Word>& same, Word unknown) {
   const auto none = size_of(dim, values, same, unknown, 0), one = size_of(dim, values, same, unknown, 1);
@@ -52,6 +46,12 @@ std::optional<uint64_t> solve_for(const Axis& dim, uint64_t size, const Values& 
 
 }  // namespace
 
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  return text + "]";
+}
+
 std::vector<Word> words_of(const Axis& axis) {
   std::vector<Word> all;
   add_words(axis, all);
@@ -62,7 +62,7 @@ Sizes::Sizes(const ModelMap& map, const Config& config, const std::vector<Settin
     : map_(map), config_(config), is_global_(map.is_index), global_(map.words.size()), same_(map.words.size()) {
   std::iota(same_.begin(), same_.end(), Word{0});
   for (const Size& size : map.sizes)
-    if (size.is_local && size.value.kind == Expression::Kind::kSize) same_[size.word] = same_[size.value.size];
+    if (size.value.kind == Expression::Kind::kSize) same_[size.word] = same_[size.value.size];
   for (Word w = 0; w < map.words.size(); ++w) {
     const std::string& text = map.words[w];
     uint64_t number = 0;
@@ -188,8 +188,12 @@ void Sizes::learn(std::span<const Shaped> tensors) {
 
 Values Sizes::solve(std::span<const Shaped> tensors, const std::vector<std::string_view>& keys) const {
   Values values = solved(tensors);
-  for (const Shaped& t : tensors) check(t, values, keys);
+  for (const Shaped& t : tensors) check(t, values, keys, false);
   return values;
+}
+
+void Sizes::compare(std::span<const Shaped> tensors, const std::vector<std::string_view>& keys) const {
+  for (const Shaped& t : tensors) check(t, global_, keys, true);
 }
 
 std::string Sizes::describe(Word word, const Values& values, const std::vector<std::string_view>& keys) const {
@@ -226,7 +230,7 @@ uint64_t Sizes::need(Word word, const Values& values, Spot spot) const {
   throw Error(std::move(p));
 }
 
-void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::string_view>& keys) const {
+void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::string_view>& keys, bool may_lack) const {
   if (!t.tensor->has_axes) return;
   const auto differs = [&](Spot spot, ProblemId id, std::string expected) {
     Problem p = problem_at(map_, spot, id, shape_text(t.shape), std::move(expected));
@@ -253,8 +257,10 @@ void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::
     if (unknown.size() == 1) {
       const auto none = size_of(dim, values, same_, unknown[0], 0), one = size_of(dim, values, same_, unknown[0], 1);
       if (!none || !one || size < *none || (*one == *none && size != *none)) differs(dim.spot, ProblemId::map_size_differs, at + where);
-      if (*one != *none) differs(dim.spot, ProblemId::map_size_remainder, at + ", of which " + unknowns + " has no whole size" + where);
+      if (*one != *none && (!may_lack || (size - *none) % (*one - *none) != 0))
+        differs(dim.spot, ProblemId::map_size_remainder, at + ", of which " + unknowns + " has no whole size" + where);
     }
+    if (may_lack) continue;
     Problem p = problem_at(map_, dim.spot, ProblemId::map_size_unknown,
                            unknowns + " in " + to_text(map_, dim) + " = " + std::to_string(size) + where);
     p.place.tensor = keys[t.source];

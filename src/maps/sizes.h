@@ -41,6 +41,8 @@ class Sizes {
   void learn(std::span<const Shaped> tensors);
   // All axes of one match. Throws map_size_unknown, map_size_differs, map_size_remainder; `keys` are the names of sources.
   Values solve(std::span<const Shaped> tensors, const std::vector<std::string_view>& keys) const;
+  // The dims of one match whose sizes are known. Throws as solve().
+  void compare(std::span<const Shaped> tensors, const std::vector<std::string_view>& keys) const;
 
   // "h = 4 (num_attention_heads of config.json)".
   std::string describe(Word word, const Values& values, const std::vector<std::string_view>& keys) const;
@@ -52,16 +54,17 @@ class Sizes {
   std::vector<Word> unknown_in(const Axis& axis, const Values& values) const;
   bool learn_once(const Shaped& t, Values& values) const;
   bool evaluate_local(Values& values) const;
-  void check(const Shaped& t, const Values& values, const std::vector<std::string_view>& keys) const;
+  void check(const Shaped& t, const Values& values, const std::vector<std::string_view>& keys, bool may_lack) const;
   Values solved(std::span<const Shaped> tensors) const;
 
   const ModelMap& map_;
   const Config& config_;
   std::vector<bool> is_global_;
   Values global_;
-  std::vector<Word> same_;  // of `size u = g`, where g is a line's: g
+  std::vector<Word> same_;  // of `size u = g`: g
 };
 
+std::string shape_text(std::span<const int64_t> shape);  // "[4, 8]"
 // The words of an axis, each once.
 std::vector<Word> words_of(const Axis& axis);
 

@@ -38,6 +38,10 @@ bool check_name(const ModelMap& map, const Name& name) {
   return false;
 }
 
+bool alike(const std::vector<Axis>& a, const std::vector<Axis>& b) {
+  return std::ranges::equal(a, b, [](const Axis& x, const Axis& y) { return x.kind == y.kind && x.word == y.word && alike(x.of, y.of); });
+}
+
 // Words of expressions that are sizes, axes or indexes; others are keys of config.json. `size x = x` asks for the key x.
 void resolve(const ModelMap& map, Expression& e, Word own) {
   for (Expression& part : e.of) resolve(map, part, own);
@@ -123,7 +127,9 @@ void check_line(const ModelMap& map, Line& line, bool in_block) {
   if (line.sides[0].empty() || line.sides[1].empty()) return;
   if (with_axes != 0 && with_axes != tensors) bad(line.spot, "axes of some tensors", "axes of all tensors of a line, or of none");
   if (with_axes == 0 && tensors != 2) bad(line.spot, "several tensors on a side", "the axes of all of them in brackets");
-  if (!line.sides[0][0].same_as.empty() && !line.sides[1][0].same_as.empty()) bad(line.spot, "'same as' on both sides", "it on one");
+  const Tensor &left = line.sides[0][0], &right = line.sides[1][0];
+  line.moves_nothing = with_axes == 2 && tensors == 2 && alike(left.dims, right.dims) && left.indexes == right.indexes;
+  if (!left.same_as.empty() && !right.same_as.empty()) bad(line.spot, "'same as' on both sides", "it on one");
 }
 
 void settle_sizes(ModelMap& map) {

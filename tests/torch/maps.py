@@ -2,7 +2,8 @@
 """Model maps against the programs that they speak of: tiny models of transformers, and what torchtitan's own adapters make of them.
 
     maps.py DCPCTL transformers   what transformers holds in memory is published bit for bit as it publishes it, loads without a missing,
-                                  unexpected or mismatched key, gives the same logits, and comes back
+                                  unexpected or mismatched key, gives the same logits, and comes back; where config.json says another size,
+                                  what transformers would refuse is refused, and nothing else
     maps.py DCPCTL torchtitan     what torchtitan's adapters make of a published model is what the map makes of it, and the other way round;
                                   what torchtitan's own models compute is what transformers computes with what is published of them
     maps.py DCPCTL megatron       what megatron_layout.py makes of a published model, layers numbered and stacked, padded vocabulary: both directions
@@ -154,6 +155,29 @@ def from_memory(name, scratch):
     check(difference < 1e-4, f"{name}: the same logits: {difference}")
     dcpctl("convert", scratch / "hf", scratch / "back", "--map", f"{model.config.model_type}.transformers", "--add-root", "model", "--world-size", "3")
     check(facts(dcp_state(scratch / "back", "model")) == facts(model.state_dict()), f"{name}: what comes back")
+    other_sizes(name, model, scratch)
+
+
+def other_sizes(name, model, scratch):
+    config = json.loads((scratch / "hf/config.json").read_text())
+    text = config.get("text_config", config)
+    shapes = {k: v.shape for k, v in model.state_dict().items()}
+    for key in [k for k, v in text.items() if type(v) is int and v > 0 and not k.endswith(("_token_id", "_layers"))]:
+        right, text[key] = text[key], 2 * text[key]
+        try:
+            with torch.device("meta"):
+                other = type(model)(type(model.config).from_dict(json.loads(json.dumps(config))))
+            refused = {k: v.shape for k, v in other.state_dict().items()} != shapes
+        except Exception:  # no model is like that
+            refused = True
+        (scratch / "other.json").write_text(json.dumps(config))
+        run = lambda *words: subprocess.run([DCPCTL, *map(str, words), "--config", scratch / "other.json"], capture_output=True, text=True)
+        published_ones = run("verify", scratch / "hf", "--map", "auto", "--quick")
+        check(published_ones.returncode == (3 if refused else 0), f"{name}: {key} = {text[key]}: verify: {published_ones}")
+        out = scratch / f"{key}.safetensors"
+        publishing = run("consolidate", scratch / "ckpt", out, "--model-only", "--map", "auto")
+        check((publishing.returncode, out.exists()) == ((3, False) if refused else (0, True)), f"{name}: {key} = {text[key]}: {publishing}")
+        text[key] = right
 
 
 def as_adapter_reads(name, hf):

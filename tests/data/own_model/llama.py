@@ -26,4 +26,4 @@ with open(sys.argv[1] + "/model.safetensors", "wb") as file:
     file.write(struct.pack("<Q", len(text)) + text + data)
 with open(sys.argv[1] + "/config.json", "w") as file:
     json.dump({"model_type": "llama", "num_hidden_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS, "num_key_value_heads": GROUPS,
-               "vocab_size": VOCAB, "dtype": "float32"}, file)  # fmt: skip
+               "vocab_size": VOCAB, "intermediate_size": WIDE, "dtype": "float32"}, file)  # fmt: skip

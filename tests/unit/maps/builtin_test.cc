@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "maps/against_config.h"
 #include "maps/mapped.h"
 
 using namespace dcp;
@@ -266,10 +267,10 @@ TEST_CASE("Megatron stacks layers, joins what belongs to a group, and pads the v
 }
 
 TEST_CASE("auto looks for the map of the model_type whose left side has all keys") {
-  const auto named = [](const std::string& type, const List& tensors) {
+  const auto named = [](const std::string& type, const List& tensors, bool may_leave = false) {
     std::vector<std::string_view> keys;
     for (const auto& [key, shape] : tensors) keys.push_back(key);
-    const Auto found = auto_map(type, "config.json", keys, {});
+    const Auto found = auto_map({.model_type = type, .config_path = "config.json", .keys = keys, .may_leave = may_leave}, {});
     return found.maps.empty() ? std::string() : found.maps[0].name;
   };
   const auto list = [](const MadeTensors& tensors) {
@@ -286,4 +287,37 @@ TEST_CASE("auto looks for the map of the model_type whose left side has all keys
   CHECK(error_id([&] { named("", {{"a", {}}}); }) == "map_config");
   CHECK(error_id([&] { named("llama", {{"norm.weight", {}}, {"output_layer.weight", {}}}); }) == "map_auto_none");
   CHECK(error_id([&] { named("llama", {{"lm_head.weight", {}}}); }) == "map_auto_several");
+  // With keys that may be left, the map that takes most.
+  const List some{{"norm.weight", {}}, {"output.weight", {}}, {"other", {}}};
+  CHECK(error_id([&] { named("llama", some); }) == "map_auto_none");
+  CHECK(named("llama", some, true) == "llama.torchtitan");
+  CHECK(named("mixtral", {{"model.layers.0.block_sparse_moe.gate.weight", {}}, {"other", {}}}, true).empty());
+  CHECK(error_id([&] { named("llama", {{"other", {}}}, true); }) == "map_auto_none");
+}
+
+TEST_CASE("what is published has the shapes that the configuration gives") {
+  const auto checked = [](const std::string& json, const List& tensors) {
+    std::vector<Source> sources;
+    for (const auto& [key, shape] : tensors) sources.push_back({.key = key, .shape = shape});
+    return error_id([&] { check_against(Config::read(json, "config.json", {}), sources); });
+  };
+  const auto changed = [](std::string json, const std::string& size, const std::string& to) {
+    const size_t at = json.find("\"" + size + "\": ") + size.size() + 4;
+    return json.replace(at, json.find_first_of(",}", at) - at, to);
+  };
+  const Published p = llama();
+  const std::string json = config(", \"intermediate_size\": 10, \"model_type\": \"llama\"", 3);
+  CHECK(checked(json, p.tensors).empty());
+  for (const char* size : {"vocab_size", "hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size"}) {
+    CHECK(checked(changed(json, size, "12"), p.tensors) == "map_size_differs");
+  }
+  for (const char* size : {"vocab_size", "hidden_size", "num_attention_heads", "intermediate_size"})
+    CHECK(checked(changed(json, size, "null"), p.tensors).empty());  // what is not known is not compared
+  // A family without a map of transformers: by names that all share.
+  const std::string unknown = changed(json, "model_type", "\"nosuch\"");
+  CHECK(checked(unknown, p.tensors).empty());
+  CHECK(checked(changed(unknown, "vocab_size", "12"), p.tensors) == "map_config");
+  List mixed = p.tensors;  // layers may differ
+  mixed.push_back({"model.layers.3.mlp.gate_proj.weight", {20, kHidden}});
+  CHECK(checked(unknown, mixed).empty());
 }

@@ -76,7 +76,7 @@ TEST_CASE("tensors may have the names of keywords") {
 
 TEST_CASE("an error quotes the line and points into it") {
   const Problem p = problem_of("a = b\n\nx [(h d i] = y [h d i]\n");
-  CHECK(to_line(p) == "a.map:3:10: the map cannot be read from here (got ']', expected an axis, '(' or ']')");
+  CHECK(to_line(p) == "a.map:3:10: the map cannot be read from here (got ']', expected an axis, '(' or ')')");
   CHECK(p.quote == "x [(h d i] = y [h d i]");
   CHECK(p.place.line == 3);
   CHECK(p.place.column == 10);

@@ -299,6 +299,59 @@ TEST_CASE("sizes and shapes that do not fit are said with where each is from") {
   CHECK(id({.map = map, .sets = {"2=3"}}, made({{"wq", {8, 3}}})) == "map_setting");
 }
 
+TEST_CASE("an axis found by dividing by a size of the model is the same in all lines of a layer") {
+  const std::string map = "size h = heads\nsize n = groups\nwq.{l} [(h d 2) i] = q.{l} [(h 2 d) i]\nwk.{l} [(n d 2) i] = k.{l} [(n 2 d) i]";
+  const MadeTensors from = made({{"wk.0", {4, 3}}, {"wk.1", {8, 3}}, {"wq.0", {8, 3}}, {"wq.1", {16, 3}}});  // layers may differ
+  CHECK(id({.map = map, .config = R"({"heads": 2, "groups": 1})"}, from).empty());
+  for (const char* config : {R"({"heads": 4, "groups": 1})", R"({"heads": 1, "groups": 1})", R"({"heads": 2, "groups": 2})"})
+    CHECK(said({.map = map, .config = config}, from).find("an axis has two sizes in one layer") != std::string::npos);
+  CHECK(said({.map = map, .config = R"({"heads": 4, "groups": 1})"}, from) ==
+        "a.map:4:9: tensor 'wk.0': an axis has two sizes in one layer, so a size of the model is not what it should be (got d = 1 in wq.0 "
+        "(line 3) "
+        "and d = 2 in wk.0 (line 4), expected one size, where n = 1 (groups of config.json))");
+  const MadeTensors there = carried_out(Trial{.map = map, .config = R"({"heads": 2, "groups": 1})"}.resolve(from), from);
+  CHECK(id({.map = map, .config = R"({"heads": 4, "groups": 1})"}, there) == "map_size_differs");
+  // Other names are other axes; so are those of another branch, and sizes that only shapes show.
+  CHECK(id({.map = "size h = heads\na [(h d)] = b [(h d)]\nc [(h e)] = f [(h e)]", .config = R"({"heads": 2})"},
+           made({{"a", {4}}, {"c", {6}}}))
+            .empty());
+  CHECK(id({.map = "a [(2 d)] = b [2 d]\nc [(2 d)] = f [2 d]"}, made({{"a", {4}}, {"c", {6}}})).empty());
+}
+
+TEST_CASE("a line with the same axes on both sides moves nothing, and its sizes are compared as far as they are known") {
+  const std::string map = "size h = heads\nsize k = head\nq [(h k) d] = q [(h k) d]\nk [(n k)] = k [(n k)]";
+  const MadeTensors from = made({{"k", {6}}, {"q", {8, 3}}});
+  there_and_back({.map = map}, from);
+  there_and_back({.map = map, .config = R"({"heads": 4})"}, from);
+  there_and_back({.map = map, .config = R"({"heads": 4, "head": 2})"}, from);
+  for (const char* config : {R"({"heads": 4, "head": 3})", R"({"heads": 2, "head": 2})"})
+    for (const Side side : {Side::kLeft, Side::kRight})
+      CHECK(id({.map = map, .config = config, .options = {.from = side}}, from) == "map_size_differs");
+  CHECK(id({.map = map, .config = R"({"heads": 3})"}, from) == "map_size_remainder");
+}
+
+TEST_CASE("a key of a line that is not used is told with its line") {
+  const auto first = [](const Trial& trial, const MadeTensors& from) {
+    return error_line([&] { throw Error(trial.resolve(from).problems.at(0)); });
+  };
+  CHECK(first({.map = "x | y = a"}, made({{"x", {1}}, {"y", {1}}})).starts_with("a.map:1:5: tensor 'y': the line of this key is not used"));
+  CHECK(first({.map = "either\na = b\nor\nc = d\nend"}, made({{"a", {1}}, {"c", {1}}}))
+            .starts_with("a.map:4:1: tensor 'c': the line of this key is not used"));
+  CHECK(first({.map = "a = b"}, made({{"a", {1}}, {"c", {1}}})) == "a.map: tensor 'c': no line of the map takes this key");
+}
+
+TEST_CASE("a plan of more tensors than the memory holds says what would be enough") {
+  Trial trial{.map = "a [e d] = b.{e} [d]", .options = {.memory_bytes = 50'000}};
+  CHECK(trial.resolve(made({{"a", {20, 1}}})).targets.size() == 20);
+  try {
+    trial.resolve(made({{"a", {100, 1}}}));
+    FAIL("the memory is enough");
+  } catch (const Error& e) {
+    CHECK(e.problem().id == ProblemId::memory_cap);
+    CHECK(e.problem().enough_bytes > 100 * 1000);
+  }
+}
+
 TEST_CASE("a configuration that lies is refused") {
   const auto config = [](const std::string& json) {
     return error_line([&] { Trial{.map = "size h = heads\na [h] = b [h]", .config = json}.resolve(made({{"a", {2}}})); });
