@@ -185,16 +185,17 @@ class Asking {
     if (!config_.is_given()) {
       Problem p = make_problem(ProblemId::map_config, {}, "none in " + (q_.assets.empty() ? "" : q_.assets + " and ") + q_.catalog.folder);
       p.what = "there is no config.json, by whose model_type a map is looked for";
-      p.hint = "--config FILE names it";
       throw Error(std::move(p));
     }
     maps::Auto found = find_map(parameters, request_.unmapped != maps::Unmapped::kError);
     if (request_.from == maps::Side::kRight && found.published) found.maps.clear();
-    if (const maps::Side side = found.maps.empty() ? maps::Side::kRight : maps::Side::kLeft; request_.from.value_or(side) != side)
-      fail(ProblemId::usage, {},
-           "--map-from " + std::string(maps::name_of(*request_.from)) + " with --map auto, which finds the keys on the " +
-               std::string(maps::name_of(side)),
-           "a map by its name");
+    const maps::Side side = found.maps.empty() ? maps::Side::kRight : maps::Side::kLeft;
+    if (request_.from.value_or(side) != side) {
+      Problem p = make_problem(ProblemId::map_side_unclear, {}, "those of its " + std::string(maps::name_of(side)) + " side");
+      p.what = "the keys are not those of the side that is asked for";
+      if (!found.maps.empty()) p.place.path = found.maps[0].name;
+      throw Error(std::move(p));
+    }
     return found;
   }
 

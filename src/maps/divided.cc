@@ -46,7 +46,7 @@ void DividedAxes::check(const Match& match, const Shaped& tensor, const Axis& di
     };
     Problem p = problem_at(map_, dim.spot, ProblemId::map_size_differs, told(before) + " and " + told(here), "one size, where " + of_model);
     p.what = "an axis has two sizes in one layer, so a size of the model is not what it should be";
-    p.hint = "see config.json and --set; what is not the same axis wants another name in the map";
+    p.hint = "see the sizes in config.json; what is not the same axis wants another name in the map";
     p.place.tensor = keys[tensor.source];
     throw Error(std::move(p));
   }

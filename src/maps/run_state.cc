@@ -207,8 +207,8 @@ class Follower {
     Problem p = make_problem(ProblemId::map_key_unmapped, {.path = catalog_.path, .tensor = std::string(key(ref)), .object = ref.is_blob()},
                              std::move(why));
     if (is_by_slot())
-      p.hint = "Megatron-Core keeps step and groups in its own file (common.pt), which a run of it writes: leave them out with "
-               "--exclude '*.step' --exclude '*param_groups*'";
+      p.hint = "Megatron-Core keeps step and groups in its own file, common.pt, which any run of as many steps has: leave out *.step and "
+               "*param_groups*";
     made_.problems.push_back(std::move(p));
   }
   void keep(KeyRef ref) {
