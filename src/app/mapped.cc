@@ -324,6 +324,7 @@ std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const 
   if (!answer) return {};
   for (const uint32_t t : answer->made.left_out) answer->left_out.emplace_back(q.catalog.key(q.catalog.tensors[t]));
   std::ranges::sort(answer->left_out);
+  answer->left_out.erase(std::ranges::unique(answer->left_out).begin(), answer->left_out.end());
   return answer;
 }
 

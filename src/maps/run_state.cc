@@ -206,7 +206,7 @@ class Follower {
     if (!told_.insert(ref).second) return;
     Problem p = make_problem(ProblemId::map_key_unmapped, {.path = catalog_.path, .tensor = std::string(key(ref)), .object = ref.is_blob()},
                              std::move(why));
-    if (is_by_slot())
+    if (to_.map.name.ends_with(".megatron"))
       p.hint = "Megatron-Core keeps step and groups in its own file, common.pt, which any run of as many steps has: leave out *.step and "
                "*param_groups*";
     made_.problems.push_back(std::move(p));
