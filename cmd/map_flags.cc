@@ -65,7 +65,7 @@ void map_json(JsonWriter& out, const MapAnswer& answer) {
   const maps::Resolved& made = answer.made;
   out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
   if (answer.to) out.member("to", answer.to->name);
-  out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{made.left_out.size()});
+  out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{answer.left_out.size()});
   text_json(out, "left_out_keys", answer.left_out);
   text_json(out, "not_made", made.not_made);
   text_json(out, "notes", made.notes);
