@@ -6,9 +6,9 @@
 
 #include "app/memory.h"
 #include "app/source.h"
-#include "catalog/run.h"
 #include "commands.h"
 #include "dtype_flags.h"
+#include "inputs/run.h"
 #include "sandbox.h"
 #include "source.h"
 

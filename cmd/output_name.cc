@@ -5,18 +5,17 @@
 
 #include "base/problem.h"
 #include "base/working_names.h"
+#include "inputs/open.h"
 
 namespace dcp::cmd {
 
 void check_folder_name(const std::string& out) {
   std::string ending = std::filesystem::path(without_trailing_slashes(out)).extension();
   for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  for (const char* of_file : {".pt", ".pth", ".bin", ".ckpt", ".safetensors"}) {
-    if (ending != of_file) continue;
-    Problem p = make_problem(ProblemId::usage, {.path = out}, "the name of a file", "a folder");
-    p.hint = "consolidate and convert write files";
-    throw Error(std::move(p));
-  }
+  if (!is_checkpoint_name("model" + ending)) return;
+  Problem p = make_problem(ProblemId::usage, {.path = out}, "the name of a file", "a folder");
+  p.hint = "consolidate and convert write files";
+  throw Error(std::move(p));
 }
 
 void check_writable(Io& io, const std::string& out_as_given, bool is_folder) {

@@ -8,7 +8,7 @@
 
 #include "app/memory.h"
 #include "app/parts.h"
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "maps/keys.h"
 
 namespace dcp {

@@ -10,6 +10,7 @@
 #include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "catalog/select.h"
+#include "catalog/structure.h"
 #include "exec/metadata_swap.h"
 #include "plan/edited_metadata.h"
 #include "plan/plan_metadata.h"

@@ -12,6 +12,7 @@
 #include "catalog/data_files.h"
 #include "catalog/duplicates.h"
 #include "catalog/item_source.h"
+#include "catalog/structure.h"
 #include "exec/metadata_swap.h"
 #include "exec/output_free.h"
 #include "plan/plan_metadata.h"

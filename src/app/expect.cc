@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/quantity.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 namespace dcp {
 namespace {
@@ -19,15 +19,12 @@ Counts counts_of(const std::vector<Difference>& all) {
   return counts;
 }
 
-// A folder is a checkpoint, and so is a file with the ending of one; any other file is a list.
+// A folder is a checkpoint, and so is a file with the name of one; any other file is a list.
 bool is_checkpoint(Store& store, const std::string& path) {
   const std::optional<FileFacts> facts = store.facts(path);
   if (!facts) fail(ProblemId::no_such_path, {.path = path});
   if (facts->kind == FileKind::kDirectory) return true;
-  const std::filesystem::path p(path);
-  const std::string ending = p.extension();
-  return p.filename() == ".metadata" || ending == ".safetensors" || ending == ".pt" || ending == ".pth" || ending == ".bin" ||
-         ending == ".ckpt";
+  return is_checkpoint_name(std::filesystem::path(path).filename().native());
 }
 
 std::vector<Signature> read_reference(Store& store, const std::string& path, bool& has_gap) {

@@ -7,6 +7,7 @@
 #include "app/open_files.h"
 #include "catalog/data_files.h"
 #include "catalog/folder_findings.h"
+#include "catalog/structure.h"
 #include "catalog/unsafe.h"
 #include "catalog/values.h"
 

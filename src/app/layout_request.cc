@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 namespace dcp {
 namespace {

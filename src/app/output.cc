@@ -8,8 +8,8 @@
 #include "app/memory.h"
 #include "base/limits.h"
 #include "catalog/data_files.h"
-#include "catalog/open_safetensors.h"
 #include "format/safetensors.h"
+#include "inputs/safetensors.h"
 #include "plan/assets.h"
 
 namespace dcp {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "base/utf8.h"
-#include "catalog/open.h"
 #include "catalog/state_names.h"
+#include "catalog/structure.h"
 
 namespace dcp {
 namespace {

@@ -8,9 +8,10 @@
 #include "app/memory.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
-#include "catalog/run.h"
+#include "catalog/structure.h"
 #include "catalog/training_state.h"
 #include "exec/remove_checkpoint.h"
+#include "inputs/run.h"
 
 namespace dcp {
 namespace {

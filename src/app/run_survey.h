@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/world.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 namespace dcp {
 
@@ -63,7 +63,7 @@ struct RunSurvey {
 
 struct SurveyRequest {
   std::string run;
-  std::string pattern;  // see catalog/run.h
+  std::string pattern;  // see inputs/run.h
   bool follow_links = false;
   uint64_t max_memory = 0;  // bytes
   unsigned threads = 0;     // 0: the default

@@ -4,8 +4,9 @@
 
 #include "app/ranked_run.h"
 #include "base/quantity.h"
-#include "catalog/open_torch.h"
-#include "catalog/run.h"
+#include "catalog/structure.h"
+#include "catalog/torch_files.h"
+#include "inputs/run.h"
 
 namespace dcp {
 

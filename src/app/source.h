@@ -5,14 +5,14 @@
 #include <string>
 
 #include "app/world.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 namespace dcp {
 
 struct SourceRequest {
   std::string path;
   std::string step;     // a run folder's step: a number, or "latest"; "": `path` is the checkpoint
-  std::string pattern;  // which folders of a run are steps, see catalog/run.h
+  std::string pattern;  // which folders of a run are steps, see inputs/run.h
   std::optional<uint32_t> prefer_rank;
   bool follow_links = false;
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "exec/execute.h"
 #include "plan/layout.h"
 

@@ -13,7 +13,7 @@
 #include "base/natural_order.h"
 #include "base/quantity.h"
 #include "catalog/folder_findings.h"
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "catalog/unsafe.h"
 #include "exec/output_free.h"
 

@@ -229,8 +229,8 @@ class PosixIo final : public Io {
     if (errno != EOPNOTSUPP && errno != ENOSYS) fail_handle(ProblemId::io_write, file, errno);
     struct stat status{};
     if (::fstat(file, &status) != 0) fail_handle(ProblemId::io_write, file, errno);
-    constexpr uint64_t kBlockBytes = 512;  // the unit of st_blocks, whatever st_blksize is
-    check_free_space(file, name_of(file), bytes, static_cast<uint64_t>(status.st_blocks) * kBlockBytes);
+    constexpr uint64_t kStatBlockBytes = 512;  // the unit of st_blocks, whatever st_blksize is
+    check_free_space(file, name_of(file), bytes, static_cast<uint64_t>(status.st_blocks) * kStatBlockBytes);
     const std::lock_guard lock(mutex_);
     if (std::ranges::find(not_reserving_, status.st_dev) == not_reserving_.end()) not_reserving_.push_back(status.st_dev);
   }

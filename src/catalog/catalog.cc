@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "catalog/open_torch.h"
+#include "catalog/torch_files.h"
 
 namespace dcp {
 namespace {

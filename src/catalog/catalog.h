@@ -185,7 +185,7 @@ struct Catalog {
   bool has_planner_data = false;
   Provenance provenance;
   std::vector<McoreShape> mcore_shapes;     // sorted by tensor
-  std::shared_ptr<const TorchFiles> torch;  // of torch.save files: all facts about their items (open_torch.h)
+  std::shared_ptr<const TorchFiles> torch;  // of torch.save files: all facts about their items (torch_files.h)
   std::vector<Duplicate> duplicates;        // rank-local checkpoints only
   std::vector<StringId> saved_keys;         // of a derived catalog, by item: the key under which its tensor was saved
   std::vector<ItemId> named_twice;          // items for which storage_data has two entries, sorted; the first entry is in items

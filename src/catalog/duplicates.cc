@@ -4,8 +4,8 @@
 
 #include "base/sums.h"
 #include "catalog/item_source.h"
-#include "catalog/open.h"
-#include "catalog/open_torch.h"
+#include "catalog/structure.h"
+#include "catalog/torch_files.h"
 
 namespace dcp {
 namespace {

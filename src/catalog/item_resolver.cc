@@ -6,7 +6,7 @@
 #include "base/sums.h"
 #include "catalog/bare_pickle.h"
 #include "catalog/cover.h"
-#include "catalog/open_torch.h"
+#include "catalog/torch_files.h"
 #include "catalog/unsafe.h"
 #include "format/item_archive.h"
 #include "pickle/tokens.h"

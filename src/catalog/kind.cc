@@ -1,19 +1,12 @@
 #include "catalog/kind.h"
 
-#include <array>
-
 namespace dcp {
 namespace {
 
-constexpr std::array<KindTraits, static_cast<size_t>(kLastKind) + 1> kTraits = {{
-    {.name = "dcp", .words = "DCP checkpoint", .has_metadata = true},
-    {.name = "dcp-rank-local", .words = "rank-local DCP checkpoint", .has_metadata = true, .of_ranks = true},
-    {.name = "torch", .words = "torch.save file", .written_as = WrittenAs::kTorchFile, .in_torch_files = true},
-    {.name = "safetensors", .words = "safetensors file", .written_as = WrittenAs::kSafetensorsFile, .tensors_only = true},
-    {.name = "hf", .words = "folder of safetensors files", .written_as = WrittenAs::kHfFolder, .tensors_only = true},
-    {.name = "torch-ranks", .words = "folder of torch.save files of ranks", .of_ranks = true, .in_torch_files = true},
-    {.name = "torch-checkpointing", .words = "checkpoint of torch_checkpointing", .of_ranks = true, .in_torch_files = true},
-}};
+constexpr KindTraits kTraits[] = {
+#define DCP_KIND(id, input, ...) {__VA_ARGS__},
+#include "catalog/kinds.def"
+};
 
 }  // namespace
 

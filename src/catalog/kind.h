@@ -1,4 +1,4 @@
-// The kinds of checkpoint, and the properties of each that code outside its opener needs: a table, so that a new kind is one row.
+// The kinds of checkpoint, and the properties of each that code outside its adapter needs: rows of kinds.def.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,12 @@
 
 namespace dcp {
 
-// How the checkpoint was saved. kHf: a folder of safetensors files, with an index or as torch's HuggingFaceStorageWriter leaves them.
-// kTorchRanks: one torch.save file per rank, as verl writes; kTorchCheckpointing: the same beside a metadata.pkl.
-enum class CheckpointKind : uint8_t { kDcp, kDcpRankLocal, kTorch, kSafetensors, kHf, kTorchRanks, kTorchCheckpointing };
-inline constexpr CheckpointKind kLastKind = CheckpointKind::kTorchCheckpointing;
+// How the checkpoint was saved.
+enum class CheckpointKind : uint8_t {
+#define DCP_KIND(id, input, ...) id,
+#include "catalog/kinds.def"
+  kCount
+};
 
 // What commands that keep the kind write.
 enum class WrittenAs : uint8_t { kDcpFolder, kTorchFile, kSafetensorsFile, kHfFolder };

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "catalog/item_resolver.h"
-#include "catalog/open_torch.h"
+#include "catalog/torch_files.h"
 
 namespace dcp {
 namespace {

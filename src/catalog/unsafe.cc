@@ -4,8 +4,8 @@
 #include <numeric>
 #include <set>
 
-#include "catalog/open_torch.h"
 #include "catalog/resolve.h"
+#include "catalog/torch_files.h"
 #include "pickle/weights_only.h"
 
 namespace dcp {

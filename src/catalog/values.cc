@@ -9,7 +9,7 @@
 
 #include "base/decimal.h"
 #include "catalog/item_source.h"
-#include "catalog/open_torch.h"
+#include "catalog/torch_files.h"
 #include "format/blob.h"
 #include "pickle/graph.h"
 

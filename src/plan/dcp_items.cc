@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/sums.h"
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "format/torch_item_write.h"
 #include "pickle/splice.h"
 #include "plan/layout.h"

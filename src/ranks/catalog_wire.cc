@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "catalog/open_torch.h"
+#include "catalog/torch_files.h"
 #include "ranks/wire.h"
 
 namespace dcp {
@@ -27,7 +27,7 @@ void check(const Catalog& c) {
     return (i.file == kNone || i.file < c.files.size()) &&
            (i.transforms == 0 || i.transforms == Item::kDeflated || i.transforms < c.transforms.size());
   };
-  need(c.kind <= kLastKind);
+  need(c.kind < CheckpointKind::kCount);
   for (const PathElement& e : c.path_elements) need(e.is_position() || is_text(e.name_id()));
   for (const Tensor& t : c.tensors) {
     need(is_text(t.key) && is_text(t.dtype_name) && lies_in(t.path.first, t.path.count, c.path_elements.size()));

@@ -3,7 +3,7 @@
 #include <bit>
 #include <span>
 
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "ranks/wire.h"
 
 namespace dcp {

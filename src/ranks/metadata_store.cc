@@ -4,40 +4,18 @@
 
 #include "base/working_names.h"
 #include "base/wrappers.h"
-#include "catalog/open.h"
-#include "catalog/open_torch_ranks.h"
+#include "inputs/open.h"
 #include "ranks/wire.h"
 
 namespace dcp {
 namespace {
 
-// Of a file at least: what tells its kind.
-constexpr uint64_t kMin = 64 * kKiB;
-constexpr std::string_view kMetadata = ".metadata", kSafetensors = ".safetensors", kIndex = ".safetensors.index.json";
-
-FileHead read_head(Store& store, const std::string& path, const Limits& limits) {
-  if (!path.ends_with(kSafetensors)) {
-    std::vector<std::byte> bytes = read_file(store, path, path.ends_with(kIndex) ? limits.json_bytes : limits.metadata_bytes);
-    const uint64_t size = bytes.size();
-    return {.bytes = std::move(bytes), .size = size};
-  }
-  const OpenFile file(store, store.open_read(path));
-  const auto up_to = [&](uint64_t bytes, uint64_t size) {
-    std::vector<std::byte> head(std::min(bytes, size));
-    read_exact(store, file.get(), 0, head);
-    return head;
-  };
-  const uint64_t size = store.facts(file.get()).bytes;
-  const std::vector<std::byte> length = up_to(sizeof(uint64_t), size);
-  // A length that is not so is rank 0's to refuse, when it opens the file.
-  const uint64_t header = length.size() == sizeof(uint64_t) ? std::min<uint64_t>(load_le<uint64_t>(length.data()), limits.json_bytes) : 0;
-  return {.bytes = up_to(std::max(sizeof(uint64_t) + header, kMin), size), .size = size};
-}
+constexpr std::string_view kMetadata = ".metadata";
 
 // Handles of files in memory are below every handle of an operating system.
 class WithFiles final : public StoreWrapper {
  public:
-  WithFiles(Store& store, std::string folder, FileHeads files) : StoreWrapper(store), folder_(std::move(folder)) {
+  WithFiles(Store& store, std::string folder, Descriptions files) : StoreWrapper(store), folder_(std::move(folder)) {
     for (auto& [name, head] : files) files_.push_back({folder_ + "/" + name, name, std::move(head)});
   }
   Handle open_read(const std::string& path) override {
@@ -82,7 +60,7 @@ class WithFiles final : public StoreWrapper {
  private:
   struct File {
     std::string path, name;
-    FileHead head;
+    Description head;
   };
   static constexpr Handle kFirst = -2;  // -1 is kNoHandle
   static bool is_ours(Handle h) { return h <= kFirst; }
@@ -97,12 +75,12 @@ class WithFiles final : public StoreWrapper {
 
 }  // namespace
 
-FileHeads gather_metadata(RankTree& tree, Store& store, const std::string& path, const Limits& limits) {
+Descriptions gather_metadata(RankTree& tree, Store& store, const std::string& path, const Limits& limits) {
   const std::string folder = without_trailing_slashes(path);
   std::vector<std::string> names;
   if (const auto facts = store.facts(folder); facts && facts->kind == FileKind::kDirectory)
     for (const DirEntry& e : store.list(folder))
-      if (describes_checkpoint(e.name) && !is_rank_file(e.name)) names.push_back(e.name);
+      if (has_description(e.name)) names.push_back(e.name);
   WireWriter out;
   const bool is_file = store.facts(folder) && store.facts(folder)->kind == FileKind::kRegular;
   out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());
@@ -113,14 +91,14 @@ FileHeads gather_metadata(RankTree& tree, Store& store, const std::string& path,
   if (!in.number<bool>()) return {};
   for (auto count = in.number<uint64_t>(); count > 0; --count) std::erase(names, in.text());
 
-  FileHeads heads;
-  for (const std::string& name : names) heads[name] = read_head(store, folder + "/" + name, limits);
+  Descriptions heads;
+  for (const std::string& name : names) heads[name] = read_description(store, folder + "/" + name, limits);
   tree.gather(
       [&](Bytes bytes) {
         WireReader from(bytes);
         for (auto count = from.number<uint64_t>(); count > 0; --count) {
           const std::string name = from.text();
-          FileHead theirs{.bytes = from.array<std::byte>(), .size = from.number<uint64_t>()};
+          Description theirs{.bytes = from.array<std::byte>(), .size = from.number<uint64_t>()};
           if (const auto [known, is_new] = heads.emplace(name, theirs); known->second != theirs)
             fail(ProblemId::file_seen_twice, {.path = folder + "/" + name});
         }
@@ -138,7 +116,7 @@ FileHeads gather_metadata(RankTree& tree, Store& store, const std::string& path,
   return heads;
 }
 
-std::unique_ptr<Store> with_files(Store& store, const std::string& folder, FileHeads files) {
+std::unique_ptr<Store> with_files(Store& store, const std::string& folder, Descriptions files) {
   return std::make_unique<WithFiles>(store, without_trailing_slashes(folder), std::move(files));
 }
 

@@ -10,22 +10,18 @@
 
 #include "base/limits.h"
 #include "base/store.h"
+#include "inputs/open.h"
 #include "ranks/tree.h"
 
 namespace dcp {
 
-struct FileHead {
-  std::vector<std::byte> bytes;  // all of them; of a safetensors file, up to the end of its header
-  uint64_t size = 0;             // of the file
-  bool operator==(const FileHead&) const = default;
-};
-using FileHeads = std::map<std::string, FileHead>;  // by name in the folder
+using Descriptions = std::map<std::string, Description>;  // by name in the folder
 
 // Gathers, at rank 0, files of the folder `path` that describe the checkpoint and that only other ranks see. Empty if rank 0 has a
 // `.metadata`, or a file instead of a folder. Called by all ranks. Throws file_seen_twice if two ranks see different files under one name.
-FileHeads gather_metadata(RankTree& tree, Store& store, const std::string& path, const Limits& limits);
+Descriptions gather_metadata(RankTree& tree, Store& store, const std::string& path, const Limits& limits);
 
 // `store` with these files added to one folder, for reading. `store` must outlive it.
-std::unique_ptr<Store> with_files(Store& store, const std::string& folder, FileHeads files);
+std::unique_ptr<Store> with_files(Store& store, const std::string& folder, Descriptions files);
 
 }  // namespace dcp

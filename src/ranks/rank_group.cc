@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
-#include "catalog/open.h"
+#include "inputs/open.h"
 #include "plan/plan_digest.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/metadata_store.h"

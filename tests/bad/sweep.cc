@@ -15,10 +15,11 @@
 #include <random>
 
 #include "catalog/item_source.h"
-#include "catalog/open.h"
 #include "catalog/resolve.h"
 #include "catalog/select.h"
+#include "catalog/structure.h"
 #include "exec/execute.h"
+#include "inputs/open.h"
 #include "plan/layout.h"
 #include "unit/base/fake_io.h"
 #include "unit/exec/verified.h"

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <thread>
 
-#include "catalog/open.h"
 #include "catalog/select.h"
+#include "inputs/open.h"
 #include "plan/layout.h"
 #include "plan/plan_digest.h"
 #include "ranks/blocks.h"

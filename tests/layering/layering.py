@@ -15,14 +15,17 @@ MAY_INCLUDE = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY_INCLUDE["kernels"] = {"base", "kernels"}
 MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging"}
 MAY_INCLUDE["modules"] = {"base", "modules"}
+MAY_INCLUDE["inputs"] = {*ORDER[: ORDER.index("catalog") + 1], "inputs"}
 MAY_INCLUDE["maps"] = {*ORDER[: ORDER.index("catalog") + 1], "maps"}
 for room in ["plan", "exec", "ranks", "app"]:
     MAY_INCLUDE[room].add("kernels")
 for room in ["ranks", "app", "staging", "cmd"]:
     MAY_INCLUDE[room].add("modules")
+for room in ["ranks", "app"]:
+    MAY_INCLUDE[room].add("inputs")
 # The command line asks for use cases and renders their results.
 MAY_INCLUDE["app"].add("maps")
-MAY_INCLUDE["cmd"] = {*ORDER[: ORDER.index("plan")], "kernels", "maps", "staging", "modules", "app", "cmd"}
+MAY_INCLUDE["cmd"] = {*ORDER[: ORDER.index("plan")], "kernels", "inputs", "maps", "staging", "modules", "app", "cmd"}
 
 # The library's functions, over use cases; its headers stand alone.
 MAY_INCLUDE["face"] = {*MAY_INCLUDE["app"], "face", "dcpctl"}

@@ -3,8 +3,8 @@
 #include "catalog/mcore.h"
 
 #include "catalog/build.h"
-#include "catalog/open.h"
 #include "fuzz.h"
+#include "inputs/open.h"
 #include "unit/base/fake_io.h"
 #include "unit/catalog/made_checkpoint.h"
 

@@ -1,7 +1,7 @@
 // A run folder. The input is its folders: a byte for what is in one, a byte for the length of its name, the name.
 #include "catalog/build.h"
-#include "catalog/run.h"
 #include "fuzz.h"
+#include "inputs/run.h"
 #include "unit/catalog/made_checkpoint.h"
 
 namespace dcp::fuzz {

@@ -4,9 +4,9 @@
 #include "ranks/wire.h"
 
 #include "catalog/build.h"
-#include "catalog/open.h"
 #include "catalog/resolve.h"
 #include "catalog/select.h"
+#include "catalog/structure.h"
 #include "fuzz.h"
 #include "ranks/catalog_wire.h"
 #include "unit/catalog/random_checkpoint.h"

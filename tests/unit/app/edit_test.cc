@@ -7,7 +7,9 @@
 
 #include "base/error_line.h"
 #include "base/fake_io.h"
+#include "catalog/structure.h"
 #include "exec/synthetic.h"
+#include "inputs/open.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "catalog/made_checkpoint.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -8,8 +8,8 @@
 #include "catalog/build.h"
 #include "catalog/item_source.h"
 #include "catalog/made_blobs.h"
-#include "catalog/open.h"
 #include "catalog/random_checkpoint.h"
+#include "catalog/structure.h"
 
 using namespace dcp;
 using namespace dcp::test;

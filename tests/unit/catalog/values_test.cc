@@ -6,7 +6,8 @@
 
 #include "base/fake_io.h"
 #include "catalog/made_blobs.h"
-#include "catalog/open.h"
+#include "catalog/structure.h"
+#include "inputs/open.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -8,7 +8,7 @@
 #include "base/fake_io.h"
 #include "base/natural_order.h"
 #include "catalog/made_checkpoint.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 using namespace dcp;
 using namespace dcp::cmd;

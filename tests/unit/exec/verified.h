@@ -10,9 +10,10 @@
 
 #include "catalog/duplicates.h"
 #include "catalog/folder_findings.h"
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
+#include "inputs/open.h"
 #include "plan/verify_plan.h"
 
 namespace dcp::test {

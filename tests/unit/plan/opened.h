@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "base/io.h"
-#include "catalog/open.h"
 #include "catalog/resolve.h"
 #include "catalog/select.h"
+#include "catalog/structure.h"
+#include "inputs/open.h"
 #include "plan/layout.h"
 
 namespace dcp::test {

@@ -5,7 +5,7 @@
 
 #include "base/error_line.h"
 #include "base/io.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 #include "ranks/catalog_wire.h"
 
 namespace dcp {

@@ -11,8 +11,9 @@
 #include "app/synthetic.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
-#include "catalog/open.h"
+#include "catalog/structure.h"
 #include "exec/dcp_folder.h"
+#include "inputs/open.h"
 #include "kernels/kernels.h"
 #include "staging/cpu_device.h"
 

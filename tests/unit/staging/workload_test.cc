@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/error_line.h"
-#include "catalog/open.h"
+#include "inputs/open.h"
 
 using namespace dcp;
 using namespace dcp::test;

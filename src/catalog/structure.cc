@@ -1,0 +1,156 @@
+#include "catalog/structure.h"
+
+#include <algorithm>
+
+#include "catalog/cover.h"
+#include "catalog/data_files.h"
+#include "format/lfs_pointer.h"
+
+namespace dcp {
+namespace {
+
+// What a clone has in place of a large file that Git LFS did not fetch.
+void refuse_lfs_pointer(Store& store, Handle file, uint64_t bytes) {
+  if (bytes > kLfsPointerBytes) return;
+  std::vector<std::byte> text(bytes);
+  read_exact(store, file, 0, text);
+  if (is_lfs_pointer(text)) fail(ProblemId::lfs_pointer, {.path = store.name_of(file)});
+}
+
+}  // namespace
+
+void look_at_files(Store& store, Catalog& catalog, FollowLinks links) {
+  for (uint32_t n = 0; n < catalog.files.size(); ++n) {
+    DataFile& f = catalog.files[n];
+    try {
+      const std::optional<Handle> handle = open_data_file(store, catalog, n, links);
+      if (!handle) continue;
+      const OpenFile open(store, *handle);
+      const uint64_t bytes = store.facts(*handle).bytes;
+      refuse_lfs_pointer(store, *handle, bytes);
+      f.bytes = bytes;
+    } catch (const Error& error) {  // a link, a FIFO, no permission: reported to whoever needs an item in it
+      f.fault = std::make_shared<const Problem>(error.problem());
+    }
+  }
+}
+
+namespace {
+
+Problem hole_or_overlap(const Catalog& catalog, const Tensor& t, const CoverProblem& c) {
+  const Place place{.path = catalog.path, .tensor = std::string(catalog.key(t))};
+  switch (c.fault) {
+    case CoverFault::kHole: return make_problem(ProblemId::tensor_hole, place, slice_text(c.offsets, c.sizes) + " in no chunk");
+    case CoverFault::kOutside: {
+      size_t d = 0;
+      while (c.offsets[d] + c.sizes[d] <= catalog.dims(t)[d]) ++d;
+      return make_problem(ProblemId::chunk_outside, place,
+                          "dim " + std::to_string(d) + ": " + std::to_string(c.offsets[d]) + " + " + std::to_string(c.sizes[d]),
+                          "at most " + std::to_string(catalog.dims(t)[d]));
+    }
+    case CoverFault::kOverlap: return make_problem(ProblemId::chunks_overlap, place, slice_text(c.offsets, c.sizes) + " in two chunks");
+    case CoverFault::kTooComplex: break;
+  }
+  return make_problem(ProblemId::chunks_too_complex, place, std::to_string(t.chunk_count) + " chunks");
+}
+
+// nullopt: the slice lies inside its file.
+std::optional<Problem> slice_fault(const Catalog& catalog, const Item& i, const Place& place, const std::string& what) {
+  const std::optional<uint64_t> bytes = catalog.files[i.file].bytes;
+  if (const auto& fault = catalog.files[i.file].fault) {
+    Problem p = *fault;
+    if (p.id == ProblemId::file_unseen) p.place.tensor = place.tensor, p.place.object = place.object;
+    return p;
+  }
+  if (!bytes) return make_problem(ProblemId::file_missing, place, what);
+  if (i.offset > *bytes || i.length > *bytes - i.offset)
+    return make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes",
+                        "at least " + std::to_string(i.offset + i.length));
+  return std::nullopt;
+}
+
+// nullopt: the item is where the metadata says.
+std::optional<Problem> item_fault(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what) {
+  const Item& i = catalog.items[item];
+  const Place place = catalog.place_of(item, key);
+  if (i.file == kNone) return make_problem(ProblemId::chunk_without_item, place, what);
+  if (std::ranges::binary_search(catalog.named_twice, item))
+    return make_problem(ProblemId::item_twice, {.path = catalog.path, .tensor = place.tensor, .object = place.object}, what);
+  return slice_fault(catalog, i, place, what);
+}
+
+std::string chunk_words(const Catalog& catalog, const Tensor& t, uint32_t c) {
+  return "chunk " + slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes);
+}
+
+}  // namespace
+
+std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
+  const Catalog& catalog = opened.catalog;
+  std::vector<Problem> all = opened.findings;
+  FindingList findings(all);
+  const auto add = [&](Problem p) {
+    p.severity = Severity::kDamage;
+    findings.add(std::move(p));
+  };
+  const auto has_no_one_item = [&](ItemId item) {
+    return catalog.items[item].file == kNone || std::ranges::binary_search(catalog.named_twice, item);
+  };
+  for (const Problem& p : opened.unloadable) add(p);
+  for (const Tensor& t : catalog.tensors) {
+    if (const auto fault = check_cover(catalog, t)) add(hole_or_overlap(catalog, t, *fault));
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      if (has_no_one_item(catalog.item_of(t, c)) && volume(catalog.box(t, c).sizes) > 0)
+        add(*item_fault(catalog, catalog.item_of(t, c), catalog.key(t), chunk_words(catalog, t, c)));
+  }
+  for (BlobId b = 0; b < catalog.blobs.size(); ++b)
+    if (has_no_one_item(catalog.item_of(b))) add(*item_fault(catalog, catalog.item_of(b), catalog.key(catalog.blobs[b]), ""));
+  // One finding a file and not one an item: a missing file may hold 10^5 items.
+  std::vector<uint64_t> needed(catalog.files.size(), 0);
+  for (const Item& i : catalog.items)
+    if (i.file != kNone) needed[i.file] = std::max(needed[i.file], i.offset + i.length);
+  for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+    const std::optional<uint64_t> bytes = catalog.files[f].bytes;
+    const Place place{.path = catalog.file_path(f)};
+    if (catalog.files[f].fault) add(*catalog.files[f].fault);
+    else if (!bytes) add(make_problem(ProblemId::file_missing, place));
+    else if (*bytes < needed[f])
+      add(make_problem(ProblemId::item_past_end, place, "a file of " + std::to_string(*bytes) + " bytes",
+                       "at least " + std::to_string(needed[f])));
+  }
+  findings.end();
+  return all;
+}
+
+namespace {
+
+[[noreturn]] void fail_with(Problem finding) {
+  finding.severity = Severity::kError;
+  throw Error(std::move(finding));
+}
+
+}  // namespace
+
+void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out) {
+  for (const Problem& p : opened.findings)
+    if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) fail_with(p);
+}
+
+void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {
+  if (auto fault = slice_fault(catalog, slice, place, what)) throw Error(std::move(*fault));
+}
+
+void check_item(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what) {
+  if (auto fault = item_fault(catalog, item, key, what)) throw Error(std::move(*fault));
+}
+
+void check_whole(const Catalog& catalog, const Tensor& t) {
+  const Place place{.path = catalog.path, .tensor = std::string(catalog.key(t))};
+  if (!t.strided) fail(ProblemId::layout_not_strided, place, std::string(catalog.strings[t.dtype_name]));
+  if (!t.dtype_known) fail(ProblemId::dtype_unknown, place, std::string(catalog.strings[t.dtype_name]));
+  if (const auto fault = check_cover(catalog, t)) throw Error(hole_or_overlap(catalog, t, *fault));
+  for (uint32_t c = 0; c < t.chunk_count; ++c)
+    if (volume(catalog.box(t, c).sizes) > 0) check_item(catalog, catalog.item_of(t, c), catalog.key(t), chunk_words(catalog, t, c));
+}
+
+}  // namespace dcp

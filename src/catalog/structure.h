@@ -1,0 +1,31 @@
+// Faults in the structure of an opened checkpoint: files that are missing or too short, tensors with holes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/store.h"
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+// Finds the size of every data file (one open each; if it is small enough to be a Git LFS pointer, also its bytes), or why it cannot be
+// read. The last step of opening.
+void look_at_files(Store& store, Catalog& catalog, FollowLinks links);
+// Findings of opening and of the structure: files that are missing or cannot be read, items that reach past the end, chunks without an item
+// or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at those that concern their keys
+// (check_whole).
+std::vector<Problem> structure_findings(const OpenedCatalog& opened);
+
+// Throws damage found while opening, such as a missing file that an index names; ignores damage to keys of the catalog that are left out.
+void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out);
+// Throws the first fault of this tensor: an unknown dtype or layout, a chunk outside it, a hole, an overlap, a chunk without an item, an
+// item outside its file.
+void check_whole(const Catalog& catalog, const Tensor& tensor);
+// Throws if a slice does not lie inside its file, whose size is known.
+void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what);
+// The same for one item: it exists and lies inside its file, whose size is known.
+void check_item(const Catalog& catalog, ItemId item, std::string_view key, const std::string& what);
+
+}  // namespace dcp

@@ -1,0 +1,49 @@
+// What a catalog of torch.save files keeps of them: where storages lie, and the pickles that byte items are cut out of.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/limits.h"
+#include "catalog/catalog.h"
+#include "catalog/state_dict.h"
+#include "format/blob.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+
+// What a catalog keeps of such a file, which was read anyway to make the catalog: where storages lie, and the pickle that byte items are
+// cut from. Immutable; safe to use from any thread.
+struct TorchFile {
+  BlobItem archive;                    // data.pkl, and where every storage lies in the file
+  StoragesByKey storages;              // of the archive
+  std::unique_ptr<PickleGraph> graph;  // of data.pkl
+  uint64_t unreferenced_bytes = 0;     // of storages that data.pkl does not name
+  StateDict::OddKeys odd_keys;
+
+  uint64_t memory_bytes() const;
+};
+
+// An item's value in the graph of its file (none for an empty mapping), and for a tensor, how to read its bytes.
+struct TorchValue {
+  Value value;
+  ItemInfo info;
+};
+
+// All torch.save files of a catalog: one, or those of several ranks. resolve() takes the facts of items from here.
+struct TorchFiles {
+  std::vector<std::unique_ptr<const TorchFile>> files;  // by number in the catalog
+  std::vector<TorchValue> items;                        // by ItemId
+  std::vector<TorchValue> copies;                       // by number in Catalog::duplicates
+  std::vector<int64_t> strides;                         // as in Resolved
+  StateDict::OddKeys odd_keys;                          // of all files
+
+  uint64_t memory_bytes() const;
+};
+
+// A byte item or a tensor that is not plain, as a pickle of its own with the storages that it names. Throws pickle_storage_id,
+// item_no_record, over_limit.
+BlobItem blob_of(const TorchFile& file, const Value& value, const Place& place, const Limits& limits);
+
+}  // namespace dcp

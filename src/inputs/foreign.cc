@@ -1,0 +1,67 @@
+#include "inputs/foreign.h"
+
+#include <algorithm>
+
+namespace dcp {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+struct Magic {
+  std::string_view bytes;
+  Foreign is;
+};
+// torch's old form begins with a pickle of the number 0x1950a86a20f9469cfc6c (torch/serialization.py MAGIC_NUMBER).
+constexpr Magic kMagics[] = {
+    {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv,
+     {"a torch.save file of the form before torch 1.6", "write it anew with torch: torch.save(torch.load(FILE), NEW)"}},
+    {"GGUF"sv, {"a GGUF file", ""}},
+    {"\x93NUMPY"sv, {"a numpy .npy file", ""}},
+    {"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", ""}},
+    {"\x1f\x8b"sv, {"a gzip file", "unpack it first"}},
+    {"\x28\xb5\x2f\xfd"sv, {"a zstd file", "unpack it first"}},
+    {"PK\x03\x04"sv, {"a zip archive that is no torch.save file", ""}},
+    {"\x80\x02"sv, {"a pickle, not a torch.save file", ""}},
+    {"\x80\x03"sv, {"a pickle, not a torch.save file", ""}},
+    {"\x80\x04"sv, {"a pickle, not a torch.save file", ""}},
+    {"\x80\x05"sv, {"a pickle, not a torch.save file", ""}},
+};
+
+struct Marker {
+  std::string_view file;  // its name, or how it begins
+  Foreign is;
+};
+constexpr Marker kMarkers[] = {
+    {".snapshot_metadata", {"a torchsnapshot snapshot", "read it with torchsnapshot and save it with torch.distributed.checkpoint"}},
+    {"zero_to_fp32.py", {"a DeepSpeed checkpoint", "its zero_to_fp32.py writes the model as a file that dcpctl reads"}},
+    {"mp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"bf16_zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"saved_model.pb", {"a TensorFlow SavedModel", ""}},
+    {"_CHECKPOINT_METADATA", {"an Orbax checkpoint", ""}},
+    {"manifest.ocdbt", {"an Orbax checkpoint", ""}},
+};
+
+}  // namespace
+
+Foreign foreign_file(Bytes head) {
+  for (const Magic& m : kMagics)
+    if (as_text(head).starts_with(m.bytes)) return m.is;
+  return {};
+}
+
+bool is_archive(Bytes head) {
+  constexpr uint64_t kLocalBytes = 30, kNameBytesAt = 26;  // of the first record's header, before its name
+  const std::string_view text = as_text(head);
+  if (!text.starts_with("PK\x03\x04") || text.size() < kLocalBytes) return false;
+  const uint64_t name_bytes = load_le<uint16_t>(head.data() + kNameBytesAt);
+  return name_bytes > text.size() - kLocalBytes || text.substr(kLocalBytes, name_bytes).find('/') != std::string_view::npos;
+}
+
+Foreign foreign_folder(const std::vector<std::string>& names) {
+  for (const Marker& m : kMarkers)
+    if (std::ranges::any_of(names, [&](const std::string& name) { return name.starts_with(m.file); })) return m.is;
+  return {};
+}
+
+}  // namespace dcp

@@ -1,0 +1,90 @@
+#include "inputs/open.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/working_names.h"
+#include "format/lfs_pointer.h"
+#include "inputs/foreign.h"
+#include "inputs/input.h"
+#include "inputs/refuse.h"
+
+namespace dcp {
+namespace {
+
+constexpr const Input* kInputs[] = {
+#define DCP_KIND(id, input, ...) &input,
+#include "catalog/kinds.def"
+};
+
+FileFacts facts_at(Store& store, const std::string& path) {
+  const std::optional<FileFacts> facts = store.facts(path);
+  if (!facts) fail(ProblemId::no_such_path, {.path = path});
+  return *facts;
+}
+
+const Input* described_by(std::string_view name) {
+  const auto found = std::ranges::find_if(kInputs, [&](const Input* input) { return input->describes(name); });
+  return found == std::end(kInputs) ? nullptr : *found;
+}
+
+}  // namespace
+
+Found::Found(Store& store, std::string path, const OpenOptions& options)
+    : store_(store), path_(without_trailing_slashes(std::move(path))), options_(options), facts_(facts_at(store, path_)) {}
+
+std::string Found::name() const { return std::filesystem::path(path_).filename(); }
+
+std::string Found::folder() const {
+  const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+const std::vector<DirEntry>& Found::entries() {
+  if (!entries_) entries_ = store_.list(is_folder() ? path_ : folder());
+  return *entries_;
+}
+
+bool Found::has_entry(bool (*is)(const DirEntry&)) { return is_folder() && std::ranges::any_of(entries(), is); }
+
+Bytes Found::head() {
+  if (head_) return *head_;
+  if (!is_file()) fail(ProblemId::not_checkpoint, {.path = path_}, "no regular file", std::string(kExpected));
+  if (path_.ends_with(".distcp"))  // archives back to back: its content says as little as its name
+    fail(ProblemId::not_checkpoint, {.path = path_}, "a data file of a DCP checkpoint", "the folder that it is in");
+  head_.emplace(std::min(facts_.bytes, kForeignBytes));
+  const OpenFile file(store_, store_.open_read(path_));
+  read_exact(store_, file.get(), 0, *head_);
+  if (is_lfs_pointer(*head_)) fail(ProblemId::lfs_pointer, {.path = path_});
+  return *head_;
+}
+
+OpenedCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options) {
+  Found found(store, path, options);
+  for (const Input* input : kInputs)
+    if (input->is_at(found)) return input->open(found);
+  refuse(found);
+}
+
+bool describes_checkpoint(std::string_view name) { return described_by(name) != nullptr; }
+
+bool is_checkpoint_name(std::string_view name) {
+  return std::ranges::any_of(kInputs, [&](const Input* input) { return input->is_file(name); });
+}
+
+bool has_description(std::string_view name) {
+  const Input* const input = described_by(name);
+  return input != nullptr && input->read_description != nullptr;
+}
+
+Description read_description(Store& store, const std::string& path, const Limits& limits) {
+  return described_by(std::filesystem::path(path).filename().native())->read_description(store, path, limits);
+}
+
+Description whole_file(Store& store, const std::string& path, uint64_t cap) {
+  std::vector<std::byte> bytes = read_file(store, path, cap);
+  const uint64_t size = bytes.size();
+  return {.bytes = std::move(bytes), .size = size};
+}
+
+}  // namespace dcp

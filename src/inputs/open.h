@@ -1,0 +1,40 @@
+// open(path): which kind of checkpoint is there, and its catalog.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/store.h"
+#include "catalog/catalog.h"
+
+namespace dcp {
+
+struct OpenOptions {
+  Limits limits;
+  FollowLinks links = FollowLinks::kCacheOnly;
+  std::optional<uint32_t> prefer_rank;  // whose copy is used where several ranks wrote an item
+};
+
+// Opens a checkpoint of any kind (catalog/kinds.def), given as its folder or a file. A file's kind is decided by its content; names only decide
+// where the content cannot. Reads metadata and headers only. Fails with not_checkpoint, naming what is there instead.
+OpenedCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options);
+
+// Whether a file of this name makes its folder a checkpoint: metadata, an index, a safetensors file.
+bool describes_checkpoint(std::string_view name);
+// Whether the name of a file suggests that it is a checkpoint, or stands for the folder that it is in.
+bool is_checkpoint_name(std::string_view name);
+
+// What opening reads of a file that describes a checkpoint.
+struct Description {
+  std::vector<std::byte> bytes;  // from its beginning
+  uint64_t size = 0;             // of the file
+  bool operator==(const Description&) const = default;
+};
+// Whether such a file can be described without its data.
+bool has_description(std::string_view name);
+Description read_description(Store& store, const std::string& path, const Limits& limits);
+
+}  // namespace dcp

@@ -1,0 +1,191 @@
+#include "inputs/rank_files.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "catalog/build.h"
+#include "catalog/data_files.h"
+#include "inputs/dtensor.h"
+#include "inputs/rank_local.h"
+#include "inputs/torch_reader.h"
+
+namespace dcp {
+namespace {
+
+// What all ranks say of a tensor that is sharded, and the boxes that follow from it.
+class Shards {
+ public:
+  explicit Shards(const std::string& path) : path_(path) {}
+
+  void meet(std::string_view key, const LocalShard& shard) {
+    Sharded& s = of_key_[std::string(key)];
+    if (s.placements.empty()) s.placements = shard.placements, s.sizes = shard.sizes, s.mesh.sizes.resize(shard.placements.size());
+    if (s.placements != shard.placements) disagree(key, "two lists of placements");
+    if (s.sizes != shard.sizes) disagree(key, "two shapes");
+    for (size_t d = 0; d < shard.coordinate.size(); ++d) s.mesh.sizes[d] = std::max(s.mesh.sizes[d], shard.coordinate[d] + 1);
+  }
+
+  TensorPart part(std::string_view key, const LocalShard& shard) {
+    Sharded& s = of_key_.at(std::string(key));
+    TensorPart part{.local = shard.local, .local_sizes = {}, .sizes = shard.sizes, .boxes = {}};
+    if (shard.coordinate.empty()) return part;
+    place(key, s);
+    uint32_t rank = 0;
+    for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
+    const auto [first, last] = std::ranges::equal_range(s.boxes.rank_of, rank);
+    const size_t dims = s.sizes.size();
+    // Where the rank has several boxes, its tensor has the runs of each dim one after the other.
+    std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in `local`
+    for (auto it = first; it != last; ++it) {
+      const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
+      for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
+    }
+    for (size_t d = 0; d < dims; ++d) {
+      int64_t begin = 0;
+      for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
+      part.local_sizes.push_back(begin);
+    }
+    for (auto it = first; it != last; ++it) {
+      const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
+      TensorPart::Box b{
+          .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
+      for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
+      part.boxes.push_back(std::move(b));
+    }
+    return part;
+  }
+
+ private:
+  struct Sharded {
+    std::vector<Placement> placements;
+    std::vector<int64_t> sizes;
+    Mesh mesh;
+    RankBoxes boxes;
+  };
+
+  void place(std::string_view key, Sharded& s) const {
+    if (!s.boxes.rank_of.empty()) return;
+    if (s.mesh.ranks() > kMaxRanks || !place_ranks(s.mesh, s.placements, s.sizes, s.boxes))
+      fail(ProblemId::torch_rank_part, {.path = path_, .tensor = std::string(key)}, "placements that its shape does not have");
+  }
+
+  [[noreturn]] void disagree(std::string_view key, std::string what) const {
+    fail(ProblemId::ranks_disagree, {.path = path_, .tensor = std::string(key)}, std::move(what));
+  }
+
+  const std::string& path_;
+  std::map<std::string, Sharded, std::less<>> of_key_;
+};
+
+class Opening {
+ public:
+  Opening(Store& store, const std::string& path, const OpenOptions& options)
+      : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path) {}
+
+  OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
+    for (const RankFile& f : files) read(f);
+    for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
+    std::vector<int64_t> strides{0};
+    std::vector<MetadataContent> contents;
+    for (size_t f = 0; f < files.size(); ++f) {
+      TorchContent c = read_state_dict(
+          *files_[f], {files[f].name, *states_[f]}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, strides,
+          options_.limits);
+      contents.push_back(std::move(c.content));
+      values_.insert(values_.end(), c.values.begin(), c.values.end());
+    }
+    const MetadataContent merged = merge_rank_local(contents, path_);
+    check_catalog_fits(merged, path_, limits_);
+    OpenedCatalog opened = build_catalog(merged, path_, path_, kind);
+    Catalog& catalog = opened.catalog;
+    catalog.provenance = {};
+    for (DataFile& f : catalog.files) f.raw = true;
+    catalog.torch = take(catalog, merged, std::move(strides));
+    return opened;
+  }
+
+ private:
+  void read(const RankFile& f) {
+    const std::optional<Handle> handle = store_.open_beneath(path_, f.name, options_.links);
+    if (!handle) fail(ProblemId::file_missing, {.path = path_ + "/" + f.name});
+    files_.push_back(read_torch_file(store_, OpenFile(store_, *handle), path_ + "/" + f.name, limits_));
+    TorchFile& file = *files_.back();
+    limits_.memory_bytes -= std::min(limits_.memory_bytes, file.memory_bytes());
+    states_.push_back(std::make_unique<StateDict>(*file.graph, file.archive.pickle_place, options_.limits));
+    states_.back()->put_under(f.under);
+  }
+
+  // The meshes' sizes are known when all ranks have said where they are.
+  void observe(size_t f, const std::vector<std::string>& under) {
+    StateDict state(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits);
+    state.put_under(under);
+    state.flatten([&](const StateDict::Leaf& leaf) {
+      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(leaf.key, *shard);
+    });
+  }
+
+  std::optional<TensorPart> part_of(size_t f, const StateDict::Leaf& leaf) {
+    const std::optional<LocalShard> shard = read_dtensor(*files_[f]->graph, leaf);
+    if (!shard && is_one_ranks(leaf.tensor.cls))
+      fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
+           "a " + leaf.tensor.cls + " whose mesh or placements are not known");
+    if (!shard) return {};
+    return shards_.part(leaf.key, *shard);
+  }
+
+  // What each item and each copy is made of: the entries of the storage that the catalog was built from, by file, key and offsets.
+  std::shared_ptr<const TorchFiles> take(const Catalog& catalog, const MetadataContent& merged, std::vector<int64_t> strides) {
+    auto torch = std::make_shared<TorchFiles>();
+    std::multimap<std::pair<std::string_view, std::string_view>, size_t> entries;
+    for (size_t n = 0; n < merged.storage.size(); ++n)
+      entries.emplace(std::pair(merged.storage[n].key, merged.files[merged.storage[n].file]), n);
+    const auto value_of = [&](ItemId item, uint32_t file, std::string_view key, Dims offsets) {
+      const auto [first, last] = entries.equal_range({key, catalog.file_name(file)});
+      const auto found = std::find_if(first, last, [&](const auto& e) {
+        const MetadataContent::Storage& s = merged.storage[e.second];
+        return std::ranges::equal(Dims(merged.ints.data() + s.offsets_at, s.rank), offsets);
+      });
+      if (found == last) fail(ProblemId::internal, catalog.place_of(item, key), "an item of no file");
+      return values_[found->second];
+    };
+    torch->items.resize(catalog.items.size());
+    std::vector<Dims> offsets(catalog.items.size());
+    for (const Tensor& t : catalog.tensors)
+      for (uint32_t c = 0; c < t.chunk_count; ++c) offsets[catalog.item_of(t, c)] = catalog.box(t, c).offsets;
+    for (ItemId i = 0; i < catalog.items.size(); ++i)
+      if (const uint32_t file = catalog.items[i].file; file != kNone)
+        torch->items[i] = value_of(i, file, catalog.key_of_item(i), offsets[i]);
+    for (const Duplicate& d : catalog.duplicates)
+      torch->copies.push_back(value_of(d.item, d.other.file, catalog.strings[d.key], offsets[d.item]));
+    torch->strides = std::move(strides);
+    for (uint32_t f = 0; f < catalog.files.size(); ++f) {
+      const auto here = std::ranges::find(merged.files, catalog.file_name(f)) - merged.files.begin();
+      std::unique_ptr<TorchFile>& file = files_[static_cast<size_t>(here)];
+      if (torch->odd_keys.count == 0) torch->odd_keys.example = file->odd_keys.example;
+      torch->odd_keys.count += file->odd_keys.count;
+      torch->files.push_back(std::move(file));
+    }
+    return torch;
+  }
+
+  Store& store_;
+  const std::string& path_;
+  const OpenOptions& options_;
+  Limits limits_;  // what is left
+  Shards shards_;
+  std::vector<std::unique_ptr<TorchFile>> files_;
+  std::vector<std::unique_ptr<StateDict>> states_;
+  std::vector<TorchValue> values_;
+};
+
+}  // namespace
+
+OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
+                              const OpenOptions& options) {
+  return Opening(store, path, options).open(files, kind);
+}
+
+}  // namespace dcp

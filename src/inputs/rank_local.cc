@@ -1,0 +1,165 @@
+#include "inputs/rank_local.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "catalog/catalog.h"
+
+namespace dcp {
+namespace {
+
+class Merger {
+ public:
+  explicit Merger(const std::string& path) : path_(path) {}
+
+  void add(const MetadataContent& rank) {
+    base_ = out_.ints.size();
+    out_.ints.insert(out_.ints.end(), rank.ints.begin(), rank.ints.end());
+    for (const KeyRef ref : rank.order) {
+      if (ref.is_blob()) blob(rank.blobs[ref.blob()]);
+      else tensor(rank, rank.tensors[ref.tensor()]);
+    }
+    storage(rank);
+    paths(rank);
+    facts(rank);
+  }
+
+  MetadataContent take() {
+    for (size_t t = 0; t < out_.tensors.size(); ++t) {
+      out_.tensors[t].first_chunk = out_.chunks.size();
+      out_.tensors[t].chunk_count = chunks_[t].size();
+      out_.chunks.insert(out_.chunks.end(), chunks_[t].begin(), chunks_[t].end());
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void disagree(std::string_view key, std::string what) const {
+    fail(ProblemId::ranks_disagree, {.path = path_, .tensor = std::string(key)}, std::move(what));
+  }
+
+  void blob(std::string_view key) {
+    const auto [it, fresh] = refs_.try_emplace(key, KeyRef::blob_at(out_.blobs.size()));
+    if (!it->second.is_blob()) disagree(key, "a tensor on one rank, an object on another");
+    if (!fresh) return;
+    out_.blobs.push_back(key);
+    out_.order.push_back(it->second);
+  }
+
+  Dims numbers(uint64_t at, uint32_t rank) const { return {out_.ints.data() + at, rank}; }
+
+  void tensor(const MetadataContent& rank, const MetadataContent::Tensor& t) {
+    const auto [it, fresh] = refs_.try_emplace(t.key, KeyRef::tensor_at(out_.tensors.size()));
+    if (it->second.is_blob()) disagree(t.key, "a tensor on one rank, an object on another");
+    const uint32_t index = it->second.tensor();
+    if (fresh) {
+      out_.tensors.push_back(t);
+      out_.tensors.back().dims_at += base_;
+      out_.order.push_back(it->second);
+      chunks_.emplace_back();
+    }
+    const MetadataContent::Tensor& merged = out_.tensors[index];
+    if (merged.dtype_name != t.dtype_name) disagree(t.key, std::string(merged.dtype_name) + " and " + std::string(t.dtype_name));
+    if (!std::ranges::equal(numbers(merged.dims_at, merged.rank), numbers(t.dims_at + base_, t.rank))) disagree(t.key, "two shapes");
+    for (uint64_t c = t.first_chunk; c < t.first_chunk + t.chunk_count; ++c) {
+      const MetadataContent::Chunk chunk{rank.chunks[c].offsets_at + base_, rank.chunks[c].sizes_at + base_};
+      if (!is_known(index, chunk, t.rank)) chunks_[index].push_back(chunk);
+    }
+  }
+
+  // Whether this chunk of tensor `index` was there already; takes note of it.
+  bool is_known(size_t index, const MetadataContent::Chunk& chunk, uint32_t rank) {
+    const auto same = [&](const MetadataContent::Chunk& c) {
+      return std::ranges::equal(numbers(c.offsets_at, rank), numbers(chunk.offsets_at, rank)) &&
+             std::ranges::equal(numbers(c.sizes_at, rank), numbers(chunk.sizes_at, rank));
+    };
+    uint64_t hash = (index + 1) * 0x9E3779B97F4A7C15u;
+    for (const uint64_t at : {chunk.offsets_at, chunk.sizes_at})
+      for (const int64_t n : numbers(at, rank)) hash = (hash ^ static_cast<uint64_t>(n)) * 0xFF51AFD7ED558CCDu, hash ^= hash >> 32;
+    const auto [first, last] = known_.equal_range(hash);
+    for (auto it = first; it != last; ++it)
+      if (it->second.first == index && same(chunks_[index][it->second.second])) return true;
+    known_.emplace(hash, std::pair(index, chunks_[index].size()));
+    return false;
+  }
+
+  void storage(const MetadataContent& rank) {
+    const auto file_base = static_cast<uint32_t>(out_.files.size());
+    const auto transform_base = static_cast<uint32_t>(out_.transforms.size());
+    out_.files.insert(out_.files.end(), rank.files.begin(), rank.files.end());
+    out_.transforms.insert(out_.transforms.end(), rank.transforms.begin(), rank.transforms.end());
+    for (MetadataContent::Storage s : rank.storage) {
+      s.offsets_at += base_;
+      s.file += file_base;
+      if (s.transforms != 0) s.transforms += transform_base;
+      out_.storage.push_back(s);
+    }
+  }
+
+  void paths(const MetadataContent& rank) {
+    out_.has_planner_data = out_.has_planner_data || rank.has_planner_data;
+    if (out_.planner_note.empty()) out_.planner_note = rank.planner_note;
+    const uint64_t element_base = out_.path_elements.size();
+    out_.path_elements.insert(out_.path_elements.end(), rank.path_elements.begin(), rank.path_elements.end());
+    for (MetadataContent::Path p : rank.paths) {
+      p.first += element_base;
+      if (pathed_.try_emplace(p.key, true).second) out_.paths.push_back(p);
+    }
+  }
+
+  void facts(const MetadataContent& r) {
+    out_.properties_fields = std::max(out_.properties_fields, r.properties_fields);
+    out_.old_module_names |= r.old_module_names;
+    out_.old_properties_module |= r.old_properties_module;
+    out_.has_storage_meta |= r.has_storage_meta;
+    out_.has_storage_meta_modules |= r.has_storage_meta_modules;
+    out_.has_version |= r.has_version;
+    out_.python313_path |= r.python313_path;
+    out_.unframed |= r.unframed;
+    out_.unloadable.insert(out_.unloadable.end(), r.unloadable.begin(), r.unloadable.end());
+    if (out_.version.empty()) out_.version = r.version;
+    for (MetadataContent::McoreShape s : r.mcore_shapes) {
+      s.dims_at += base_;
+      out_.mcore_shapes.push_back(s);
+    }
+    for (const ExtraAttribute& a : r.attributes) add_attribute(a);
+    for (const std::string& s : r.extra_attributes)
+      if (seen_attributes_.insert(s).second) out_.extra_attributes.push_back(s);
+    for (const std::string& s : r.unknown_globals)
+      if (seen_globals_.insert(s).second) out_.unknown_globals.push_back(s);
+  }
+
+  // Of a dict that several ranks have, what each of them adds.
+  void add_attribute(const ExtraAttribute& a) {
+    const auto [known, fresh] = attributes_.try_emplace(a.name, Attribute{out_.attributes.size(), {}});
+    if (fresh) out_.attributes.push_back(a);
+    ExtraAttribute& merged = out_.attributes[known->second.index];
+    for (const auto& entry : a.entries)
+      if (merged.is_dict && known->second.keys.insert(entry.first).second && !fresh) merged.entries.push_back(entry);
+  }
+
+  const std::string& path_;
+  MetadataContent out_;
+  uint64_t base_ = 0;  // of the current rank's ints
+  std::unordered_map<std::string_view, KeyRef> refs_;
+  std::unordered_map<std::string_view, bool> pathed_;
+  struct Attribute {
+    size_t index = 0;  // in out_.attributes
+    std::unordered_set<std::string> keys;
+  };
+  std::unordered_map<std::string, Attribute> attributes_;
+  std::unordered_set<std::string> seen_attributes_, seen_globals_;
+  std::vector<std::vector<MetadataContent::Chunk>> chunks_;
+  std::unordered_multimap<uint64_t, std::pair<size_t, size_t>> known_;  // hash to a chunk: tensor, position in chunks_
+};
+
+}  // namespace
+
+MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const std::string& path) {
+  Merger merger(path);
+  for (const MetadataContent& rank : ranks) merger.add(rank);
+  return merger.take();
+}
+
+}  // namespace dcp

@@ -1,0 +1,117 @@
+#include "inputs/refuse.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/natural_order.h"
+#include "inputs/foreign.h"
+#include "inputs/input.h"
+#include "inputs/run.h"
+
+namespace dcp {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < 5; ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > 5 ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
+}
+
+bool is_checkpoint_folder(Store& store, const std::string& path) {
+  return std::ranges::any_of(store.list(path),
+                             [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
+}
+
+// Of the folder's own folders and of theirs (model and optimizer of each step), in natural order.
+std::vector<std::string> checkpoints_in(Store& store, const std::string& path, unsigned levels = 2) {
+  std::vector<std::string> found;
+  for (const DirEntry& e : store.list(path)) {
+    if (e.kind != FileKind::kDirectory || e.link) continue;
+    const std::string child = path + "/" + e.name;
+    if (is_checkpoint_folder(store, child)) found.push_back(child);
+    else if (levels > 1) std::ranges::move(checkpoints_in(store, child, levels - 1), std::back_inserter(found));
+  }
+  std::ranges::sort(found, NaturalLess());
+  return found;
+}
+
+// What other program wrote the folder, or those in it.
+Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirEntry>& entries, const std::vector<std::string>& names) {
+  Foreign foreign = foreign_folder(names);
+  for (const DirEntry& e : entries) {
+    if (!foreign.what.empty()) break;
+    if (e.kind != FileKind::kDirectory || e.link) continue;
+    std::vector<std::string> below;
+    for (DirEntry& inner : store.list(path + "/" + e.name)) below.push_back(std::move(inner.name));
+    foreign = foreign_folder(below);
+  }
+  return foreign;
+}
+
+bool has_distinct_steps(Store& store, const std::string& path) {
+  const std::vector<Step> steps = steps_of(store, path, "");
+  return !steps.empty() && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
+}
+
+[[noreturn]] void refuse_folder(Found& found) {
+  Store& store = found.store();
+  const std::string& path = found.path();
+  const std::vector<DirEntry>& entries = found.entries();
+  std::vector<std::string> names, torch_files;
+  bool unfinished = false, shards = false;
+  for (const DirEntry& e : entries) {
+    if (e.kind == FileKind::kRegular && torch_file_input.is_file(e.name)) torch_files.push_back(path + "/" + e.name);
+    unfinished = unfinished || e.name == ".metadata.tmp";
+    shards = shards || e.name.ends_with(".distcp");
+    names.push_back(e.name);
+  }
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
+  const Foreign foreign = foreign_of(store, path, entries, names);
+  if (auto checkpoints = checkpoints_in(store, path); !checkpoints.empty()) {
+    const auto others =
+        std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
+    p.got = "a folder of checkpoints";
+    const bool apart = !others.empty() && others.begin() == checkpoints.begin() + 1;  // accelerate saves a model and its optimizer apart
+    p.hint = apart ? "the model is in " + checkpoints.front() + ", its optimizer in " + joined({others.begin(), others.end()})
+                   : "give one of them: " + joined(checkpoints);
+    if (!apart && has_distinct_steps(store, path)) {
+      p.remedy = Remedy::kOneOrLatest;
+      p.names = std::move(checkpoints);
+    }
+  } else if (!foreign.what.empty()) {
+    p.got = foreign.what;
+    p.hint = foreign.hint;
+  } else if (unfinished || shards) {
+    p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
+    p.hint = "the save did not finish: use an earlier step";
+  } else if (has("snapshots") && has("blobs")) {
+    p.got = "a model of the Hugging Face cache";
+    p.hint = "give one of the folders in " + path + "/snapshots";
+  } else if (has("sharded")) {
+    p.got = "a folder whose consolidation did not finish";
+    p.hint = "give " + path + "/sharded";
+  } else if (has("pytorch_model.bin.index.json")) {
+    p.got = "torch.save shards with an index";
+    p.hint = "write them anew as safetensors with transformers: save_pretrained";
+  } else if (!torch_files.empty()) {
+    p.got = "a folder with torch.save files";
+    p.hint = "give one of them: " + joined(torch_files);
+  } else {
+    p.got = names.empty() ? "an empty folder" : "a folder with " + joined(names);
+  }
+  throw Error(std::move(p));
+}
+
+}  // namespace
+
+void refuse(Found& found) {
+  if (found.is_folder()) refuse_folder(found);
+  const Foreign foreign = foreign_file(found.head());
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = found.path()},
+                           foreign.what.empty() ? "a file of another kind" : std::string(foreign.what), std::string(kExpected));
+  p.hint = foreign.hint;
+  throw Error(std::move(p));
+}
+
+}  // namespace dcp

@@ -1,0 +1,87 @@
+#include "inputs/safetensors_items.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <unordered_map>
+
+#include "catalog/cover.h"
+#include "inputs/safetensors_files.h"
+
+namespace dcp {
+namespace {
+
+// A data file whose tensors are one safetensors file.
+struct SafetensorsPart {
+  uint32_t file = 0;
+  uint64_t begin = 0;  // behind the byte items
+  std::span<const ItemId> items;
+};
+
+// Its items, set by name. `owner`: of each item, the tensor.
+void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const SafetensorsFile& shard, std::span<const TensorId> owner) {
+  Catalog& catalog = opened.catalog;
+  std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
+  for (const SafetensorsEntry& e : shard.header.entries) by_name.emplace(e.name, &e);
+  FindingList findings(opened.findings);
+  for (const ItemId i : part.items) {
+    catalog.items[i].file = kNone;
+    const Tensor& t = catalog.tensors[owner[i]];
+    const BoxView box = catalog.box(t, i - t.first_chunk);
+    const auto found = by_name.find(catalog.key(t));
+    Place place = shard.place;
+    place.tensor = catalog.key(t);
+    if (found == by_name.end() || !std::ranges::equal(saved_offsets(shard, *found->second), box.offsets) ||
+        !std::ranges::equal(found->second->shape, box.sizes)) {
+      if (volume(box.sizes) > 0)
+        findings.add(make_finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
+      continue;
+    }
+    if (t.dtype_known && found->second->dtype != t.dtype)
+      fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
+    catalog.items[i] = {.offset = part.begin + found->second->offset, .length = found->second->bytes, .file = part.file};
+  }
+  findings.end();
+  catalog.files[part.file].raw = true;
+}
+
+}  // namespace
+
+void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options) {
+  Catalog& catalog = opened.catalog;
+  std::vector<TensorId> owner(catalog.chunk_total);
+  std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
+  for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
+    const Tensor& tensor = catalog.tensors[t];
+    for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
+      const ItemId item = catalog.item_of(tensor, c);
+      owner[item] = t;
+      const Item& i = catalog.items[item];
+      // No archive is as short as its payload.
+      if (i.file != kNone && i.transforms == 0 && tensor.dtype_known &&
+          i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
+        suspects.emplace(i.file, i.offset);
+    }
+  }
+  std::unordered_map<uint32_t, std::vector<ItemId>> items;
+  for (ItemId i = 0; !suspects.empty() && i < catalog.chunk_total; ++i)
+    if (suspects.contains(catalog.items[i].file)) items[catalog.items[i].file].push_back(i);
+  Limits left = options.limits;
+  for (const auto& [file, begin] : suspects) {
+    const std::optional<Handle> handle = store.open_beneath(catalog.folder, catalog.file_name(file), options.links);
+    if (!handle) continue;  // look_at_files tells
+    const OpenFile open(store, *handle);
+    const uint64_t bytes = store.facts(*handle).bytes - std::min(begin, store.facts(*handle).bytes);
+    std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
+    read_exact(store, *handle, begin, head);
+    if (!begins_like_safetensors(head, bytes)) continue;
+    const Place place{.path = catalog.file_path(file)};
+    set_items(opened, {file, begin, items[file]},
+              read_safetensors_file(store, {*handle, std::string(catalog.file_name(file)), place, begin}, left), owner);
+    opened.findings.push_back(make_finding(ProblemId::safetensors_items, Severity::kWarning, place));
+    catalog.provenance.loads_in = "none";
+    catalog.provenance.why = {"data files hold safetensors (serialization_format=SAFETENSORS): dcp.load reads no tensor of them"};
+  }
+}
+
+}  // namespace dcp

@@ -1,0 +1,13 @@
+// `.distcp` files that are safetensors files, beside a `.metadata`.
+#pragma once
+
+#include "inputs/open.h"
+
+namespace dcp {
+
+// FileSystemWriter(serialization_format=SAFETENSORS) writes a `.metadata` with meaningless offsets and lengths: recognizes such files by
+// their first bytes and sets the items of their chunks by name. If a file should hold two chunks of one tensor, only the later one exists:
+// damage.
+void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOptions& options);
+
+}  // namespace dcp

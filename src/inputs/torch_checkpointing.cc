@@ -1,0 +1,146 @@
+// Checkpoints of torch_checkpointing 0.1: metadata.pkl, a pickle of dicts (distributed_metadata.py), and a file for each item and rank, written
+// with torch.save:
+//   {"metadata": {ITEM: {"rank_to_layout_info": {RANK: None | {"file_path", "serialization_format": {"type"}}}, ...}},
+//    "world_size": N, "version": "2.0"}
+// None stands for ITEM_RANK.pt. Items without tensors are not listed: their files have such names. An item is an entry of the state dict.
+// The metadata also describes how its tensors are sharded, but that is read from the DTensors themselves.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/decimal.h"
+#include "catalog/data_files.h"
+#include "catalog/placements.h"
+#include "inputs/input.h"
+#include "inputs/rank_files.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+namespace {
+
+constexpr std::string_view kMetadataName = "metadata.pkl";
+
+struct ItemFile {
+  std::string name;
+  bool is_torch = true;
+};
+using Items = std::map<std::string, std::map<uint32_t, ItemFile>>;  // by item and rank
+
+class MetadataReader {
+ public:
+  MetadataReader(const PickleGraph& graph, const Place& place) : graph_(graph), m_(graph.machine()), place_(place) {}
+
+  Items read() {
+    const Value world = entry(graph_.root(), "world_size"), version = entry(graph_.root(), "version"),
+                all = entry(graph_.root(), "metadata");
+    if (world.kind != Kind::kInt || all.kind != Kind::kDict) refuse("a pickle of something else");
+    if (!m_.is_text(version, "2.0"))
+      refuse("version " + (version.kind == Kind::kText ? std::string(m_.text(version)) : "1.0") + " of torch_checkpointing's metadata");
+    if (world.integer() < 1 || world.integer() > static_cast<int64_t>(kMaxRanks)) refuse("a world of " + m_.describe(world) + " ranks");
+    world_size_ = static_cast<uint32_t>(world.integer());
+    Items items;
+    Value name, item;
+    for (auto it = m_.items(all); it.next(name) && it.next(item);) {
+      const Value layouts = entry(item, "rank_to_layout_info");
+      if (name.kind != Kind::kText || layouts.kind != Kind::kDict) refuse("an item without rank_to_layout_info");
+      read_item(std::string(m_.text(name)), layouts, items[std::string(m_.text(name))]);
+    }
+    return items;
+  }
+  uint32_t world_size() const { return world_size_; }
+
+ private:
+  void read_item(const std::string& item, const Value& layouts, std::map<uint32_t, ItemFile>& files) const {
+    Value rank, layout;
+    for (auto it = m_.items(layouts); it.next(rank) && it.next(layout);) {
+      if (rank.kind != Kind::kInt || rank.integer() < 0 || rank.integer() >= world_size_) refuse("rank " + m_.describe(rank));
+      ItemFile file{.name = item + "_" + std::to_string(rank.integer()) + ".pt"};
+      if (layout.kind != Kind::kNil) {
+        const Value path = entry(layout, "file_path");
+        if (path.kind != Kind::kText) refuse("a layout without file_path");
+        file = {.name = std::string(m_.text(path)),
+                .is_torch = m_.is_text(entry(entry(layout, "serialization_format"), "type"), "TorchSerialization")};
+      }
+      files.insert_or_assign(static_cast<uint32_t>(rank.integer()), std::move(file));
+    }
+    for (uint32_t r = 0; r < world_size_; ++r)
+      if (!files.contains(r)) refuse("no file of rank " + std::to_string(r) + " for " + item);
+  }
+
+  Value entry(const Value& dict, std::string_view name) const {
+    Value key, value, found;
+    if (dict.kind != Kind::kDict) return found;
+    for (auto it = m_.items(dict); it.next(key) && it.next(value);)
+      if (m_.is_text(key, name)) found = value;
+    return found;
+  }
+
+  [[noreturn]] void refuse(std::string got) const {
+    fail(ProblemId::not_checkpoint, place_, std::move(got), "metadata of torch_checkpointing, version 2.0");
+  }
+
+  const PickleGraph& graph_;
+  const PickleMachine& m_;
+  const Place& place_;
+  uint32_t world_size_ = 0;
+};
+
+// ITEM_RANK.pt of items that the metadata does not name.
+void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Items& items) {
+  constexpr std::string_view kEnding = ".pt";
+  Items found;
+  for (const DirEntry& e : entries) {
+    if (e.kind == FileKind::kDirectory || !e.name.ends_with(kEnding)) continue;
+    const std::string_view stem = std::string_view(e.name).substr(0, e.name.size() - kEnding.size());
+    const size_t bar = stem.rfind('_');
+    const auto rank = bar != stem.npos && bar > 0 ? decimal<uint32_t>(stem.substr(bar + 1)) : std::nullopt;
+    if (rank && *rank < world_size) found[std::string(stem.substr(0, bar))].insert_or_assign(*rank, ItemFile{.name = e.name});
+  }
+  for (auto& [item, files] : found) items.try_emplace(item, std::move(files));
+}
+
+// Items in formats other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
+// open_rank_files throws.
+OpenedCatalog open_torch_checkpointing(Found& found) {
+  Store& store = found.store();
+  const std::string& path = found.path();
+  const OpenOptions& options = found.options();
+  const std::string name(kMetadataName);
+  const Place place{.path = path + "/" + name};
+  const std::vector<std::byte> pickle = read_file_beneath(store, path, name, options.links, options.limits.metadata_bytes);
+  const PickleGraph graph(pickle, place, options.limits);
+  MetadataReader reader(graph, place);
+  Items items = reader.read();
+  add_unnamed(found.entries(), reader.world_size(), items);
+  if (options.prefer_rank && *options.prefer_rank >= reader.world_size())
+    fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
+  std::vector<RankFile> files;
+  std::vector<Problem> left_out;
+  for (auto& [item, of_rank] : items) {
+    if (std::ranges::any_of(of_rank, [](const auto& f) { return !f.second.is_torch; })) {
+      left_out.push_back(make_problem(ProblemId::item_format_unread, {.path = path + "/" + of_rank.begin()->second.name}, item));
+      left_out.back().severity = Severity::kWarning;
+      continue;
+    }
+    std::vector<uint32_t> ranks;
+    for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
+    if (const auto preferred = std::ranges::find(ranks, options.prefer_rank.value_or(0)); preferred != ranks.end())
+      std::rotate(ranks.begin(), preferred, preferred + 1);
+    for (const uint32_t r : ranks) files.push_back({.name = of_rank.at(r).name, .under = {item}});
+  }
+  if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
+  OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);
+  std::ranges::move(left_out, std::back_inserter(opened.findings));
+  return opened;
+}
+
+}  // namespace
+
+const Input torch_checkpointing_input{
+    .is_at = [](Found& found) { return found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; }); },
+    .open = open_torch_checkpointing,
+    .describes = [](std::string_view name) { return name == kMetadataName; },
+    .read_description = [](Store& store, const std::string& path,
+                           const Limits& limits) { return whole_file(store, path, limits.metadata_bytes); }};
+
+}  // namespace dcp

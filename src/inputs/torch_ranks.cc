@@ -1,0 +1,84 @@
+#include "inputs/torch_ranks.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "base/decimal.h"
+#include "catalog/placements.h"
+#include "inputs/input.h"
+#include "inputs/rank_files.h"
+
+namespace dcp {
+namespace {
+
+struct Named {
+  std::string name, part;
+  uint32_t world_size = 0, rank = 0;
+};
+
+// PART_world_size_N_rank_R.pt
+std::optional<Named> parse_name(std::string_view name) {
+  constexpr std::string_view kEnding = ".pt", kRank = "_rank_", kWorld = "_world_size_";
+  if (!name.ends_with(kEnding)) return {};
+  const std::string_view stem = name.substr(0, name.size() - kEnding.size());
+  const size_t rank_at = stem.rfind(kRank), world_at = stem.rfind(kWorld, rank_at);
+  if (rank_at == stem.npos || world_at == stem.npos || world_at == 0) return {};
+  const auto rank = decimal<uint32_t>(stem.substr(rank_at + kRank.size()));
+  const size_t number_at = world_at + kWorld.size();
+  const auto world = rank_at > number_at ? decimal<uint32_t>(stem.substr(number_at, rank_at - number_at)) : std::nullopt;
+  if (!rank || !world || *rank >= *world || *world > kMaxRanks) return {};
+  return Named{.name = std::string(name), .part = std::string(name.substr(0, world_at)), .world_size = *world, .rank = *rank};
+}
+
+// All ranks of one world, each once: every part has the files of all.
+void check_complete(const std::vector<Named>& files, const std::string& path) {
+  std::map<std::string, std::set<uint32_t>> ranks;
+  for (const Named& f : files) {
+    if (f.world_size != files.front().world_size) {
+      Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + files.front().name, "files of one save");
+      p.hint = "move the files of one world size into a folder of their own";
+      throw Error(std::move(p));
+    }
+    ranks[f.part].insert(f.rank);
+  }
+  for (const auto& [part, of_part] : ranks) {
+    uint32_t missing = 0;
+    while (of_part.contains(missing)) ++missing;
+    if (missing < files.front().world_size)
+      fail(ProblemId::file_missing, {.path = path + "/" + part + "_world_size_" + std::to_string(files.front().world_size) + "_rank_" +
+                                             std::to_string(missing) + ".pt"});
+  }
+}
+
+// Throws file_missing, ranks_disagree, torch_rank_part, and what opening a torch.save file throws.
+OpenedCatalog open_torch_ranks(Found& at) {
+  const std::string& path = at.path();
+  const OpenOptions& options = at.options();
+  std::vector<Named> found;
+  for (const DirEntry& e : at.entries())
+    if (e.kind != FileKind::kDirectory)
+      if (auto f = parse_name(e.name)) found.push_back(std::move(*f));
+  check_complete(found, path);
+  if (options.prefer_rank && *options.prefer_rank >= found.front().world_size)
+    fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
+  std::ranges::sort(found, {}, [&](const Named& f) { return std::tuple(f.part, f.rank != options.prefer_rank.value_or(0), f.rank); });
+  std::vector<RankFile> files;
+  for (const Named& f : found) {
+    files.push_back({.name = f.name, .under = {f.part}});
+    if (f.part == "extra_state") files.back().under.push_back("rank_" + std::to_string(f.rank));
+  }
+  return open_rank_files(at.store(), path, files, CheckpointKind::kTorchRanks, options);
+}
+
+}  // namespace
+
+bool is_rank_file(std::string_view name) { return parse_name(name).has_value(); }
+
+const Input torch_ranks_input{.is_at = [](Found& found) { return found.has_entry([](const DirEntry& e) { return is_rank_file(e.name); }); },
+                              .open = open_torch_ranks,
+                              .describes = is_rank_file};
+
+}  // namespace dcp

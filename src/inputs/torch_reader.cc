@@ -1,0 +1,314 @@
+#include "inputs/torch_reader.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/checked.h"
+#include "catalog/cover.h"
+#include "catalog/item_source.h"
+#include "format/item_archive.h"
+
+namespace dcp {
+namespace {
+
+using Means = TorchGlobal::Kind;
+
+// Archives that torch writes but that are not torch.save files.
+void refuse_other_archives(const ZipDirectory& directory, const Place& place) {
+  Problem p = make_problem(ProblemId::not_checkpoint, place, {}, "a torch.save file");
+  if (directory.find("constants.pkl") != nullptr) {
+    p.got = "a TorchScript archive";
+    p.hint = "save its state dict: torch.save(torch.jit.load(FILE).state_dict(), NEW)";
+  } else if (directory.find("archive_format") != nullptr) {
+    p.got = "a torch.export program";
+    p.hint = "save its state dict: torch.save(torch.export.load(FILE).state_dict, NEW)";
+  } else if (directory.find("data.pkl") == nullptr) {
+    p.got = "a zip archive without data.pkl";
+  } else {
+    return;
+  }
+  throw Error(std::move(p));
+}
+
+uint64_t pickle_memory(uint64_t pickle_bytes) { return pickle_bytes + kMiB; }  // and the windows that it is read through
+
+// Of one leaf of the state dict while it is read and listed, its key and path apart. Measured: 920 for tensors that share one storage.
+constexpr uint64_t kLeafBytes = 1000;
+
+[[noreturn]] void fail_memory(const Place& place, uint64_t cap, uint64_t needed, std::string what) {
+  Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(cap / kMiB) + " MiB",
+                           std::to_string(needed / kMiB + 1) + " MiB or more for " + what);
+  p.remedy = Remedy::kMoreMemory;
+  p.enough_bytes = (3 * (needed / kMiB) + 64) * kMiB;
+  throw Error(std::move(p));
+}
+
+void check_fits(const ZipDirectory& directory, const Place& place, const Limits& limits) {
+  const uint64_t bytes = directory.find("data.pkl")->size;
+  if (pickle_memory(bytes) > limits.memory_bytes)
+    fail_memory(place, limits.memory_bytes, pickle_memory(bytes), "the pickle of its state dict");
+}
+
+BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limits) {
+  try {
+    const ZipDirectory directory = read_zip_directory(source, place, limits);
+    refuse_other_archives(directory, place);
+    check_fits(directory, place, limits);
+  } catch (const Error& e) {
+    if (e.problem().id != ProblemId::zip_no_end) throw;
+    Problem p = e.problem();
+    p.hint = "the file was cut short: restore it from the writer's copy";
+    throw Error(std::move(p));
+  }
+  const ItemArchive archive = open_item_archive(source, place, limits);
+  return read_blob_item(source, archive, limits.archive_pickle_bytes, limits, place);
+}
+
+class TorchReader {
+ public:
+  TorchReader(TorchFile& file, StateDict& state, const PartOf& part_of, std::vector<int64_t>& strides, const Limits& limits)
+      : file_(file),
+        state_(state),
+        part_of_(part_of),
+        strides_(strides),
+        place_(file.archive.pickle_place),
+        limits_(limits),
+        reader_(file.graph->machine(), state.names(), limits_, place_) {
+    for (const BlobItem::Storage& s : file.archive.storages) storage_bytes_ += s.bytes;
+  }
+
+  TorchContent read(const std::string& name) {
+    MetadataContent& out = out_.content;
+    out.files.push_back(name);
+    out.transforms.emplace_back();
+    out.has_planner_data = true;
+    uint64_t held = pickle_memory(file_.archive.pickle.size()) + file_.graph->memory_bytes();
+    state_.flatten([&](const StateDict::Leaf& leaf) {
+      held += kLeafBytes + 2 * leaf.key.size();
+      if (held > limits_.memory_bytes) fail_memory({.path = place_.path}, limits_.memory_bytes, held, "its state dict");
+      out.paths.push_back({.key = leaf.key, .first = out.path_elements.size(), .count = narrow<uint32_t>(leaf.path.size())});
+      out.path_elements.insert(out.path_elements.end(), leaf.path.begin(), leaf.path.end());
+      if (leaf.tensor.kind == Means::kOther && !leaf.tensor.opaque) blob(leaf);
+      else whole_or_part(leaf);
+    });
+    file_.odd_keys = state_.odd_keys();
+    count_unreferenced();
+    return std::move(out_);
+  }
+
+ private:
+  void blob(const StateDict::Leaf& leaf) {
+    MetadataContent& out = out_.content;
+    out.order.push_back(KeyRef::blob_at(out.blobs.size()));
+    out.blobs.push_back(leaf.key);
+    out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.packed_pickle});
+    out_.values.push_back({.value = leaf.empty_mapping ? Value{} : leaf.value, .info = {}});
+  }
+
+  void whole_or_part(const StateDict::Leaf& leaf) {
+    try {
+      if (const std::optional<TensorPart> part = part_of_(leaf)) return this->part(leaf, *part);
+      whole(leaf);
+    } catch (const Error& e) {  // many tensors are in one pickle: say which
+      Problem p = e.problem();
+      if (p.place.tensor.empty()) p.place.tensor = leaf.key;
+      throw Error(std::move(p));
+    }
+  }
+
+  // A class may call torch's functions with what suits only itself.
+  static bool describe(const TensorReader& reader, const TensorCall& call, TensorItem& t) {
+    try {
+      return reader.read_opaque(call.kind, call.arguments, t);
+    } catch (const Error&) {
+      if (call.kind == Means::kQuantized) throw;
+      t = {};
+      return false;
+    }
+  }
+
+  // What the bytes of an opaque tensor mean is its class's. One that only a .pt can hold has no strides to lay it out by.
+  std::string_view dtype_name(const StateDict::Leaf& leaf, const TensorItem& t, bool described, bool& strided) const {
+    const std::string_view dtype = facts_of(t.dtype).name;
+    strided = described && leaf.tensor.kind != Means::kSparse && leaf.tensor.kind != Means::kMeta;
+    if (described && leaf.tensor.kind == Means::kMeta) return state_.keep(std::string(dtype) + " on meta");
+    return described ? dtype : state_.keep(leaf.tensor.cls);
+  }
+
+  // Where the bytes of a tensor are, in the file and as a tensor.
+  struct Read {
+    TensorItem tensor;
+    ItemInfo info{.resolved = true};
+    uint64_t offset = 0, length = 0;
+    uint32_t transforms = 0;
+  };
+
+  Read plain(std::string_view key, const TensorCall& call) {
+    Read r;
+    const TorchStorage storage = reader_.read(call.kind, call.arguments, r.tensor);
+    const BlobItem::Storage& record = record_of(storage);
+    r.offset = record.payload;
+    r.length = record.packed != 0 ? record.packed : record.bytes;
+    if (record.packed != 0) r.transforms = Item::kDeflated, count_decoded(key, record);
+    r.info.record = record.payload;
+    r.info.record_bytes = record.bytes;
+    r.info.crc = record.crc;
+    r.info.has_crc = record.has_crc;
+    r.info.dtype = r.tensor.dtype;
+    r.info.swap = file_.archive.big_endian && swap_unit(r.tensor.dtype) > 1;
+    r.info.conj = r.tensor.conj;
+    r.info.neg = r.tensor.neg;
+    return r;
+  }
+
+  void whole(const StateDict::Leaf& leaf) {
+    if (leaf.tensor.opaque) return opaque(leaf);
+    Read r = plain(leaf.key, leaf.tensor);
+    if (!is_dense(r.tensor)) add_strides(r.info, r.tensor, static_cast<int64_t>(r.tensor.storage_offset));
+    const std::vector<int64_t> zeros(r.tensor.sizes.size(), 0);
+    add_tensor(leaf, r.tensor, r.tensor.sizes);
+    add_chunk(leaf, r, {.offsets = zeros, .sizes = r.tensor.sizes, .local_offsets = {}}, leaf.value);
+  }
+
+  void opaque(const StateDict::Leaf& leaf) {
+    Read r{.offset = *place_.offset, .length = file_.archive.packed_pickle};
+    const bool described = describe(reader_, leaf.tensor, r.tensor);
+    r.info.opaque = true;
+    r.info.dtype = r.tensor.dtype;
+    add_tensor(leaf, r.tensor, r.tensor.sizes);
+    MetadataContent::Tensor& added = out_.content.tensors.back();
+    added.dtype_name = dtype_name(leaf, r.tensor, described, added.strided);
+    const std::vector<int64_t> zeros(r.tensor.sizes.size(), 0);
+    add_chunk(leaf, r, {.offsets = zeros, .sizes = r.tensor.sizes, .local_offsets = {}}, leaf.value);
+  }
+
+  // The boxes of the tensor that lie in what this rank had of it: chunks that share its record.
+  void part(const StateDict::Leaf& leaf, const TensorPart& part) {
+    const TensorCall call = state_.tensor_call(part.local);
+    if (call.kind == Means::kOther || call.opaque)
+      fail(ProblemId::torch_rank_part, {.path = place_.path}, "a part that is no plain tensor");
+    const Read r = plain(leaf.key, call);
+    if (!part.boxes.empty() && r.tensor.sizes != part.local_sizes) {
+      const std::vector<int64_t> zeros(r.tensor.sizes.size(), 0), none(part.local_sizes.size(), 0);
+      fail(ProblemId::chunk_shape_differs, {.path = place_.path}, slice_text(zeros, r.tensor.sizes), slice_text(none, part.local_sizes));
+    }
+    add_tensor(leaf, r.tensor, part.sizes);
+    for (const TensorPart::Box& box : part.boxes) {
+      Read piece = r;
+      auto first = static_cast<int64_t>(r.tensor.storage_offset);
+      for (size_t d = 0; d < box.local_offsets.size(); ++d) first += box.local_offsets[d] * r.tensor.strides[d];
+      if (!is_dense(r.tensor) || box.sizes != r.tensor.sizes) add_strides(piece.info, r.tensor, first);
+      add_chunk(leaf, piece, box, leaf.value);
+    }
+  }
+
+  void add_strides(ItemInfo& info, const TensorItem& t, int64_t first) {
+    info.strides_at = strides_.size();
+    strides_.push_back(first);
+    strides_.insert(strides_.end(), t.strides.begin(), t.strides.end());
+  }
+
+  // A deflated storage is decoded for each tensor that lies in it: a file of megabytes must not cost years.
+  void count_decoded(std::string_view key, const BlobItem::Storage& record) {
+    decoded_ += record.bytes;
+    if (decoded_ / 16 <= limits_.decoded_again / 16 + storage_bytes_) return;
+    Place place = place_;
+    place.offset.reset();
+    place.tensor = key;
+    Problem p =
+        make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode");
+    p.hint = "save it anew without compression: torch.save(torch.load(FILE), NEW)";
+    throw Error(std::move(p));
+  }
+
+  uint64_t add_numbers(const std::vector<int64_t>& numbers) {
+    std::vector<int64_t>& ints = out_.content.ints;
+    ints.insert(ints.end(), numbers.begin(), numbers.end());
+    return ints.size() - numbers.size();
+  }
+
+  void add_tensor(const StateDict::Leaf& leaf, const TensorItem& t, const std::vector<int64_t>& sizes) {
+    MetadataContent& out = out_.content;
+    out.order.push_back(KeyRef::tensor_at(out.tensors.size()));
+    out.tensors.push_back({.key = leaf.key,
+                           .dtype = t.dtype,
+                           .dtype_name = facts_of(t.dtype).name,
+                           .requires_grad = leaf.tensor.requires_grad,
+                           .rank = narrow<uint32_t>(sizes.size()),
+                           .dims_at = add_numbers(sizes),
+                           .first_chunk = out.chunks.size()});
+  }
+
+  void add_chunk(const StateDict::Leaf& leaf, const Read& r, const TensorPart::Box& box, const Value& value) {
+    MetadataContent& out = out_.content;
+    const uint64_t offsets = add_numbers(box.offsets);
+    out.chunks.push_back({.offsets_at = offsets, .sizes_at = add_numbers(box.sizes)});
+    out.tensors.back().chunk_count += 1;
+    out.storage.push_back({.key = leaf.key,
+                           .has_offset = true,
+                           .rank = static_cast<uint16_t>(out.tensors.back().rank),
+                           .offsets_at = offsets,
+                           .offset = r.offset,
+                           .length = r.length,
+                           .transforms = r.transforms});
+    out_.values.push_back({.value = value, .info = r.info});
+  }
+
+  const BlobItem::Storage& record_of(const TorchStorage& storage) const {
+    const auto found = file_.storages.find(storage.key);
+    Place place = place_;
+    if (found == file_.storages.end()) {
+      place.offset.reset();
+      place.member = "data/" + storage.key;
+      fail(ProblemId::item_no_record, place);
+    }
+    check_record(storage, found->second->bytes, found->second->payload - *place_.offset, place);
+    return *found->second;
+  }
+
+  void count_unreferenced() {
+    std::unordered_set<std::string_view> named;
+    const PickleMachine& m = file_.graph->machine();
+    file_.graph->visit([&](const Value& v) {
+      if (!file_.graph->is_persistent(v)) return;
+      const Value id = m.arguments_of(v);
+      if (id.kind == Kind::kTuple && id.n > 2 && m.element(id, 2).kind == Kind::kText) named.insert(m.text(m.element(id, 2)));
+    });
+    for (const BlobItem::Storage& s : file_.archive.storages)
+      if (!named.contains(s.key)) file_.unreferenced_bytes += s.bytes;
+  }
+
+  TorchFile& file_;
+  StateDict& state_;
+  const PartOf& part_of_;
+  std::vector<int64_t>& strides_;
+  const Place& place_;
+  const Limits& limits_;
+  const TensorReader reader_;
+  TorchContent out_;
+  uint64_t storage_bytes_ = 0;
+  uint64_t decoded_ = 0;  // bytes that deflated storages are decoded to, once for each tensor
+};
+
+}  // namespace
+
+std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits) {
+  const auto opened = std::make_shared<const OpenFile>(std::move(handle));
+  const uint64_t bytes = store.facts(opened->get()).bytes;
+  SliceSource source(store, opened, bytes);
+  source.go_to(0, bytes, bytes);
+  auto file = std::make_unique<TorchFile>();
+  file->archive = read_archive(source, {.path = path}, limits);
+  file->storages = by_key(file->archive);
+  Limits left = limits;
+  left.memory_bytes -= std::min(left.memory_bytes, pickle_memory(file->archive.pickle.size()));
+  file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
+  return file;
+}
+
+TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
+                             const Limits& limits) {
+  return TorchReader(file, of.state, part_of, strides, limits).read(of.name);
+}
+
+}  // namespace dcp

@@ -1,0 +1,44 @@
+// One torch.save file as content of a catalog: each leaf of its state dict is a tensor or a byte item.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/store.h"
+#include "catalog/torch_files.h"
+
+namespace dcp {
+
+// A rank's part of a tensor, and the boxes of the whole tensor that lie in it, row after row of `local` (none if the rank held nothing).
+struct TensorPart {
+  struct Box {
+    std::vector<int64_t> offsets, sizes;  // in the whole tensor
+    std::vector<int64_t> local_offsets;   // in `local`
+  };
+  Value local;
+  std::vector<int64_t> local_sizes;  // that `local` must have
+  std::vector<int64_t> sizes;        // of the whole tensor
+  std::vector<Box> boxes;
+};
+// nullopt: the leaf is not a part. Throws torch_rank_part for a part that is not understood.
+using PartOf = std::function<std::optional<TensorPart>(const StateDict::Leaf&)>;
+
+// Reads its directory and its pickle. Throws what open_torch_file throws. limits.memory_bytes bounds everything that is kept.
+std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits);
+
+struct TorchContent {
+  MetadataContent content;         // of one file; views `state` and the graph's pickle
+  std::vector<TorchValue> values;  // one for each of content.storage
+};
+struct NamedState {
+  const std::string& name;  // of the file
+  StateDict& state;
+};
+// Adds to `strides` (as in Resolved), and records in `file` what concerns it as a whole.
+TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
+                             const Limits& limits);
+
+}  // namespace dcp

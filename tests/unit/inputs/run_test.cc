@@ -1,0 +1,92 @@
+// Which folders of a run are steps, and which of them `latest` is.
+#include "inputs/run.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "base/error_line.h"
+#include "catalog/made_blobs.h"
+
+using namespace dcp;
+using namespace dcp::test;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+Lines steps(FakeIo& io, const std::string& pattern = "") {
+  Lines lines;
+  for (const Step& s : steps_of(io, "run", pattern)) lines.push_back(std::to_string(s.number) + " " + s.path.substr(4));
+  return lines;
+}
+MadeCheckpoint small() {
+  MadeCheckpoint made;
+  made.tensors = {{.key = "w", .dtype = DType::float32, .dims = {2}, .chunks = {whole_chunk({2})}}};
+  return made;
+}
+std::string found(FakeIo& io, const std::string& wanted, Lines* passed_over = nullptr) {
+  std::vector<Step> broken;
+  const std::string path = find_step(io, {"run/", wanted, ""}, {}, broken);
+  for (const Step& s : broken) passed_over->push_back(s.path + ": " + std::string(id_name(s.broken->id)));
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("the last integer of a folder's name is its step") {
+  FakeIo io;
+  for (const char* name : {"step-20", "checkpoint_5", "checkpoint_step7", "iter_0000100", "epoch=0-step=3.ckpt", "2024-run-1"})
+    io.put(std::string("run/") + name + "/.metadata", "x");
+  io.put("run/best/.metadata", "x");                       // no number
+  io.put("run/step-9/notes.txt", "x");                     // no checkpoint
+  io.put("run/step-11", "x");                              // a file
+  io.put("run/step-99999999999999999999/.metadata", "x");  // no 64-bit number
+  CHECK(steps(io) ==
+        Lines{"1 2024-run-1", "3 epoch=0-step=3.ckpt", "5 checkpoint_5", "7 checkpoint_step7", "20 step-20", "100 iter_0000100"});
+}
+
+TEST_CASE("what an unfinished save or a rank left is a step too") {
+  FakeIo io;
+  io.put("run/s1/.metadata.tmp", "x");
+  io.put("run/s2/__0_0.distcp", "x");
+  io.put("run/s3/__0.metadata", "x");
+  CHECK(steps(io) == Lines{"1 s1", "2 s2", "3 s3"});
+}
+
+TEST_CASE("a pattern's group is the number") {
+  FakeIo io;
+  for (const char* name : {"e1-s30", "e2-s20", "other-5"}) io.put(std::string("run/") + name + "/.metadata", "x");
+  CHECK(steps(io, "e(\\d+)-s") == Lines{"1 e1-s30", "2 e2-s20"});
+  CHECK(steps(io, "^e.-s([a-z]+)$").empty());  // matches nothing
+  const std::string expected = ", expected a regular expression with one group, for the step's number)";
+  CHECK(error_line([&] { steps_of(io, "run", "e\\d+"); }) == "the command line is wrong (got pattern 'e\\d+'" + expected);
+  CHECK(error_line([&] { steps_of(io, "run", "(e"); }) == "the command line is wrong (got pattern '(e'" + expected);
+}
+
+TEST_CASE("latest is the newest complete step, and what is newer is named") {
+  FakeIo io;
+  small().put(io, "run/step-1");
+  small().put(io, "run/step-2");
+  CHECK(found(io, "latest") == "run/step-2");
+  io.put("run/step-3/__0_0.distcp", "x");  // no metadata
+  small().put(io, "run/step-4");
+  io.put("run/step-4/__0_0.distcp", "short");
+  Lines passed_over;
+  CHECK(found(io, "latest", &passed_over) == "run/step-2");
+  CHECK(passed_over == Lines{"run/step-4: item_past_end", "run/step-3: not_checkpoint"});
+}
+
+TEST_CASE("a step by its number, whole or not") {
+  FakeIo io;
+  small().put(io, "run/step-1");
+  io.put("run/step-3/__0_0.distcp", "x");
+  CHECK(found(io, "1") == "run/step-1");
+  CHECK(found(io, "3") == "run/step-3");
+  CHECK(found(io, "0003") == "run/step-3");
+  CHECK(error_line([&] { found(io, "2"); }) == "run: the run has no such step (got 2, expected one of 1, 3)");
+  CHECK(error_line([&] { found(io, "newest"); }) == "the command line is wrong (got step newest, expected a number or 'latest')");
+  std::vector<Step> broken;
+  CHECK(error_id([&] { find_step(io, {"nowhere", "1", ""}, {}, broken); }) == "no_such_path");
+  FakeIo none;
+  none.put("run/step-3/__0_0.distcp", "x");
+  CHECK(error_line([&] { find_step(none, {"run", "latest", ""}, {}, broken); }) ==
+        "run: the run has no such step (got no complete step, expected one of 3)");
+}
