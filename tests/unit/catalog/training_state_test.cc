@@ -242,7 +242,7 @@ TEST_CASE("what stands beside the model is not model") {
   CHECK(told({"0.weight", "!tokens"}) == Lines{"model: "});
   // A parameter beside the root: all of it is the model.
   CHECK(told({"model/0.weight", "lm_head.weight"}) == Lines{"model: "});
-  CHECK(find_training_state(catalog_of({"model/0.weight", "lm_head.weight"})).has_parameters_beside);
+  CHECK(find_training_state(catalog_of(Lines{"model/0.weight", "lm_head.weight"})).has_parameters_beside);
   // Nested modules.
   CHECK(told({"a/weight", "b/weight"}) == Lines{"model: "});
   CHECK(told({"model/a/weight", "model/net/weight"}) == Lines{"model: model"});
