@@ -30,9 +30,9 @@ struct Repeated {
   std::array<uint64_t, kReferences> found{};
 };
 
-class Finder {
+class MirrorFinder {
  public:
-  Finder(const Catalog& c, const StateTree& tree, const std::vector<MirrorQuestion>& questions)
+  MirrorFinder(const Catalog& c, const StateTree& tree, const std::vector<MirrorQuestion>& questions)
       : c_(c), tree_(tree), top_(tree.dirs(), kNone), is_optimizers_(tree.dirs()) {
     std::vector<bool> holds_top(tree.dirs());
     for (const MirrorQuestion& q : questions) {
@@ -157,7 +157,7 @@ class Finder {
 }  // namespace
 
 std::vector<Mirror> find_mirrors(const Catalog& catalog, const StateTree& tree, const std::vector<MirrorQuestion>& questions) {
-  return questions.empty() ? std::vector<Mirror>(tree.dirs(), Mirror::kAbsent) : Finder(catalog, tree, questions).find();
+  return questions.empty() ? std::vector<Mirror>(tree.dirs(), Mirror::kAbsent) : MirrorFinder(catalog, tree, questions).find();
 }
 
 }  // namespace dcp
