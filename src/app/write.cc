@@ -22,7 +22,7 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
 // A tensor of a class that pickles it in a way of its own is an object, and a weight all the same: a model without it is not the model.
 void refuse_lost_weights(Preparation& source, const Selection& selection) {
   const Catalog& catalog = source.catalog();
-  const std::vector<BlobId> lost = source.hold_tensors(model_objects(catalog, selection));
+  const std::vector<BlobId> lost = source.weights_among(model_objects(catalog, selection));
   if (lost.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;
