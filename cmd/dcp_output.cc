@@ -4,12 +4,11 @@
 #include <charconv>
 
 #include "command.h"
+#include "format/torch_release.h"
 #include "write_report.h"
 
 namespace dcp::cmd {
 namespace {
-
-std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
 // "dp_rank_0 to dp_rank_3".
 std::string ranks_text(const RankBound& group) {
@@ -69,7 +68,7 @@ void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
 
 void describe_dcp(Context& context, const DcpNotes& notes) {
   for (const KeyNote& n : notes.raised_by)
-    context.info("for torch " + spelled(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
+    context.info("for torch " + torch_release(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
   if (notes.containers > 0)
     context.info("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
   for (const KeyNote& n : notes.attributes_left_out)
@@ -90,7 +89,7 @@ void describe_dcp(Context& context, const DcpNotes& notes) {
 }
 
 void dcp_json(JsonWriter& out, const DcpNotes& notes) {
-  out.member("world_size", notes.world_size).member("for_torch", spelled(notes.for_torch)).member("containers", notes.containers);
+  out.member("world_size", notes.world_size).member("for_torch", torch_release(notes.for_torch)).member("containers", notes.containers);
   notes_json(out, "for_torch_raised_by", notes.raised_by);
   notes_json(out, "attributes_left_out", notes.attributes_left_out);
   notes_json(out, "kept_as_is", notes.kept_as_is);

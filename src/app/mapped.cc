@@ -231,6 +231,10 @@ class Asking {
   void tell_published(const std::string& before) {
     world_.events.info(before + "the names are those that are published, and all that " + std::string(maps::tried_against("transformers")) +
                        " loads is there");
+    const std::string is = config_.architecture(), loads = class_of_published(request_, config_.model_type(), world_.store);
+    if (q_.assets.empty() && !is.empty() && !loads.empty() && is != loads)
+      world_.events.info(config_.path() + ": architectures is " + escaped(is) + ", and transformers loads a " +
+                         escaped(config_.model_type()) + " as " + loads);
   }
 
   // Throws what check_against() throws.
@@ -371,6 +375,10 @@ maps::ModelMap open_map(const std::string& name, Store& store) {
 maps::Config open_config(const std::string& path, Store& store) {
   const Limits limits;
   return maps::Config::read(as_text(read_file(store, path, limits.config_bytes)), path, limits);
+}
+
+std::string class_of_published(const MapRequest& request, const std::string& model_type, Store& store) {
+  return is_map_file(request.map) ? maps::class_of(open_map(request.map, store), model_type) : maps::class_of(model_type, Limits());
 }
 
 }  // namespace dcp

@@ -59,5 +59,7 @@ bool is_map_file(const std::string& name);
 // Throws map_unknown, and what reading throws.
 maps::ModelMap open_map(const std::string& name, Store& store);
 maps::Config open_config(const std::string& path, Store& store);
+// The class by which transformers loads what the map publishes of a model_type; "": not known.
+std::string class_of_published(const MapRequest& request, const std::string& model_type, Store& store);
 
 }  // namespace dcp

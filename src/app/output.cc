@@ -38,9 +38,27 @@ std::optional<DType> main_dtype(const Catalog& catalog, const Selection& selecti
   return max == elements.end() ? std::nullopt : std::optional(max->first);
 }
 
-// Adds the assets (plan/assets.h) among the files of the folder `dir` to the plan of a folder; config.json says `dtype`. Throws no_such_path,
-// no_assets, over_limit.
-void copy_assets(const std::string& dir, World& world, std::optional<DType> dtype, Plan& plan) {
+struct AssetsRequest {
+  const std::string& folder;
+  std::optional<DType> dtype;
+  const MapRequest& map;
+};
+
+// config.json of the output: with the dtype that is written, and the class of what a map publishes.
+std::string configured(std::string json, const AssetsRequest& request, World& world) {
+  if (request.dtype) json = with_dtype(json, facts_of(*request.dtype).name);
+  if (!request.map.is_given() || request.map.unmapped == maps::Unmapped::kKeep) return json;
+  const maps::Config config = maps::Config::read(json, request.folder + "/config.json", Limits());
+  const std::string name = class_of_published(request.map, config.model_type(), world.store);
+  if (name.empty() || name == config.architecture()) return json;
+  world.events.info("config.json: architectures is now " + name + ", " +
+                    (config.architecture().empty() ? "and was absent" : "not " + escaped(config.architecture())));
+  return with_architecture(json, name);
+}
+
+// Adds the assets (plan/assets.h) of a folder to the plan of a folder. Throws no_such_path, no_assets, over_limit, map_config.
+void copy_assets(const AssetsRequest& request, World& world, Plan& plan) {
+  const std::string& dir = request.folder;
   const std::optional<FileFacts> facts = world.store.facts(dir);
   if (!facts) fail(ProblemId::no_such_path, {.path = dir});
   if (facts->kind != FileKind::kDirectory) fail(ProblemId::no_assets, {.path = dir}, "a file", "a folder");
@@ -49,7 +67,7 @@ void copy_assets(const std::string& dir, World& world, std::optional<DType> dtyp
     if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
     const std::vector<std::byte> bytes = read_file_beneath(world.store, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
     assets.push_back({e.name, std::string(as_text(bytes))});
-    if (e.name == "config.json" && dtype) assets.back().bytes = with_dtype(assets.back().bytes, facts_of(*dtype).name);
+    if (e.name == "config.json") assets.back().bytes = configured(std::move(assets.back().bytes), request, world);
     world.events.verbose("copies " + escaped(e.name));
   }
   if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
@@ -86,8 +104,8 @@ OutputForm form_of(const OutputRequest& request) {
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
 }
 
-OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
-    : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
+OutputLayout::OutputLayout(const OutputRequest& request, const MapRequest& map, World& world, uint64_t max_memory)
+    : request_(request), map_(map), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
   if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.store);
   if (request.kind != OutputRequest::Kind::kDcp) return;
   layout_ = requested_layout(request.layout, world.store, memory_left(max_memory));
@@ -119,7 +137,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
   layout.file_of = file_of_;
   layout.file_of_path = request_.like_index;
   Plan plan = plan_safetensors(source, selection, layout);
-  if (!request_.assets.empty()) copy_assets(request_.assets, world_, main_dtype(source.catalog, selection), plan);
+  if (!request_.assets.empty()) copy_assets({request_.assets, main_dtype(source.catalog, selection), map_}, world_, plan);
   return plan;
 }
 

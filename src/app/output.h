@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/layout_request.h"
+#include "app/mapped.h"
 #include "app/world.h"
 #include "catalog/select.h"
 #include "plan/layout.h"
@@ -54,7 +55,7 @@ OutputForm form_of(const OutputRequest& request);
 class OutputLayout {
  public:
   // Reads what a layout refers to, before the source is opened. `max_memory`: cap of the whole run. Throws usage.
-  OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
+  OutputLayout(const OutputRequest& request, const MapRequest& map, World& world, uint64_t max_memory);
   // Throws usage if the source is of another kind, and what the layouts throw.
   Plan plan(const SourceFacts& source, const Selection& selection);
 
@@ -62,6 +63,7 @@ class OutputLayout {
   Plan model_file(const SourceFacts& source, const Selection& selection);
   Plan same_folder(const SourceFacts& source, const Selection& selection);
   const OutputRequest& request_;
+  const MapRequest& map_;
   World& world_;
   const UnitOptions units_;
   RequestedLayout layout_;

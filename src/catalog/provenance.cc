@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "format/torch_release.h"
+
 namespace dcp {
 namespace {
-
-std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
 
 // A lower bound on the version, with its reason.
 struct Bound {
@@ -135,9 +135,9 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
     const std::vector<Bound> needs = bounds_of(content, catalog);
     unsigned min = 200;
     for (const Bound& b : needs) min = std::max(min, b.version);
-    p.loads_in = ">=" + spelled(min);
+    p.loads_in = ">=" + torch_release(min);
     for (const Bound& b : needs)
-      if (b.version == min) p.why.push_back("torch " + spelled(b.version) + ": " + b.why);  // lesser needs rule out nothing more
+      if (b.version == min) p.why.push_back("torch " + torch_release(b.version) + ": " + b.why);  // lesser needs rule out nothing more
   }
   if (!content.unloadable.empty()) {
     p.loads_in = "none";

@@ -63,6 +63,13 @@ std::optional<ModelMap> family_map(std::string_view model_type, std::string_view
   return {};
 }
 
+std::string class_of(std::string_view model_type, const Limits& limits) {
+  std::string found;
+  for (const BuiltinMap& m : builtin_maps())
+    if (found.empty() && has_family(m.text, model_type)) found = class_of(read_map(m.text, std::string(m.name), limits), model_type);
+  return found;
+}
+
 Auto auto_map(const AutoQuery& query, const Limits& limits) {
   if (query.model_type.empty())
     fail(ProblemId::map_config, {.path = query.config_path}, "no model_type", "it, by which a map is looked for");

@@ -26,6 +26,9 @@ ModelMap builtin_map(std::string_view name, const Limits& limits);
 // The map of a model_type in a dialect, if there is one.
 std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits);
 
+// The class by which transformers loads a published model of this model_type, if a map says so.
+std::string class_of(std::string_view model_type, const Limits& limits);
+
 // What --map auto finds for a checkpoint's keys.
 struct Auto {
   std::vector<ModelMap> maps;         // one, or none: the keys are the published ones

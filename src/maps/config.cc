@@ -27,8 +27,10 @@ Config Config::read(std::string_view json, std::string path, const Limits& limit
     if (keys.empty()) return;
     std::string at;
     for (const std::string& key : keys) {
-      if (key.empty() && &key != &keys.front()) {  // an element of an array: all that counts is that there is one
-        config.values_[at].kind = Kind::kFull;
+      if (key.empty() && &key != &keys.front()) {  // an element of an array: all that counts is that there is one, and the first text
+        Value& array = config.values_[at];
+        array.kind = Kind::kFull;
+        if (array.text.empty()) array.text = v.text;
         return;
       }
       at += (at.empty() ? "" : ".") + key;
@@ -66,11 +68,16 @@ Config Config::within(std::string_view path) const {
   const std::string prefix = std::string(path) + ".";
   for (auto it = values_.lower_bound(prefix); it != values_.end() && it->first.starts_with(prefix); ++it)
     part.values_[it->first.substr(prefix.size())] = it->second;
+  part.values_.erase("architectures");  // of the whole
   return part;
 }
 
-std::string Config::model_type() const {
-  const auto it = values_.find("model_type");
+std::string Config::model_type() const { return text("model_type"); }
+
+std::string Config::architecture() const { return text("architectures"); }
+
+std::string Config::text(std::string_view path) const {
+  const auto it = values_.find(path);
   return it == values_.end() ? std::string() : it->second.text;
 }
 

@@ -30,6 +30,7 @@ class Config {
 
   bool is_given() const { return !path_.empty(); }
   std::string model_type() const;
+  std::string architecture() const;       // the first of `architectures`, or ""
   bool has(std::string_view path) const;  // and not null
   bool is_true(std::string_view path) const;
   // Throws map_config for a value that is not a natural number. nullopt if it is absent or null.
@@ -39,11 +40,12 @@ class Config {
   const std::string& path() const { return path_; }
 
  private:
+  std::string text(std::string_view path) const;
   enum class Kind : uint8_t { kNull, kEmpty, kFull, kNumber, kText };  // kEmpty: false, {}, []; kFull: anything else that counts as true
   struct Value {
     Kind kind = Kind::kNull;
     uint64_t number = 0;
-    std::string text;
+    std::string text;  // kText, or the first text of an array
     bool is_set = false;
   };
   std::map<std::string, Value, std::less<>> values_;

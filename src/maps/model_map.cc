@@ -1,5 +1,6 @@
 #include "maps/model_map.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "maps/parse.h"
@@ -11,6 +12,11 @@ ModelMap read_map(std::string_view text, std::string name, const Limits& limits)
   ModelMap map = parse(text, std::move(name), limits);
   prove(map, limits);
   return map;
+}
+
+std::string class_of(const ModelMap& map, std::string_view model_type) {
+  const auto family = std::ranges::find(map.families, model_type);
+  return map.classes.empty() || family == map.families.end() ? "" : map.classes[static_cast<size_t>(family - map.families.begin())];
 }
 
 Problem problem_at(const ModelMap& map, Spot spot, ProblemId id, std::string got, std::string expected) {

@@ -135,6 +135,7 @@ struct ModelMap {
   std::string name;  // as requested: a built-in map's name, or a file's
   std::vector<std::string> text;
   std::vector<std::string> families;
+  std::vector<std::string> classes;  // of the published model, one for each family; or none
   std::vector<std::string> notes;
   std::string state;  // the left side's name of an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
   std::vector<std::string> words;
@@ -148,6 +149,9 @@ struct ModelMap {
 
   const std::string& word(Word w) const { return words[w]; }
 };
+
+// The class of a published model of this model_type; "": the map does not say.
+std::string class_of(const ModelMap& map, std::string_view model_type);
 
 // Reads a map and proves it: whatever sizes its axes have, each line moves every element once, and no key matches two lines. Throws map_*
 // and over_limit with line, column and the line itself.

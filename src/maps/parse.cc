@@ -61,6 +61,7 @@ class Parser {
     if (!is_line) {
       if (!choice_.empty() && word != "either") in.fail_here("'either' after 'choice'");
       if (in.take_word("family")) return families(in);
+      if (in.take_word("class")) return classes(in, spot);
       if (in.take_word("note")) return note(in);
       if (in.take_word("state")) return state(in, spot);
       if (in.take_word("size")) return size(in, spot);
@@ -78,6 +79,15 @@ class Parser {
   void families(LineReader& in) {
     do map_.families.push_back(in.path("a model_type of config.json"));
     while (!in.is_end());
+  }
+  // class LlamaForCausalLM MistralForCausalLM
+  void classes(LineReader& in, Spot spot) {
+    if (!map_.classes.empty()) fail_at(map_, spot, ProblemId::map_syntax, "a second 'class'", "one");
+    do map_.classes.push_back(in.path("a class of models"));
+    while (!in.is_end());
+    if (map_.classes.size() != map_.families.size())
+      fail_at(map_, spot, ProblemId::map_syntax, std::to_string(map_.classes.size()) + " classes",
+              "as many as there are families before it, " + std::to_string(map_.families.size()));
   }
   void note(LineReader& in) {
     if (in.is_end()) in.fail_here("a text");

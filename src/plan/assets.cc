@@ -61,6 +61,34 @@ std::string with_dtype(std::string_view json, std::string_view dtype) {
   return out.append(json.substr(copied));
 }
 
+std::string with_architecture(std::string_view json, std::string_view name) {
+  const std::string value = "[\n    \"" + std::string(name) + "\"\n  ]";
+  const size_t open = json.find('{');
+  size_t depth = 0, begin = 0;  // `begin`: of the member's value, once it is found
+  std::string_view last;        // the text before where we are
+  for (size_t at = open; at < json.size(); ++at) {
+    const char c = json[at];
+    if (c == '"') {
+      size_t end = at + 1;
+      while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+      last = json.substr(at + 1, std::min(end, json.size()) - at - 1);
+      at = end;
+    } else if (c == ':' && depth == 1 && last == "architectures" && begin == 0) {
+      begin = std::min(json.find_first_not_of(" \t\r\n", at + 1), json.size());
+    } else if (depth == 1 && begin > 0 && (c == ',' || c == '}')) {
+      const size_t end = json.find_last_not_of(" \t\r\n", at - 1) + 1;
+      return std::string(json.substr(0, begin)) + value + std::string(json.substr(end));
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  const bool is_empty = json.find_first_not_of(" \t\r\n", open + 1) == json.rfind('}');
+  return std::string(json.substr(0, open + 1)) + "\n  \"architectures\": " + value + (is_empty ? "\n" : ",") +
+         std::string(json.substr(open + 1));
+}
+
 bool is_asset(std::string_view name) {
   const std::string text(name);
   const auto matches = [&](const char* pattern) { return fnmatch(pattern, text.c_str(), FNM_PERIOD) == 0; };

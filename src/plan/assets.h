@@ -18,6 +18,9 @@ bool is_asset(std::string_view name);
 // is.
 std::string with_dtype(std::string_view json, std::string_view dtype);
 
+// A config.json in which "architectures" is this class alone; otherwise unchanged. The text must be a JSON object.
+std::string with_architecture(std::string_view json, std::string_view name);
+
 struct Asset {
   std::string name;
   std::string bytes;

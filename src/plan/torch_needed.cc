@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "format/torch_release.h"
+
 namespace dcp {
-namespace {
-
-std::string spelled(unsigned version) { return std::to_string(version / 100) + "." + std::to_string(version % 100); }
-
-}  // namespace
 
 TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const TorchTarget& target) {
   TorchNeeded needed{.version = target.version, .raised_by = {}};
@@ -19,9 +16,9 @@ TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const 
     if (dtype.since_torch <= target.version) continue;
     if (target.requested)
       fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(dtype.name),
-           "torch " + spelled(dtype.since_torch) + " or later");
+           "torch " + torch_release(dtype.since_torch) + " or later");
     needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
-    needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + spelled(dtype.since_torch)});
+    needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + torch_release(dtype.since_torch)});
   }
   return needed;
 }

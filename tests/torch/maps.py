@@ -144,9 +144,13 @@ def dcp_state(folder, root=""):
 def from_memory(name, scratch):
     model = made(name)
     model.save_pretrained(scratch / "hf")
+    config = json.loads((scratch / "hf/config.json").read_text())
+    architectures = config.pop("architectures")
+    (scratch / "hf/config.json").write_text(json.dumps(config))
     dcp.save({"model": model.state_dict()}, checkpoint_id=scratch / "ckpt", no_dist=True)
     dcpctl("consolidate", scratch / "ckpt", scratch / "out", "--model-only", "--map", "auto", "--assets", scratch / "hf", "--max-shard-size", "40KB")
     check(facts(published(scratch / "out")) == facts(published(scratch / "hf")), f"{name}: what is published")
+    check(json.loads((scratch / "out/config.json").read_text())["architectures"] == architectures, f"{name}: the class that is published")
     loaded, info = type(model).from_pretrained(scratch / "out", output_loading_info=True)
     check(not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), f"{name}: every key is loaded, and no other: {info}")
     tokens = torch.arange(12).reshape(2, 6)

@@ -11,6 +11,17 @@ using namespace dcp;
 using namespace dcp::maps;
 using namespace dcp::test;
 
+TEST_CASE("each model_type of a built-in map has the class that transformers loads") {
+  for (const BuiltinMap& b : builtin_maps())
+    for (const std::string& family : builtin_map(b.name, {}).families) {
+      INFO(b.name << " " << family);
+      CHECK_FALSE(class_of(family, {}).empty());
+    }
+  CHECK(class_of("mistral", {}) == "MistralForCausalLM");
+  CHECK(class_of("kimi_k2", {}) == "DeepseekV3ForCausalLM");
+  CHECK(class_of("otter", {}).empty());
+}
+
 namespace {
 
 using List = std::vector<std::pair<std::string, Shape>>;

@@ -34,6 +34,7 @@ std::string where(std::string_view text) {
 TEST_CASE("a map's lines are names, axes, conditions and where they stand") {
   const ModelMap m = map_of(R"(# a comment
 family llama mistral
+class  LlamaForCausalLM MistralForCausalLM
 note   two C#s are told  # as one
 size l = num_layers
 size k = head_dim | hidden_size / heads - 1 * 2
@@ -47,6 +48,8 @@ none = x.{l} same as y.{l} when tie | true unless other
 rest.{*} = {*}
 )");
   CHECK(m.families == std::vector<std::string>{"llama", "mistral"});
+  CHECK(class_of(m, "mistral") == "MistralForCausalLM");
+  CHECK(class_of(m, "otter").empty());
   CHECK(m.notes == std::vector<std::string>{"two C#s are told"});
   CHECK(m.lines.size() == 5);
   CHECK(m.lines[0].outer.empty());
@@ -84,6 +87,10 @@ TEST_CASE("an error quotes the line and points into it") {
 
 TEST_CASE("what cannot be read is refused where it stands") {
   CHECK(where("a b = c") == "map_syntax 1:3");
+  CHECK(where("class A\na = b") == "map_syntax 1:1");  // of which family
+  CHECK(where("family a b\nclass A\na = b") == "map_syntax 2:1");
+  CHECK(where("family a\nclass A\nclass A\na = b") == "map_syntax 3:1");
+  CHECK(where("family a\nclass 1\na = b") == "map_syntax 2:7");
   CHECK(where("a =") == "map_syntax 1:4");
   CHECK(where("= a") == "map_syntax 1:1");
   CHECK(where("a") == "map_syntax 1:2");

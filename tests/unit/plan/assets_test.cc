@@ -46,6 +46,15 @@ TEST_CASE("assets come before the index, which stays the last file") {
   }
 }
 
+TEST_CASE("a configuration says the class that is published") {
+  CHECK(with_architecture(R"({"a": ["architectures", {"architectures": 1}], "architectures": ["Old", "B\"]}"], "z": 1e5})", "New") ==
+        "{\"a\": [\"architectures\", {\"architectures\": 1}], \"architectures\": [\n    \"New\"\n  ], \"z\": 1e5}");
+  CHECK(with_architecture("{\n  \"architectures\": null\n}\n", "New") == "{\n  \"architectures\": [\n    \"New\"\n  ]\n}\n");
+  CHECK(with_architecture("{\n  \"a\": \"architectures\"\n}", "New") ==
+        "{\n  \"architectures\": [\n    \"New\"\n  ],\n  \"a\": \"architectures\"\n}");
+  CHECK(with_architecture("{}", "New") == "{\n  \"architectures\": [\n    \"New\"\n  ]\n}");
+}
+
 TEST_CASE("a configuration says the dtype that is written") {
   CHECK(with_dtype(R"({"a": "dtype", "torch_dtype": "float32", "b": {"dtype" : "torch.bfloat16"}, "c": [1]})", "float16") ==
         R"({"a": "dtype", "torch_dtype": "float16", "b": {"dtype" : "float16"}, "c": [1]})");
