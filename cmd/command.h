@@ -50,6 +50,7 @@ struct Option {
   Offer offer = Offer::kNothing;
   std::optional<Access> access;
   std::function<std::string(Store&, const std::string&)> leads_to;  // a further path to read, named in the given file
+  bool source = false;                                              // the argument is a checkpoint to be read
   bool required = false, repeatable = false;
   bool may_be_empty = false;  // '' is a valid value: a key may be ''
   bool each = false;          // the argument may be repeated; the command runs once for each (each.h)
@@ -68,6 +69,7 @@ struct Option {
   Option& some_of(std::vector<std::string> words) { return list = true, one_of(std::move(words)); }
   Option& for_each() { return each = repeatable = true, *this; }
   Option& or_empty() { return may_be_empty = true, *this; }
+  Option& is_source() { return source = true, *this; }
   Option& is_required(bool is = true) { return required = is, *this; }
   Option& needs(std::string other) { return needed.push_back(std::move(other)), *this; }
   Option& excludes(std::string other) { return excluded.push_back(std::move(other)), *this; }

@@ -92,7 +92,7 @@ void add_completions(Command& c, Context& context) {
   c.argument("WHAT", options->what, "The script of bash, zsh or fish; keys of a checkpoint; steps of a run")
       .one_of({"bash", "zsh", "fish", "keys", "steps"})
       .is_required();
-  c.argument("CKPT", options->path, "With keys: a checkpoint, or a run with --step; with steps: a run").reads();
+  c.argument("CKPT", options->path, "With keys: a checkpoint, or a run with --step; with steps: a run").is_source().reads();
   c.option("--prefix", options->prefix, "TEXT", "With keys: those that begin with TEXT");
   c.option("--step", options->step, "N|latest", "With keys: CKPT is a run folder, take this step")
       .opens(Access::kSteps)

@@ -84,7 +84,10 @@ std::unique_ptr<Display> Context::show(const Progress& progress, const std::atom
   return std::make_unique<ProgressDisplay>(*this, progress, done, total);
 }
 
-Problem Context::worded(Problem problem) const { return cmd::worded(std::move(problem)); }
+Problem Context::worded(Problem problem) const {
+  if (problem.id == ProblemId::step_in_parts && problem.hint.empty()) problem.hint = commands_of_parts(*this, problem);
+  return cmd::worded(std::move(problem));
+}
 
 std::string Context::name_of(std::string_view setting) const { return option_of(setting); }
 
@@ -145,13 +148,13 @@ void finding_json(JsonWriter& json, const Problem& p) {
 static std::string hint_text(const Context& context, const Problem& p) {
   std::string hint = p.hint;
   const size_t at = hint.find(" CKPT ");
-  const std::string& source = context.source.empty() ? p.place.path : context.source;
+  const std::string& source = context.sources.size() == 1 ? context.sources[0] : p.place.path;
   if (at != std::string::npos && !source.empty()) hint.replace(at + 1, 4, shell_word(source));
   return hint;
 }
 
 int report_error(const Context& context, const Problem& raw) {
-  Problem p = worded(raw);
+  Problem p = context.worded(raw);
   p.hint = hint_text(context, p);
   const auto line = [&](const std::string& text) { return fitted(context, text + "\n", STDERR_FILENO); };
   std::string text = line(styled("dcpctl:", Style::kRed, context.colored(STDERR_FILENO)) + " " + to_line(p)) + quoted(p);

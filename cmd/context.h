@@ -34,14 +34,14 @@ struct CommonOptions {
 struct Context final : Events, World {
   Context(Io& the_io, StopFlag& the_stop) : World(the_io, the_stop, *this) {}
   CommonOptions common;
-  std::vector<std::string> words;  // what was typed, after the program's name
-  std::string source;              // CKPT as it was typed
-  std::string command;             // "consolidate"
-  std::vector<std::string> notes;  // the texts of info(), for the report
-  int report_fd = -1;              // receives the report instead of the file of --report
-  size_t paged_columns = 0;        // of the terminal, if standard output goes there through a pager
-  bool several = false;            // one of several checkpoints that the command line names
-  mutable bool apart = false;      // separate the next output from the previous answer by an empty line
+  std::vector<std::string> words;    // what was typed, after the program's name
+  std::vector<std::string> sources;  // the checkpoints that are read, as typed
+  std::string command;               // "consolidate"
+  std::vector<std::string> notes;    // the texts of info(), for the report
+  int report_fd = -1;                // receives the report instead of the file of --report
+  size_t paged_columns = 0;          // of the terminal, if standard output goes there through a pager
+  bool several = false;              // one of several checkpoints that the command line names
+  mutable bool apart = false;        // separate the next output from the previous answer by an empty line
 
   void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
   void info(std::string_view text) override;     // stderr, one line, unless --quiet

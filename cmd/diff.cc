@@ -1,7 +1,6 @@
 // dcpctl diff: whether two checkpoints hold the same.
 #include "app/diff.h"
 
-#include "base/working_names.h"
 #include "commands.h"
 #include "diff_report.h"
 #include "dtype_flags.h"
@@ -50,7 +49,7 @@ struct Options {
 
 DiffRequest request_of(const Options& o, const Context& context) {
   DiffRequest request{
-      .a = {.source = o.a.request(context), .ranks = {}, .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+      .a = {.source = o.a.request(), .ranks = {}, .max_memory = reading_cap(o.max_memory), .threads = o.threads},
       .b = {},
       .select = o.keys.select_options(context),
       .map = o.map.request(),
@@ -90,6 +89,8 @@ void add_diff(Command& c, Context& context) {
   Options& o = *options;
   c.details = kText;
   add_source(c, context, o.a);
+  c.arguments.front().value = "A";
+  c.argument("B", o.b, "The checkpoint to compare with, of any kind").is_source().reads().is_required();
   c.find("--step")->help = "A is a run folder: take step N, or 'latest' (the newest complete one)";
   c.option("--step-b", o.step_b, "N|latest", "The same for B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
   add_max_memory(c, o.max_memory, "Reading");
@@ -105,11 +106,6 @@ void add_diff(Command& c, Context& context) {
   add_key_flags(c, o.keys);
   c.flag("--strict", o.strict, "Exit with 2 if a rule (--include, --rename, ...) matches nothing on either side").in("Which keys");
   add_map(c, o.map);
-  c.argument("B", o.b, "The checkpoint to compare with, of any kind").reads().is_required();
-  c.arguments.front().value = "A";
-  c.arguments.back().leads_to = [&o](Store&, const std::string& path) {
-    return o.map.map.empty() ? path : folder_around(path) + "/config.json";
-  };
   add_common(c, context, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });

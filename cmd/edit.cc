@@ -45,7 +45,7 @@ EditRequest request_of(const Options& o, const Context& context) {
   if (o.in_place == !o.out.empty())
     fail(ProblemId::usage, {.path = o.source.path}, o.in_place ? "OUT with --in-place" : "neither OUT nor --in-place", "one of them");
   check_folder_name(o.out);
-  return {.source = o.source.request(context),
+  return {.source = o.source.request(),
           .max_memory = parse_size(o.max_memory),
           .threads = o.threads,
           .select = o.keys.select_options(context),

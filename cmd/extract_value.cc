@@ -103,7 +103,7 @@ std::string document_of(const ExtractOptions& o, const Extraction& found) {
 int extract_file(const ExtractOptions& o, Context& context) {
   WriteReport report(o.source.path, o.out);
   return report.around(context, [&] {
-    report.request = {.read = o.read(context),
+    report.request = {.read = o.read(),
                       .select = {.rules = {{KeyRule::Kind::kKey, o.key}}, .dtypes = o.dtypes()},
                       .map = {},
                       .slice = o.part(),
@@ -122,7 +122,7 @@ int extract_file(const ExtractOptions& o, Context& context) {
 }
 
 std::string extract_value(const ExtractOptions& o, Context& context) {
-  Extraction found({.read = o.read(context), .key = o.key, .slice = o.part(), .dtypes = o.dtypes()}, context);
+  Extraction found({.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes()}, context);
   if (!found.is_object() && !o.dtype.empty() && found.dtype() != parse_dtype(o.dtype))
     context.info("not cast: " + std::string(facts_of(found.dtype()).name) + " is no floating dtype");
   const auto out = [&](std::string_view text) {
@@ -155,7 +155,7 @@ std::string extract_value(const ExtractOptions& o, Context& context) {
 
 std::string extract_stats(const ExtractOptions& o, Context& context) {
   StatsResult found;
-  stats({.read = o.read(context), .select = {.rules = {{KeyRule::Kind::kKey, o.key}}}, .slice = o.part()}, context, found);
+  stats({.read = o.read(), .select = {.rules = {{KeyRule::Kind::kKey, o.key}}}, .slice = o.part()}, context, found);
   if (found.tensors.empty())
     fail(ProblemId::usage, {.path = found.checkpoint, .tensor = o.key, .object = true}, "--stats of an object", "a tensor");
   const KeyStats& k = found.tensors.front();

@@ -28,9 +28,7 @@ struct ExtractOptions {
     if (!dtype.empty()) d.rules.push_back({"*", parse_dtype(dtype)});
     return d;
   }
-  ReadRequest read(const Context& context) const {
-    return {.source = source.request(context), .max_memory = reading_cap(max_memory), .threads = threads};
-  }
+  ReadRequest read() const { return {.source = source.request(), .max_memory = reading_cap(max_memory), .threads = threads}; }
 };
 
 // Writes a file of elements, by the same path that writes models.

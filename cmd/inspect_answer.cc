@@ -18,7 +18,7 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
   StatsResult result;
   SelectOptions plain = select;
   plain.dtypes = {};
-  stats({.read = {.source = o.source.request(context), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
+  stats({.read = {.source = o.source.request(), .max_memory = reading_cap(o.max_memory), .threads = o.threads},
          .select = std::move(plain),
          .glob = o.stats},
         context, result);
@@ -58,7 +58,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   select.keep_root = true;  // where the model lies is part of the answer
   select.dtypes = o.dtypes.options();
   InspectResult found;
-  inspect({.source = o.source.request(context),
+  inspect({.source = o.source.request(),
            .max_memory = reading_cap(o.max_memory),
            .look_into_all = o.fail_on.unsafe(),
            .map = o.map.request(),

@@ -43,9 +43,9 @@ void add_map(Command& c, MapFlags& f) {
                              .needs("--map")
                              .in(maps);
   for (const char* name : {"--config", "--set"}) c.find(name)->needs("--map");
-  // config.json beside CKPT is read where --config does not name another.
+  // config.json beside a source is read where --config does not name another.
   for (Option& argument : c.arguments)
-    if (argument.value == "CKPT")
+    if (argument.source)
       argument.leads_to = [&f](Store&, const std::string& path) { return f.map.empty() ? path : folder_around(path) + "/config.json"; };
 }
 

@@ -5,6 +5,8 @@
 
 #include "base/limits.h"
 #include "base/working_names.h"
+#include "context.h"
+#include "option_values.h"
 
 namespace dcp::cmd {
 namespace {
@@ -108,6 +110,24 @@ Problem worded(Problem p) {
     if (p.hint.empty() && !is_known) p.hint = hint_for(w.hint, p);
   }
   return p;
+}
+
+std::string commands_of_parts(const Context& context, const Problem& problem) {
+  std::string before = "dcpctl", after;
+  bool has_run = false;
+  for (size_t w = 0; w < context.words.size(); ++w) {
+    const std::string& word = context.words[w];
+    const bool is_of_run = word == "--step" || word == "--pattern";
+    if (is_of_run) ++w;  // with its value
+    if (is_of_run || word.starts_with("--step=") || word.starts_with("--pattern=") || word == "--json") continue;
+    const bool is_run = !has_run && !context.sources.empty() && word == context.sources[0];
+    has_run = has_run || is_run;
+    if (!is_run) (has_run ? after : before) += " " + shell_word(word);
+  }
+  if (!has_run) before = "dcpctl " + context.command;
+  std::string lines;
+  for (const std::string& part : problem.names) lines += (lines.empty() ? "" : "; ") + before + " " + shell_word(part) + after;
+  return lines;
 }
 
 }  // namespace dcp::cmd

@@ -5,8 +5,13 @@
 
 namespace dcp::cmd {
 
+struct Context;
+
 // Fills in the texts of problem_words.def where the problem has none of its own, and names its setting as an option. Idempotent.
 Problem worded(Problem problem);
+// For step_in_parts: the command line that was typed, with each of the checkpoints in place of the run and its step. If the run was not
+// typed, the command alone.
+std::string commands_of_parts(const Context& context, const Problem& problem);
 // "--prefer-rank" for the request's "prefer_rank".
 std::string option_of(std::string_view setting);
 

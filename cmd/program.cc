@@ -83,7 +83,7 @@ int say_out_of_memory() {
 int run_command(Command& command, Context& context) {
   try {
     for (const Option& a : command.arguments)
-      if (a.value == "CKPT" && !a.given.empty()) context.source = a.given.front();
+      if (a.source && !a.given.empty()) context.sources.push_back(a.given.front());
     enter_sandbox_of(command, context);
     return command.run();
   } catch (const std::exception& error) {

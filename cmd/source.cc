@@ -10,6 +10,7 @@ namespace dcp::cmd {
 void add_source(Command& c, Context& context, SourceFlags& flags) {
   const std::string group = "Source";
   c.argument("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step")
+      .is_source()
       .reads()
       .is_required();
   c.option("--step", flags.step, "N|latest", "CKPT is a run folder: take step N, or 'latest' (the newest complete one)")
@@ -26,34 +27,13 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
   add_sandbox(c, context);
 }
 
-namespace {
-
-// What was typed, with CKPT instead of a run and its step: for a step that holds several checkpoints. If the run was not typed, the command alone.
-std::string command_line(const std::string& run, const Context& context) {
-  std::string text = "dcpctl";
-  bool has_run = false;
-  for (size_t w = 0; w < context.words.size(); ++w) {
-    const std::string& word = context.words[w];
-    const bool is_of_run = word == "--step" || word == "--pattern";
-    if (is_of_run) ++w;  // with its value
-    if (is_of_run || word.starts_with("--step=") || word.starts_with("--pattern=") || word == "--json") continue;
-    const bool is_run = !has_run && word == run;
-    text += " " + (is_run ? "CKPT" : shell_word(word));
-    has_run = has_run || is_run;
-  }
-  return has_run ? text : "dcpctl " + context.command;
-}
-
-}  // namespace
-
-SourceRequest SourceFlags::request(const Context& context) const {
+SourceRequest SourceFlags::request() const {
   return {.path = path,
           .step = step,
           .pattern = pattern,
           .prefer_rank = prefer_rank,
           .follow_links = follow_links,
-          .max_pickle = max_pickle.empty() ? std::nullopt : std::optional(parse_size(max_pickle)),
-          .command = step.empty() ? "" : command_line(path, context)};
+          .max_pickle = max_pickle.empty() ? std::nullopt : std::optional(parse_size(max_pickle))};
 }
 
 void add_max_memory(Command& c, std::string& max_memory, const std::string& group) {

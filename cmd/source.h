@@ -17,7 +17,7 @@ struct SourceFlags {
   bool follow_links = false;
   std::string max_pickle;  // "": the defaults of Limits
 
-  SourceRequest request(const Context& context) const;
+  SourceRequest request() const;
 };
 void add_source(Command& command, Context& context, SourceFlags& flags);
 

@@ -5,7 +5,6 @@
 
 #include "app/small_file.h"
 #include "base/working_names.h"
-#include "problem_words.h"
 
 namespace dcp::cmd {
 
@@ -86,7 +85,7 @@ int run_reported(Context& context, const ReportedPaths& paths, const std::functi
     document = body();
   } catch (const std::exception& error) {
     exit = report_error(context, error);
-    document = failure_document(context.command, paths.source, worded(problem_of(error)));
+    document = failure_document(context.command, paths.source, context.worded(problem_of(error)));
   }
   save_report(context, document);
   return exit;

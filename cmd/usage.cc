@@ -174,8 +174,8 @@ class Reader {
     const std::string meant = name.starts_with("--") ? closest(name, names) : "";
     blame("unknown option '" + name + "'", meant);
     const bool is_output = name == "-o" || name == "--output" || name == "--out";
-    if (is_output && std::ranges::find(command().arguments, "OUT", &Option::value) != command().arguments.end())
-      problem_->hint = "OUT is an argument: " + usage_line(command());
+    const auto output = std::ranges::find(command().arguments, Access::kWrite, &Option::access);
+    if (is_output && output != command().arguments.end()) problem_->hint = output->value + " is an argument: " + usage_line(command());
     else if (is_group(command()) && meant.empty())
       problem_->hint = "options of a command stand after it; see '" + joined(command().path, " ") + " --help'";
   }

@@ -149,7 +149,7 @@ int VerifyReport::around(Context& context, const std::function<int()>& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    error_ = worded(resolve_failure(context, error));
+    error_ = context.worded(resolve_failure(context, error));
     exit_ = report_error(context, *error_);
   }
   if (context.prints) save_report(context, document());

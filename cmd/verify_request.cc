@@ -5,7 +5,7 @@
 namespace dcp::cmd {
 
 VerifyRequest verify_request(const VerifyOptions& o, const Context& context) {
-  VerifyRequest request{.read = {.source = o.source.request(context),
+  VerifyRequest request{.read = {.source = o.source.request(),
                                  .ranks = o.ranks.options(context),
                                  .max_memory = reading_cap(o.max_memory),
                                  .threads = o.threads},

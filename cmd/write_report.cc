@@ -236,7 +236,7 @@ int WriteReport::around(Context& context, const std::function<int()>& body) {
   try {
     exit_ = body();
   } catch (const std::exception& error) {
-    error_ = worded(resolve_failure(context, error));
+    error_ = context.worded(resolve_failure(context, error));
     exit_ = report_error(context, *error_);
     result.nanoseconds = context.io.now_ns() - begin;
     result.plan.reset();  // so that there is memory for the report

@@ -8,20 +8,18 @@
 namespace dcp::cmd {
 
 WriteRequest WriterFlags::request(const Context& context) const {
-  WriteRequest request{.read = {.source = source.request(context),
-                                .ranks = ranks.options(context),
-                                .max_memory = parse_size(max_memory),
-                                .threads = threads},
-                       .select = select_options(context),
-                       .map = map.request(),
-                       .output = {},
-                       .expect = expect,
-                       .fp8_overflow = dtypes.overflow(),
-                       .strict_cast = dtypes.strict,
-                       .replace = force ? Replace::kYes : Replace::kNo,
-                       .dry_run = dry_run,
-                       .verify_after = verify_after,
-                       .sync = !no_sync};
+  WriteRequest request{
+      .read = {.source = source.request(), .ranks = ranks.options(context), .max_memory = parse_size(max_memory), .threads = threads},
+      .select = select_options(context),
+      .map = map.request(),
+      .output = {},
+      .expect = expect,
+      .fp8_overflow = dtypes.overflow(),
+      .strict_cast = dtypes.strict,
+      .replace = force ? Replace::kYes : Replace::kNo,
+      .dry_run = dry_run,
+      .verify_after = verify_after,
+      .sync = !no_sync};
   request.select.dtypes = dtypes.options();
   if (request.read.ranks.all_write && verify_after)
     fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");

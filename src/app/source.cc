@@ -29,7 +29,7 @@ OpenedCatalog open_from(Store& store, const SourceRequest& request, World& world
       for (const Step& s : broken) world.events.info("passed over: " + world.events.line_of(*s.broken));
     };
     try {
-      path = find_step(store, {request.path, request.step, request.pattern, request.command}, options, broken);
+      path = find_step(store, {request.path, request.step, request.pattern}, options, broken);
     } catch (const Error& e) {
       if (e.problem().id == ProblemId::step_in_parts) announce();
       throw;

@@ -16,7 +16,6 @@ struct SourceRequest {
   std::optional<uint32_t> prefer_rank;
   bool follow_links = false;
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
-  std::string command;                 // the command line to suggest if a step holds several checkpoints
 
   // `memory_bytes`: cap for reading the metadata.
   Limits limits(uint64_t memory_bytes = Limits{}.memory_bytes) const;

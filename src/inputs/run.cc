@@ -91,18 +91,10 @@ std::vector<Step> steps_where(Store& store, const std::string& run, const std::s
   return steps;
 }
 
-// No folder of the run is a step by itself: the one that is wanted may be in parts. In `command`, CKPT is where the checkpoint stands; else it is
-// the end.
-[[noreturn]] void refuse_parts(Store& store, const std::string& step, const std::string& command) {
+// No folder of the run is a step by itself: the one that is wanted may be in parts.
+[[noreturn]] void refuse_parts(Store& store, const std::string& step) {
   Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
-  for (const std::string& part : inner_checkpoints(store, step)) {
-    std::string line = command + " ";
-    const size_t at = line.find(" CKPT ");
-    if (at == std::string::npos) line += part + " ";
-    else line.replace(at + 1, 4, part);
-    line.pop_back();
-    p.hint += (p.hint.empty() ? "" : "; ") + line;
-  }
+  p.names = inner_checkpoints(store, step);
   throw Error(std::move(p));
 }
 
@@ -135,7 +127,7 @@ std::optional<Problem> why_broken(Store& store, const std::string& path, const O
 }
 
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken) {
-  const auto& [given, wanted, pattern, command] = query;
+  const auto& [given, wanted, pattern] = query;
   std::string run = given;
   while (run.size() > 1 && run.ends_with('/')) run.pop_back();
   if (!store.facts(run)) fail(ProblemId::no_such_path, {.path = run});
@@ -156,7 +148,7 @@ std::string find_step(Store& store, const StepQuery& query, const OpenOptions& o
     if (!latest && s.number != *number) continue;
     if (latest) s.broken = fault_of(s.path);
     if (!s.broken) {
-      if (in_parts) refuse_parts(store, s.path, command);
+      if (in_parts) refuse_parts(store, s.path);
       refuse_ambiguous(steps, run);
       return s.path;
     }

@@ -35,10 +35,9 @@ struct StepQuery {
   std::string run;
   std::string wanted;   // a number, or "latest": the newest complete one
   std::string pattern;  // as for steps_of
-  std::string command;  // the command line to suggest if a step holds several checkpoints
 };
 // The path of the step. `broken` gets the newer ones that were skipped. Throws step_missing, step_ambiguous, usage; step_in_parts if the
-// step holds several checkpoints in subfolders, with a command for each as its hint.
+// step holds several checkpoints in subfolders, which are the problem's names.
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
 
 }  // namespace dcp

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads the sources and fails on what src/README.md forbids: arrows against the order of the rooms, printing, exiting, the environment and
-threads where they do not belong, options named where no command line is known.
+threads where they do not belong, options and arguments named where no command line is known.
 
     layering.py ROOT         check the tree
     layering.py --self-test  check the checker on made-up trees
@@ -43,8 +43,10 @@ ENVIRONMENT = re.compile(r"\b(?:getenv|secure_getenv|setenv|putenv)\s*\(")
 THREADS = re.compile(r"\bstd::(?:thread|jthread|async)\b|\bpthread_create\b")
 # Comments, strings and characters. A quote between digits separates them (1'000'000) and starts no character.
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'""", re.S)
-# A text that names an option or a command line: src/ knows neither.
-OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|'dcpctl [a-z]+")
+# A text that names an option, an argument or a command line: src/ knows none of them.
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|'dcpctl [a-z]+|\b(?:CKPT|OUT)\b")
+# An argument's meaning is declared; the word that the help shows for it is not it.
+BY_WORD = re.compile(r'\bvalue == "')
 
 
 def without_comments_and_strings(text):
@@ -82,6 +84,9 @@ def check(root):
             for token in TOKEN.finditer(text):
                 if found := token.group(0)[0] == '"' and OPTION.search(token.group(0)):
                     complain(token.start(), f"{found.group(0)} in a text of src/: words of the command line are in cmd/problem_words.def")
+        else:
+            for found in BY_WORD.finditer(text):
+                complain(found.start(), 'value == ": what an argument is, its declaration says (Option in cmd/command.h)')
         text_seen = without_comments_and_strings(text)
         if room != "cmd":
             for pattern, what in [(PRINTS, "only cmd/ prints"), (LEAVES, "only main ends the program"), (ENVIRONMENT, "only cmd/ knows the environment")]:
@@ -114,6 +119,8 @@ def self_test():
         ({"src/app/a.cc": '#include "dcpctl/a.h"\n'}, "src/app/a.cc:1: app includes dcpctl/a.h"),
         ({"src/plan/a.h": '\n// --like\nauto s = "give --like";\n'}, "src/plan/a.h:3: --like in a text of src/"),
         ({"src/base/a.def": "A(b, \"see 'dcpctl inspect CKPT'\")\n"}, "src/base/a.def:1: 'dcpctl inspect in a text of src/"),
+        ({"src/app/a.cc": '// CKPT\nauto at = line.find(" CKPT ");\n'}, "src/app/a.cc:2: CKPT in a text of src/"),
+        ({"cmd/a.cc": 'bool b = argument.value == "CKPT";\n'}, 'cmd/a.cc:1: value == "'),
         ({"src/attic/a.cc": "\n"}, "src/attic/a.cc: a room"),
     ]
     failures = 0
