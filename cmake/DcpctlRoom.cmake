@@ -1,8 +1,8 @@
 # dcpctl_room(NAME SOURCES a.cc b.cc... DEPS rooms-and-libraries...)
 # One folder of src/ = one static library `dcp_NAME`. A room links only rooms to its left in
 # base -> pickle -> format -> catalog -> plan -> exec, so a wrong arrow fails at link time as well.
-# With DCPCTL_TOGETHER, files of a room are compiled together, which takes two thirds of the time or less. APART: those that are not, since names in their
-# unnamed namespaces are also those of a neighbour's.
+# With DCPCTL_TOGETHER, files of a room are compiled together, which takes two thirds of the time or less. APART: those that are not, since names
+# in their unnamed namespaces are also those of a neighbour's.
 function(dcpctl_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;APART;DEPS" ${ARGN})
   add_library(dcp_${name} STATIC ${ROOM_SOURCES})
