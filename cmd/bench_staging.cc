@@ -36,7 +36,7 @@ void add_flags(Command& c, StagingOptions& o) {
   StagingRequest& w = o.what;
   const std::string what = "What is copied", how = "How";
   c.option("--sizes", w.sizes, "RANGE", "Buffers of sizes from A to B, written A..B (default 1KiB..256MiB)").in(what);
-  c.number("--count", w.count, {1u, 10000000u}, "N", "That many buffers of each size (default 1)").in(what);
+  c.number("--count", w.count, {1u, 10000000u}, "N", "Number of buffers of each size (default 1)").in(what);
   std::vector<std::string> names;
   for (const std::string_view n : model_names()) names.emplace_back(n);
   c.option("--model", w.model, "NAME", "The tensors of a model").one_of(names).excludes("--sizes").in(what);
@@ -46,18 +46,18 @@ void add_flags(Command& c, StagingOptions& o) {
       .needs("--model")
       .in(what);
   c.flag("--optimizer", w.optimizer, "With --model: AdamW's state in float32 beside the weights").needs("--model").in(what);
-  c.number("--world-size", w.world_size, {1u, 65536u}, "N", "With --model: only what one of N ranks has").needs("--model").in(what);
-  c.number("--rank", w.rank, "R", "Which rank's part: with --model 0 by default, with --like all ranks'").excludes("--sizes").in(what);
+  c.number("--world-size", w.world_size, {1u, 65536u}, "N", "With --model: only the part of one of N ranks").needs("--model").in(what);
+  c.number("--rank", w.rank, "R", "The rank whose part is copied (default: 0 with --model, all with --like)").excludes("--sizes").in(what);
   c.option("--device", w.device, "DEVICE", "Copy from cuda, cpu (host memory as the source) or auto (default)")
       .one_of({"auto", "cuda", "cpu"})
       .in(how);
   c.option("--devices", w.devices, "LIST", "Devices to copy from at the same time: all, or numbers with commas (default 0)").in(how);
   c.option("--methods", w.methods, "LIST", "Only these methods, separated by commas").in(how);
   c.option("--streams", w.streams, "LIST", "Numbers of streams to try (default 1,2)").in(how);
-  c.option("--chunks", w.chunks, "LIST", "Largest single copies to try (default whole,16MiB)").in(how);
-  c.number("--repeats", w.measure.repeats, {1u, 10000u}, "N", "Measured saves of each (default 7)").in(how);
-  c.number("--warmup", w.measure.warmup, {0u, 10000u}, "N", "Saves before them that do not count (default 2)").in(how);
-  c.flag("--no-numa", w.no_numa, "Leave to the kernel where buffers lie, on machines with several NUMA nodes").in(how);
+  c.option("--chunks", w.chunks, "LIST", "Sizes of single copies to try (default whole,16MiB)").in(how);
+  c.number("--repeats", w.measure.repeats, {1u, 10000u}, "N", "Measured saves for each combination (default 7)").in(how);
+  c.number("--warmup", w.measure.warmup, {0u, 10000u}, "N", "Saves before them that are not measured (default 2)").in(how);
+  c.flag("--no-numa", w.no_numa, "Let the kernel place the buffers on machines with several NUMA nodes").in(how);
   add_save(c, o.save);
   c.option("--html", o.html, "FILE", "Write a page with the curves to FILE").writes().in("Output");
   c.flag("--force", o.force, "Replace the file of --html").in("Output");

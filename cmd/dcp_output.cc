@@ -21,13 +21,11 @@ void describe_rank_bound(Context& context, const RankBound& group, uint32_t worl
   const uint64_t next = group.ranks.back() + 1;
   const std::string missing = group.stem + std::to_string(next);
   const bool more = world_size > next;
-  context.info(
-      "'" + escaped(ranks_text(group)) +
-      "' belong to ranks of the trainer that saved them and stay as they are: a trainer of more data-parallel ranks fails at load, missing "
-      "'" +
-      escaped(missing) + "'" +
-      (more ? " and on (of " + std::to_string(world_size) + " such ranks: " + counted(world_size - next, "key") + ")" : " and on") +
-      "; --exclude '" + escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
+  context.info("'" + escaped(ranks_text(group)) +
+               "' belong to single ranks and are copied; a trainer with more data-parallel ranks will fail to load, because '" +
+               escaped(missing) + "' and later ones are missing" +
+               (more ? " (" + counted(world_size - next, "key") + " for " + std::to_string(world_size) + " ranks)" : "") + "; --exclude '" +
+               escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
 }
 
 // Once for each glob.
@@ -37,7 +35,7 @@ void describe_replicated(Context& context, const std::vector<KeyNote>& notes) {
     const std::string& glob = notes[i].text;
     for (; i < notes.size() && notes[i].text == glob; ++i) keys.push_back(notes[i].key);
     context.info("replicated where --placements '" + escaped(glob) +
-                 "' splits a dim that they have not: " + counted(keys.size(), "tensor") + ", " + list_of(keys, 3));
+                 "' splits a dim that they do not have: " + counted(keys.size(), "tensor") + ", " + list_of(keys, 3));
   }
 }
 
@@ -63,16 +61,18 @@ void add_dcp(Command& c, DcpFlags& f) {
 }
 
 void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
-  if (!flags.for_torch.empty()) fail(ProblemId::usage, {.path = out}, "--for-torch with an output that is no DCP folder", "a folder name");
+  if (!flags.for_torch.empty())
+    fail(ProblemId::usage, {.path = out}, "--for-torch with an output that is not a DCP folder", "a folder name");
 }
 
 void describe_dcp(Context& context, const DcpNotes& notes) {
   for (const KeyNote& n : notes.raised_by)
     context.info("for torch " + torch_release(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
   if (notes.containers > 0)
-    context.info("one object for torch before 2.4: " + counted(notes.containers, "container") + " (dict or list) of plain values");
+    context.info("wrote " + counted(notes.containers, "container") +
+                 " (dict or list) of plain values as one object each, for torch before 2.4");
   for (const KeyNote& n : notes.attributes_left_out)
-    context.info("left out, attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
+    context.info("left out attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
   for (const KeyNote& n : notes.kept_as_is) context.info("warning: '" + escaped(n.key) + "': " + escaped(n.text));
   describe_replicated(context, notes.replicated);
   if (!notes.default_layout.empty())

@@ -1,4 +1,4 @@
-// dcpctl diff: whether two checkpoints hold the same.
+// dcpctl diff: whether two checkpoints are equal.
 #include "app/diff.h"
 
 #include "commands.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kText =
     R"(Compares the state dicts of two checkpoints, whatever their kinds, shardings and files are: a folder of 64 ranks with one safetensors
-file, for example. Exit code 0: they hold the same; 1: they differ; 2 and more: one of them could not be read.
+file, for example. Exit code 0: they are equal; 1: they differ; 2 and more: one of them could not be read.
 
   - KEY      only in A
   + KEY      only in B
@@ -98,11 +98,11 @@ void add_diff(Command& c, Context& context) {
   const std::string how = "How values are compared";
   c.option("--rtol", o.rtol, "NUMBER", "Values may differ by this fraction of B's (default: 0)").in(how);
   c.option("--atol", o.atol, "NUMBER", "Plus this absolute amount (default: 0)").in(how);
-  c.flag("--equal-nan", o.equal_nan, "Any two NaNs are the same").in(how);
+  c.flag("--equal-nan", o.equal_nan, "Any two NaNs are equal").in(how);
   c.option("--compare-as", o.compare_as, "DTYPE", "Convert floating-point tensors of both sides to DTYPE first")
       .offers(Offer::kDtypes)
       .in(how);
-  c.flag("--keys-only", o.keys_only, "Keys, dtypes, shapes and objects alone: no tensor is read").in(how);
+  c.flag("--keys-only", o.keys_only, "Compare keys, dtypes, shapes and objects alone: no tensor is read").in(how);
   add_key_flags(c, o.keys);
   c.flag("--strict", o.strict, "Exit with 2 if a rule (--include, --rename, ...) matches nothing on either side").in("Which keys");
   add_map(c, o.map);

@@ -97,7 +97,7 @@ std::string line_of(const KeyDifference& d) {
     case Kind::kValues: return d.a->dtype + " " + shape_text(d.a->shape) + ": " + values_text(d);
     case Kind::kObject: {
       const bool look_alike = d.a->text == d.b->text;
-      return look_alike ? d.a->text + ", and another that begins like it" : d.a->text + " and " + d.b->text;
+      return look_alike ? d.a->text + ", and another that begins the same way" : d.a->text + " and " + d.b->text;
     }
   }
   return "";
@@ -108,7 +108,7 @@ char sign_of(Kind kind) { return kind == Kind::kOnlyA ? '-' : kind == Kind::kOnl
 std::string summary(const DiffResult& r, const DiffPaths& paths) {
   std::string text = escaped(paths.a) + " and " + escaped(paths.b);
   if (r.equal()) {
-    text += " hold the same: " + counted(r.tensors, "tensor") + ", " + counted(r.objects, "object");
+    text += " are equal: " + counted(r.tensors, "tensor") + ", " + counted(r.objects, "object");
   } else {
     std::string counts;
     const auto add = [&](uint64_t n, const std::string& what) {
@@ -234,15 +234,15 @@ std::string diff_document(const DiffResult& r, const DiffPaths& paths) {
 void note_left_out(const DiffResult& result, Context& context) {
   const auto note = [&](const DiffResult::Side& side, const char* which, const char* other) {
     if (!side.not_held.empty())
-      context.info("not compared: " + counted(side.not_held.size(), "object") + " of the " + which + ", since the " + other +
-                   " has no place for objects: " + list_of(side.not_held, 3));
+      context.info("not compared: " + counted(side.not_held.size(), "object") + " of the " + which + ", because the " + other +
+                   " cannot hold objects: " + list_of(side.not_held, 3));
     if (!side.gone.empty())
       context.info("not compared: empty containers of the " + std::string(which) +
-                   ", of which a DCP folder keeps nothing: " + list_of(side.gone, 3));
+                   ", which a DCP folder does not keep: " + list_of(side.gone, 3));
   };
   note(result.a, "first", "second");
   note(result.b, "second", "first");
-  if (result.count(Kind::kDType) > 0) context.info("tensors of other dtypes: --compare-as float32 compares their values");
+  if (result.count(Kind::kDType) > 0) context.info("some dtypes differ: --compare-as float32 compares the values");
 }
 
 Problem with_option_of_b(const Problem& problem) {

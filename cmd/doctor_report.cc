@@ -25,7 +25,7 @@ struct Use {
 };
 constexpr Use kUses[] = {
     {"c10d", "several ranks cannot work together"},
-    {"c10d_nccl", "--transport nccl cannot be had"},
+    {"c10d_nccl", "--transport nccl is not available"},
     {"cuda", "bench staging cannot measure GPUs"},
 };
 
@@ -33,7 +33,7 @@ void add_module_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
   for (const ModuleFacts& m : found.modules) {
     const Use& use = *std::ranges::find(kUses, m.name, &Use::module);
     const std::string what = "module " + m.name + ": " + std::string(use.what);
-    if (m.path.empty()) lacks.push_back({what, m.needs + "; DCPCTL_MODULE_DIR, if it lies elsewhere"});
+    if (m.path.empty()) lacks.push_back({what, m.needs + "; DCPCTL_MODULE_DIR, if it is elsewhere"});
     else if (!m.works()) lacks.push_back({what + ": " + m.refusal, "the libraries that it was built with, or a new build of dcpctl"});
   }
   if (found.nccl == 0) lacks.push_back({"NCCL: no libnccl.so.2", "a LibTorch that has it (pip install torch), or the package libnccl2"});
@@ -67,12 +67,12 @@ void add_machine_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
 void add_folder_lacks(const DoctorResult& found, std::vector<Lack>& lacks) {
   const FolderFacts& f = found.folder_facts;
   const auto add = [&](const std::string& what, const char* gives) { lacks.push_back({escaped(found.folder) + ": " + what, gives}); };
-  if (!f.refusal.empty()) return add("nothing can be written (" + f.refusal + ")", "another folder, or other rights");
+  if (!f.refusal.empty()) return add("nothing can be written (" + f.refusal + ")", "another folder, or other permissions");
   if (!f.passes_cache) add("writes go through the page cache", "Linux 6.18, and ext4, xfs or btrfs");
   if (!f.reflinks) add("files cannot share bytes: edit takes hard links or copies", "xfs, btrfs, or NFS 4.2 on them");
   if (!f.hard_links) add("no hard links: edit copies", "ext4, xfs, btrfs, NFS");
-  if (!f.locks) add("no locks: writers of one output do not know of each other", "NFS 4; Lustre mounted with -o flock");
-  if (!f.reserves) add("space cannot be reserved: a full disk shows late", "ext4, xfs, btrfs, NFS 4.2");
+  if (!f.locks) add("no locks: two writers of one output do not notice each other", "NFS 4; Lustre mounted with -o flock");
+  if (!f.reserves) add("space cannot be reserved: a full disk is noticed late", "ext4, xfs, btrfs, NFS 4.2");
 }
 
 std::string limit_text(const std::optional<uint64_t>& bytes) { return bytes ? human_bytes(*bytes) : "unlimited"; }
@@ -193,7 +193,7 @@ std::string memory_text(const DoctorResult& found) {
   const MachineFacts& m = found.machine;
   return human_bytes(m.memory_bytes) + ", " + human_bytes(m.available_bytes) + " available" +
          (m.memory_limit ? ", limit " + human_bytes(m.memory_limit->bytes) + " (" + escaped(m.memory_limit->file) + ")"
-                         : ", no limit of a control group");
+                         : ", no control group limit");
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ std::string doctor_text(const DoctorResult& found) {
                      (f.free_bytes ? ", " + human_bytes(*f.free_bytes) + " free of " + human_bytes(*f.bytes) : "") + "; " +
                      ability_text(f));
   const std::vector<Lack> lacks = lacks_of(found);
-  text += lacks.empty() ? "\nNothing is missing.\n" : "\nMissing, and what gives it:\n";
+  text += lacks.empty() ? "\nNothing is missing.\n" : "\nMissing, and how to get it:\n";
   for (const Lack& l : lacks) text += "  " + l.what + "\n    " + l.gives + "\n";
   return text;
 }

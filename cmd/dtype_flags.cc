@@ -70,17 +70,18 @@ DtypeOptions DtypeFlags::options() const {
 void add_dtypes(Command& c, DtypeFlags& flags) {
   const std::string group = "Dtypes";
   c.option("--dtype", flags.dtype, "D",
-           "Cast the model's floating tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other state "
+           "Cast the model's floating-point tensors to D, such as bfloat16 (bf16), float16, float32 or float8_e4m3fn; optimizer and other "
+           "state "
            "stays")
       .offers(Offer::kDtypes)
       .in(group);
   c.option("--dtype-scope", flags.scope, "SCOPE", "What --dtype casts: model (default), or all, optimizer and other state included")
       .one_of({"model", "all"})
       .in(group);
-  c.option(
-       "--dtype-rule", flags.rules, "GLOB=D",
-       "Floating tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first match wins, "
-       "before --dtype")
+  c.option("--dtype-rule", flags.rules, "GLOB=D",
+           "Floating-point tensors whose name in the output matches GLOB are cast to D, or kept with GLOB=keep; repeatable, the first "
+           "match wins, "
+           "before --dtype")
       .offers(Offer::kDtypeRules)
       .in(group);
   c.flag("--raw", flags.raw, "Also cast float8 tensors that have a scale, ignoring the scale").in(group);

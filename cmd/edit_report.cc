@@ -27,10 +27,11 @@ void describe_edit(const EditRequest& request, const EditResult& found, Context&
   describe_selection(context, found.selection);
   if (found.edited.plan.dcp) describe_dcp(context, *found.edited.plan.dcp);
   if (!found.unneeded.empty())
-    context.info((in_place(request) ? "no key is left in " : "not taken over, no key is left in ") +
+    context.info((in_place(request) ? "no longer needed: " : "left out, because no key needs it: ") +
                  counted(found.unneeded.size(), "file") + " of " + human_bytes(found.unneeded_bytes) + ": " + list_of(found.unneeded, 3));
   if (found.edited.unreferenced > 0)
-    context.info(human_bytes(found.edited.unreferenced) + " of the data files belong to no key; 'dcpctl reshard' writes them anew without");
+    context.info(human_bytes(found.edited.unreferenced) +
+                 " of the data files belong to no key; 'dcpctl reshard' writes files without them");
 }
 
 void print_edit(const EditRequest& request, const EditResult& found, Context& context) {
@@ -45,7 +46,7 @@ void print_edit(const EditRequest& request, const EditResult& found, Context& co
   std::string text = in_place(request) ? "edited " + escaped(found.catalog.folder) : "wrote " + escaped(request.out);
   text +=
       ": " + keys + ", " + metadata + (in_place(request) ? "" : ", " + shared_text(found)) + " in " + duration(found.nanoseconds) + "\n";
-  if (!found.original.empty()) text += "the old metadata is " + escaped(found.catalog.folder + "/" + found.original) + "\n";
+  if (!found.original.empty()) text += "the old metadata is now " + escaped(found.catalog.folder + "/" + found.original) + "\n";
   context.print(text);
 }
 

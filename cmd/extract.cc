@@ -33,7 +33,7 @@ constexpr std::pair<const char*, ExtractForm> kEndings[] = {
 ExtractForm form_of(const ExtractOptions& o, const Context& context) {
   if (o.form != ExtractForm::kDefault) {
     if (o.out.empty() && !o.is_text())
-      fail(ProblemId::usage, {}, "--format without -o, of what is not for a terminal", "-o FILE, or -o - for standard output");
+      fail(ProblemId::usage, {}, "--format without -o, and the format is binary", "-o FILE, or -o - for standard output");
     return o.form;
   }
   if (!o.to_file()) return context.common.json ? ExtractForm::kJson : ExtractForm::kText;
@@ -41,14 +41,14 @@ ExtractForm form_of(const ExtractOptions& o, const Context& context) {
   for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   for (const auto& [known, form] : kEndings)
     if (ending == known) return form;
-  fail(ProblemId::usage, {.path = o.out}, "a name that does not say what the file is",
+  fail(ProblemId::usage, {.path = o.out}, "a name that does not say the format",
        ".npy, .pt, .safetensors, .raw, .txt or .json at its end, or --format");
 }
 
 int run(ExtractOptions o, Context& context) {
   o.form = o.stats ? ExtractForm::kText : form_of(o, context);
   if (o.out == "-" && context.common.json && o.form != ExtractForm::kJson)
-    fail(ProblemId::usage, {}, "-o - with --json", "one of them: both are for stdout");
+    fail(ProblemId::usage, {}, "-o - with --json", "one of them: both write to stdout");
   if (o.to_file() && !o.is_text()) return extract_file(o, context);
   return run_reported(context, {.source = o.source.path, .output = o.to_file() ? o.out : ""},
                       [&] { return o.stats ? extract_stats(o, context) : extract_value(o, context); });
@@ -59,7 +59,7 @@ int run(ExtractOptions o, Context& context) {
 void add_extract(Command& c, Context& context) {
   auto options = std::make_shared<ExtractOptions>();
   ExtractOptions& o = *options;
-  const std::string what = "What of it", output = "As what";
+  const std::string what = "Which part", output = "Format";
   c.details = kDetails;
   add_source(c, context, o.source);
   c.argument("KEY", o.key, "The tensor or object, by its full name").offers(Offer::kKeys).or_empty().is_required();
@@ -72,7 +72,7 @@ void add_extract(Command& c, Context& context) {
   c.choice("--format", o.form, forms, "FORM", "As npy, pt, safetensors, raw, text or json (default: what the ending of FILE says, or text)")
       .excludes("--stats")
       .in(output);
-  c.option("--dtype", o.dtype, "D", "Convert a floating tensor to D, such as float32 (fp32)")
+  c.option("--dtype", o.dtype, "D", "Convert a floating-point tensor to D, such as float32 (fp32)")
       .offers(Offer::kDtypes)
       .excludes("--stats")
       .in(output);

@@ -12,7 +12,7 @@ bool FailOn::has(std::string_view name) const { return std::ranges::find(classes
 
 void add_fail_on(Command& c, FailOn& flags, const std::string& group) {
   c.option("--fail-on", flags.classes, "CLASS",
-           "Exit with 1 for findings of these classes, too: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, "
+           "Also exit with 1 for findings of these classes: unsafe (a pickle runs what torch.load(weights_only=True) refuses), damage, "
            "warnings")
       .some_of({"unsafe", "damage", "warnings"})
       .in(group);

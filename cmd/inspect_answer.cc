@@ -22,7 +22,7 @@ std::optional<StatsResult> stats_of(const InspectOptions& o, const SelectOptions
          .select = std::move(plain),
          .glob = o.stats},
         context, result);
-  if (result.tensors.empty()) context.info("warning: no tensor for --stats '" + escaped(o.stats) + "'");
+  if (result.tensors.empty()) context.info("warning: --stats '" + escaped(o.stats) + "' matches no tensor");
   for (const KeyStats& k : result.tensors)
     if (k.fault) context.warn(context.line_of(*k.fault));
   return result;

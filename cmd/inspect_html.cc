@@ -166,7 +166,7 @@ class Page {
 
   // --- each tensor with its boxes, coloured by file
   void tensors() {
-    body_ += "<h2>Tensors</h2>\n<p>Each box is a chunk, coloured by its file, on the two dims that are cut most. Point at one for its "
+    body_ += "<h2>Tensors</h2>\n<p>Each box is a chunk, coloured by its file, on the two dims that are split most. Point at one for its "
              "range.</p>\n";
     body_ += "<table><tr><th>key<th>dtype<th>shape<th class=\"n\">bytes<th>sharding<th></tr>\n";
     const auto rows = tree_of(selection_);

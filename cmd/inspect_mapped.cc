@@ -52,12 +52,12 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
   const maps::Resolved& made = answer.made;
   uint64_t bytes = 0;
   for (const IndexMap& m : made.targets) bytes += bytes_of(m);
-  context.print(escaped(catalog.path) + " by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) +
-                " side: " + counted(made.targets.size(), "tensor") + ", " + human_bytes(bytes) + "\n");
+  context.print(escaped(catalog.path) + ", " + applied_maps(answer) + ": " + counted(made.targets.size(), "tensor") + ", " +
+                human_bytes(bytes) + "\n");
   for (const std::string& n : made.notes) context.print("note: " + escaped(n) + "\n");
   if (!answer.left_out.empty())
-    context.print("left out: " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4) + "\n");
-  if (!made.not_made.empty()) context.print("not made, since nothing here holds it: " + list_of(made.not_made) + "\n");
+    context.print("left out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4) + "\n");
+  if (!made.not_made.empty()) context.print("not written, because the source has no data for it: " + list_of(made.not_made) + "\n");
   for (const maps::Tie& t : made.ties)
     context.print("must be the same: " + shortened(t.tensor.key) + " and " + shortened(t.same_as.key) + "\n");
   if (view == InspectView::kKeys)

@@ -10,6 +10,7 @@
 #include "html.h"
 #include "inspect_mapped.h"
 #include "lines.h"
+#include "map_flags.h"
 #include "problem_words.h"
 
 namespace dcp::cmd {
@@ -32,8 +33,7 @@ class MappedPage {
 
   std::string html() {
     const maps::Resolved& made = answer_.made;
-    body_ = "<p>From the " + std::string(maps::name_of(made.from)) + " side of " + html_text(answer_.map.name) +
-            (answer_.to ? ", and on by " + html_text(answer_.to->name) : "") + "</p>\n";
+    body_ = "<p>" + html_text(applied_maps(answer_)) + "</p>\n";
     for (const std::string& n : made.notes) body_ += "<p>note: " + html_text(n) + "</p>\n";
     for (const Problem& p : made.problems) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";
     body_ += "<table><tr><th>in the checkpoint<th>shape<th><th>becomes<th><th>dtype<th>shape</tr>\n";

@@ -165,7 +165,7 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   std::string text = "  ";
   if (state.keys == 0) text += "model only: no optimizer or other training state\n";
   else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
-  else if (!state.is_full()) text += "model only; beside it " + counted(state.keys, "key") + " that no training resumes from\n";
+  else if (!state.is_full()) text += "model only, plus " + counted(state.keys, "key") + " that training does not resume from\n";
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
   std::vector<std::string> parts, roots;
   for (const ModelRoot& m : state.models)
@@ -193,7 +193,7 @@ std::string headline(const InspectResult& found) {
   }
   std::string text = escaped(catalog.path) + ": ";
   if (missing > 0) text += "incomplete, " + counted(missing, "file") + " missing: ";
-  if (unreadable > 0) text += "not all of it can be read: ";
+  if (unreadable > 0) text += "not fully readable: ";
   if (damage > 0) text += "damaged: ";
   text += catalog.traits().words;
   if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
@@ -241,7 +241,7 @@ std::string summary_text(const InspectResult& found) {
   text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
   text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
   text += "  " + counted(s.chunks, "chunk") + " in " + counted(catalog.files.size(), "file");
-  if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + " as the chunks show";
+  if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + ", judging by the chunks";
   text += "\n";
   std::map<std::string, KeysAndBytes> dtypes, tops;
   for (const Entry& e : selection.entries) {

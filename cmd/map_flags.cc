@@ -24,22 +24,22 @@ void add_map_config(Command& c, MapFlags& f, const std::string& group) {
 void add_map(Command& c, MapFlags& f) {
   const std::string maps = "Maps of models";
   c.option("--map", f.map, "MAP", "Convert the model to another form: a map of 'dcpctl maps', a map file, or auto").reads().in(maps);
-  c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: applies MAP2, from its right side, to the result of MAP")
+  c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: apply MAP2, right to left, to the result of MAP")
       .reads()
       .needs("--map")
       .in(maps);
   add_map_config(c, f, maps);
   c.find("--config")->help += "; default: that of --assets, or beside CKPT";
   const Choices<maps::Unmapped> fates{{"error", maps::Unmapped::kError}, {"keep", maps::Unmapped::kKeep}, {"drop", maps::Unmapped::kDrop}};
-  c.choice("--unmapped", f.unmapped, fates, "WHAT", "What to do with keys that the map does not take: error (default), keep or drop")
+  c.choice("--unmapped", f.unmapped, fates, "WHAT", "What to do with keys that the map does not match: error (default), keep or drop")
       .needs("--map")
       .in(maps);
   const Choices<std::optional<maps::Side>> sides{{"left", maps::Side::kLeft}, {"right", maps::Side::kRight}};
-  c.choice("--map-from", f.from, sides, "SIDE", "The side of the map that CKPT is on: left or right, if its names do not tell")
+  c.choice("--map-from", f.from, sides, "SIDE", "The side of the map that CKPT is on, if its names do not decide it: left or right")
       .needs("--map")
       .in(maps);
   f.model_root_option = &c.option("--model-root", f.model_root, "PATH",
-                                  "Where the model lies in OUT beside an optimizer's state, '.' for the top; else as in CKPT")
+                                  "Root of the model in OUT beside an optimizer's state, '.' for the top (default: as in CKPT)")
                              .needs("--map")
                              .in(maps);
   for (const char* name : {"--config", "--set"}) c.find(name)->needs("--map");
@@ -49,16 +49,21 @@ void add_map(Command& c, MapFlags& f) {
       argument.leads_to = [&f](Store&, const std::string& path) { return f.map.empty() ? path : folder_around(path) + "/config.json"; };
 }
 
+std::string applied_maps(const MapAnswer& answer) {
+  const bool forward = answer.made.from == maps::Side::kLeft;
+  return "map " + escaped(answer.map.name) + (forward ? ", left to right" : ", right to left") +
+         (answer.to ? ", then " + escaped(answer.to->name) + ", right to left" : "");
+}
+
 void describe(const MapAnswer& answer, Context& context) {
   const maps::Resolved& made = answer.made;
-  context.info("by the map " + escaped(answer.map.name) + ", from its " + std::string(maps::name_of(made.from)) + " side" +
-               (answer.to ? ", and on by " + escaped(answer.to->name) : ""));
+  context.info(applied_maps(answer));
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
-    context.info("left out by the map: " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4));
+    context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4));
   if (answer.left_out.size() > 4)
     for (const std::string& key : answer.left_out) context.verbose("  " + escaped(key));
-  if (!made.not_made.empty()) context.info("not made, since nothing here holds it: " + list_of(made.not_made));
+  if (!made.not_made.empty()) context.info("not written, because the source has no data for it: " + list_of(made.not_made));
 }
 
 void map_json(JsonWriter& out, const MapAnswer& answer) {

@@ -19,7 +19,7 @@ that it moves every element once in both directions, and what its sizes are.
 void add_maps(Command& c, Context& context) {
   auto options = std::make_shared<MapsOptions>();
   c.details = kText;
-  c.argument("MAP", options->map, "A built-in map, or a file: its name has a '/' or ends in .map").reads();
+  c.argument("MAP", options->map, "A built-in map, or a file whose name contains a '/' or ends in .map").reads();
   add_map_config(c, options->flags, "Options");
   add_common(c, context, false);
   c.pages = true;

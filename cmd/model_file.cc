@@ -8,7 +8,7 @@ void add_model_file(Command& c, ModelFileFlags& f) {
   c.flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses").in("Which keys");
   c.option("--max-shard-size", f.max_shard_size, "SIZE", "Write a folder of safetensors shards of at most SIZE").in("Writing");
   c.option("--like-index", f.like_index, "REF",
-           "Write a folder of safetensors files, each tensor into the file that the index of the model REF has it in")
+           "Write a folder of safetensors files, each tensor in the same file as in the index of the model REF")
       .reads(Offer::kFolders)
       .excludes("--max-shard-size")
       .in("Writing");

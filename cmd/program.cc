@@ -77,7 +77,7 @@ int say_out_of_memory() {
     end_at_once(error.what());
   } catch (...) {
   }
-  end_at_once("a thread that could not go on: memory or threads may lack");
+  end_at_once("a thread could not continue: memory or threads may have run out");
 }
 
 int run_command(Command& command, Context& context) {

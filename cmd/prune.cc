@@ -28,10 +28,10 @@ Whatever the rules say, these stay: the newest complete step with model and trai
 a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged, and folders that hold anything but a
 checkpoint's files.
 
-A full step that turns out to be damaged stays as it is; the others go on, and the exit code tells.
+A full step that turns out to be damaged is left alone; the others continue, and the exit code says so.
 
 A step's metadata is deleted first: an interruption never leaves a step that only looks complete. Links are not followed. An optimizer is
-dropped by writing the model's items into new files, and new metadata in one step: torch loads the same model before, meanwhile and after.
+dropped by writing the model's items into new files, and new metadata in one step: torch loads the same model before, during and after.
 
   dcpctl prune run --keep-latest 3 --dry-run
   dcpctl prune run --keep-latest 3 --keep-every 1000 --partial --yes
@@ -63,11 +63,11 @@ bool may_go(const Options& o, const PruneResult& found, Context& context) {
   if (o.dry_run || o.yes || !found.has_work()) return true;
   const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !context.common.json;
   if (!on_terminal) {
-    Problem p = make_problem(ProblemId::usage, {.path = o.run.run}, "no --yes, and nobody to ask");
-    p.hint = "--dry-run shows what would go, --yes does it";
+    Problem p = make_problem(ProblemId::usage, {.path = o.run.run}, "no --yes, and no terminal to ask on");
+    p.hint = "--dry-run shows the plan, --yes carries it out";
     throw Error(std::move(p));
   }
-  context.print("go on? [y/N] ");
+  context.print("continue? [y/N] ");
   std::string answer;
   std::getline(std::cin, answer);
   if (answer == "y" || answer == "Y" || answer == "yes") return true;

@@ -29,9 +29,11 @@ void print_plan(const PruneResult& found, const Context& context) {
            age_text(now - step.modified_ns), human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
     }
   });
-  const auto going = std::ranges::count_if(found.decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
-  context.print(escaped(run.run) + ": " + std::to_string(going) + " of " + counted(run.steps.size(), "step") + " to go, " +
-                human_bytes(found.to_free()) + " to come free\n");
+  const auto deleted = std::ranges::count(found.decisions, Fate::kDelete, &Decision::fate);
+  const auto dropped = std::ranges::count(found.decisions, Fate::kDropOptimizer, &Decision::fate);
+  const char* what = dropped == 0 ? " to delete" : deleted == 0 ? " to make model-only" : " to delete or make model-only";
+  context.print(escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(run.steps.size(), "step") + what +
+                ", freeing " + human_bytes(found.to_free()) + "\n");
 }
 
 void print_done(const PruneResult& found, const Context& context) {
@@ -45,9 +47,9 @@ void print_done(const PruneResult& found, const Context& context) {
   };
   add(deleted, " deleted");
   add(dropped, " made model-only");
-  add(found.failed.size(), " damaged and as before");
+  add(found.failed.size(), " damaged and left alone");
   if (text.empty()) return;
-  context.print(text + "; " + human_bytes(found.freed) + " came free\n");
+  context.print(text + "; " + human_bytes(found.freed) + " freed\n");
 }
 
 void prune_json(const PruneResult& found, bool dry_run, int exit, const std::function<void(std::string_view)>& write) {

@@ -61,17 +61,16 @@ void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
   };
   if (gathers == Gathers::kYes)
     c.option("--gather", take(f.gather), "WHERE",
-             "Who writes: rank0 (default), to which the others send, or none: each rank its part of an OUT that all share")
+             "Who writes: rank0 (default; the others send to it), or none: each rank writes its part of an OUT that all share")
         .one_of({"rank0", "none"})
         .in(group);
   c.option("--transport", take(f.transport), "NAME",
            "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
       .one_of({"auto", "file", "gloo", "nccl"})
       .in(group);
-  c.number("--timeout", f.timeout_s, {1.0, 86400.0}, "SECONDS",
-           "Seconds without a sign of life after which a rank is given up (default 60)")
+  c.number("--timeout", f.timeout_s, {1.0, 86400.0}, "SECONDS", "Give a rank up after so many seconds without a sign of life (default 60)")
       .in(group);
-  c.flag("--alone", f.alone, "Work by itself, whatever a launcher's variables say").in(group);
+  c.flag("--alone", f.alone, "Work alone, whatever a launcher's variables say").in(group);
 }
 
 void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) {

@@ -31,20 +31,21 @@ void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& sele
 }  // namespace
 
 void describe_selection(Context& context, const Selection& s) {
-  if (s.dropped_by_rules > 0) context.info("left out by --include, --exclude, --key: " + counted(s.dropped_by_rules, "key"));
+  if (s.dropped_by_rules > 0) context.info("left out " + counted(s.dropped_by_rules, "key") + " by --include, --exclude, --key");
   if (s.dropped_non_model > 0)
     context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model, "non-model key") +
                  " under " + list_of(s.dropped_top));
-  if (s.dropped_outside_root > 0) context.info("left out, not under " + escaped(s.root) + ": " + counted(s.dropped_outside_root, "key"));
+  if (s.dropped_outside_root > 0) context.info("left out " + counted(s.dropped_outside_root, "key") + " outside " + escaped(s.root));
   if (!s.root.empty()) context.info("stripped the root '" + escaped(s.root) + "'");
   if (!s.stripped_root.empty())
     context.info("stripped the root '" + escaped(s.stripped_root) + "'" +
                  (s.joined_pieces ? " and those of the model's other pieces" : ""));
   if (s.kept_beside)
-    context.info("no root is stripped: parameters lie beside the model's root; --exclude leaves keys out, --root takes one subtree");
+    context.info(
+        "no root is stripped, because there are parameters beside the model's root; --exclude leaves keys out, --root takes one subtree");
   if (s.renamed > 0) context.info("renamed " + counted(s.renamed, "key"));
   if (s.wrapped > 0)
-    context.info(counted(s.wrapped, "key") + " with the prefix of a wrapper, such as '" + escaped(s.wrapped_example) +
+    context.info(counted(s.wrapped, "key") + " with a wrapper prefix, such as '" + escaped(s.wrapped_example) +
                  "'; --clean-fqns strips it");
   if (s.flat_parameters > 0)
     context.info(counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + escaped(s.flat_example) +
@@ -59,9 +60,9 @@ std::vector<std::string> unmatched_lines(const std::vector<UnmatchedRule>& rules
 
 std::vector<std::string> unmatched_rules(const Selection& s) {
   std::vector<std::string> unmatched = unmatched_lines(s.unmatched);
-  if (!s.unmapped.empty()) unmatched.push_back("in --rename-map, but no key has the name: " + list_of(s.unmapped));
+  if (!s.unmapped.empty()) unmatched.push_back("--rename-map names keys that are not there: " + list_of(s.unmapped));
   for (const std::string& glob : s.casts.unmatched_rules)
-    unmatched.push_back("no floating tensor for --dtype-rule '" + escaped(glob) + "'");
+    unmatched.push_back("--dtype-rule '" + escaped(glob) + "' matches no floating-point tensor");
   return unmatched;
 }
 

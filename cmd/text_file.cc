@@ -18,7 +18,7 @@ std::optional<Problem> text_file_fault(Io& io, const TextFile& file, const std::
     const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(without_trailing_slashes(taken)), ignored);
     if (std::mismatch(place.begin(), place.end(), path.begin(), path.end()).first == place.end())
       return make_problem(ProblemId::usage, {.path = file.path}, std::string(file.option) + " inside '" + taken + "'",
-                          "a file apart from the checkpoint and the output");
+                          "a file outside the checkpoint and the output");
   }
   const std::string parent = path.parent_path();
   const auto folder = io.facts(parent);

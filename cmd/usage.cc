@@ -76,7 +76,7 @@ const CommandName* command_named(const Command& parent, const std::string& word)
 Problem unknown_command(const Command& parent, const std::string& word) {
   std::vector<std::string> names;
   for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
-  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no commands of its own, such as '" + word + "'");
+  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no subcommands, such as '" + word + "'");
   std::string meant = closest(word, names);
   for (const auto& [other, ours] : kOtherNames)
     if (other == word && std::ranges::find(names, ours) != names.end()) meant = ours;
@@ -163,7 +163,7 @@ class Reader {
   void blame_both(const Option* a, const Option* b) {
     const auto& given = command().given;
     if (std::ranges::find(given, b) < std::ranges::find(given, a)) std::swap(a, b);
-    blame(name_of(*a) + " and " + name_of(*b) + " exclude each other");
+    blame(name_of(*a) + " and " + name_of(*b) + " cannot be combined");
   }
 
   void blame_unknown(const std::string& word) {
@@ -177,7 +177,7 @@ class Reader {
     const auto output = std::ranges::find(command().arguments, Access::kWrite, &Option::access);
     if (is_output && output != command().arguments.end()) problem_->hint = output->value + " is an argument: " + usage_line(command());
     else if (is_group(command()) && meant.empty())
-      problem_->hint = "options of a command stand after it; see '" + joined(command().path, " ") + " --help'";
+      problem_->hint = "a command's options follow it; see '" + joined(command().path, " ") + " --help'";
   }
 
   // What no option and no argument took.
@@ -185,7 +185,7 @@ class Reader {
     bool only_arguments = false;
     for (const std::string& w : words) {
       if (!only_arguments && w.size() > 1 && w.front() == '-' && w != "--") blame_unknown(w);
-      else if (w != "--") blame("one argument too many: '" + w + "'");
+      else if (w != "--") blame("unexpected argument '" + w + "'");
       only_arguments = only_arguments || w == "--";
     }
   }

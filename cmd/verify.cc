@@ -91,7 +91,7 @@ void add_verify(Command& c, Context& context) {
   add_flags(c, context, *options);
   c.run = [options, &c, &context] {
     if (options->manifest == "-" && context.common.json)
-      fail(ProblemId::usage, {}, "--manifest - with --json", "one of them: both are for stdout");
+      fail(ProblemId::usage, {}, "--manifest - with --json", "one of them: both write to stdout");
     VerifyReport report;
     report.source = options->source.path;
     report.manifest = options->manifest;

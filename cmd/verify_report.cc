@@ -30,8 +30,8 @@ std::string VerifyReport::verdict() const {
   const auto differs = static_cast<uint64_t>(std::ranges::count_if(result.findings, is_difference));
   if (result.count(Severity::kDamage) > differs) return "damaged";
   if (result.count(Severity::kError) > 0) return "cannot be read";
-  if (differs > 0) return "not what the manifest holds";
-  if (!against.empty()) return "what the manifest holds";
+  if (differs > 0) return "differs from the manifest";
+  if (!against.empty()) return "matches the manifest";
   if (result.left_out_records > 0) {
     const uint64_t read = result.data_records - std::min(result.data_records, result.left_out_records);
     const uint64_t checked = read - std::min(read, result.records_without_crc);
@@ -40,7 +40,7 @@ std::string VerifyReport::verdict() const {
   }
   if (result.records_without_crc == 0) return "no damage";
   if (result.records == 0) return "structure is whole, data not checked: it has no CRCs";
-  return "no damage where there is a CRC, " + counted(result.records_without_crc, "record") + " not checked";
+  return "no damage where there are CRCs, " + counted(result.records_without_crc, "record") + " not checked";
 }
 
 std::string VerifyReport::summary() const {

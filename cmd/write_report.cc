@@ -44,10 +44,11 @@ void WriteReport::describe_casts(Context& context) const {
   if (!casts.requested) return;
   if (!request.dry_run && casts.tensors > 0) context.info(cast_text(casts));
   if (casts.kept_non_model > 0)
-    context.info("not cast, not model: " + counted(casts.kept_non_model, "floating tensor") + "; --dtype-scope all casts them, too");
+    context.info("did not cast " + counted(casts.kept_non_model, "floating-point tensor") +
+                 " outside the model; --dtype-scope all casts them too");
   if (casts.kept_scales > 0)
-    context.info("not cast, named like scales: " + counted(casts.kept_scales, "tensor") + ", such as '" + escaped(casts.scale_example) +
-                 "'; --dtype-rule 'GLOB=DTYPE' casts them, too");
+    context.info("did not cast " + counted(casts.kept_scales, "tensor") + " with names of scales, such as '" +
+                 escaped(casts.scale_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them too");
 }
 
 std::vector<std::string> WriteReport::unmatched() const {
@@ -55,8 +56,8 @@ std::vector<std::string> WriteReport::unmatched() const {
   std::vector<std::string> all = unmatched_rules(s);
   if (result.plan->dcp)
     for (const std::string& glob : result.plan->dcp->unmatched_placements)
-      all.push_back("no tensor for --placements '" + escaped(glob) + "'");
-  if (s.casts.requested && s.casts.tensors == 0) all.push_back("nothing is cast: no tensor that is asked for has another dtype");
+      all.push_back("--placements '" + escaped(glob) + "' matches no tensor");
+  if (s.casts.requested && s.casts.tensors == 0) all.push_back("nothing is cast: the tensors to cast have the requested dtypes already");
   return all;
 }
 
@@ -93,14 +94,14 @@ void WriteReport::describe_plan(Context& context) const {
   const Plan& plan = *result.plan;
   const Catalog& catalog = result.catalog();
   if (s.dropped_blobs + plan.left_out_blobs > 0)
-    context.info("left out, not tensors: " + counted(s.dropped_blobs + plan.left_out_blobs, "object"));
+    context.info("left out " + counted(s.dropped_blobs + plan.left_out_blobs, "object") + " (not tensors)");
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
-    context.info("everything is kept" + std::string(catalog.has_planner_data ? " in its nesting" : "") +
+    context.info("kept everything" + std::string(catalog.has_planner_data ? ", nested as it was saved" : "") +
                  "; --model-only gives what model.load_state_dict takes");
-  if (plan.mcore_shapes) context.info("shapes of Megatron's mcore_data: " + counted(catalog.mcore_shapes.size(), "tensor"));
+  if (plan.mcore_shapes) context.info(counted(catalog.mcore_shapes.size(), "tensor") + " with the shape that Megatron's mcore_data gives");
   if (!plan.left_out.empty())
-    context.info("left out, torch.load(weights_only=True) would refuse it: " + counted(plan.left_out.size(), "object"));
+    context.info("left out " + counted(plan.left_out.size(), "object") + " that torch.load(weights_only=True) would refuse");
   for (const KeyNote& n : plan.left_out) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan.unsafe.empty()) {
     const std::string names = plan.unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan.unsafe_globals);
@@ -109,8 +110,8 @@ void WriteReport::describe_plan(Context& context) const {
   }
   for (const KeyNote& n : plan.unsafe) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
   if (plan.list_holes.count > 0)
-    context.info("None fills positions of lists that no key fills: " + grouped(plan.list_holes.count) + ", such as '" +
-                 escaped(plan.list_holes.example) + "'; an empty dict was there, which dcp.save drops, or a key that is left out");
+    context.info("set " + counted(plan.list_holes.count, "list position") + " without a key to None, such as '" +
+                 escaped(plan.list_holes.example) + "': an empty dict was there, which dcp.save drops, or its key was left out");
   for (const KeyNote& n : plan.converted) context.info("'" + escaped(n.key) + "' is converted: " + n.text);
   if (plan.dcp) describe_dcp(context, *plan.dcp);
 }

@@ -1,4 +1,4 @@
-// Whether two checkpoints hold the same, and where they differ. Compares the state dict that torch would load: sharding, format, and how
+// Whether two checkpoints are equal, and where they differ. Compares the state dict that torch would load: sharding, format, and how
 // objects are split or joined do not count.
 #pragma once
 

@@ -26,7 +26,7 @@ void list_steps(const ListRequest& request, World& world, ListResult& result) {
   bool is_said = false;
   const auto newest_after = [&](std::optional<uint64_t> number) -> std::optional<StepFacts> {
     if (!request.wait_ns || world.store.facts(request.survey.run)) return find_newest(request.survey, world, request.content, number);
-    if (!std::exchange(is_said, true)) world.events.info("'" + escaped(request.survey.run) + "' is not there yet");
+    if (!std::exchange(is_said, true)) world.events.info("'" + escaped(request.survey.run) + "' does not exist yet");
     return std::nullopt;
   };
   std::optional<uint64_t> after = request.after;

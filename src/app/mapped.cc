@@ -106,8 +106,7 @@ class Asking {
     for (const Entry& e : q_.selection.entries)
       if (!e.is_blob() && maps::unwrapped(e.key) != e.key && wrapped++ == 0) example = e.key;
     if (wrapped > 0)
-      world_.events.info("prefixes of wrappers are no part of names: " + counted(wrapped, "key") + ", such as '" + shortened(example) +
-                         "'");
+      world_.events.info("ignored wrapper prefixes in " + counted(wrapped, "key") + ", such as '" + shortened(example) + "'");
   }
 
   // False: none, since the names are those that are published. Then a second map is the only one.
@@ -129,7 +128,7 @@ class Asking {
       if (is_of_text(parameters)) take_text_names();
       if (!from_) from_ = maps::side_of(answer.map, keys_of(parameters), q_.catalog.traits().tensors_only);
       are_published = answer.to && from_ == maps::Side::kRight;
-      if (are_published) world_.events.info("the names are those that are published: only the second map is applied");
+      if (are_published) world_.events.info("keys already have the published names: only the second map is applied");
     }
     if (!are_published) return true;
     if (!answer.to) return false;
@@ -176,7 +175,7 @@ class Asking {
       }
     if (renamed == 0) return false;
     config_ = config_.within("text_config");
-    world_.events.info("the text model within a model of images, by its own names: " + counted(renamed, "key") + ", such as '" +
+    world_.events.info("read the text part of an image model by its own names: " + counted(renamed, "key") + ", such as '" +
                        shortened(example) + "'");
     return true;
   }
@@ -184,7 +183,7 @@ class Asking {
   maps::Auto found_map(const std::vector<maps::Parameter>& parameters) {
     if (!config_.is_given()) {
       Problem p = make_problem(ProblemId::map_config, {}, "none in " + (q_.assets.empty() ? "" : q_.assets + " and ") + q_.catalog.folder);
-      p.what = "there is no config.json, by whose model_type a map is looked for";
+      p.what = "choosing a map needs a config.json with a model_type";
       throw Error(std::move(p));
     }
     maps::Auto found = find_map(parameters, request_.unmapped != maps::Unmapped::kError);
@@ -192,7 +191,7 @@ class Asking {
     const maps::Side side = found.maps.empty() ? maps::Side::kRight : maps::Side::kLeft;
     if (request_.from.value_or(side) != side) {
       Problem p = make_problem(ProblemId::map_side_unclear, {}, "those of its " + std::string(maps::name_of(side)) + " side");
-      p.what = "the keys are not those of the side that is asked for";
+      p.what = "the keys do not match the requested side";
       if (!found.maps.empty()) p.place.path = found.maps[0].name;
       throw Error(std::move(p));
     }
@@ -202,12 +201,12 @@ class Asking {
   // The names are those that are published: what transformers loads must be there. Nothing is moved, but copies of tied weights and prefixes of
   // wrappers are left out: what the map makes of it, and makes of that on the way back.
   void check_published(const maps::Auto& found) {
-    if (!found.published) return world_.events.info("no map: the names are those that are published");
+    if (!found.published) return world_.events.info("no map applied: keys already have the published names");
     MapAnswer answer{.map = *found.published, .to = {}, .made = {}, .run = {}, .left_out = {}};
     from_ = maps::Side::kRight;
     answer.made = through(answer, run_.model, false);
     check_holds(answer, world_);
-    tell_published("no map: ");
+    tell_published("no map applied: ");
     if (run_.any) return;
     maps::ResolveOptions back = options_for(answer.map, nullptr, false);
     back.from = maps::Side::kLeft;
@@ -229,11 +228,11 @@ class Asking {
   }
 
   void tell_published(const std::string& before) {
-    world_.events.info(before + "the names are those that are published, and all that " + std::string(maps::tried_against("transformers")) +
-                       " loads is there");
+    world_.events.info(before + "keys already have the published names, and everything that " +
+                       std::string(maps::tried_against("transformers")) + " loads is there");
     const std::string is = config_.architecture(), loads = class_of_published(request_, config_.model_type(), world_.store);
     if (q_.assets.empty() && !is.empty() && !loads.empty() && is != loads)
-      world_.events.info(config_.path() + ": architectures is " + escaped(is) + ", and transformers loads a " +
+      world_.events.info(config_.path() + ": architectures is " + escaped(is) + ", but transformers loads model_type " +
                          escaped(config_.model_type()) + " as " + loads);
   }
 

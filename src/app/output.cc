@@ -51,8 +51,8 @@ std::string configured(std::string json, const AssetsRequest& request, World& wo
   const maps::Config config = maps::Config::read(json, request.folder + "/config.json", Limits());
   const std::string name = class_of_published(request.map, config.model_type(), world.store);
   if (name.empty() || name == config.architecture()) return json;
-  world.events.info("config.json: architectures is now " + name + ", " +
-                    (config.architecture().empty() ? "and was absent" : "not " + escaped(config.architecture())));
+  world.events.info("config.json: set architectures to " + name + " (was " +
+                    (config.architecture().empty() ? "absent" : escaped(config.architecture())) + ")");
   return with_architecture(json, name);
 }
 
@@ -144,7 +144,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
 Plan OutputLayout::same_folder(const SourceFacts& source, const Selection& selection) {
   if (source.catalog.traits().written_as == WrittenAs::kHfFolder) {
     if (request_.torch.requested)
-      fail(ProblemId::usage, {.path = request_.path, .setting = "for_torch"}, "with an output that is no DCP folder", "a folder name");
+      fail(ProblemId::usage, {.path = request_.path, .setting = "for_torch"}, "with an output that is not a DCP folder", "a folder name");
     LayoutOptions layout{.limits = {}, .units = units_, .shards_of_source = true};
     return plan_safetensors(source, selection, layout);
   }

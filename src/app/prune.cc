@@ -73,7 +73,7 @@ class Pruning {
     const bool removed = remove_checkpoint(world_.io, run, folder);
     result_.done[s] = removed ? Done::kYes : Done::kChanged;
     if (removed) result_.freed += result_.frees[s];
-    else world_.events.info("'" + escaped(step.path) + "' has changed meanwhile, and stays");
+    else world_.events.info("'" + escaped(step.path) + "' has changed meanwhile, and is kept");
   }
 
   // A fault of one step does not keep the others from going on; a machine failure does.
@@ -86,7 +86,7 @@ class Pruning {
       result_.done[s] = Done::kFailed;
       result_.failed.emplace(s, e.problem());
       world_.events.warn(world_.events.line_of(e.problem()));
-      world_.events.warn("'" + escaped(step.path) + "' is damaged, and stays as it is");
+      world_.events.warn("'" + escaped(step.path) + "' is damaged, and is left alone");
     }
   }
 

@@ -28,7 +28,7 @@ class Judge {
     if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
     if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
     if (const KindTraits& t = traits_of(step.kind); !t.has_metadata || t.of_ranks)
-      return {Fate::kKeep, "only a DCP folder can lose its optimizer"};
+      return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
     return {Fate::kDropOptimizer, "no rule keeps it"};
   }
 

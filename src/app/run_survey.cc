@@ -86,7 +86,7 @@ class Surveyor {
       const std::optional<FileFacts> file = store_.facts(path + "/" + e.name);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
       if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
-        facts.not_alone = "it holds '" + escaped(e.name) + "', which is no file of a checkpoint";
+        facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names.push_back(e.name);
       ++facts.files;

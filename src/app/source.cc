@@ -26,7 +26,7 @@ OpenedCatalog open_from(Store& store, const SourceRequest& request, World& world
   if (!request.step.empty()) {
     std::vector<Step> broken;
     const auto announce = [&] {
-      for (const Step& s : broken) world.events.info("passed over: " + world.events.line_of(*s.broken));
+      for (const Step& s : broken) world.events.info("skipped: " + world.events.line_of(*s.broken));
     };
     try {
       path = find_step(store, {request.path, request.step, request.pattern}, options, broken);

@@ -113,7 +113,7 @@ void note_comparison(ManifestComparison compared, VerifyResult& result) {
 
 void keep_manifest(const VerifyRequest& request, World& world, const Manifest& found, VerifyResult& result) {
   if (request.manifest.empty()) return;
-  if (result.is_damaged()) return world.events.warn("no manifest is written of a checkpoint that is damaged");
+  if (result.is_damaged()) return world.events.warn("no manifest is written for a damaged checkpoint");
   const std::string text = write_manifest(found, {.path = request.read.source.path});
   if (request.manifest == "-") result.manifest = text;
   else save_small_file(world, request.manifest, text, {.replace = request.replace});
@@ -159,7 +159,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   // The sum of a whole file cannot be joined, and files are dealt by units.
   const bool sum = request.digests() && request.file_digests && !world.ranks;
   if (request.digests() && request.file_digests && world.ranks)
-    world.events.info("several ranks: digests are of tensors and objects, not of whole files");
+    world.events.info("with several ranks, digests cover tensors and objects, not whole files");
   DigestSink sink(plan.plan);
   Progress progress;
   ExecuteReport executed;

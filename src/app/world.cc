@@ -41,8 +41,7 @@ Problem problem_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return make_problem(ProblemId::memory_out, {}, "");
   const auto* code = dynamic_cast<const std::system_error*>(&error);  // of std::thread
   if (code && code->code() == std::errc::resource_unavailable_try_again)
-    return make_problem(ProblemId::memory_out, {},
-                        "no further thread: the limit of processes or of memory is reached (ulimit -u, ulimit -v)");
+    return make_problem(ProblemId::memory_out, {}, "no more threads: the limit on processes or memory is reached (ulimit -u, ulimit -v)");
   return make_problem(ProblemId::internal, {}, error.what());
 }
 

@@ -116,7 +116,7 @@ void prove(const Catalog& catalog, const Duplicate& d, const ContentOf& contents
   const ItemContent used = contents(d, Copy::kUsed);  // first, whatever the compiler
   if (same_content(used, contents(d, Copy::kOther))) return;
   fail(ProblemId::duplicates_differ, place_of(catalog, d, d.other),
-       "another value than in " + catalog.file_path(catalog.items[d.item].file));
+       "a value different from that in " + catalog.file_path(catalog.items[d.item].file));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void remove_folder_of_files(Io& io, const Leftover& left, uint32_t owner, Links 
     const bool kind = facts->link ? links == Links::kMayBe : facts->kind == FileKind::kRegular;
     if (!kind || facts->owner != owner) fail_foreign(io, {folder.get(), e.name, *facts}, FileKind::kRegular, owner);
     if (!may_be_in_output(e.name)) {
-      fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder.get(), e.name)}, "a file that is no part of a checkpoint");
+      fail(ProblemId::leftover_foreign, Place{.path = path_in(io, folder.get(), e.name)}, "a file that is not part of a checkpoint");
     }
   }
   for (const DirEntry& e : entries) io.remove_file(folder.get(), e.name);

@@ -101,8 +101,9 @@ void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std
 void FileSet::State::check_capabilities() const {
   const WriteCapabilities can = io.write_capabilities(folder());
   const auto refuse = [&](const char* what) { fail(ProblemId::output_unfit, Place{.path = out}, what); };
-  if (!can.writes_anywhere) refuse("files there are written from front to back");
-  if (form == Form::kFile && !can.replaces_atomically && io.facts(around.get(), name)) refuse("a file there is not replaced at once");
+  if (!can.writes_anywhere) refuse("files there can only be written from front to back");
+  if (form == Form::kFile && !can.replaces_atomically && io.facts(around.get(), name))
+    refuse("a file there cannot be replaced in one step");
 }
 
 void FileSet::State::take_lock() {

@@ -44,7 +44,7 @@ bool is_empty_folder(Io& io, const std::string& path) {
 void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {
   for (const DirEntry& e : entries)
     if (e.kind == FileKind::kDirectory || !may_be_in_output(e.name))
-      fail_exists(out, "a folder that holds '" + e.name + "', which is no part of a checkpoint", false);
+      fail_exists(out, "a folder that holds '" + e.name + "', which is not part of a checkpoint", false);
 }
 
 void check_output_free(Io& io, const std::string& out_as_given, bool folder, Replace replace) {

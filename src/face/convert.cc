@@ -44,7 +44,7 @@ uint64_t cap_of(uint64_t extra_memory) { return dcp::peak_rss_bytes() + extra_me
 dcp::DType cast_target(const std::string& name) {
   const auto dtype = dcp::dtype_named(name);
   if (!dtype || !dcp::is_cast_target(*dtype))
-    dcp::fail(dcp::ProblemId::usage, {}, "dtype '" + name + "'", "a floating dtype as torch spells it, such as bfloat16");
+    dcp::fail(dcp::ProblemId::usage, {}, "dtype '" + name + "'", "a floating-point dtype as torch spells it, such as bfloat16");
   return *dtype;
 }
 

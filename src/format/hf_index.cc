@@ -31,7 +31,7 @@ HfIndex read_hf_index(std::string_view json, const Place& place, const Limits& l
     if (keys.size() > 1) here.tensor = keys[1];
     if (keys.size() == 1) {
       if (v.kind != JsonValue::Kind::kObject || std::exchange(has_map, true))
-        fail(ProblemId::hf_index_bad, here, "a weight_map that is no object, or two of them");
+        fail(ProblemId::hf_index_bad, here, "a weight_map that is not an object, or two of them");
     } else {
       if (v.kind != JsonValue::Kind::kText) fail(ProblemId::hf_index_bad, here, "no file name");
       if (!names.insert(keys[1]).second) fail(ProblemId::hf_index_bad, here, "the tensor twice");

@@ -80,7 +80,7 @@ class Reader {
   void visit(std::span<const std::string> keys, const JsonValue& v) {
     if (keys.size() == 1 && keys[0] == "schema") {
       if (v.kind != Kind::kText || v.text != kSchema)
-        bad(v.kind == Kind::kText ? std::string(v.text) : "a schema that is no text", std::string(kSchema));
+        bad(v.kind == Kind::kText ? std::string(v.text) : "a schema that is not text", std::string(kSchema));
       schema_ = true;
     }
     const bool known = !keys.empty() && (keys[0] == "tensors" || keys[0] == "objects" || keys[0] == "files");
@@ -107,15 +107,15 @@ class Reader {
   void member(std::string_view name, const JsonValue& v) {
     RawEntry& e = entry_members_;
     if (name == "shape") {
-      if (v.kind != Kind::kArray) bad("a shape that is no list", "a list of sizes");
+      if (v.kind != Kind::kArray) bad("a shape that is not a list", "a list of sizes");
       return set(e.shape, std::vector<int64_t>(), name);
     }
     if (name == "bytes") {
-      if (v.kind != Kind::kNatural) bad("bytes that are no number", "a number");
+      if (v.kind != Kind::kNatural) bad("bytes that are not a number", "a number");
       return set(e.bytes, v.number, name);
     }
     if (name != "dtype" && name != "crc64" && name != "xxh3_128") return;
-    if (v.kind != Kind::kText) bad(std::string(name) + " that is no text", "text");
+    if (v.kind != Kind::kText) bad(std::string(name) + " that is not text", "text");
     if (name == "dtype") return set(e.dtype, std::string(v.text), name);
     const size_t digits = name == "crc64" ? kCrcDigits : kFileDigits;
     if (v.text.size() != digits || !is_hex(v.text))
@@ -128,7 +128,7 @@ class Reader {
 
   void size(const JsonValue& v) {
     std::vector<int64_t>& shape = *entry_members_.shape;
-    if (v.kind != Kind::kNatural || v.number > static_cast<uint64_t>(INT64_MAX)) bad("a size that is no natural number", "a size");
+    if (v.kind != Kind::kNatural || v.number > static_cast<uint64_t>(INT64_MAX)) bad("a size that is not a natural number", "a size");
     if (shape.size() == limits_.tensor_rank)
       fail(ProblemId::over_limit, at_key(), std::to_string(shape.size() + 1) + " dims", "at most " + std::to_string(limits_.tensor_rank));
     shape.push_back(static_cast<int64_t>(v.number));

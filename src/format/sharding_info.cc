@@ -34,7 +34,7 @@ std::optional<ShardingInfo> read_sharding_info(const SafetensorsHeader& header, 
     if (keys[1] != "saved_offsets") return;
     if (keys.size() == 2 && v.kind == JsonValue::Kind::kArray && shard.offsets.empty()) return;
     if (keys.size() != 3 || v.kind != JsonValue::Kind::kNatural || v.number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-      bad(keys, "saved_offsets that are no list of numbers");
+      bad(keys, "saved_offsets that are not a list of numbers");
     if (shard.offsets.size() == limits.tensor_rank)
       fail(ProblemId::over_limit, here, std::to_string(shard.offsets.size() + 1) + " numbers",
            "at most " + std::to_string(limits.tensor_rank));

@@ -14,13 +14,13 @@ struct Magic {
 // torch's old form begins with a pickle of the number 0x1950a86a20f9469cfc6c (torch/serialization.py MAGIC_NUMBER).
 constexpr Magic kMagics[] = {
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv,
-     {"a torch.save file of the form before torch 1.6", "write it anew with torch: torch.save(torch.load(FILE), NEW)"}},
+     {"a torch.save file in the format before torch 1.6", "rewrite it with torch: torch.save(torch.load(FILE), NEW)"}},
     {"GGUF"sv, {"a GGUF file", ""}},
     {"\x93NUMPY"sv, {"a numpy .npy file", ""}},
     {"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", ""}},
     {"\x1f\x8b"sv, {"a gzip file", "unpack it first"}},
     {"\x28\xb5\x2f\xfd"sv, {"a zstd file", "unpack it first"}},
-    {"PK\x03\x04"sv, {"a zip archive that is no torch.save file", ""}},
+    {"PK\x03\x04"sv, {"a zip archive that is not a torch.save file", ""}},
     {"\x80\x02"sv, {"a pickle, not a torch.save file", ""}},
     {"\x80\x03"sv, {"a pickle, not a torch.save file", ""}},
     {"\x80\x04"sv, {"a pickle, not a torch.save file", ""}},

@@ -93,7 +93,7 @@ bool has_distinct_steps(Store& store, const std::string& path) {
     p.hint = "give " + path + "/sharded";
   } else if (has("pytorch_model.bin.index.json")) {
     p.got = "torch.save shards with an index";
-    p.hint = "write them anew as safetensors with transformers: save_pretrained";
+    p.hint = "rewrite them as safetensors with transformers: save_pretrained";
   } else if (!torch_files.empty()) {
     p.got = "a folder with torch.save files";
     p.hint = "give one of them: " + joined(torch_files);
@@ -109,7 +109,7 @@ void refuse(Found& found) {
   if (found.is_folder()) refuse_folder(found);
   const Foreign foreign = foreign_file(found.head());
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = found.path()},
-                           foreign.what.empty() ? "a file of another kind" : std::string(foreign.what), std::string(kExpected));
+                           foreign.what.empty() ? "another kind of file" : std::string(foreign.what), std::string(kExpected));
   p.hint = foreign.hint;
   throw Error(std::move(p));
 }

@@ -57,7 +57,7 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
   } catch (const Error& e) {
     if (e.problem().id != ProblemId::zip_no_end) throw;
     Problem p = e.problem();
-    p.hint = "the file was cut short: restore it from the writer's copy";
+    p.hint = "the file was cut short: restore it from the original";
     throw Error(std::move(p));
   }
   const ItemArchive archive = open_item_archive(source, place, limits);
@@ -186,7 +186,7 @@ class TorchReader {
   void part(const StateDict::Leaf& leaf, const TensorPart& part) {
     const TensorCall call = state_.tensor_call(part.local);
     if (call.kind == Means::kOther || call.opaque)
-      fail(ProblemId::torch_rank_part, {.path = place_.path}, "a part that is no plain tensor");
+      fail(ProblemId::torch_rank_part, {.path = place_.path}, "a part that is not a plain tensor");
     const Read r = plain(leaf.key, call);
     if (!part.boxes.empty() && r.tensor.sizes != part.local_sizes) {
       const std::vector<int64_t> zeros(r.tensor.sizes.size(), 0), none(part.local_sizes.size(), 0);
@@ -217,7 +217,7 @@ class TorchReader {
     place.tensor = key;
     Problem p =
         make_problem(ProblemId::over_limit, place, "many tensors in compressed storages: " + std::to_string(decoded_) + " bytes to decode");
-    p.hint = "save it anew without compression: torch.save(torch.load(FILE), NEW)";
+    p.hint = "save it again without compression: torch.save(torch.load(FILE), NEW)";
     throw Error(std::move(p));
   }
 

@@ -30,8 +30,7 @@ std::string names() {
 
 [[noreturn]] void none_fits(const AutoQuery& query, const std::string& tried) {
   if (tried.empty())
-    fail(ProblemId::map_auto_none, {}, "the model_type " + std::string(query.model_type) + ", for which there is none",
-         "one of " + names());
+    fail(ProblemId::map_auto_none, {}, "model_type " + std::string(query.model_type) + ", which has no map", "one of " + names());
   Problem p = make_problem(ProblemId::map_auto_none, {}, tried);
   for (const std::string_view key : query.keys) {
     if (!is_adapter(key)) continue;
@@ -72,7 +71,7 @@ std::string class_of(std::string_view model_type, const Limits& limits) {
 
 Auto auto_map(const AutoQuery& query, const Limits& limits) {
   if (query.model_type.empty())
-    fail(ProblemId::map_config, {.path = query.config_path}, "no model_type", "it, by which a map is looked for");
+    fail(ProblemId::map_config, {.path = query.config_path}, "no model_type", "a model_type, by which to choose a map");
   Auto found;
   std::string tried;
   uint64_t best = 0, best_right = 0;  // keys
@@ -80,7 +79,7 @@ Auto auto_map(const AutoQuery& query, const Limits& limits) {
     if (!has_family(m.text, query.model_type)) continue;
     ModelMap map = read_map(m.text, std::string(m.name), limits);
     const Fit left = fit_of(map, Side::kLeft, query.keys), right = fit_of(map, Side::kRight, query.keys);
-    tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not take " + shortened(left.untaken);
+    tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not match " + shortened(left.untaken);
     const auto enough = [&](const Fit& fit) { return fit.taken == query.keys.size() || (query.may_leave && fit.taken > 0); };
     if (enough(right) && dialect_of(m.name) == "transformers") found.published = map;
     if (enough(right)) best_right = std::max(best_right, right.taken);

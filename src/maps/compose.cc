@@ -81,8 +81,8 @@ class Composer {
 
   [[noreturn]] void cross() const {
     Problem p = make_problem(ProblemId::map_axes_differ, {.tensor = between_->key});
-    p.what = "the two maps cut this tensor across one another";
-    p.hint = "publish it by the first map, then apply the second to that";
+    p.what = "the two maps split this tensor in incompatible ways";
+    p.hint = "publish with the first map, then apply the second to the result";
     throw Error(std::move(p));
   }
 

@@ -79,7 +79,8 @@ class ObjectDeriver {
   void check_same(const maps::ObjectMap& o, BlobId other) const {
     const BlobItem &one = item(o.same.front()), &its = item(other);
     if (std::ranges::equal(one.pickle, its.pickle) && (one.storages.empty() || other == o.same.front())) return;
-    throw Error(maps::state_differs(from_, KeyRef::blob_at(other), "another value than of " + shortened(key(o.same.front())), o.key));
+    throw Error(
+        maps::state_differs(from_, KeyRef::blob_at(other), "a value different from that of " + shortened(key(o.same.front())), o.key));
   }
 
   // The names in a list.

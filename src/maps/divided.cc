@@ -40,13 +40,14 @@ void DividedAxes::check(const Match& match, const Shaped& tensor, const Axis& di
     const auto [it, is_new] = found_.try_emplace(Place{branch, at, w}, here);
     const Found& before = it->second;
     if (is_new || before.size == here.size) continue;
-    const auto told = [&](const Found& f) {
+    const auto text_of = [&](const Found& f) {
       return map_.word(w) + " = " + std::to_string(f.size) + " in " + shortened(keys[f.source]) + " (line " +
              std::to_string(map_.lines[f.line].spot.line) + ")";
     };
-    Problem p = problem_at(map_, dim.spot, ProblemId::map_size_differs, told(before) + " and " + told(here), "one size, where " + of_model);
-    p.what = "an axis has two sizes in one layer, so a size of the model is not what it should be";
-    p.hint = "see the sizes in config.json; what is not the same axis wants another name in the map";
+    Problem p =
+        problem_at(map_, dim.spot, ProblemId::map_size_differs, text_of(before) + " and " + text_of(here), "one size, given " + of_model);
+    p.what = "one axis has two sizes in a layer";
+    p.hint = "check config.json, or name the axes differently in the map";
     p.place.tensor = keys[tensor.source];
     throw Error(std::move(p));
   }

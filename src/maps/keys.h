@@ -42,8 +42,7 @@ struct Fit {
 
 // Of a LoRA adapter, as PEFT names it.
 bool is_adapter(std::string_view key);
-constexpr std::string_view kAdapterHint =
-    "which no map merges into its weight: do that first, with merge_and_unload of PEFT, or leave it out";
+constexpr std::string_view kAdapterHint = "which maps do not merge: merge it first with PEFT's merge_and_unload, or leave it out";
 
 // How many of the keys a side of the map has names for, ignoring sizes and conditions.
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys);

@@ -42,7 +42,7 @@ class Parser {
       for (size_t at = 0; at < line.size();) {
         const CodePoint c = first_code_point(line.substr(at));
         if (c.size == 0 || (c.size == 1 && acts_on_terminal(c.value) && line[at] != '\t'))
-          fail_at(map_, {number, static_cast<uint32_t>(at + 1)}, ProblemId::map_syntax, "a byte that is no text", "UTF-8");
+          fail_at(map_, {number, static_cast<uint32_t>(at + 1)}, ProblemId::map_syntax, "a byte that is not UTF-8 text", "UTF-8");
         at += c.size;
       }
       text.remove_prefix(std::min(end + 1, text.size()));

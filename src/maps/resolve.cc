@@ -287,11 +287,11 @@ class Resolver {
   }
 
   Problem difference(const Line& line, const std::string& tensor, const std::string& same_as) const {
-    Problem p =
-        problem_at(map_, line.spot, ProblemId::map_tied_differ, "another value than in " + shortened(same_as), "the same: they are tied");
+    Problem p = problem_at(map_, line.spot, ProblemId::map_tied_differ, "a value different from that in " + shortened(same_as),
+                           "the same: they are tied");
     p.place.tensor = tensor;
     if (!line.conditions.empty()) p.names = {line.conditions[0].paths[0] + (line.conditions[0].unless ? "=true" : "=false")};
-    else p.hint = "a map without this line takes them for two";
+    else p.hint = "a map without this line treats them as two";
     return p;
   }
 

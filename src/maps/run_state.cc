@@ -33,7 +33,7 @@ class Follower {
       if (!copies.contains(target.key)) follow(target);
     for (uint32_t p = 0; p < keys_.has.size(); ++p)
       for (size_t i = 0; i < keys_.has[p].size(); ++i)
-        if (!is_moved_[p][i]) leave(keys_.has[p][i].second, "its parameter goes nowhere");
+        if (!is_moved_[p][i]) leave(keys_.has[p][i].second, "its parameter is not written");
     for (const KeyRef ref : keys_.unplaced) leave(ref, "none of the model's parameters");
     for (const KeyRef ref : keys_.kept) keep(ref);
     for (const Group& g : keys_.groups) follow(g);
@@ -132,7 +132,8 @@ class Follower {
     name(state.key, state.path, slot, target.key);
     state.dtype = catalog_.tensors[refs[0].tensor()].dtype;
     for (const KeyRef r : refs)
-      if (catalog_.tensors[r.tensor()].dtype != state.dtype) return differ(r, target, "another dtype than of " + shortened(key(refs[0])));
+      if (catalog_.tensors[r.tensor()].dtype != state.dtype)
+        return differ(r, target, "a dtype different from that of " + shortened(key(refs[0])));
     for (IndexBlock& b : state.blocks) {
       if (b.source == IndexBlock::kZeros) continue;
       const uint32_t p = by_tensor_.at(b.source);
@@ -158,7 +159,7 @@ class Follower {
       made_.ties.push_back(
           {.tensor = its,
            .same_as = first,
-           .difference = state_differs(catalog_, refs[i], "another value than of " + shortened(key(refs[0])), target.key)});
+           .difference = state_differs(catalog_, refs[i], "a value different from that of " + shortened(key(refs[0])), target.key)});
     }
     first.key = std::move(object.key);
     first.path = std::move(object.path);
@@ -245,8 +246,8 @@ Problem state_differs(const Catalog& catalog, KeyRef ref, std::string got, std::
   Problem p =
       make_problem(ProblemId::map_tied_differ, {.path = catalog.path, .tensor = std::string(catalog.key(ref)), .object = ref.is_blob()},
                    std::move(got), "the same for all that becomes " + shortened(target));
-  p.what = "parameters that become one differ in what the optimizer keeps of them";
-  p.hint = "a map that keeps them apart takes them as they are";
+  p.what = "the optimizer state of parameters that are merged differs";
+  p.hint = "use a map that does not merge them";
   return p;
 }
 

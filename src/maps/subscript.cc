@@ -38,7 +38,7 @@ Subscript::Term Subscript::term_of(std::string_view text, std::string_view all) 
     int64_t n = 0;
     const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), n);
     if (error != std::errc{} || end != plain.data() + plain.size() || digits.starts_with("+-"))
-      refuse(all, ", of which '" + std::string(digits) + "' is no integer", kForms);
+      refuse(all, ", of which '" + std::string(digits) + "' is not an integer", kForms);
     return n;
   };
   const std::vector<std::string_view> parts = split(text, ':');

@@ -20,7 +20,7 @@ bool check_name(const ModelMap& map, const Name& name) {
     const NamePart* const before = i > 0 ? &name.parts[i - 1] : nullptr;
     if (before != nullptr && p.kind != Kind::kText && before->kind != Kind::kText &&
         (p.kind != Kind::kRest || before->kind != Kind::kVariable))
-      bad("two pieces that nothing parts", "a text between them");
+      bad("two adjacent pieces", "a text between them");
     if (p.kind == Kind::kRest) {
       if (i + 1 != name.parts.size()) bad("{*}", "it at the end");
       if (before != nullptr && (before->kind == Kind::kVariable || !before->text.ends_with('.')))
@@ -33,7 +33,7 @@ bool check_name(const ModelMap& map, const Name& name) {
     const NamePart* const after = i + 1 < name.parts.size() ? &name.parts[i + 1] : nullptr;
     if ((before != nullptr && before->kind == Kind::kText && is_digit(before->text.back())) ||
         (after != nullptr && after->kind == Kind::kText && is_digit(after->text.front())))
-      bad("a digit beside an index or a piece", "another sign between them");
+      bad("a digit next to an index or a piece", "another sign between them");
   }
   return false;
 }
@@ -93,7 +93,7 @@ void order_sizes(ModelMap& map) {
       }
       const Word w = waits.back();
       waits.pop_back();
-      if (state[w] == 1) fail_at(map, size.spot, ProblemId::map_syntax, "a size that is made of itself", "another value");
+      if (state[w] == 1) fail_at(map, size.spot, ProblemId::map_syntax, "a size defined by itself", "another value");
       if (const auto it = by_word.find(w); it != by_word.end() && state[w] == 0) visit(it->second);
     }
   }

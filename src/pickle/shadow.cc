@@ -62,7 +62,7 @@ void ShadowStack::take_stack_global(const Token& t) {
   const Literal module = stack_[stack_.size() - 2].text;
   const Literal name = stack_.back().text;
   if (!module || !name) {
-    fail(ProblemId::pickle_operand, at_offset(*place_, t.offset), "a value that is no text for STACK_GLOBAL", "a module and a name");
+    fail(ProblemId::pickle_operand, at_offset(*place_, t.offset), "a value that is not text for STACK_GLOBAL", "a module and a name");
   }
   module_ = text(module);
   name_ = text(name);

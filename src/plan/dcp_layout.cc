@@ -171,7 +171,7 @@ class DcpLayout {
     std::string why;
     if (found == like_.end()) why = "the other checkpoint has no such tensor";
     else if (!std::ranges::equal(like.dims(like.tensors[found->second]), catalog_.dims(t)))
-      why = "the other checkpoint has it in another shape";
+      why = "the other checkpoint has it with another shape";
     if (!why.empty()) {
       plan_.dcp->default_layout.push_back({std::string(key), why});
       return false;

@@ -131,7 +131,7 @@ def an_item_at_offsets_of_no_chunk(c):
 def an_item_past_the_end_of_its_file(c):
     """
     dcpctl: ckpt/__1_0.distcp @ 0x64: tensor 'model.w': an item reaches past the end of its file (got a file of 782 bytes, expected at least 882)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.item("model.w", 1).fields["offset"] = 100
 
@@ -140,7 +140,7 @@ def an_item_past_the_end_of_its_file(c):
 def an_item_at_the_end_of_64_bits(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x7fffffffffffffff: tensor 'model.w': an item reaches past the end of its file (got a file of 1838 bytes, expected at least 18446744073709551614)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.item("model.w").fields.update(offset=(1 << 63) - 1, length=(1 << 63) - 1)
 
@@ -156,7 +156,7 @@ def an_item_of_no_bytes(c):
 @case("zip_bad_end")
 def an_item_that_begins_too_late(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 514, expected an end at 696)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got 246 bytes of directory at 514, expected an end at 696)
     """
     c.item("model.w").fields.update(offset=64, length=len(c.item("model.w").data.bytes()) - 64)
 

@@ -57,7 +57,7 @@ def no_output(c):
 @wrong("usage", "consolidate ckpt out.pt more")
 def an_argument_too_many(c):
     """
-    dcpctl: one argument too many: 'more'
+    dcpctl: unexpected argument 'more'
     hint: see 'dcpctl consolidate --help'
     """
 
@@ -95,7 +95,7 @@ def a_value_that_is_empty(c):
 def models_of_which_none_is_chosen(c):
     """
     dcpctl: ckpt: there are several models (got --root ema, --root model)
-    hint: choose one, or --keep-root for all of them in their nesting
+    hint: choose one, or keep all of them, nested as they are, with --keep-root
     """
     c.tensors["ema.w"], c.paths["ema.w"] = Tensor((2,), [((0,), (2,))]), ("ema", "w")
     c.items.append(Item("ema.w", (0,), "__0_0.distcp", tensor_item([7, 8], (2,))))
@@ -126,7 +126,7 @@ def no_threads(c):
 @wrong("usage", "inspect ckpt --keys --chunks")
 def two_views_at_once(c):
     """
-    dcpctl: --keys and --chunks exclude each other
+    dcpctl: --keys and --chunks cannot be combined
     hint: see 'dcpctl inspect --help'
     """
 
@@ -222,7 +222,7 @@ def a_placement_for_no_name(c):
 @wrong("usage", RESHARD + "--placements *=shard(0)")
 def placements_without_a_mesh(c):
     """
-    dcpctl: the command line is wrong (got placements without a mesh, expected --mesh, such as 2x4, or --world-size N for one of one dim)
+    dcpctl: the command line is wrong (got placements without a mesh, expected --mesh, such as 2x4, or --world-size N for a one-dimensional one)
     """
 
 
@@ -236,7 +236,7 @@ def names_without_a_mesh(c):
 @wrong("usage", RESHARD + "--layout l.json --world-size 2")
 def a_layout_file_and_more(c):
     """
-    dcpctl: --layout and --world-size exclude each other
+    dcpctl: --layout and --world-size cannot be combined
     hint: see 'dcpctl reshard --help'
     """
 
@@ -311,7 +311,7 @@ def a_release_that_is_none(c):
 @wrong("usage", "convert ckpt out.pt --for-torch 2.4")
 def a_release_for_a_model_file(c):
     """
-    dcpctl: out.pt: the command line is wrong (got --for-torch with an output that is no DCP folder, expected a folder name)
+    dcpctl: out.pt: the command line is wrong (got --for-torch with an output that is not a DCP folder, expected a folder name)
     """
 
 

@@ -23,7 +23,7 @@ def float8(c, name):
 def float8_with_a_scale(c):
     """
     dcpctl: ckpt: tensor 'model.w': a float8 tensor that has a scale is not cast (got float8_e4m3fn with its scale 'model.w_scale_inv')
-    hint: its values mean nothing without the scale: --dtype-rule 'KEY=keep' leaves it as it is, --raw casts it all the same
+    hint: its values mean nothing without the scale: --dtype-rule 'KEY=keep' leaves it as it is, --raw casts it anyway
     """
     float8(c, "model.w_scale_inv")
 
@@ -64,7 +64,7 @@ def values_that_are_too_large(c):
 @case("cast_overflow", "consolidate ckpt out.pt --dtype f8e4m3 --strict-cast", "consolidate ckpt out.pt --dtype f8e4m3 --strict-cast --fp8-overflow nan", exit=1)
 def values_that_float8_has_no_room_for(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: cast 2 tensors: 32 B become 8 B
     dcpctl: ckpt: tensor 'model.b': the tensor holds values that are too large for its new dtype (got 1 value, float32 to float8_e4m3fn)
     dcpctl: ckpt: tensor 'model.w': the tensor holds values that are too large for its new dtype (got 3 values, float32 to float8_e4m3fn)

@@ -99,7 +99,7 @@ def a_tensor_whose_bytes_are_not_what_was_saved(c):
 def a_tensor_whose_file_ends_early(c):
     """
     dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': an item reaches past the end of its file (got a file of 100 bytes, expected at least 782)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.write()
     with open(c.folder / "__1_0.distcp", "r+b") as file:
@@ -174,7 +174,7 @@ def an_age_that_is_no_time(c):
 def a_step_whose_model_is_not_what_was_saved(c):
     """
     dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
-    dcpctl: 'run/step-1' is damaged, and stays as it is
+    dcpctl: 'run/step-1' is damaged, and is left alone
     """
     beside(c, "run/step-1", damaged)
     beside(c, "run/step-2")
@@ -205,7 +205,7 @@ def an_edit_that_makes_one_key_of_two(c):
 def an_edit_of_metadata_that_ends_early(c):
     """
     dcpctl: ckpt/.metadata @ 0x5c: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = c.pickle()[:100]
 

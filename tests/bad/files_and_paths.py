@@ -331,7 +331,7 @@ def a_missing_data_file_is_a_finding(c):
 def a_data_file_cut_by_one_byte(c):
     """
     dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': an item reaches past the end of its file (got a file of 781 bytes, expected at least 782)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.write()
     os.truncate(c.folder / "__1_0.distcp", (c.folder / "__1_0.distcp").stat().st_size - 1)
@@ -349,7 +349,7 @@ def a_data_file_cut_by_one_byte_is_a_finding(c):
 def an_empty_data_file(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': an item reaches past the end of its file (got a file of 0 bytes, expected at least 782)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.write()
     os.truncate(c.folder / "__0_0.distcp", 0)
@@ -371,7 +371,7 @@ PAYLOAD = 384  # of data/0 in `model.w`
 @case("crc_mismatch")
 def a_flipped_payload_byte(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
     hint: the bytes were damaged after they were written
     """
@@ -403,7 +403,7 @@ def a_flipped_payload_byte_on_the_way_to_a_folder(c):
 @case("crc_mismatch", "consolidate ckpt out.pt --force")
 def a_flipped_payload_byte_and_force_leaves_the_old_output(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 2379c31c over 24 bytes, expected CRC-32 f49b4344)
     hint: the bytes were damaged after they were written
     """
@@ -414,7 +414,7 @@ def a_flipped_payload_byte_and_force_leaves_the_old_output(c):
 @case("crc_mismatch")
 def two_flipped_payload_bytes_are_both_named(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__1_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 75be2663 over 24 bytes, expected CRC-32 f49b4344)
     dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 982a1546 over 24 bytes, expected CRC-32 91e79017)
     hint: the bytes were damaged after they were written

@@ -370,7 +370,7 @@ def an_object_that_is_no_archive(c):
 @case("no_dtype_in_output", "consolidate ckpt out.safetensors", "consolidate ckpt out.safetensors --model-only", "consolidate ckpt out.safetensors --dry-run")
 def a_weight_that_is_an_object(c):
     """
-    dcpctl: ckpt: safetensors has no form for some tensors (got model.v (an object that holds tensors))
+    dcpctl: ckpt: safetensors cannot represent some tensors (got model.v (an object that holds tensors))
     hint: leave them out with --exclude, or write a .pt file
     """
     c.blobs += ["model.v"]
@@ -474,7 +474,7 @@ def a_zstd_bomb_for_an_object(c):
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 48MiB --max-pickle 1GiB", exit=4)
 def a_zstd_bomb_for_an_object_that_the_user_trusts(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the work does not fit --max-memory (got 48 MiB, expected N MiB or more for objects)
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the work does not fit within --max-memory (got 48 MiB, expected N MiB or more for objects)
     hint: give --max-memory NMiB, or leave the key out with --exclude
     """
     compressed(c, "step", zstd(*[(b"\0", 1 << 17)] * 80000))
@@ -483,7 +483,7 @@ def a_zstd_bomb_for_an_object_that_the_user_trusts(c):
 @case("crc_mismatch")
 def a_wrong_crc_inside_zstd(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 00000007)
     hint: the bytes were damaged after they were written
     """

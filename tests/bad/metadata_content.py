@@ -9,7 +9,7 @@ COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
 @case("metadata_field")
 def no_state_dict_metadata(c):
     """
-    dcpctl: ckpt/.metadata @ 0x4be: a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: None, expected a dict)
+    dcpctl: ckpt/.metadata @ 0x4be: a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: None, expected a dict)
     """
     c.fields["state_dict_metadata"] = None
 
@@ -17,7 +17,7 @@ def no_state_dict_metadata(c):
 @case("metadata_field")
 def no_storage_data(c):
     """
-    dcpctl: ckpt/.metadata @ 0x582: a field of the metadata is missing or is not what it should be (got Metadata.storage_data: None, expected a dict)
+    dcpctl: ckpt/.metadata @ 0x582: a field of the metadata is missing or invalid (got Metadata.storage_data: None, expected a dict)
     """
     c.fields["storage_data"] = None
 
@@ -25,7 +25,7 @@ def no_storage_data(c):
 @case("metadata_field")
 def a_key_that_is_no_text(c):
     """
-    dcpctl: ckpt/.metadata @ 0xa9e: a field of the metadata is missing or is not what it should be (got a key of Metadata.state_dict_metadata: 7, expected text)
+    dcpctl: ckpt/.metadata @ 0xa9e: a field of the metadata is missing or invalid (got a key of Metadata.state_dict_metadata: 7, expected text)
     """
     c.tensors[op(7)] = Tensor((1,), [])
 
@@ -33,7 +33,7 @@ def a_key_that_is_no_text(c):
 @case("metadata_field")
 def a_key_with_a_dict_for_its_tensor(c):
     """
-    dcpctl: ckpt/.metadata @ 0x4cf: tensor 'model.w': a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x4cf: tensor 'model.w': a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
     """
     c.fields["state_dict_metadata"] = {"model.w": {}}
 
@@ -41,7 +41,7 @@ def a_key_with_a_dict_for_its_tensor(c):
 @case("metadata_field")
 def chunks_that_are_no_list(c):
     """
-    dcpctl: ckpt/.metadata @ 0x1ac: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.chunks: text 'all', expected a list)
+    dcpctl: ckpt/.metadata @ 0x1ac: tensor 'model.w': a field of the metadata is missing or invalid (got TensorStorageMetadata.chunks: text 'all', expected a list)
     """
     c.tensors["model.w"].fields["chunks"] = "all"
 
@@ -49,7 +49,7 @@ def chunks_that_are_no_list(c):
 @case("metadata_field")
 def a_chunk_that_is_a_tuple(c):
     """
-    dcpctl: ckpt/.metadata @ 0x1c1: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.chunks: tuple, expected ChunkStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x1c1: tensor 'model.w': a field of the metadata is missing or invalid (got TensorStorageMetadata.chunks: tuple, expected ChunkStorageMetadata)
     """
     c.tensors["model.w"].chunks = [op(((0, 0), (4, 3)))]
 
@@ -57,7 +57,7 @@ def a_chunk_that_is_a_tuple(c):
 @case("metadata_field")
 def a_dtype_from_another_library(c):
     """
-    dcpctl: ckpt/.metadata @ 0x173: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorProperties.dtype: numpy.float32, expected a dtype of torch)
+    dcpctl: ckpt/.metadata @ 0x173: tensor 'model.w': a field of the metadata is missing or invalid (got TensorProperties.dtype: numpy.float32, expected a dtype of torch)
     """
     c.tensors["model.w"].dtype = "numpy.float32"
 
@@ -65,7 +65,7 @@ def a_dtype_from_another_library(c):
 @case("metadata_field")
 def properties_of_os_system(c):
     """
-    dcpctl: ckpt/.metadata @ 0x21c: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.properties: os.system, expected TensorProperties)
+    dcpctl: ckpt/.metadata @ 0x21c: tensor 'model.w': a field of the metadata is missing or invalid (got TensorStorageMetadata.properties: os.system, expected TensorProperties)
     """
     c.tensors["model.w"].fields["properties"] = call("os.system", "touch executed")
 
@@ -73,7 +73,7 @@ def properties_of_os_system(c):
 @case("metadata_field")
 def a_file_name_that_is_a_number(c):
     """
-    dcpctl: ckpt/.metadata @ 0x64c: tensor 'model.w': a field of the metadata is missing or is not what it should be (got _StorageInfo.relative_path: 7, expected text)
+    dcpctl: ckpt/.metadata @ 0x64c: tensor 'model.w': a field of the metadata is missing or invalid (got _StorageInfo.relative_path: 7, expected text)
     """
     c.item("model.w").fields["relative_path"] = 7
 
@@ -81,7 +81,7 @@ def a_file_name_that_is_a_number(c):
 @case("metadata_field")
 def a_transform_that_is_a_number(c):
     """
-    dcpctl: ckpt/.metadata @ 0x67a: tensor 'model.w': a field of the metadata is missing or is not what it should be (got _StorageInfo.transform_descriptors: 1, expected text)
+    dcpctl: ckpt/.metadata @ 0x67a: tensor 'model.w': a field of the metadata is missing or invalid (got _StorageInfo.transform_descriptors: 1, expected text)
     """
     c.item("model.w").fields["transform_descriptors"] = [1]
 
@@ -89,7 +89,7 @@ def a_transform_that_is_a_number(c):
 @case("metadata_number")
 def a_negative_size(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2c3: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got TensorStorageMetadata.size with -3, expected 0 or more)
+    dcpctl: ckpt/.metadata @ 0x2c3: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got TensorStorageMetadata.size with -3, expected 0 or more)
     """
     c.tensors["model.w"].size = (4, -3)
 
@@ -97,7 +97,7 @@ def a_negative_size(c):
 @case("metadata_number")
 def a_size_that_is_text(c):
     """
-    dcpctl: ckpt/.metadata @ 0x198: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got torch.Size with text '4', expected integers)
+    dcpctl: ckpt/.metadata @ 0x198: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got torch.Size with text '4', expected integers)
     """
     c.tensors["model.w"].size = ("4", 3)
 
@@ -105,7 +105,7 @@ def a_size_that_is_text(c):
 @case("metadata_number")
 def a_size_of_100_bits(c):
     """
-    dcpctl: ckpt/.metadata @ 0x1a1: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got torch.Size with an integer of 13 bytes, expected integers)
+    dcpctl: ckpt/.metadata @ 0x1a1: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got torch.Size with an integer of 13 bytes, expected integers)
     """
     c.tensors["model.w"].size = (1 << 100, 3)
 
@@ -113,7 +113,7 @@ def a_size_of_100_bits(c):
 @case("metadata_number")
 def a_negative_chunk_offset(c):
     """
-    dcpctl: ckpt/.metadata @ 0x232: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got ChunkStorageMetadata.offsets with -1, expected 0 or more)
+    dcpctl: ckpt/.metadata @ 0x232: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got ChunkStorageMetadata.offsets with -1, expected 0 or more)
     """
     c.tensors["model.w"].chunks[0] = ((-1, 0), (3, 3))
 
@@ -121,7 +121,7 @@ def a_negative_chunk_offset(c):
 @case("metadata_number")
 def a_negative_item_offset(c):
     """
-    dcpctl: ckpt/.metadata @ 0x658: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got _StorageInfo.offset -1, expected an integer, 0 or more)
+    dcpctl: ckpt/.metadata @ 0x658: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got _StorageInfo.offset -1, expected an integer, 0 or more)
     """
     c.item("model.w").fields["offset"] = -1
 
@@ -129,7 +129,7 @@ def a_negative_item_offset(c):
 @case("metadata_number")
 def an_item_length_that_is_a_float(c):
     """
-    dcpctl: ckpt/.metadata @ 0x65c: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got _StorageInfo.length a float, expected an integer, 0 or more)
+    dcpctl: ckpt/.metadata @ 0x65c: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got _StorageInfo.length a float, expected an integer, 0 or more)
     """
     c.item("model.w").fields["length"] = Op(pickle.BINFLOAT + bytes(8))
 
@@ -403,7 +403,7 @@ def planner_data_that_is_an_object(c):
 def planner_data_of_another_planner_consolidated(c):
     """
     dcpctl: warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
-    dcpctl: everything is kept; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything; --model-only gives what model.load_state_dict takes
     """
     c.paths = {"model.w": ["model", "w"]}
 

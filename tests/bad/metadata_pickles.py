@@ -12,7 +12,7 @@ PROTO4 = b"\x80\x04"
 def empty_file(c):
     """
     dcpctl: ckpt/.metadata @ 0x0: the pickle ends before its STOP
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = b""
 
@@ -21,7 +21,7 @@ def empty_file(c):
 def cut_before_stop(c):
     """
     dcpctl: ckpt/.metadata @ 0x953: the pickle ends before its STOP
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = c.pickle()[:-1]
 
@@ -30,7 +30,7 @@ def cut_before_stop(c):
 def cut_inside_an_opcode(c):
     """
     dcpctl: ckpt/.metadata @ 0x947: the pickle ends inside an opcode (got 2 bytes left, expected 5 for BINUNICODE)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = c.pickle()[:-6]
 
@@ -39,7 +39,7 @@ def cut_inside_an_opcode(c):
 def a_length_past_the_end(c):
     """
     dcpctl: ckpt/.metadata @ 0x2: the pickle ends inside an opcode (got 5 bytes left, expected 4294967295 for BINUNICODE)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = PROTO4 + pickle.BINUNICODE + struct.pack("<I", 0xFFFFFFFF) + b"short"
 
@@ -48,7 +48,7 @@ def a_length_past_the_end(c):
 def a_64_bit_length_past_the_end(c):
     """
     dcpctl: ckpt/.metadata @ 0x2: the pickle ends inside an opcode (got 5 bytes left, expected 4611686018427387904 for BINUNICODE8)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = PROTO4 + pickle.BINUNICODE8 + struct.pack("<Q", 1 << 62) + b"short"
 
@@ -57,7 +57,7 @@ def a_64_bit_length_past_the_end(c):
 def a_giant_integer(c):
     """
     dcpctl: ckpt/.metadata @ 0x2: the pickle ends inside an opcode (got 101 bytes left, expected 2147483647 for LONG4)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = PROTO4 + pickle.LONG4 + struct.pack("<i", 0x7FFFFFFF) + b"\1" * 100 + pickle.STOP
 
@@ -74,7 +74,7 @@ def a_negative_integer_length(c):
 def a_frame_longer_than_the_file(c):
     """
     dcpctl: ckpt/.metadata @ 0x2: a pickle frame is longer than the rest of the pickle (got 1099511627776 bytes, expected at most 2)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = PROTO4 + pickle.FRAME + struct.pack("<Q", 1 << 40) + pickle.NONE + pickle.STOP
 

@@ -21,7 +21,7 @@ def of_an_object(c):
 @case("zip_duplicate")
 def of_a_record(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have one name (got \x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have the same name (got \x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J)
     """
     c.item("model.w").data.records.append(Record(PAINT, b"x"))
     c.item("model.w").data.records.append(Record(PAINT, b"y"))
@@ -54,7 +54,7 @@ def of_a_function_in_place_of_the_metadata(c):
 @case("metadata_field", *BOTH)
 def of_a_dtype(c):
     r"""
-    dcpctl: ckpt/.metadata @ 0x170: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorProperties.dtype: numpy.\x1b[2J, expected a dtype of torch)
+    dcpctl: ckpt/.metadata @ 0x170: tensor 'model.w': a field of the metadata is missing or invalid (got TensorProperties.dtype: numpy.\x1b[2J, expected a dtype of torch)
     """
     c.tensors["model.w"].dtype = "numpy.\x1b[2J"
 
@@ -124,7 +124,7 @@ def of_a_key_of_a_state_dict(c):
 @case("safetensors_bad_range", "inspect m.safetensors", "consolidate m.safetensors out.pt")
 def of_a_tensor_in_safetensors(c):
     r"""
-    dcpctl: m.safetensors: tensor '\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J': a tensor's bytes are not what its shape needs (got data_offsets [0, 8], expected 12 bytes)
+    dcpctl: m.safetensors: tensor '\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J': a tensor's byte range does not match its shape (got data_offsets [0, 8], expected 12 bytes)
     """
     c.written = True
     text = json.dumps({PAINT: {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}).encode()
@@ -162,6 +162,6 @@ def of_a_persistent_id(c):
 @case("metadata_field")
 def of_a_chunk_that_is_none(c):
     r"""
-    dcpctl: ckpt/.metadata @ 0x1c4: tensor 'model.w': a field of the metadata is missing or is not what it should be (got TensorStorageMetadata.chunks: text '\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J', expected ChunkStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x1c4: tensor 'model.w': a field of the metadata is missing or invalid (got TensorStorageMetadata.chunks: text '\x1b[31m\x1b]0;owned\x07\u{202e}\x0d\x0a\u{009b}2J', expected ChunkStorageMetadata)
     """
     c.tensors["model.w"] = Tensor((4, 3), [], fields={"chunks": [op(PAINT)]})

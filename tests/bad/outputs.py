@@ -53,7 +53,7 @@ def an_output_that_is_a_folder(c):
 @case("output_busy", exit=2)
 def an_output_that_somebody_writes(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: out.pt: another dcpctl is writing this output
     hint: wait for it, or give another name
     """
@@ -65,7 +65,7 @@ def an_output_that_somebody_writes(c):
 @case("leftover_foreign", exit=2)
 def a_file_of_somebody_where_a_leftover_may_be(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: .out.pt.dcpctl-lock: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file of 5 bytes, expected an empty file)
     hint: see what it is and remove it, or give another name
     """
@@ -75,9 +75,9 @@ def a_file_of_somebody_where_a_leftover_may_be(c):
 @case("leftover_foreign", "consolidate ckpt out --max-shard-size 1MB", exit=2)
 def a_folder_of_somebody_where_a_leftover_may_be(c):
     """
-    dcpctl: left out, not tensors: 1 object
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.dcpctl-partial/thesis.tex: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file that is no part of a checkpoint)
+    dcpctl: left out 1 object (not tensors)
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
+    dcpctl: .out.dcpctl-partial/thesis.tex: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file that is not part of a checkpoint)
     hint: see what it is and remove it, or give another name
     """
     (c.folder.parent / ".out.dcpctl-partial").mkdir()
@@ -117,7 +117,7 @@ def a_file_where_the_folder_should_be(c):
 @case("io_create", "consolidate ckpt closed/out.pt", exit=4, user="nobody")
 def a_folder_that_cannot_be_written(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: closed/out.pt: cannot be created (got Permission denied)
     """
     (c.folder.parent / "closed").mkdir(mode=0o555)
@@ -152,7 +152,7 @@ def a_folder_that_cannot_be_listed(c):
 @case("io_write", exit=4, limits={"FSIZE": 500})
 def a_limit_on_the_size_of_files(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: out.pt: cannot be written (got File too large)
     """
 
@@ -167,7 +167,7 @@ def a_full_disk_under_stdout(c):
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 500MiB", exit=4)
 def metadata_larger_than_the_cap(c):
     """
-    dcpctl: ckpt/.metadata: the work does not fit --max-memory (got 10239 MiB for 4096 MiB of metadata)
+    dcpctl: ckpt/.metadata: the work does not fit within --max-memory (got 10239 MiB for 4096 MiB of metadata)
     hint: give --max-memory NMiB
     """
     metadata_larger_than_the_address_space(c)
@@ -185,7 +185,7 @@ def metadata_larger_than_the_address_space(c):
 @case("memory_cap", "consolidate ckpt out.pt --max-memory 1MiB", exit=4)
 def too_little_memory(c):
     """
-    dcpctl: ckpt: the work does not fit --max-memory (got 1.0 MiB, expected N MiB or more)
+    dcpctl: ckpt: the work does not fit within --max-memory (got 1.0 MiB, expected N MiB or more)
     hint: give --max-memory NMiB
     """
 
@@ -193,7 +193,7 @@ def too_little_memory(c):
 @case("no_dtype_in_output", "consolidate ckpt out.safetensors")
 def a_dtype_that_safetensors_lacks(c):
     """
-    dcpctl: ckpt: safetensors has no form for some tensors (got model.b (complex128))
+    dcpctl: ckpt: safetensors cannot represent some tensors (got model.b (complex128))
     hint: leave them out with --exclude, or write a .pt file
     """
     c.tensors["model.b"].dtype = "torch.complex128"

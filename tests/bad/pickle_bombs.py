@@ -51,7 +51,7 @@ def tuples_that_double_in_the_planner_data(c):
 @case("metadata_field", *COMMANDS)
 def dicts_that_double_in_place_of_the_keys(c):
     """
-    dcpctl: ckpt/.metadata @ 0x834: tensor 'a': a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x834: tensor 'a': a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
     """
     c.fields["state_dict_metadata"] = doubled(of_dicts)
 
@@ -151,7 +151,7 @@ def a_mebibyte_of_calls(c):
 @case("metadata_number", *COMMANDS)
 def an_integer_of_a_mebibyte_for_a_size(c):
     """
-    dcpctl: ckpt/.metadata @ 0xff197: tensor 'model.w': a size, offset or length in the metadata is not a number that it can be (got torch.Size with an integer of 1044480 bytes, expected integers)
+    dcpctl: ckpt/.metadata @ 0xff197: tensor 'model.w': a size, offset or length in the metadata has an impossible value (got torch.Size with an integer of 1044480 bytes, expected integers)
     """
     c.tensors["model.w"].size = (Op(pickle.LONG4 + struct.pack("<i", MEBI) + b"\x7f" * MEBI), 3)
 
@@ -185,7 +185,7 @@ def a_state_dict_of_tuples_100000_deep(c):
 @case("metadata_field", *COMMANDS)
 def keys_that_hold_themselves(c):
     """
-    dcpctl: ckpt/.metadata @ 0x4ca: tensor 'me': a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
+    dcpctl: ckpt/.metadata @ 0x4ca: tensor 'me': a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: dict, expected TensorStorageMetadata or BytesStorageMetadata)
     """
     c.fields["state_dict_metadata"] = Op(pickle.EMPTY_DICT + pickle.BINPUT + b"\1" + op("me") + pickle.BINGET + b"\1" + pickle.SETITEM)
 
@@ -199,7 +199,7 @@ def a_path_that_holds_itself(c):
 @case("metadata_field", *COMMANDS)
 def an_unfinished_object_in_its_own_state(c):
     """
-    dcpctl: ckpt/.metadata @ 0x4c: a field of the metadata is missing or is not what it should be (got Metadata.state_dict_metadata: nothing, expected a dict)
+    dcpctl: ckpt/.metadata @ 0x4c: a field of the metadata is missing or invalid (got Metadata.state_dict_metadata: nothing, expected a dict)
     """
     cls = glob(METADATA + "Metadata")
     c.root = Op(cls + pickle.EMPTY_TUPLE + pickle.NEWOBJ + pickle.BINPUT + b"\1" + op({"planner_data": Op(pickle.BINGET + b"\1")}) + pickle.BUILD)
@@ -230,7 +230,7 @@ def frames_within_frames(c):
 def a_frame_of_all_that_64_bits_can_say(c):
     """
     dcpctl: ckpt/.metadata @ 0x2: a pickle frame is longer than the rest of the pickle (got 18446744073709551615 bytes, expected at most 2)
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = b"\x80\x04" + pickle.FRAME + b"\xff" * 8 + pickle.NONE + pickle.STOP
 
@@ -273,7 +273,7 @@ def a_global_of_two_texts(c):
 @case("metadata_field", *COMMANDS)
 def a_class_of_torchs_that_gets_a_state_of_calls(c):
     """
-    dcpctl: ckpt/.metadata @ 0x5b0: tensor 'storage_data': a field of the metadata is missing or is not what it should be (got MetadataIndex: os.system, expected a dict of its fields)
+    dcpctl: ckpt/.metadata @ 0x5b0: tensor 'storage_data': a field of the metadata is missing or invalid (got MetadataIndex: os.system, expected a dict of its fields)
     """
     c.fields["storage_data"] = new(METADATA + "MetadataIndex", call("os.system", "touch executed"))
 

@@ -9,7 +9,7 @@ from recipes import Op, case, call, dump, glob, op
 
 COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
 NONE, MARK, DICT, LIST, SET, TUPLE = pickle.NONE, pickle.MARK, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.EMPTY_SET, pickle.EMPTY_TUPLE
-CUT = "the file was cut short: restore it from the writer's copy"
+CUT = "the file was cut short: restore it from the original"
 
 
 def add(problem, name, opcodes, at, text, hint=""):

@@ -84,7 +84,7 @@ def two_shapes_of_one_tensor(c):
 def partial_sums(c):
     """
     dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
     """
     ranks(c, *(dtensor((4, 2), (placement("Partial", reduce_op="sum"),), (n,)) for n in range(2)))
 
@@ -93,7 +93,7 @@ def partial_sums(c):
 def a_dim_that_the_tensor_does_not_have(c):
     """
     dcpctl: ranks: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got placements that its shape does not have)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
     """
     ranks(c, *(dtensor((4, 2), (shard(2),), (n,)) for n in range(2)))
 
@@ -102,7 +102,7 @@ def a_dim_that_the_tensor_does_not_have(c):
 def a_coordinate_for_another_mesh(c):
     """
     dcpctl: ranks/model_world_size_2_rank_0.pt: tensor 'model.w': the file holds only one rank's part of the model's sharded tensors (got a torch.distributed.tensor.DTensor whose mesh or placements are not known)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
     """
     ranks(c, *(dtensor((4, 2), (shard(),), (n, 0)) for n in range(2)))
 
@@ -127,7 +127,7 @@ def a_coordinate_that_no_rank_has(c):
 @case("duplicates_differ", "consolidate ranks out.pt", "convert ranks out")
 def copies_that_differ(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': two ranks wrote different values for one key (got another value than in ranks/model_world_size_2_rank_0.pt)
+    dcpctl: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': two ranks wrote different values for one key (got a value different from that in ranks/model_world_size_2_rank_0.pt)
     hint: give --prefer-rank R to use rank R's
     """
     ranks(c, 1, 2)

@@ -67,7 +67,7 @@ def a_tensor_on_one_rank_and_an_object_on_another(c):
 @case("duplicates_differ", "consolidate ckpt out.pt")
 def two_ranks_wrote_different_values(c):
     """
-    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': two ranks wrote different values for one key (got another value than in ckpt/__0_0.distcp)
+    dcpctl: ckpt/__1_0.distcp @ 0x30e: tensor 'model.b': two ranks wrote different values for one key (got a value different from that in ckpt/__0_0.distcp)
     hint: give --prefer-rank R to use rank R's
     """
     other = small(c.folder)
@@ -88,7 +88,7 @@ def two_ranks_wrote_different_values(c):
 def one_rank_with_broken_metadata(c):
     """
     dcpctl: ckpt/__1.metadata @ 0x0: the pickle ends before its STOP
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     ranks(c)
     (c.folder / "__1.metadata").write_bytes(b"")

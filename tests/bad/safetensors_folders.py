@@ -138,7 +138,7 @@ def a_tensor_of_the_index_is_in_no_file_to_a_writer(c):
 @case("hf_index_other_file", "inspect ckpt", exit=0, says="findings")
 def a_tensor_is_in_another_file_than_the_index_says(c):
     """
-    warning: ckpt/model.safetensors.index.json: tensor 'a': the tensor is in another file than the index says (got model-00001-of-00002.safetensors, and 1 more, expected model-00002-of-00002.safetensors)
+    warning: ckpt/model.safetensors.index.json: tensor 'a': the tensor is not in the file that the index names (got model-00001-of-00002.safetensors, and 1 more, expected model-00002-of-00002.safetensors)
     """
     folder(c, TWO, {"a": B, "b": B})
     (c.folder / A).write_bytes(TWO[A])
@@ -231,7 +231,7 @@ def a_git_lfs_pointer(c):
 @case("safetensors_hole")
 def a_file_that_was_cut(c):
     """
-    dcpctl: ckpt/model-00002-of-00002.safetensors: the tensors' bytes do not follow each other to the end of the file (got a file of 78 bytes, expected 82)
+    dcpctl: ckpt/model-00002-of-00002.safetensors: the tensors' bytes are not contiguous up to the end of the file (got a file of 78 bytes, expected 82)
     """
     folder(c, {A: TWO[A], B: TWO[B][:-4]})
 
@@ -247,7 +247,7 @@ def a_file_that_was_cut_in_its_header(c):
 @case("safetensors_hole")
 def tensors_that_overlap(c):
     """
-    dcpctl: ckpt/w.safetensors @ 0x87: tensor 'w': the tensors' bytes do not follow each other to the end of the file (got a start at 135, expected 139)
+    dcpctl: ckpt/w.safetensors @ 0x87: tensor 'w': the tensors' bytes are not contiguous up to the end of the file (got a start at 135, expected 139)
     """
     lie = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}
     folder(c, {"w.safetensors": file_of({"v": (2,)}, header=lie, data=bytes(12))})
@@ -268,8 +268,8 @@ def a_dtype_of_tomorrow(c):
 @case("not_checkpoint", "inspect model.pt", "consolidate model.pt out.pt")
 def a_file_of_the_old_torch(c):
     """
-    dcpctl: model.pt: is not a checkpoint (got a torch.save file of the form before torch 1.6, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: write it anew with torch: torch.save(torch.load(FILE), NEW)
+    dcpctl: model.pt: is not a checkpoint (got a torch.save file in the format before torch 1.6, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    hint: rewrite it with torch: torch.save(torch.load(FILE), NEW)
     """
     Path(c.folder.parent, "model.pt").write_bytes(bytes.fromhex("80028a0a6cfc9c46f9206aa850192e80024de9032e") + bytes(99))
     c.written = True

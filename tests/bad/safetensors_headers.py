@@ -116,7 +116,7 @@ def a_header_nested_100000_deep(c):
 @case("safetensors_hole")
 def a_header_of_a_mebibyte_of_tensors(c):
     """
-    dcpctl: m.safetensors: the tensors' bytes do not follow each other to the end of the file (got a file of 1093899 bytes, expected 1093898)
+    dcpctl: m.safetensors: the tensors' bytes are not contiguous up to the end of the file (got a file of 1093899 bytes, expected 1093898)
     """
     put(c, {f"{n}": entry(0, 0, (0,)) for n in range(17000)}, bytes(1))
 
@@ -251,7 +251,7 @@ def a_tensor_of_65_dims(c):
 @case("safetensors_bad_range")
 def three_numbers_for_a_place(c):
     """
-    dcpctl: m.safetensors: tensor 'w': a tensor's bytes are not what its shape needs (got data_offsets [0, 8, 8], expected 8 bytes)
+    dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [0, 8, 8], expected 8 bytes)
     """
     put(c, {"w": {**entry(), "data_offsets": [0, 8, 8]}}, bytes(8))
 
@@ -259,7 +259,7 @@ def three_numbers_for_a_place(c):
 @case("safetensors_bad_range")
 def an_end_before_the_beginning(c):
     """
-    dcpctl: m.safetensors: tensor 'w': a tensor's bytes are not what its shape needs (got data_offsets [8, 0], expected 8 bytes)
+    dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [8, 0], expected 8 bytes)
     """
     put(c, {"w": entry(8, 0)}, bytes(8))
 
@@ -267,7 +267,7 @@ def an_end_before_the_beginning(c):
 @case("safetensors_bad_range")
 def more_bytes_than_the_shape_needs(c):
     """
-    dcpctl: m.safetensors: tensor 'w': a tensor's bytes are not what its shape needs (got data_offsets [0, 12], expected 8 bytes)
+    dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [0, 12], expected 8 bytes)
     """
     put(c, {"w": entry(0, 12)}, bytes(12))
 
@@ -275,7 +275,7 @@ def more_bytes_than_the_shape_needs(c):
 @case("safetensors_bad_range")
 def half_an_element_of_float4(c):
     """
-    dcpctl: m.safetensors: tensor 'w': a tensor's bytes are not what its shape needs (got an odd number of values in the last dim, expected pairs)
+    dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got an odd number of values in the last dim, expected pairs)
     """
     put(c, {"w": entry(0, 2, (3,), "F4")}, bytes(2))
 
@@ -286,7 +286,7 @@ def half_an_element_of_float4(c):
 @case("safetensors_hole")
 def a_hole_between_two_tensors(c):
     """
-    dcpctl: m.safetensors @ 0x90: tensor 'w': the tensors' bytes do not follow each other to the end of the file (got a start at 144, expected 140)
+    dcpctl: m.safetensors @ 0x90: tensor 'w': the tensors' bytes are not contiguous up to the end of the file (got a start at 144, expected 140)
     """
     put(c, {"v": entry(0, 8), "w": entry(12, 20)}, bytes(20))
 
@@ -294,7 +294,7 @@ def a_hole_between_two_tensors(c):
 @case("safetensors_hole")
 def a_hole_before_the_first(c):
     """
-    dcpctl: m.safetensors @ 0x4a: tensor 'w': the tensors' bytes do not follow each other to the end of the file (got a start at 74, expected 70)
+    dcpctl: m.safetensors @ 0x4a: tensor 'w': the tensors' bytes are not contiguous up to the end of the file (got a start at 74, expected 70)
     """
     put(c, {"w": entry(4, 12)}, bytes(12))
 
@@ -302,7 +302,7 @@ def a_hole_before_the_first(c):
 @case("safetensors_hole")
 def bytes_behind_the_last(c):
     """
-    dcpctl: m.safetensors: the tensors' bytes do not follow each other to the end of the file (got a file of 81 bytes, expected 77)
+    dcpctl: m.safetensors: the tensors' bytes are not contiguous up to the end of the file (got a file of 81 bytes, expected 77)
     """
     put(c, {"w": entry()}, bytes(12))
 
@@ -310,7 +310,7 @@ def bytes_behind_the_last(c):
 @case("safetensors_hole")
 def two_tensors_in_one_place(c):
     """
-    dcpctl: m.safetensors @ 0x82: tensor 'w': the tensors' bytes do not follow each other to the end of the file (got a start at 130, expected 138)
+    dcpctl: m.safetensors @ 0x82: tensor 'w': the tensors' bytes are not contiguous up to the end of the file (got a start at 130, expected 138)
     """
     put(c, {"v": entry(), "w": entry()}, bytes(8))
 
@@ -318,7 +318,7 @@ def two_tensors_in_one_place(c):
 @case("safetensors_hole")
 def a_place_past_the_end(c):
     """
-    dcpctl: m.safetensors: the tensors' bytes do not follow each other to the end of the file (got a file of 100 bytes, expected 1099511627868)
+    dcpctl: m.safetensors: the tensors' bytes are not contiguous up to the end of the file (got a file of 100 bytes, expected 1099511627868)
     """
     put(c, {"w": entry(0, 1 << 40, (1 << 38,))}, bytes(8))
 
@@ -326,7 +326,7 @@ def a_place_past_the_end(c):
 @case("safetensors_bad_range")
 def a_place_at_the_end_of_64_bits(c):
     """
-    dcpctl: m.safetensors: tensor 'w': a tensor's bytes are not what its shape needs (got data_offsets [18446744073709551608, 18446744073709551615], expected 8 bytes)
+    dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [18446744073709551608, 18446744073709551615], expected 8 bytes)
     """
     put(c, {"v": entry(0, 0, (0,)), "w": entry((1 << 64) - 8, (1 << 64) - 1)}, bytes(8))
 
@@ -334,6 +334,6 @@ def a_place_at_the_end_of_64_bits(c):
 @case("safetensors_hole")
 def empty_tensors_anywhere(c):
     """
-    dcpctl: m.safetensors @ 0x86: tensor 'v': the tensors' bytes do not follow each other to the end of the file (got a start at 134, expected 138)
+    dcpctl: m.safetensors @ 0x86: tensor 'v': the tensors' bytes are not contiguous up to the end of the file (got a start at 134, expected 138)
     """
     put(c, {"v": entry(4, 4, (0,)), "w": entry(0, 8)}, bytes(8))

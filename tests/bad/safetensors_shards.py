@@ -30,7 +30,7 @@ def sharding_info_that_is_no_json(c):
 @case("sharding_info_bad")
 def sharding_info_with_a_negative_offset(c):
     """
-    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': DCP_SHARDING_INFO in the header is not what torch writes (got saved_offsets that are no list of numbers)
+    dcpctl: ckpt/shard-00001-model-00001-of-00001.safetensors > DCP_SHARDING_INFO: tensor 'w': DCP_SHARDING_INFO in the header is not what torch writes (got saved_offsets that are not a list of numbers)
     """
     folder(c, {name(1): shard({"w": ((2,), (-1,))})})
 
@@ -71,7 +71,7 @@ def a_tensor_of_too_many_bytes(c):
 def shards_of_two_ranks_of_dims(c):
     """
     dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': the shards of the tensor have different dtypes or numbers of dimensions (got float32 of 2 dims, expected float32 of 1 dims as in shard-00001-model-00001-of-00001.safetensors)
-    hint: the files are of different saves: restore the folder
+    hint: the files are from different saves: restore the folder
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2, 1), (2, 0))})})
 
@@ -80,7 +80,7 @@ def shards_of_two_ranks_of_dims(c):
 def one_shard_in_two_files(c):
     """
     dcpctl: ckpt/shard-00002-model-00001-of-00001.safetensors: tensor 'w': two files hold the same shard of the tensor (got a second one)
-    hint: the files are of different saves: restore the folder
+    hint: the files are from different saves: restore the folder
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (0,))})})
 
@@ -89,7 +89,7 @@ def one_shard_in_two_files(c):
 def the_first_shard_is_missing(c):
     """
     damage: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [0:2] in no chunk)
-    warning: ckpt: a numbered file is missing: either it was never written, or what only it held is lost, which --expect with another checkpoint of the model would show (got no shard-00001 beside shard-00002)
+    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no shard-00001 beside shard-00002)
     """
     folder(c, {name(2): shard({"w": ((2,), (2,))})})
 
@@ -106,7 +106,7 @@ def a_shard_in_the_middle_is_missing_to_a_writer(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_a_rank_is_missing(c):
     """
-    warning: ckpt: a numbered file is missing: either it was never written, or what only it held is lost, which --expect with another checkpoint of the model would show (got no shard-00002 beside shard-00003)
+    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no shard-00002 beside shard-00003)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"v": ((2,), (0,))})})
 
@@ -120,7 +120,7 @@ def shards_of_two_ranks(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def one_file_of_a_rank_is_missing(c):
     """
-    warning: ckpt: a numbered file is missing: either it was never written, or what only it held is lost, which --expect with another checkpoint of the model would show (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
+    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no shard-00002-model-00001-of-00002 beside other ranks' shards of it)
     """
     shards_of_two_ranks(c)
 
@@ -128,7 +128,7 @@ def one_file_of_a_rank_is_missing(c):
 @case("shard_gap", "inspect ckpt", exit=0, says="findings")
 def a_file_that_no_rank_wrote(c):
     """
-    warning: ckpt: a numbered file is missing: either it was never written, or what only it held is lost, which --expect with another checkpoint of the model would show (got no model-00002-of-00003)
+    warning: ckpt: a numbered file is missing: either it was never written, or data that only it held is lost; --expect with another checkpoint of the model tells which (got no model-00002-of-00003)
     """
     files = {1: {"w": ((2,), (0,))}, 3: {"v": ((2,), (0,))}}
     folder(c, {f"shard-00001-model-0000{number}-of-00003.safetensors": shard(tensors) for number, tensors in files.items()})
@@ -148,7 +148,7 @@ def a_chunk_that_torch_replaced(c):
     """
     damage: ckpt/__0_0.distcp: tensor 'model.w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:3])
     damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [0:2, 0:3])
-    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but dcp.load of no torch does
+    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does
     """
     replaced(c)
 
@@ -165,7 +165,7 @@ def a_chunk_that_torch_replaced_to_a_writer(c):
 @case("safetensors_items", "inspect ckpt --key model.b", exit=0, says="findings")
 def a_file_of_the_metadata_that_is_a_safetensors_file(c):
     """
-    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but dcp.load of no torch does
+    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does
     """
     as_safetensors(c, {"model.w": ((4, 3), (0, 0)), "model.b": ((2,), (0,))})
 
@@ -173,7 +173,7 @@ def a_file_of_the_metadata_that_is_a_safetensors_file(c):
 @case("safetensors_items", "verify ckpt", exit=0, says="findings")
 def a_file_of_the_metadata_that_is_a_safetensors_file_to_verify(c):
     """
-    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but dcp.load of no torch does
+    warning: ckpt/__0_0.distcp: a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does
     note: ckpt: records without a CRC: their writer computed none, so damage to their bytes cannot be detected (got 2 records)
     """
     as_safetensors(c, {"model.w": ((4, 3), (0, 0)), "model.b": ((2,), (0,))})

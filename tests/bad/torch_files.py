@@ -52,7 +52,7 @@ def a_whole_module(c):
 @case("state_dict_key_twice")
 def two_paths_of_one_key(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'a.b': two paths of the state dict make one key
+    dcpctl: m.pt > data.pkl @ 0x40: tensor 'a.b': two paths of the state dict result in the same key
     hint: torch.distributed.checkpoint cannot save such a state dict either
     """
     put(c, saved({"a.b": 1, "a": {"b": 2}}))
@@ -61,7 +61,7 @@ def two_paths_of_one_key(c):
 @case("state_dict_key_twice")
 def a_key_and_its_text(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor '1': two paths of the state dict make one key
+    dcpctl: m.pt > data.pkl @ 0x40: tensor '1': two paths of the state dict result in the same key
     hint: torch.distributed.checkpoint cannot save such a state dict either
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
@@ -187,7 +187,7 @@ def a_damaged_storage_of_an_object(c):
 def a_file_that_was_cut(c):
     """
     dcpctl: m.pt: is not a zip archive: it has no end record
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     put(c, saved({"w": tensor()}, EIGHT).bytes()[:-30])
 
@@ -206,7 +206,7 @@ def a_compressed_storage(c):
 def tensors_that_share_a_bomb(c):
     """
     dcpctl: m.pt > data.pkl: tensor 't32': a number in the file is over the limit (got many tensors in compressed storages: 2214592512 bytes to decode)
-    hint: save it anew without compression: torch.save(torch.load(FILE), NEW)
+    hint: save it again without compression: torch.save(torch.load(FILE), NEW)
     """
     made = saved({f"t{n}": rebuild(storage(count=1 << 24), (2,)) for n in range(40)}, bytes(64 << 20))
     deflate(made["data/0"])
@@ -237,7 +237,7 @@ def a_zip_of_something_else(c):
 @case("not_checkpoint")
 def an_npz_file(c):
     """
-    dcpctl: m.pt: is not a checkpoint (got a zip archive that is no torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    dcpctl: m.pt: is not a checkpoint (got a zip archive that is not a torch.save file, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
     """
     made = saved({})
     made.records = [Record("weight.npy", b"x")]
@@ -285,7 +285,7 @@ def wrapped(cls, inner):
 def what_one_rank_saved_of_its_dtensors(c):
     """
     dcpctl: m.pt: tensor 'w': the file holds only one rank's part of the model's sharded tensors (got torch.distributed.tensor.DTensor)
-    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or on one rank what full_tensor() gives
+    hint: save a checkpoint of all ranks with torch.distributed.checkpoint.save, or save what full_tensor() returns on one rank
     """
     put(c, saved({"w": wrapped("torch.distributed.tensor.DTensor", tensor()), "b": tensor()}, EIGHT))
 
@@ -303,7 +303,7 @@ def what_verl_saved_of_a_rank(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors")
 def a_subclass_that_safetensors_cannot_hold(c):
     """
-    dcpctl: m.pt: safetensors has no form for some tensors (got w (float32))
+    dcpctl: m.pt: safetensors cannot represent some tensors (got w (float32))
     hint: leave them out with --exclude, or write a .pt file
     """
     put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))
@@ -312,7 +312,7 @@ def a_subclass_that_safetensors_cannot_hold(c):
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors", "consolidate m.pt out.safetensors --model-only", "consolidate m.pt out.safetensors --dry-run", "consolidate m.pt out --max-shard-size 1GB")
 def weights_that_are_objects(c):
     """
-    dcpctl: m.pt: safetensors has no form for some tensors (got model.w (an object that holds tensors))
+    dcpctl: m.pt: safetensors cannot represent some tensors (got model.w (an object that holds tensors))
     hint: leave them out with --exclude, or write a .pt file
     """
     made = {"w": call("te.make_float8", tensor()), "v": tensor(), "l": {"x": call("te.make_float8", tensor())}}

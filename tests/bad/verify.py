@@ -244,7 +244,7 @@ def two_items_in_one_place(c):
 def an_item_that_begins_inside_another(c):
     """
     damage: ckpt/__0_0.distcp @ 0x2e6: tensor 'model.b': two items of the checkpoint share bytes of a file (got bytes 742 to 1396, and 'model.w' has bytes 0 to 782)
-    damage: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.b': the end record of the archive is wrong (got 246 bytes of directory at 514, expected an end at 18)
+    damage: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.b': the archive's end record is invalid (got 246 bytes of directory at 514, expected an end at 18)
     """
     length = len(c.item("model.w").data.bytes())
     c.item("model.b").fields = {"offset": length - 40}
@@ -342,7 +342,7 @@ def the_metadata_of_a_rank_is_missing(c):
 @case("duplicates_differ", *QUICK, **ODD)
 def two_ranks_wrote_two_values(c):
     """
-    warning: ckpt/__1_0.distcp @ 0x30e: object 'step': two ranks wrote different values for one key (got another value than in ckpt/__0_0.distcp)
+    warning: ckpt/__1_0.distcp @ 0x30e: object 'step': two ranks wrote different values for one key (got a value different from that in ckpt/__0_0.distcp)
     """
     c.items += [item for item in small(c.folder).items if item.key == "step"]
     c.items[-1].file = "__1_0.distcp"
@@ -379,7 +379,7 @@ def no_metadata(c):
 def metadata_that_is_cut(c):
     """
     dcpctl: ckpt/.metadata @ 0x953: the pickle ends before its STOP
-    hint: the file was cut short: restore it from the writer's copy
+    hint: the file was cut short: restore it from the original
     """
     c.metadata = c.pickle()[:-1]
 
@@ -387,7 +387,7 @@ def metadata_that_is_cut(c):
 @case("memory_cap", "verify ckpt --max-memory 1MiB", exit=4)
 def no_memory(c):
     """
-    dcpctl: ckpt: the work does not fit --max-memory (got 1.0 MiB, expected N MiB or more)
+    dcpctl: ckpt: the work does not fit within --max-memory (got 1.0 MiB, expected N MiB or more)
     hint: give --max-memory NMiB
     """
     pass

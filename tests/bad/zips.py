@@ -39,7 +39,7 @@ def an_end_record_cut_short(c):
 @case("zip_bad_end")
 def an_archive_in_several_parts(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got an archive in several parts)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got an archive in several parts)
     """
     broken(c).end["disk"] = 1
 
@@ -47,7 +47,7 @@ def an_archive_in_several_parts(c):
 @case("zip_bad_end")
 def a_directory_past_the_end(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 1073741824, expected an end at 760)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got 246 bytes of directory at 1073741824, expected an end at 760)
     """
     broken(c).end["at"] = 1 << 30
 
@@ -55,7 +55,7 @@ def a_directory_past_the_end(c):
 @case("zip_bad_end")
 def a_directory_longer_than_the_archive(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 1048576 bytes of directory at 514, expected an end at 760)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got 1048576 bytes of directory at 514, expected an end at 760)
     """
     broken(c).end["bytes"] = 1 << 20
 
@@ -63,7 +63,7 @@ def a_directory_longer_than_the_archive(c):
 @case("zip_bad_end")
 def two_counts_of_records(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 3, expected 4)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got 3, expected 4)
     """
     broken(c).end["here"] = 3
 
@@ -71,7 +71,7 @@ def two_counts_of_records(c):
 @case("zip_bad_end")
 def zip64_record_outside_the_slice(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x330: tensor 'model.w': the end record of the archive is wrong (got a zip64 end record at 1099511627776)
+    dcpctl: ckpt/__0_0.distcp @ 0x330: tensor 'model.w': the archive's end record is invalid (got a zip64 end record at 1099511627776)
     """
     broken(c).end64 = {"end64_at": 1 << 40}
 
@@ -79,7 +79,7 @@ def zip64_record_outside_the_slice(c):
 @case("zip_bad_end")
 def zip64_record_that_is_none(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got no zip64 end record)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got no zip64 end record)
     """
     broken(c).end64 = {"mark": b"PK\0\0"}
 
@@ -87,7 +87,7 @@ def zip64_record_that_is_none(c):
 @case("zip_bad_end")
 def zip64_record_that_contradicts_the_end_record(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the end record of the archive is wrong (got 514, expected 64)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got 514, expected 64)
     """
     broken(c).end64 = {"at": 64}
 
@@ -95,7 +95,7 @@ def zip64_record_that_contradicts_the_end_record(c):
 @case("zip_bad_end")
 def zip64_directory_of_exabytes(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 18446744073709551600, expected an end at 760)
+    dcpctl: ckpt/__0_0.distcp @ 0x344: tensor 'model.w': the archive's end record is invalid (got 246 bytes of directory at 18446744073709551600, expected an end at 760)
     """
     broken(c).end.update(at=0xFFFFFFFF)
     broken(c).end64 = {"at": (1 << 64) - 16}
@@ -122,7 +122,7 @@ def zip64_count_of_records(c):
 @case("zip_bad_directory")
 def more_records_than_the_directory_holds(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the directory of the archive is wrong (got 1000 records in 246 bytes)
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's directory is invalid (got 1000 records in 246 bytes)
     """
     broken(c).end.update(entries=1000, here=1000)
 
@@ -130,7 +130,7 @@ def more_records_than_the_directory_holds(c):
 @case("zip_bad_directory")
 def fewer_records_than_the_directory_holds(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x202: tensor 'model.w': the directory of the archive is wrong (got 2 records in 125 bytes, expected 246 bytes)
+    dcpctl: ckpt/__0_0.distcp @ 0x202: tensor 'model.w': the archive's directory is invalid (got 2 records in 125 bytes, expected 246 bytes)
     """
     broken(c).end.update(entries=2, here=2)
 
@@ -138,7 +138,7 @@ def fewer_records_than_the_directory_holds(c):
 @case("zip_bad_directory")
 def a_directory_that_begins_in_the_middle_of_an_entry(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x206: tensor 'model.w': the directory of the archive is wrong (got no entry, expected an entry)
+    dcpctl: ckpt/__0_0.distcp @ 0x206: tensor 'model.w': the archive's directory is invalid (got no entry, expected an entry)
     """
     archive = broken(c).bytes()
     at = archive.index(b"PK\1\2")
@@ -148,7 +148,7 @@ def a_directory_that_begins_in_the_middle_of_an_entry(c):
 @case("zip_bad_directory")
 def an_extra_field_longer_than_its_entry(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got a malformed extra field)
+    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': the archive's directory is invalid (got a malformed extra field)
     """
     broken(c)["data/0"].size = 0xFFFFFFFF
     broken(c)["data/0"].extra = b"\1\0\xff\xff"
@@ -165,7 +165,7 @@ def an_extra_field_that_says_nothing(c):
 @case("zip_bad_directory")
 def a_zip64_field_that_is_not_there(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got a malformed extra field)
+    dcpctl: ckpt/__0_0.distcp @ 0x27f: tensor 'model.w': the archive's directory is invalid (got a malformed extra field)
     """
     broken(c)["data/0"].size = 0xFFFFFFFF
 
@@ -173,7 +173,7 @@ def a_zip64_field_that_is_not_there(c):
 @case("zip_bad_directory")
 def two_sizes_of_a_stored_record(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got 24 bytes stored, expected 4000)
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': the archive's directory is invalid (got 24 bytes stored, expected 4000)
     """
     broken(c)["data/0"].size = 4000
 
@@ -277,7 +277,7 @@ def compressed_by_its_local_header_only(c):
 @case("zip_duplicate")
 def two_records_of_one_name(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have one name (got data/0)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have the same name (got data/0)
     """
     broken(c).records.append(Record("data/0", bytes(24)))
 
@@ -333,7 +333,7 @@ def a_compressed_pickle(c):
 @case("deflate_broken")
 def a_deflated_record_that_is_damaged(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': a compressed record is damaged (got invalid block type)
     """
     record = broken(c)["data/0"]
@@ -344,7 +344,7 @@ def a_deflated_record_that_is_damaged(c):
 @case("deflate_broken")
 def a_deflated_record_that_ends_early(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': a compressed record is damaged (got an end in the middle of it)
     """
     record = broken(c)["data/0"]
@@ -365,7 +365,7 @@ def a_deflated_pickle_that_is_longer_than_the_directory_says(c):
 @case("zip_bad_directory")
 def a_deflated_record_that_cannot_hold_so_much(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got 1073741824 bytes packed into 24)
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x27f: tensor 'model.w': the archive's directory is invalid (got 1073741824 bytes packed into 24)
     """
     record = broken(c)["data/0"]
     record.method, record.size = 8, 1 << 30
@@ -374,7 +374,7 @@ def a_deflated_record_that_cannot_hold_so_much(c):
 @case("crc_mismatch")
 def a_deflated_record_of_other_bytes(c):
     """
-    dcpctl: everything is kept in its nesting; --model-only gives what model.load_state_dict takes
+    dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: ckpt/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 a3c1ca20)
     hint: the bytes were damaged after they were written
     """
@@ -398,7 +398,7 @@ def a_pickle_that_is_a_bomb(c):
 def a_deflated_record_in_a_packed_item(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': a record is compressed in an item that is compressed
-    hint: save it anew: torch packs items or leaves them as they are
+    hint: save it again: torch compresses whole items, never records in them
     """
     deflate(broken(c)["data/0"])
     c.item("model.w").data = zstd(broken(c).bytes())
@@ -417,7 +417,7 @@ def an_end_record_in_the_comment_of_another(c):
 @case("zip_bad_end")
 def something_between_the_directory_and_its_end(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x2fb: tensor 'model.w': the end record of the archive is wrong (got 246 bytes of directory at 514, expected an end at 763)
+    dcpctl: ckpt/__0_0.distcp @ 0x2fb: tensor 'model.w': the archive's end record is invalid (got 246 bytes of directory at 514, expected an end at 763)
     """
     data = broken(c).bytes()
     c.item("model.w").data = data[:-22] + b"gap" + data[-22:]
@@ -426,7 +426,7 @@ def something_between_the_directory_and_its_end(c):
 @case("zip_duplicate")
 def two_records_that_differ_in_case(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have one name (got data/0 and DATA/0)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': two records of the archive have the same name (got data/0 and DATA/0)
     hint: torch finds records without regard to case
     """
     broken(c).records.append(Record("DATA/0", bytes(24)))
@@ -444,7 +444,7 @@ def a_byte_order_that_torch_alone_would_find(c):
 @case("zip_bad_directory")
 def a_name_with_a_nul_byte(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp > data/0\x00x @ 0x27f: tensor 'model.w': the directory of the archive is wrong (got a name with a NUL byte)
+    dcpctl: ckpt/__0_0.distcp > data/0\x00x @ 0x27f: tensor 'model.w': the archive's directory is invalid (got a name with a NUL byte)
     """
     broken(c)["data/0"].name = "data/0\0x"
 

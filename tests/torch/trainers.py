@@ -152,7 +152,7 @@ def loads(out, wanted, what):
 
 
 def casts_the_model(source, state, root, what):
-    """Floating tensors under the root are bfloat16, nothing else is."""
+    """Floating-point tensors under the root are bfloat16, nothing else is."""
     out = source.with_name("cast.pt")
     dcpctl("consolidate", source, out, "--dtype", "bf16", "--no-sync", "--force")
     cast = torch.load(out, weights_only=False)

@@ -252,7 +252,7 @@ TEST_CASE("a step that changes between the plan and the deed stays") {
   const auto confirmed = [&] { return f.io.put("/run/step-1/__2_0.distcp", "more"), true; };
   prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60}, f.world, result, confirmed);
   CHECK(result.done == std::vector<Done>{Done::kChanged, Done::kNothing});
-  CHECK(f.listener.notes == Lines{"'/run/step-1' has changed meanwhile, and stays"});
+  CHECK(f.listener.notes == Lines{"'/run/step-1' has changed meanwhile, and is kept"});
   CHECK(f.io.exists("/run/step-1/.metadata"));
 }
 
@@ -263,8 +263,8 @@ TEST_CASE("a folder that holds anything but a checkpoint's files stays") {
   f.io.put("/run/step-2/logs/out.log", "mine");
   PruneResult result;
   prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60}, f.world, result, [] { return true; });
-  CHECK(result.decisions[0].why == "it holds 'notes.md', which is no file of a checkpoint");
-  CHECK(result.decisions[1].why == "it holds 'logs', which is no file of a checkpoint");
+  CHECK(result.decisions[0].why == "it holds 'notes.md', which is not a file of a checkpoint");
+  CHECK(result.decisions[1].why == "it holds 'logs', which is not a file of a checkpoint");
   CHECK_FALSE(result.has_work());
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are 
 
   // What is no part of an output is never replaced with it.
   dir.put("out/sub/thesis.tex", "years");
-  CHECK(error_line([&] { run(Replace::kYes); }).find("holds 'sub', which is no part of a checkpoint") != std::string::npos);
+  CHECK(error_line([&] { run(Replace::kYes); }).find("holds 'sub', which is not part of a checkpoint") != std::string::npos);
   fs::remove_all(dir / "out/sub");
   dir.put("out/notes.txt", "mine");
   CHECK(error_id([&] { run(Replace::kYes); }) == "output_exists");

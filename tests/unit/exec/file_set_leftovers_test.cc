@@ -61,7 +61,7 @@ TEST_CASE("what no interrupted run of this user can have left stays, is named, a
           io.put("dir/.out.dcpctl-partial/b/a.distcp", "x");
         }) == "dir/.out.dcpctl-partial/b" + says + "(got a folder of user 1000, expected a file of user 1000)");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-partial/thesis.tex", "x"); }) ==
-        "dir/.out.dcpctl-partial/thesis.tex" + says + "(got a file that is no part of a checkpoint)");
+        "dir/.out.dcpctl-partial/thesis.tex" + says + "(got a file that is not part of a checkpoint)");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-lock", "mine"); }) ==
         "dir/.out.dcpctl-lock" + says + "(got a file of 4 bytes, expected an empty file)");
   CHECK(refusal([](FakeIo& io) { io.put("dir/.out.dcpctl-old", "x"); }) == "dir/.out.dcpctl-old" + says + "(expected a folder)");

@@ -274,10 +274,10 @@ TEST_CASE("where an output cannot be made as it is made here, nothing is begun")
   for (const Case& c : kCases) {
     INFO(c.name);
     CHECK(line({.writes_anywhere = false}, c) ==
-          "dir/out: the output cannot be written there (got files there are written from front to back)");
+          "dir/out: the output cannot be written there (got files there can only be written from front to back)");
     const bool replaces = !c.options.folder && c.options.replace == Replace::kYes;
     CHECK(line({.replaces_atomically = false}, c) ==
-          (replaces ? "dir/out: the output cannot be written there (got a file there is not replaced at once)" : "no error"));
+          (replaces ? "dir/out: the output cannot be written there (got a file there cannot be replaced in one step)" : "no error"));
   }
 }
 

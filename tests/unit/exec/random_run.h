@@ -17,7 +17,7 @@ inline UnitOptions random_units(Rng& rng) {
   return {.unit_bytes = bytes, .min_run = kRuns[rng() % 4], .plane_bytes = 4 * bytes, .pass_gap = 0};
 }
 
-// For each floating tensor a dtype of its own, or none.
+// For each floating-point tensor a dtype of its own, or none.
 inline DtypeOptions random_casts(Rng& rng, const MadeCheckpoint& made) {
   DtypeOptions o{.dtype = std::nullopt, .rules = {}, .raw = true};
   for (const MadeTensor& t : made.tensors) {

@@ -46,7 +46,7 @@ TEST_CASE("one wrong byte is found, and the file named as it would be called") {
     else summed.write(0, 0, as_bytes("hello"));
     files.write(folder ? 2 : 0, 4, as_bytes("0"));  // behind its back
     CHECK(error_line([&] { summed.read_back(2, StopFlag{0}); }) ==
-          (folder ? "out/b" : "out") + std::string(": what is read back is not what was written"));
+          (folder ? "out/b" : "out") + std::string(": the data read back is not what was written"));
   }
 }
 

@@ -200,8 +200,8 @@ TEST_CASE("records of other storage writers") {
 TEST_CASE("fields that are missing or wrong") {
   const MetadataText base;
   const auto line = [](const std::string& key, const std::string& field_name, const std::string& got, const std::string& expected) {
-    return "m: " + (key.empty() ? "" : "tensor '" + key + "': ") + "a field of the metadata is missing or is not what it should be (got " +
-           field_name + ": " + got + ", expected " + expected + ")";
+    return "m: " + (key.empty() ? "" : "tensor '" + key + "': ") + "a field of the metadata is missing or invalid (got " + field_name +
+           ": " + got + ", expected " + expected + ")";
   };
   CHECK(wording_of({.state_dict = kNone}) == line("", "Metadata.state_dict_metadata", "None", "a dict"));
   CHECK(wording_of({.storage = kNone}) == line("", "Metadata.storage_data", "None", "a dict"));
@@ -228,7 +228,7 @@ TEST_CASE("numbers that cannot be") {
   const MetadataText base;
   const std::string minus = op(Op::BININT) + le(int32_t{-1});
   const auto line = [](const std::string& key, const std::string& got, const std::string& expected) {
-    return "m: tensor '" + key + "': a size, offset or length in the metadata is not a number that it can be (got " + got + ", expected " +
+    return "m: tensor '" + key + "': a size, offset or length in the metadata has an impossible value (got " + got + ", expected " +
            expected + ")";
   };
   CHECK(wording_of({.tensor_size = size(num(4) + minus)}) == line("w", "TensorStorageMetadata.size with -1", "0 or more"));

@@ -131,7 +131,7 @@ TEST_CASE("differences are named with both sides") {
   CHECK(compared(sample(), m).size() == 1);
   m = sample();
   m.files["__0_0.distcp"].xxh3_128[0] = '0';
-  CHECK(compared(sample(), m) == Lines{"damage ckpt/__0_0.distcp: the file is not the one of the manifest (got XXH3-128 "
+  CHECK(compared(sample(), m) == Lines{"damage ckpt/__0_0.distcp: the file is not the one in the manifest (got XXH3-128 "
                                        "09aa06d3014798d86001c324468d497f, expected 99aa06d3014798d86001c324468d497f)"});
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("a form without objects is not missing them") {
 TEST_CASE("other files are not compared") {
   Manifest m = sample();
   m.files["__0_0.distcp"] = {.bytes = 4672, .xxh3_128 = std::string(32, '0')};
-  CHECK(compared(sample(), m) == Lines{"note ckpt: its files are not those of the manifest by names and sizes: only keys are compared"});
+  CHECK(compared(sample(), m) == Lines{"note ckpt: its files differ from the manifest's in names or sizes: only keys are compared"});
   m.files.clear();
   CHECK(compared(sample(), m).empty());
 }

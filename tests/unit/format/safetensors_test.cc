@@ -55,12 +55,13 @@ TEST_CASE("a header of the reference library is read and written again byte for 
 TEST_CASE("fp4 counts values in the file and pairs here") {
   const std::string file = file_of(one("F4", "[2,6]", "[0,6]"), 6);
   CHECK(header_of(file).entries[0].shape == std::vector<int64_t>{2, 3});
-  CHECK(json_error(one("F4", "[2,3]", "[0,3]"), 3) ==
-        "safetensors_bad_range: x: tensor 'a': a tensor's bytes are not what its shape needs (got an odd number of values in the last dim, "
-        "expected pairs)");
+  CHECK(
+      json_error(one("F4", "[2,3]", "[0,3]"), 3) ==
+      "safetensors_bad_range: x: tensor 'a': a tensor's byte range does not match its shape (got an odd number of values in the last dim, "
+      "expected pairs)");
   CHECK(json_error(one("F4", "[]", "[0,1]"), 1).starts_with("safetensors_bad_range: "));
   CHECK(writing({.name = "a", .dtype = DType::float4_e2m1fn_x2, .shape = {}}) ==
-        "safetensors_no_dtype: tensor 'a': safetensors has no form for this tensor (got a 0-dim float4_e2m1fn_x2)");
+        "safetensors_no_dtype: tensor 'a': safetensors cannot represent this tensor (got a 0-dim float4_e2m1fn_x2)");
 }
 
 TEST_CASE("files without tensors") {
@@ -72,7 +73,7 @@ TEST_CASE("files without tensors") {
 
 TEST_CASE("what cannot be written") {
   CHECK(writing({.name = "a", .dtype = DType::complex128, .shape = {2}}) ==
-        "safetensors_no_dtype: tensor 'a': safetensors has no form for this tensor (got complex128)");
+        "safetensors_no_dtype: tensor 'a': safetensors cannot represent this tensor (got complex128)");
   CHECK(writing({.name = "__metadata__", .dtype = DType::int8, .shape = {2}}) ==
         "safetensors_bad_name: tensor '__metadata__': safetensors cannot hold this name (got the header's own name)");
   CHECK(writing({.name = "a\xFF", .dtype = DType::int8, .shape = {2}}) ==
@@ -143,11 +144,11 @@ TEST_CASE("names given twice") {
 }
 
 TEST_CASE("ranges") {
-  const std::string wrong = "safetensors_bad_range: x: tensor 'a': a tensor's bytes are not what its shape needs ";
+  const std::string wrong = "safetensors_bad_range: x: tensor 'a': a tensor's byte range does not match its shape ";
   CHECK(json_error(one("F32", "[2]", "[0,4]"), 4) == wrong + "(got data_offsets [0, 4], expected 8 bytes)");
   CHECK(json_error(one("F32", "[2]", "[8,0]"), 8) == wrong + "(got data_offsets [8, 0], expected 8 bytes)");
   CHECK(json_error(one("F32", "[2]", "[8]"), 8) == wrong + "(got data_offsets [8], expected 8 bytes)");
-  const std::string hole = "the tensors' bytes do not follow each other to the end of the file ";
+  const std::string hole = "the tensors' bytes are not contiguous up to the end of the file ";
   CHECK(json_error(one("U8", "[2]", "[1,3]"), 3) == "safetensors_hole: x @ 0x3e: tensor 'a': " + hole + "(got a start at 62, expected 61)");
   CHECK(json_error(one("U8", "[2]", "[0,2]"), 3) == "safetensors_hole: x: " + hole + "(got a file of 64 bytes, expected 63)");
   CHECK(json_error(one("U8", "[2]", "[0,2]"), 1) == "safetensors_hole: x: " + hole + "(got a file of 62 bytes, expected 63)");

@@ -111,7 +111,7 @@ TEST_CASE("the end record is the last one that has room, as torch takes it") {
   std::string long_comment = bytes + "abc";
   patch(long_comment, end + 20, "\4");
   CHECK(zip_error(long_comment) ==
-        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got a comment of 4 bytes, expected at most 3)");
+        "zip_bad_end: x.distcp @ 0x54: the archive's end record is invalid (got a comment of 4 bytes, expected at most 3)");
   // A mark without room for a record is text.
   std::string marked = bytes + "PK\5\6" + std::string(17, 'x');
   patch(marked, end + 20, "\x15");
@@ -120,7 +120,7 @@ TEST_CASE("the end record is the last one that has room, as torch takes it") {
 
 TEST_CASE("names that torch takes for one another") {
   CHECK(zip_error(PlainZip().add("r/data/0", "1").add("r/DATA/0", "2").finish())
-            .starts_with("zip_duplicate: x.distcp: two records of the archive have one name (got "));
+            .starts_with("zip_duplicate: x.distcp: two records of the archive have the same name (got "));
   CHECK(zip_error(PlainZip().add("r/data/a", "1").add("r/data/A", "2").finish()).find("data/A") != std::string::npos);
   CHECK(zip_error(PlainZip().add("r/data/\xC3\xA4", "1").add("r/data/\xC3\x84", "2").finish()).empty());  // of ASCII only
   for (const char* name : {"Data.pkl", "BYTEORDER", "Version", "DATA/0", ".data/serialization_ID", "constants.PKL"})
@@ -143,7 +143,7 @@ TEST_CASE("what is marked as a folder holds nothing") {
 TEST_CASE("nothing lies between the directory and what ends it") {
   const std::string bytes = PlainZip().add("r/a", "12").finish();
   CHECK(zip_error(bytes.substr(0, bytes.size() - 22) + "gap" + bytes.substr(bytes.size() - 22)) ==
-        "zip_bad_end: x.distcp @ 0x57: the end record of the archive is wrong (got 49 bytes of directory at 35, expected an end at 87)");
+        "zip_bad_end: x.distcp @ 0x57: the archive's end record is invalid (got 49 bytes of directory at 35, expected an end at 87)");
   std::string real = real_item("float32");
   patch(real, kEnd64 + 4, "\x2d");
   CHECK(zip_error(real).ends_with("(got a zip64 end record of 45 bytes, expected 44)"));
@@ -153,20 +153,18 @@ TEST_CASE("malformed end records") {
   CHECK(zip_error("") == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
   CHECK(zip_error(std::string(5000, 'a')) == "zip_no_end: x.distcp: is not a zip archive: it has no end record");
   CHECK(zip_error(patched(kEnd + 4, "\1")) ==
-        "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got an archive in several parts)");
-  CHECK(zip_error(patched(kEnd + 8, "\6")) == "zip_bad_end: x.distcp @ 0x613: the end record of the archive is wrong (got 6, expected 7)");
+        "zip_bad_end: x.distcp @ 0x613: the archive's end record is invalid (got an archive in several parts)");
+  CHECK(zip_error(patched(kEnd + 8, "\6")) == "zip_bad_end: x.distcp @ 0x613: the archive's end record is invalid (got 6, expected 7)");
   CHECK(zip_error(patched(kEnd + 8, std::string("\6\0\6", 3))) ==
-        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
+        "zip_bad_end: x.distcp @ 0x5c7: the archive's end record is invalid (got 6, expected 7)");
   CHECK(zip_error(patched(kEnd + 16, std::string("\1\0\0\0", 4))) ==
-        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 1, expected 1016)");
-  CHECK(zip_error(patched(kEnd64, "x")) ==
-        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got no zip64 end record)");
-  CHECK(zip_error(patched(kEnd64 + 24, "\6")) ==
-        "zip_bad_end: x.distcp @ 0x5c7: the end record of the archive is wrong (got 6, expected 7)");
+        "zip_bad_end: x.distcp @ 0x5c7: the archive's end record is invalid (got 1, expected 1016)");
+  CHECK(zip_error(patched(kEnd64, "x")) == "zip_bad_end: x.distcp @ 0x5c7: the archive's end record is invalid (got no zip64 end record)");
+  CHECK(zip_error(patched(kEnd64 + 24, "\6")) == "zip_bad_end: x.distcp @ 0x5c7: the archive's end record is invalid (got 6, expected 7)");
   CHECK(zip_error(patched(kLocator + 8, "\xFF\xFF")) ==
-        "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got a zip64 end record at 65535)");
+        "zip_bad_end: x.distcp @ 0x5ff: the archive's end record is invalid (got a zip64 end record at 65535)");
   CHECK(zip_error(patched(kLocator + 16, "\2")) ==
-        "zip_bad_end: x.distcp @ 0x5ff: the end record of the archive is wrong (got an archive in several parts)");
+        "zip_bad_end: x.distcp @ 0x5ff: the archive's end record is invalid (got an archive in several parts)");
 }
 
 TEST_CASE("a directory that is not where it is said to be") {
@@ -175,13 +173,13 @@ TEST_CASE("a directory that is not where it is said to be") {
   std::string far = bytes, shifted = bytes, empty = bytes;
   patch(far, end + 16, "\x70");
   CHECK(zip_error(far) ==
-        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 112, expected an end at 84)");
+        "zip_bad_end: x.distcp @ 0x54: the archive's end record is invalid (got 49 bytes of directory at 112, expected an end at 84)");
   patch(shifted, end + 16, "\x22");
   CHECK(zip_error(shifted) ==
-        "zip_bad_end: x.distcp @ 0x54: the end record of the archive is wrong (got 49 bytes of directory at 34, expected an end at 84)");
+        "zip_bad_end: x.distcp @ 0x54: the archive's end record is invalid (got 49 bytes of directory at 34, expected an end at 84)");
   patch(empty, end + 8, std::string("\0\0\0\0", 4));
   CHECK(zip_error(empty) ==
-        "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got 0 records in 0 bytes, expected 49 bytes)");
+        "zip_bad_directory: x.distcp @ 0x23: the archive's directory is invalid (got 0 records in 0 bytes, expected 49 bytes)");
 }
 
 TEST_CASE("numbers over the limits are refused before they are used") {
@@ -192,7 +190,7 @@ TEST_CASE("numbers over the limits are refused before they are used") {
   CHECK(error_of([&] { read_zip_directory(item, item_place(), Limits{.zip_directory_bytes = 48}); }) ==
         "over_limit: x.distcp @ 0x54: a number in the file is over the limit (got 49 bytes of directory, expected at most 48)");
   patch(bytes, bytes.size() - 14, "\xFF\x7F\xFF\x7F");
-  CHECK(zip_error(bytes) == "zip_bad_directory: x.distcp @ 0x54: the directory of the archive is wrong (got 32767 records in 49 bytes)");
+  CHECK(zip_error(bytes) == "zip_bad_directory: x.distcp @ 0x54: the archive's directory is invalid (got 32767 records in 49 bytes)");
 }
 
 TEST_CASE("malformed directory entries") {
@@ -203,11 +201,11 @@ TEST_CASE("malformed directory entries") {
     patch(copy, entry + at, what);
     return zip_error(copy);
   };
-  CHECK(error_at(28, "\4") == "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got an entry of 50 bytes)");
+  CHECK(error_at(28, "\4") == "zip_bad_directory: x.distcp @ 0x23: the archive's directory is invalid (got an entry of 50 bytes)");
   CHECK(error_at(46, "abc") == "zip_no_root: x.distcp @ 0x23: a record of the archive is not in the archive's folder (got abc)");
   CHECK(error_at(8, "\1") == "zip_encrypted: x.distcp > a @ 0x23: a record of the archive is encrypted");
   CHECK(error_at(20, "\3") ==
-        "zip_bad_directory: x.distcp > a @ 0x23: the directory of the archive is wrong (got 3 bytes stored, expected 2)");
+        "zip_bad_directory: x.distcp > a @ 0x23: the archive's directory is invalid (got 3 bytes stored, expected 2)");
   CHECK(
       error_at(20, std::string("\3\0\0\0\3", 5)) ==
       "zip_outside: x.distcp > a @ 0x0: a record reaches into the archive's directory or beyond (got 3 bytes, expected an end before 35)");
@@ -216,7 +214,7 @@ TEST_CASE("malformed directory entries") {
       "zip_outside: x.distcp > a @ 0x40: a record reaches into the archive's directory or beyond (got 2 bytes, expected an end before 35)");
   // Three bytes of the name turned into an extra field, which is too short to be one with a zip64 size in it.
   CHECK(error_at(20, "\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF") ==
-        "zip_bad_directory: x.distcp @ 0x23: the directory of the archive is wrong (got a malformed extra field)");
+        "zip_bad_directory: x.distcp @ 0x23: the archive's directory is invalid (got a malformed extra field)");
 }
 
 TEST_CASE("malformed zip64 extra fields") {
@@ -228,17 +226,17 @@ TEST_CASE("malformed zip64 extra fields") {
   patch(shorter, entry + 28, std::string("\2\0\x8\0", 4));
   patch(shorter, entry + 24, "\xFF\xFF\xFF\xFF");
   patch(shorter, entry + 48, std::string("\1\0\4\0size", 8));
-  CHECK(zip_error(shorter) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
+  CHECK(zip_error(shorter) == "zip_bad_directory: x.distcp @ 0x2a: the archive's directory is invalid (got a malformed extra field)");
   patch(longer, entry + 28, std::string("\2\0\x8\0", 4));
   CHECK(zip_error(longer).empty());  // it is not needed
   patch(longer, entry + 24, "\xFF\xFF\xFF\xFF");
   patch(longer, entry + 48, std::string("\1\0\5\0size", 8));
-  CHECK(zip_error(longer) == "zip_bad_directory: x.distcp @ 0x2a: the directory of the archive is wrong (got a malformed extra field)");
+  CHECK(zip_error(longer) == "zip_bad_directory: x.distcp @ 0x2a: the archive's directory is invalid (got a malformed extra field)");
 }
 
 TEST_CASE("records in conflict") {
   CHECK(zip_error(PlainZip().add("r/a", "1").add("r/a", "2").finish()) ==
-        "zip_duplicate: x.distcp: two records of the archive have one name (got a)");
+        "zip_duplicate: x.distcp: two records of the archive have the same name (got a)");
   CHECK(zip_error(PlainZip().add("r/a", "1").add("s/b", "2").finish()) ==
         "zip_no_root: x.distcp @ 0x75: a record of the archive is not in the archive's folder (got s/b, expected r/...)");
   std::string bytes = PlainZip().add("r/a", "1").add("r/b", "2").finish();

@@ -72,7 +72,7 @@ TEST_CASE("what is there in place of a checkpoint") {
   FakeIo io;
   CHECK(said(io, "nowhere") == "nowhere: there is no such file or folder");
   io.put("model.pt", "x");
-  CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got a file of another kind, expected a DCP folder, a torch.save or "
+  CHECK(said(io, "model.pt") == "model.pt: is not a checkpoint (got another kind of file, expected a DCP folder, a torch.save or "
                                 "safetensors file, or a folder of safetensors files)");
   io.put_folder("run");
   CHECK(said(io, "run") == is_not + "an empty folder" + expected);

@@ -56,7 +56,7 @@ struct TwoRanks {
   MadeChunk& b(unsigned r) { return rank[r].tensors[1].chunks[0]; }
 };
 
-const std::string kDiffer = "two ranks wrote different values for one key (got another value than in ckpt/__0_0.distcp)";
+const std::string kDiffer = "two ranks wrote different values for one key (got a value different from that in ckpt/__0_0.distcp)";
 
 }  // namespace
 

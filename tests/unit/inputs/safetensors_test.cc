@@ -96,9 +96,10 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
   io.put("hf/old.safetensors", file_of({{"a", DType::float32, {9}}}));
   io.put("hf/model.safetensors.index.json",
          R"({"metadata": {"total_size": 20.0, "x": [1]}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})");
-  const Lines expected{"hf/model.safetensors.index.json: tensor 'b': the tensor is in another file than the index says (got a.safetensors, "
-                       "expected b.safetensors)",
-                       "hf/old.safetensors: the index does not name this safetensors file: it is ignored"};
+  const Lines expected{
+      "hf/model.safetensors.index.json: tensor 'b': the tensor is not in the file that the index names (got a.safetensors, "
+      "expected b.safetensors)",
+      "hf/old.safetensors: the index does not name this safetensors file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
     const OpenedCatalog opened = open_checkpoint(io, path, {});
     const Catalog& c = opened.catalog;
@@ -154,7 +155,7 @@ TEST_CASE("numbers that are missing") {
   CHECK(told({"model-00001-of-00001", "model-1-of", "of-1", "shard-1-of-x"}).empty());
   CHECK(told({"model-00001-of-00003", "model-00003-of-00003"}) ==
         Lines{"s: the files are numbered, and one is missing (got no model-00002-of-00003)"});
-  const std::string gap = "s: a numbered file is missing: either it was never written, or what only it held is lost ";
+  const std::string gap = "s: a numbered file is missing: either it was never written, or data that only it held is lost ";
   CHECK(told({"shard-00001-model-00002-of-00002", "shard-00002-model-00002-of-00002"}) == Lines{gap + "(got no model-00001-of-00002)"});
   CHECK(told({"shard-00002-model-00001-of-00001"}) == Lines{gap + "(got no shard-00001 beside shard-00002)"});
 }
@@ -180,7 +181,7 @@ TEST_CASE("data files of a .metadata that are safetensors files") {
   CHECK(c.files[0].raw);
   look_at_files(io, c, FollowLinks::kCacheOnly);
   const auto unread = [](const char* file) {
-    return std::string("ckpt/") + file + ": a data file is a safetensors file: dcpctl reads it, but dcp.load of no torch does";
+    return std::string("ckpt/") + file + ": a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does";
   };
   CHECK(lines_of(structure_findings(opened)) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
   const Item& b = c.items[c.item_of(c.tensors[1], 0)];

@@ -79,7 +79,7 @@ TEST_CASE("tensors may have the names of keywords") {
 
 TEST_CASE("an error quotes the line and points into it") {
   const Problem p = problem_of("a = b\n\nx [(h d i] = y [h d i]\n");
-  CHECK(to_line(p) == "a.map:3:10: the map cannot be read from here (got ']', expected an axis, '(' or ')')");
+  CHECK(to_line(p) == "a.map:3:10: syntax error in the map (got ']', expected an axis, '(' or ')')");
   CHECK(p.quote == "x [(h d i] = y [h d i]");
   CHECK(p.place.line == 3);
   CHECK(p.place.column == 10);
@@ -187,7 +187,7 @@ TEST_CASE("both sides of a line hold the same parts") {
 
 TEST_CASE("no two lines have a name in common") {
   CHECK(said("a.{x}.w = b.{x}.w\na.{y}.w = c.{y}.w") ==
-        "a.map:2:1: two lines could have the same key (got a.{y}.w on the left, and a.{x}.w in line 1)");
+        "a.map:2:1: two lines could match the same key (got a.{y}.w on the left, and a.{x}.w in line 1)");
   CHECK(where("a.{x}.w = b.{x}.w\na.3.w = c") == "map_lines_overlap 2:1");
   CHECK(where("a.{x}.w = b.{x}.w\na.03.w = c") == "fine");  // no index is written so
   CHECK(where("b.{x} = a.{x}\nc.{x} = a.{x}") == "map_lines_overlap 2:9");

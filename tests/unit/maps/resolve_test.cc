@@ -85,7 +85,7 @@ TEST_CASE("padding is dropped, and made of zeros where its size is given") {
   const MadeTensors from = made({{"emb", {8, 2}}});
   const MadeTensors there = carried_out(trial.resolve(from), from);
   CHECK(there.at("tok").elements == Shape{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
-  CHECK(said(trial, there) == "a.map:2:6: a size is known neither from the configuration nor from shapes (got pad)");
+  CHECK(said(trial, there) == "a.map:2:6: neither the configuration nor the shapes determine this size (got pad)");
   trial.sets = {"pad=3"};
   CHECK(carried_out(trial.resolve(there), there).at("emb").elements == Shape{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, -1, -1, -1, -1, -1, -1});
   CHECK(carried_out(trial.resolve(from), from).at("tok").shape == Shape{5, 2});
@@ -101,10 +101,10 @@ TEST_CASE("indexes are whole, and count on") {
   CHECK(keys_of(there_and_back(trial, from)) == Keys{"m.0.w", "m.1.w", "m.2.w", "m.3.w"});
   CHECK(problems(trial, made({{"layers.0.w", {1}}})) == Keys{"map_tensor_missing layers.1.w"});
   CHECK(said(trial, made({{"layers.0.w", {1}}, {"layers.1.w", {1}}, {"layers.2.w", {1}}})) ==
-        "a.map:2:1: tensor 'layers.2.w': a shape is not the one that the map's sizes give (got a number beyond the range of layers.{l}.w, "
+        "a.map:2:1: tensor 'layers.2.w': a shape does not match the map's sizes (got a number beyond the range of layers.{l}.w, "
         "expected below l = 2 (layers of config.json))");
   CHECK(said(trial, made({{"m.0.w", {1}}, {"m.1.w", {1}}, {"m.3.w", {1}}})) ==
-        "a.map:3:13: tensor 'm.3.w': the numbers of a name have a gap (got no 0 for {x}, expected 0 to 1)");
+        "a.map:3:13: tensor 'm.3.w': the index numbers of a name have a gap (got no 0 for {x}, expected 0 to 1)");
   const Trial open{.map = "a.{x}.w = b.{x}.w\na.{x}.n = b.{x}.n"};
   CHECK(id(open, made({{"a.0.w", {1}}, {"a.2.w", {1}}})) == "map_index_gap");
   CHECK(id(open, made({{"a.0.w", {1}}, {"a.1000000000000.w", {1}}})) == "map_index_gap");
@@ -202,7 +202,7 @@ TEST_CASE("what is tied is left out, made of the other, or compared") {
   CHECK(carried_out(r.ties[0].same_as, both).elements == Shape{0, 1});
   CHECK(r.ties[0].difference.names == std::vector<std::string>{"tie=false"});
   CHECK(to_line(r.ties[0].difference) ==
-        "a.map:2:1: tensor 'h': two tensors that are tied differ (got another value than in e, expected the same: they are tied)");
+        "a.map:2:1: tensor 'h': two tensors that are tied differ (got a value different from that in e, expected the same: they are tied)");
   CHECK(trial.resolve(made({{"emb", {2}}})).ties.empty());
   CHECK(trial.resolve(made({{"emb", {2}}})).problems.empty());
 
@@ -247,7 +247,7 @@ TEST_CASE("none is left out, and what is not made is told") {
 TEST_CASE("keys that no line takes are errors, kept or dropped") {
   Trial trial{.map = "a = b"};
   const auto from = made({{"a", {1}}, {"other", {2}}});
-  CHECK(said(trial, from) == "a.map: tensor 'other': no line of the map takes this key");
+  CHECK(said(trial, from) == "a.map: tensor 'other': no line of the map matches this key");
   trial.options.unmapped = Unmapped::kDrop;
   CHECK(keys_of(carried_out(trial.resolve(from), from)) == Keys{"b"});
   CHECK(trial.resolve(from).left_out == std::vector<uint32_t>{1});
@@ -272,13 +272,13 @@ TEST_CASE("the side is the one whose names there are") {
 TEST_CASE("sizes and shapes that do not fit are said with where each is from") {
   const std::string map = "size h = heads\nwq [(h d 2) i] = q [(h 2 d) i]";
   CHECK(said({.map = map, .config = R"({"heads": 3})"}, made({{"wq", {8, 3}}})) ==
-        "a.map:2:5: tensor 'wq': a size does not divide (got [8, 3], expected dim 0 to be (h d 2), of which d has no whole size, where h = "
+        "a.map:2:5: tensor 'wq': a size does not divide evenly (got [8, 3], expected dim 0 to be (h d 2), of which d has no whole size, where h = "
         "3 (heads "
         "of config.json))");
   CHECK(said({.map = map}, made({{"wq", {8, 3}}})) ==
-        "a.map:2:5: tensor 'wq': a size is known neither from the configuration nor from shapes (got h and d in (h d 2) = 8)");
+        "a.map:2:5: tensor 'wq': neither the configuration nor the shapes determine this size (got h and d in (h d 2) = 8)");
   CHECK(said({.map = map, .sets = {"h=2", "d=3"}}, made({{"wq", {8, 3}}})) ==
-        "a.map:2:5: tensor 'wq': a shape is not the one that the map's sizes give (got [8, 3], expected dim 0 to be (h d 2) = 12, where "
+        "a.map:2:5: tensor 'wq': a shape does not match the map's sizes (got [8, 3], expected dim 0 to be (h d 2) = 12, where "
         "h = 2 "
         "(as set), d = 3 (as set))");
   CHECK(id({.map = map, .sets = {"h=2"}}, made({{"wq", {8}}})) == "map_size_differs");
@@ -304,11 +304,11 @@ TEST_CASE("an axis found by dividing by a size of the model is the same in all l
   const MadeTensors from = made({{"wk.0", {4, 3}}, {"wk.1", {8, 3}}, {"wq.0", {8, 3}}, {"wq.1", {16, 3}}});  // layers may differ
   CHECK(id({.map = map, .config = R"({"heads": 2, "groups": 1})"}, from).empty());
   for (const char* config : {R"({"heads": 4, "groups": 1})", R"({"heads": 1, "groups": 1})", R"({"heads": 2, "groups": 2})"})
-    CHECK(said({.map = map, .config = config}, from).find("an axis has two sizes in one layer") != std::string::npos);
+    CHECK(said({.map = map, .config = config}, from).find("one axis has two sizes in a layer") != std::string::npos);
   CHECK(said({.map = map, .config = R"({"heads": 4, "groups": 1})"}, from) ==
-        "a.map:4:9: tensor 'wk.0': an axis has two sizes in one layer, so a size of the model is not what it should be (got d = 1 in wq.0 "
+        "a.map:4:9: tensor 'wk.0': one axis has two sizes in a layer (got d = 1 in wq.0 "
         "(line 3) "
-        "and d = 2 in wk.0 (line 4), expected one size, where n = 1 (groups of config.json))");
+        "and d = 2 in wk.0 (line 4), expected one size, given n = 1 (groups of config.json))");
   const MadeTensors there = carried_out(Trial{.map = map, .config = R"({"heads": 2, "groups": 1})"}.resolve(from), from);
   CHECK(id({.map = map, .config = R"({"heads": 4, "groups": 1})"}, there) == "map_size_differs");
   // Other names are other axes; so are those of another branch, and sizes that only shapes show.
@@ -337,7 +337,7 @@ TEST_CASE("a key of a line that is not used is told with its line") {
   CHECK(first({.map = "x | y = a"}, made({{"x", {1}}, {"y", {1}}})).starts_with("a.map:1:5: tensor 'y': the line of this key is not used"));
   CHECK(first({.map = "either\na = b\nor\nc = d\nend"}, made({{"a", {1}}, {"c", {1}}}))
             .starts_with("a.map:4:1: tensor 'c': the line of this key is not used"));
-  CHECK(first({.map = "a = b"}, made({{"a", {1}}, {"c", {1}}})) == "a.map: tensor 'c': no line of the map takes this key");
+  CHECK(first({.map = "a = b"}, made({{"a", {1}}, {"c", {1}}})) == "a.map: tensor 'c': no line of the map matches this key");
 }
 
 TEST_CASE("a plan of more tensors than the memory holds says what would be enough") {
@@ -356,10 +356,10 @@ TEST_CASE("a configuration that lies is refused") {
   const auto config = [](const std::string& json) {
     return error_line([&] { Trial{.map = "size h = heads\na [h] = b [h]", .config = json}.resolve(made({{"a", {2}}})); });
   };
-  CHECK(config("{") == "config.json @ 0x1: the configuration of the model is not what it should be (got no JSON)");
-  CHECK(config("[]") == "config.json: the configuration of the model is not what it should be (got no JSON object)");
-  CHECK(config(R"({"heads": "2"})") ==
-        "config.json: the configuration of the model is not what it should be (got no number below 2^62 at heads, expected a size)");
+  CHECK(config("{") == "config.json @ 0x1: the model's configuration is invalid (got no JSON)");
+  CHECK(config("[]") == "config.json: the model's configuration is invalid (got no JSON object)");
+  CHECK(config(R"({"heads": "2"})") == "config.json: the model's configuration is invalid (got "
+                                       "no number below 2^62 at heads, expected a size)");
   for (const char* bad : {"-1", "1.5", "true", "[]", "{}", "9e99", "9223372036854775807"})
     CHECK(config(std::string("{\"heads\": ") + bad + "}") != "no error");
   CHECK(config(R"({"heads": 2, "heads": 3})").find("twice") != std::string::npos);
@@ -370,7 +370,7 @@ TEST_CASE("a configuration that lies is refused") {
 TEST_CASE("quantised tensors are named with their scales, and refused") {
   const Trial trial{.map = "{*} = m.{*}"};
   CHECK(said(trial, made({{"a.weight", {2}}, {"a.weight_scale_inv", {1}}})) ==
-        "tensor 'a.weight': the tensor is quantised: its values mean nothing without its scales (got scales in a.weight_scale_inv)");
+        "tensor 'a.weight': the tensor is quantized: its values mean nothing without its scales (got scales in a.weight_scale_inv)");
   CHECK(id(trial, made({{"a_blocks", {2}}, {"a_scales", {1}}})) == "map_quantized");
   CHECK(id(trial, made({{"a.qweight", {2}}, {"a.scales", {1}}})) == "map_quantized");
   CHECK(id(trial, made({{"a.weight_packed", {2}}, {"a.weight_scale", {1}}})) == "map_quantized");

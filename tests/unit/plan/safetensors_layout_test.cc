@@ -114,10 +114,10 @@ TEST_CASE("tensors without a form are all named") {
   CHECK(refusal(checkpoint_of({whole_tensor("w", DType::float32, {2}),
                                whole_tensor("c", DType::complex128, {2}),
                                {.key = "q", .dtype = DType::qint8, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
-        "ckpt: safetensors has no form for some tensors (got c (complex128), q (qint8))");
+        "ckpt: safetensors cannot represent some tensors (got c (complex128), q (qint8))");
   // A plain dtype in the metadata and an item that is not plain.
   CHECK(refusal(checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {4}, .chunks = {quantized_chunk(rng, 4)}}})) ==
-        "ckpt: safetensors has no form for some tensors (got q (float32))");
+        "ckpt: safetensors cannot represent some tensors (got q (float32))");
   std::vector<MadeTensor> many;
   for (int i = 0; i < 23; ++i) many.push_back(whole_tensor("t" + std::to_string(i), DType::complex128, {1}));
   CHECK(refusal(checkpoint_of(many)).ends_with("t19 (complex128) and 3 more)"));
