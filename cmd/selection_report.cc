@@ -88,9 +88,9 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
       .member("renamed", s.renamed)
       .member("wrapped", s.wrapped);
   text_json(out, "unmapped", s.unmapped);
-  std::vector<std::string> idle;
-  for (const UnmatchedRule& rule : s.unmatched) idle.push_back(typed(rule));
-  text_json(out, "idle", idle);
+  std::vector<std::string> unmatched;
+  for (const UnmatchedRule& rule : s.unmatched) unmatched.push_back(typed(rule));
+  text_json(out, "idle", unmatched);
   out.key("dropped").begin_object();
   out.member("by_rules", s.dropped_by_rules).member("non_model", s.dropped_non_model);
   out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs + left_out_objects).end_object();

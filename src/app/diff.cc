@@ -15,7 +15,7 @@ namespace {
 
 // --- which keys
 
-// A --key that only the other side has takes nothing here. Written as a glob that means itself.
+// An exact key that only the other side has matches nothing here. Written as a glob that means itself.
 SelectOptions with_globs(SelectOptions options) {
   for (KeyRule& r : options.rules) {
     if (r.kind != KeyRule::Kind::kKey) continue;

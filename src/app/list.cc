@@ -23,10 +23,10 @@ void list_steps(const ListRequest& request, World& world, ListResult& result) {
   constexpr uint64_t kLook = 500'000'000;  // between two looks: network file systems answer for all
   const uint64_t begin = world.io.now_ns();
   // A run's folder is made by its first save: who waits for a step may have begun before.
-  bool is_said = false;
+  bool is_reported = false;
   const auto newest_after = [&](std::optional<uint64_t> number) -> std::optional<StepFacts> {
     if (!request.wait_ns || world.store.facts(request.survey.run)) return find_newest(request.survey, world, request.content, number);
-    if (!std::exchange(is_said, true)) world.events.info("'" + escaped(request.survey.run) + "' does not exist yet");
+    if (!std::exchange(is_reported, true)) world.events.info("'" + escaped(request.survey.run) + "' does not exist yet");
     return std::nullopt;
   };
   std::optional<uint64_t> after = request.after;

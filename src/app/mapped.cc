@@ -21,7 +21,7 @@
 namespace dcp {
 namespace {
 
-// --config, else config.json of the assets or beside the source; "": none.
+// The request's configuration, else config.json of the assets or beside the source; "": none.
 std::string config_path(const MapRequest& request, Store& store, const MapQuestion& q) {
   if (!request.config.empty()) return request.config;
   for (const std::string& folder : {q.assets, q.catalog.folder}) {
@@ -55,7 +55,8 @@ class Asking {
     const std::vector<maps::Parameter>& first = has_model ? run_.model : run_.optimized;
     if (!choose_maps(answer, first)) return std::move(published_);
     maps::Resolved made = through(answer, first, !has_model);
-    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && is_only_told(answer.map, made.targets)) tell_published("");
+    if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(answer.map, made.targets))
+      report_published("");
     if (!run_.any) {
       answer.made = std::move(made);
       return std::move(answer);
@@ -142,10 +143,10 @@ class Asking {
     std::vector<std::string> own;
     for (const maps::Parameter& p : parameters) own.push_back(maps::of_text_model(p.key));
     const std::vector<std::string_view> keys = keys_of(parameters), own_keys(own.begin(), own.end());
-    const auto most = [&](const std::vector<std::string_view>& of) {
+    const auto best_fit = [&](const std::vector<std::string_view>& of) {
       return std::max(maps::fit_of(answer_.map, maps::Side::kLeft, of).taken, maps::fit_of(answer_.map, maps::Side::kRight, of).taken);
     };
-    return keys != own_keys && most(keys) < most(own_keys);
+    return keys != own_keys && best_fit(keys) < best_fit(own_keys);
   }
 
   maps::Auto find_map(const std::vector<maps::Parameter>& parameters, bool may_leave) {
@@ -206,7 +207,7 @@ class Asking {
     from_ = maps::Side::kRight;
     answer.made = through(answer, run_.model, false);
     check_holds(answer, world_);
-    tell_published("no map applied: ");
+    report_published("no map applied: ");
     if (run_.any) return;
     maps::ResolveOptions back = options_for(answer.map, nullptr, false);
     back.from = maps::Side::kLeft;
@@ -218,7 +219,7 @@ class Asking {
   }
 
   // Of names that are alike in memory and published, the map moves nothing.
-  bool is_only_told(const maps::ModelMap& map, const std::vector<IndexMap>& targets) const {
+  bool moves_nothing(const maps::ModelMap& map, const std::vector<IndexMap>& targets) const {
     const auto stays = [&](const IndexMap& m) {
       return std::ranges::all_of(m.blocks, [&](const IndexBlock& b) {
         return b.source != IndexBlock::kZeros && q_.catalog.key(q_.catalog.tensors[b.source]).ends_with(m.key);
@@ -227,7 +228,7 @@ class Asking {
     return request_.map == "auto" && map.name.ends_with(".transformers") && std::ranges::all_of(targets, stays);
   }
 
-  void tell_published(const std::string& before) {
+  void report_published(const std::string& before) {
     world_.events.info(before + "keys already have the published names, and everything that " +
                        std::string(maps::tried_against("transformers")) + " loads is there");
     const std::string is = config_.architecture(), loads = class_of_published(request_, config_.model_type(), world_.store);

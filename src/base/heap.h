@@ -1,4 +1,4 @@
-// A cap on all allocations of the program: the safety net under --max-memory. Code that can predict its needs checks them up front (Limits,
+// A cap on all allocations of the program: the safety net under the memory cap. Code that can predict its needs checks them up front (Limits,
 // fit_workers); anything unforeseen ends here, as an exception from the allocation that would exceed the cap.
 //
 // The program's operator new counts (cmd/heap.cc), and so does code that allocates in other ways (pickle/cells.h). A program with another

@@ -10,11 +10,11 @@ inline constexpr uint64_t kMiB = 1024 * kKiB;
 inline constexpr uint64_t kGiB = 1024 * kMiB;
 
 struct Limits {
-  uint64_t memory_bytes = ~uint64_t{0};        // total memory for reading a `.metadata` (--max-memory)
+  uint64_t memory_bytes = ~uint64_t{0};        // total memory for reading a `.metadata`
   uint64_t metadata_bytes = 8 * kGiB;          // a `.metadata` file: 143 bytes a chunk, so 6e7 chunks
   uint64_t pickle_depth = 1000;                // nested containers; CPython's own pickler stops at its recursion limit of 1000
   uint64_t pickle_memo_slots = 1u << 30;       // highest memo index + 1 that may be claimed
-  uint64_t blob_bytes = 1 * kGiB;              // pickle of one byte item (--max-pickle sets this and the three below)
+  uint64_t blob_bytes = 1 * kGiB;              // pickle of one byte item (one setting sets this and the three below)
   uint64_t decoded_bytes = 8 * kMiB;           // an object behind zstd, and 16 for each of its compressed ones: texts pack at 3 to 10 to 1
   uint64_t decoded_again = 1 * kGiB;           // of compressed storages, counted once per tensor in them; plus 16 times all of them
   uint64_t item_pickle_bytes = 16 * kMiB;      // data.pkl of a tensor item: 150 bytes in practice
@@ -27,15 +27,15 @@ struct Limits {
   uint32_t tensor_rank = 64;           // dims of a tensor (torch itself: 64)
   uint64_t list_padding = 1u << 20;    // None elements invented for holes in list positions
   uint64_t json_bytes = 256 * kMiB;    // index and header JSON; safetensors' own cap is 100 MB
-  uint64_t layout_bytes = 8 * kMiB;    // a --layout file: a rule for each of 10^5 tensors
-  uint64_t map_bytes = 1 * kMiB;       // a --map file: some 40 lines in practice
+  uint64_t layout_bytes = 8 * kMiB;    // a layout file: a rule for each of 10^5 tensors
+  uint64_t map_bytes = 1 * kMiB;       // a map file: some 40 lines in practice
   uint64_t map_line_bytes = 4 * kKiB;  // one of its lines
   uint64_t map_lines = 4096;           // of it
   uint64_t map_blocks = 1024;          // parts that a tensor of a line expands into
   uint64_t map_targets = 1u << 22;     // tensors that a map may produce, and tensors that it may look for: 46,000 for the largest model
   uint64_t map_pieces = 1u << 26;      // blocks and axes of all of them
   uint64_t config_bytes = 16 * kMiB;   // a config.json: some KiB, or a MiB where it lists every module
-  uint64_t asset_bytes = 256 * kMiB;   // a file copied by --assets: tokenizers have some 30 MB
+  uint64_t asset_bytes = 256 * kMiB;   // a file copied as an asset: tokenizers have some 30 MB
   uint32_t json_depth = 64;
   uint64_t shard_files = 1u << 20;  // safetensors files of one folder
   uint64_t name_bytes = 4096;       // file names in metadata (PATH_MAX)

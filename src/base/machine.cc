@@ -70,9 +70,9 @@ void for_group_and_above(const Group& group, const Look& look) {
 }
 
 std::optional<double> core_quota(std::string_view groups, const std::string& mount) {
-  std::optional<double> least;
+  std::optional<double> smallest;
   const auto take = [&](double quota, double period) {
-    if (quota > 0 && period > 0) least = std::min(least.value_or(quota / period), quota / period);
+    if (quota > 0 && period > 0) smallest = std::min(smallest.value_or(quota / period), quota / period);
   };
   for (const Group& group : groups_of(groups, mount, "cpu"))
     for_group_and_above(group, [&](const std::string& folder) {
@@ -81,7 +81,7 @@ std::optional<double> core_quota(std::string_view groups, const std::string& mou
       if (std::ifstream(folder + "/cpu.cfs_quota_us") >> quota && std::ifstream(folder + "/cpu.cfs_period_us") >> period)
         take(quota, period);
     });
-  return least;
+  return smallest;
 }
 
 std::optional<uint64_t> limit_of(decltype(RLIMIT_NOFILE) what) {
@@ -168,15 +168,16 @@ void try_out(int folder, FolderFacts& facts) {
 
 std::optional<MemoryLimit> memory_limit(std::string_view groups, const std::string& mount) {
   constexpr uint64_t kNone = uint64_t{1} << 62;  // version 1 writes a number near 2^63 where there is no limit
-  std::optional<MemoryLimit> least;
+  std::optional<MemoryLimit> smallest;
   for (const Group& group : groups_of(groups, mount, "memory"))
     for_group_and_above(group, [&](const std::string& folder) {
       for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
         uint64_t bytes = 0;
-        if (std::ifstream(folder + name) >> bytes && bytes < kNone && (!least || bytes < least->bytes)) least = {bytes, folder + name};
+        if (std::ifstream(folder + name) >> bytes && bytes < kNone && (!smallest || bytes < smallest->bytes))
+          smallest = {bytes, folder + name};
       }
     });
-  return least;
+  return smallest;
 }
 
 std::optional<MemoryLimit> own_memory_limit() { return memory_limit(text_of(kOwnGroups), kGroupMount); }

@@ -15,7 +15,7 @@ namespace dcp {
 struct Sandbox {
   std::vector<std::string> read;
   std::vector<std::string> write;  // folders: files and folders in them may be created, read, changed and removed
-  bool read_everything = false;    // --follow-links: links may lead anywhere
+  bool read_everything = false;    // links are followed, which may lead anywhere
 };
 
 // 0: the kernel has no Landlock, or it is switched off.

@@ -1,7 +1,7 @@
 // Which tensor is written in which dtype. The last step of the selection (select.h), so that rules see final names.
 //
 //   a rule that matches the final name    decides: the first match wins; `keep` keeps
-//   else --dtype                          the model's floats, or with kAll all floats; float8 scales stay
+//   else the dtype                         the model's floats, or with kAll all floats; float8 scales stay
 //
 // Only floats that torch computes with are ever cast: integers, bools, complex, e8m0 scales and packed tensors stay, and a rule that
 // matches them says nothing about them. Quantized tensors stay as well; a rule that would cast one is an error.
@@ -37,7 +37,7 @@ struct CastSummary {
   bool requested = false;  // DtypeOptions::any()
   uint64_t tensors = 0;
   uint64_t bytes_before = 0, bytes_after = 0;  // of those tensors
-  uint64_t kept_non_model = 0;                 // floats that --dtype skipped: state that is not model,
+  uint64_t kept_non_model = 0;                 // floats that the dtype skipped: state that is not model,
   uint64_t kept_scales = 0;                    // and tensors named like the scale of a quantized tensor
   std::string scale_example;
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor

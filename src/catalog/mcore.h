@@ -1,5 +1,5 @@
 // Megatron-Core's shapes. Its distributed optimizer holds tensors flat: it saves them in the shape (pieces on each dim..., elements of a
-// piece) and records the true shape in Metadata.mcore_data. torch sees the former; --mcore-shapes selects the latter. Source:
+// piece) and records the true shape in Metadata.mcore_data. torch sees the former; a setting selects the latter. Source:
 // megatron/core/dist_checkpointing/strategies/resharding.py, nd_flattened_tensor_reformulated_global_shape.
 #pragma once
 

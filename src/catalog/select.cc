@@ -121,7 +121,7 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   s.entries = std::move(kept);
 }
 
-// Components of the source's path that --root has stripped.
+// Components of the source's path that the root has stripped.
 uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<uint32_t>(source_path(c, e).size()) - e.count; }
 
 [[noreturn]] void fail_several(const Catalog& catalog, const TrainingState& state, const std::set<int32_t>& models) {
@@ -238,7 +238,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   }
   for (size_t r = 0; r < used.size(); ++r)
     if (!used[r]) s.unmatched.push_back({options.rules[r].kind == KeyRule::Kind::kExclude ? "exclude" : "include", options.rules[r].text});
-  // The root first: what --model-only strips may be a part of it.
+  // The root first: what a model-only selection strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
   if (s.entries.empty() && !catalog.order.empty())

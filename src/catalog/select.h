@@ -1,7 +1,7 @@
 // Which keys, under which names, in which dtypes. A pure function of the catalog.
 //
-// Order (the command line's contract): select (--include, --exclude, --key on the flat key of the source) -> root (--model-only, --root,
-// --add-root) -> rename (--clean-fqns, --rename, --rename-map) -> dtype (dtypes.h).
+// Order (the command line's contract): select (include, exclude and exact keys, by the flat key of the source) -> root (model only, strip
+// or add a root) -> rename (wrapper prefixes, regular expressions, whole names) -> dtype (dtypes.h).
 #pragma once
 
 #include <deque>
@@ -86,7 +86,7 @@ struct Selection {
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
   uint64_t dropped_outside_root = 0;
   uint64_t dropped_blobs = 0;         // by tensors_only
-  uint64_t renamed = 0;               // keys whose name a rename, the map or --clean-fqns changed
+  uint64_t renamed = 0;               // keys whose name a rename, the map or the removal of prefixes changed
   std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
   std::string wrapped_example;
@@ -97,11 +97,11 @@ struct Selection {
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };
 
-// Throws nothing_selected, root_missing, key_missing (an exact --key that does not exist), several_models, keys_collide, usage (a bad
+// Throws nothing_selected, root_missing, key_missing (an exact key that does not exist), several_models, keys_collide, usage (a bad
 // regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
-// Whether --model-only would leave keys out or strip a root.
+// Whether a model-only selection would leave keys out or strip a root.
 bool is_more_than_model(const Selection& selection);
 
 // The key's path in the source; the key itself if the metadata has no paths.

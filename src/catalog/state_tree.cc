@@ -134,8 +134,8 @@ void StateTree::judge_optimizers() {
   std::vector<std::optional<StateSign>> signs(dirs_.size());
   for (const MirrorQuestion& q : asked) {
     const bool beside_root = c_.has_planner_data && !dirs_[q.dir].in_state_dict && of[0].roots > of[q.dir].roots;
-    const Mirror least = q.is_optimizers && c_.has_planner_data ? Mirror::kItself : Mirror::kTwice;
-    if (mirrors[q.dir] >= least) signs[q.dir] = StateSign::kSlots;
+    const Mirror required = q.is_optimizers && c_.has_planner_data ? Mirror::kItself : Mirror::kTwice;
+    if (mirrors[q.dir] >= required) signs[q.dir] = StateSign::kSlots;
     else if (q.is_optimizers && beside_root) signs[q.dir] = StateSign::kName;
   }
   for (uint32_t i = 1; i < dirs_.size(); ++i)

@@ -1,4 +1,4 @@
-// Which part of a checkpoint is model and which is training state: one answer for --model-only, the scope of casts, and `inspect`. A pure
+// Which part of a checkpoint is model and which is training state: one answer for model-only selections, the scope of casts, and `inspect`. A pure
 // function of the catalog.
 //
 // In this order:

@@ -1,4 +1,4 @@
-// What an output may replace: nothing, an empty folder, or with --force an output of the same kind or a link, which is replaced itself and
+// What an output may replace: nothing, an empty folder, or if replacing is allowed an output of the same kind or a link, which is replaced itself and
 // not its target.
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace dcp {
 
-// Throws output_exists, or io_create if the parent folder is missing. FileSet's constructor checks this first; here for --dry-run, and for
+// Throws output_exists, or io_create if the parent folder is missing. FileSet's constructor checks this first; here for dry runs, and for
 // failing before any work.
 void check_output_free(Io& io, const std::string& out, bool folder, Replace replace);
 
-// Throws io_no_space if there is no room for `bytes`: the next check of FileSet, for --dry-run.
+// Throws io_no_space if there is no room for `bytes`: the next check of FileSet, for dry runs.
 void check_output_room(Io& io, const std::string& out, bool folder, Replace replace, uint64_t bytes);
 void check_space(Io& io, const std::string& out, const std::string& folder, uint64_t bytes);
 
-// Whether the output's files go into the existing folder: an empty one, or a link to one without --force.
+// Whether the output's files go into the existing folder: an empty one, or a link to one that is not replaced.
 bool is_filled_in_place(Io& io, const std::string& out, bool folder, Replace replace);
 
 // Of the two halves of check_output_free for a folder. Replacing a folder removes everything in it: output_exists if that is more than an

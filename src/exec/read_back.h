@@ -1,4 +1,4 @@
-// --verify-after: the output is read back before it appears, and must have the sums of what was written.
+// The output is read back before it appears, and must have the sums of what was written.
 #pragma once
 
 #include <vector>

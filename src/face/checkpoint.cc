@@ -45,10 +45,10 @@ dcp::SliceAxis axis_of(const Range& range, size_t dim, const TensorInfo& tensor)
   const int64_t size = tensor.shape[dim];
   if (range.step < 1) refuse("a step of " + std::to_string(range.step), "1 or more");
   if (range.start < 0 || range.start > size) refuse("index " + std::to_string(range.start), "0 to " + std::to_string(size));
-  const int64_t most = (size - range.start + range.step - 1) / range.step;
-  if (range.count < -1 || range.count > most)
-    refuse(std::to_string(range.count) + " indices from " + std::to_string(range.start), "at most " + std::to_string(most));
-  return {.start = range.start, .step = range.step, .count = range.count < 0 ? most : range.count};
+  const int64_t max_count = (size - range.start + range.step - 1) / range.step;
+  if (range.count < -1 || range.count > max_count)
+    refuse(std::to_string(range.count) + " indices from " + std::to_string(range.start), "at max_count " + std::to_string(max_count));
+  return {.start = range.start, .step = range.step, .count = range.count < 0 ? max_count : range.count};
 }
 
 }  // namespace

@@ -80,10 +80,10 @@ Auto auto_map(const AutoQuery& query, const Limits& limits) {
     ModelMap map = read_map(m.text, std::string(m.name), limits);
     const Fit left = fit_of(map, Side::kLeft, query.keys), right = fit_of(map, Side::kRight, query.keys);
     tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not match " + shortened(left.untaken);
-    const auto enough = [&](const Fit& fit) { return fit.taken == query.keys.size() || (query.may_leave && fit.taken > 0); };
-    if (enough(right) && dialect_of(m.name) == "transformers") found.published = map;
-    if (enough(right)) best_right = std::max(best_right, right.taken);
-    if (!enough(left) || left.taken < best) continue;
+    const auto fits = [&](const Fit& fit) { return fit.taken == query.keys.size() || (query.may_leave && fit.taken > 0); };
+    if (fits(right) && dialect_of(m.name) == "transformers") found.published = map;
+    if (fits(right)) best_right = std::max(best_right, right.taken);
+    if (!fits(left) || left.taken < best) continue;
     if (left.taken > best) found.maps.clear();
     best = left.taken;
     found.maps.push_back(std::move(map));

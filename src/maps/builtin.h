@@ -29,7 +29,7 @@ std::optional<ModelMap> family_map(std::string_view model_type, std::string_view
 // The class by which transformers loads a published model of this model_type, if a map says so.
 std::string class_of(std::string_view model_type, const Limits& limits);
 
-// What --map auto finds for a checkpoint's keys.
+// What automatic choice finds for a checkpoint's keys.
 struct Auto {
   std::vector<ModelMap> maps;         // one, or none: the keys are the published ones
   std::optional<ModelMap> published;  // the map of transformers, if all keys are on its right side

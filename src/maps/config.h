@@ -22,7 +22,7 @@ class Config {
   // Throws map_config for anything but a JSON object with distinct keys, over_limit if it is too large or nested too deep.
   static Config read(std::string_view json, std::string path, const Limits& limits);
 
-  // Overrides a key, as --set does.
+  // Overrides a key, as a setting does.
   void set(const Setting& setting);
 
   // What the object at `path` says, and what only the whole says.

@@ -6,7 +6,7 @@
 namespace dcp::maps {
 namespace {
 
-// Whether config.json or --set gives it: neither a number, nor what names or shapes show.
+// Whether config.json or a setting gives it: neither a number, nor what names or shapes show.
 bool is_of_model(const ModelMap& map, const Values& values, Word w) {
   using From = Known::From;
   return !map.is_index[w] && (values[w].from == From::kSizeLine || values[w].from == From::kSetting);

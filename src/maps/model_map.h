@@ -126,7 +126,7 @@ struct Branch {
 // `either ... or ... end`. `optional` is a block whose second branch is empty.
 struct Block {
   std::vector<Branch> branches;
-  std::string choice;         // the name under which --set picks a branch; may be empty
+  std::string choice;         // the name under which a setting picks a branch; may be empty
   std::vector<Word> indexes;  // indexes in all names of all its lines: a branch is chosen per value
   Spot spot;
 };

@@ -93,7 +93,7 @@ class Resolver {
 
   // By the numbers in names: a map of one line may make any number of tensors.
   void check_memory() const {
-    constexpr uint64_t kLeast = 1000, kEnough = 1600;  // bytes that the plan of a tensor takes, from its name to its header
+    constexpr uint64_t kMinBytes = 1000, kMaxBytes = 1600;  // bytes that the plan of a tensor takes, from its name to its header
     uint64_t all = 0;
     for (const Match& m : chosen_.matches)
       for (const Tensor& t : targets_of(map_.lines[m.line])) {
@@ -101,10 +101,10 @@ class Resolver {
         for (const Word w : inner_of(map_.lines[m.line], t)) its = checked_mul(its, sizes_.global()[w].value).value_or(limits_.map_targets);
         all += std::min(its, limits_.map_targets);
       }
-    if (all > limits_.map_targets || all * kLeast <= options_.memory_bytes) return;
+    if (all > limits_.map_targets || all * kMinBytes <= options_.memory_bytes) return;
     Problem p = make_problem(ProblemId::memory_cap, {.path = map_.name}, std::to_string(all) + " tensors to make");
     p.remedy = Remedy::kMoreMemory;
-    p.enough_bytes = all * kEnough + 128 * kMiB;
+    p.enough_bytes = all * kMaxBytes + 128 * kMiB;
     throw Error(std::move(p));
   }
 

@@ -42,7 +42,7 @@ struct Resolved {
   Side from = Side::kLeft;
   std::vector<IndexMap> targets;  // by their keys
   std::vector<Tie> ties;
-  std::vector<uint32_t> left_out;     // sources that the map drops: `none`, --unmapped drop
+  std::vector<uint32_t> left_out;     // sources that the map drops: `none`, or no line matches and Unmapped::kDrop
   std::vector<std::string> copies;    // targets with the same source as another target: tied weights
   std::vector<std::string> not_made;  // names of the other side that the map has no source for
   std::vector<std::string> notes;

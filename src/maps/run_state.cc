@@ -204,7 +204,7 @@ class Follower {
       if (!ref.is_blob()) made_.left_out.push_back(ref.tensor());
       return;
     }
-    if (!told_.insert(ref).second) return;
+    if (!reported_.insert(ref).second) return;
     Problem p = make_problem(ProblemId::map_key_unmapped, {.path = catalog_.path, .tensor = std::string(key(ref)), .object = ref.is_blob()},
                              std::move(why));
     if (to_.map.name.ends_with(".megatron"))
@@ -234,7 +234,7 @@ class Follower {
   Resolved& made_;
   std::unordered_map<TensorId, uint32_t> by_tensor_;  // parameters
   std::vector<std::vector<bool>> is_moved_;           // as RunKeys::has
-  std::set<KeyRef> told_;
+  std::set<KeyRef> reported_;
   std::set<std::pair<KeyRef, KeyRef>> compared_;
   std::string pattern_;  // of state's names; "": as torch's get_optimizer_state_dict
   RunState out_;

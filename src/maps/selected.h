@@ -10,7 +10,7 @@
 
 namespace dcp::maps {
 
-// The selection that a map sees: names without --add-root, and the source's dtypes.
+// The selection that a map sees: names without an added root, and the source's dtypes.
 SelectOptions before_map(SelectOptions select);
 
 // As resolve(), with TensorIds of the catalog for sources. Ignores byte items: a map sees only tensors.

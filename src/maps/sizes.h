@@ -30,7 +30,7 @@ struct Shaped {
 
 class Sizes {
  public:
-  // Starts from --set and the configuration. Throws map_config, map_size_remainder.
+  // Starts from the settings and the configuration. Throws map_config, map_size_remainder.
   Sizes(const ModelMap& map, const Config& config, const std::vector<Setting>& settings);
 
   const Values& global() const { return global_; }

@@ -1,4 +1,4 @@
-// What an output holds, key by key, and how it differs from what is expected (--expect).
+// What an output holds, key by key, and how it differs from what is expected.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace dcp {
 
-// A tensor as a reader of the output sees it. The key is escaped (base/problem.h), as `inspect --keys` prints it.
+// A tensor as a reader of the output sees it. The key is escaped (base/problem.h), as a list of keys prints it.
 struct Signature {
   std::string key;
   std::string dtype;
@@ -24,7 +24,7 @@ std::vector<Signature> signatures_of(const Catalog& catalog);
 
 // A text list. Each line is
 //     key dtype [2, 3] anything
-// with blanks between, which is what `inspect --keys` prints; `[]` is the shape of a scalar. A line `key object ...` (a byte item), an
+// with blanks between, as a list of keys is printed; `[]` is the shape of a scalar. A line `key object ...` (a byte item), an
 // empty line and a line that begins with '#' are ignored. Throws expect_line.
 std::vector<Signature> parse_signatures(std::string_view text, const std::string& path);
 

@@ -1,5 +1,5 @@
 // The plan: output files with their final sizes, where every payload goes, and the units of work. A value: a pure function of catalog,
-// resolved facts and options that refers to nothing outside itself. Nothing is read to make it, `--dry-run` prints it, and what is printed
+// resolved facts and options that refers to nothing outside itself. Nothing is read to make it, a dry run prints it, and what is printed
 // is what is run. Ranks compare their plans by a digest of all members (plan_digest.h).
 //
 // Size O(tensors + chunks). Pieces (source chunk x unit x region) are never stored: exec computes a unit's runs when it gets to it.
@@ -167,7 +167,7 @@ struct DcpNotes {
   std::vector<KeyNote> raised_by;                 // tensors whose dtype needs it, if the default is older: one per dtype
   uint64_t containers = 0;                        // dicts and lists of plain values written as one object each, for torch before 2.4
   std::vector<KeyNote> attributes_left_out;       // attributes of the source's metadata
-  std::vector<KeyNote> default_layout;            // tensors missing from the --like checkpoint; they use the default layout
+  std::vector<KeyNote> default_layout;            // tensors missing from the checkpoint whose layout is reused; they use the default layout
   std::vector<KeyNote> kept_as_is;                // tensors that are not plain: their chunks are copied, whatever layout was asked for
   std::vector<std::string> unmatched_placements;  // globs that matched no tensor
   std::vector<KeyNote> replicated;                // tensors without the dim that the glob in `text` splits: replicated instead

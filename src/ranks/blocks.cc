@@ -109,16 +109,16 @@ SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const s
     p.remedy = Remedy::kSharedOutput;
     throw Error(std::move(p));
   };
-  const auto is_told = [&](size_t n, Handle file) { return shared[n + 1] == std::to_string(io.facts(file).id.inode); };
+  const auto is_as_shared = [&](size_t n, Handle file) { return shared[n + 1] == std::to_string(io.facts(file).id.inode); };
   if (shared.size() != 2 * (2 + bytes.size())) fail(ProblemId::internal, {}, "another number of files");
   OpenFile folder(io, io.open_folder(without_trailing_slashes(shared[0])));
   // A file system that numbers its files anew on each host does so with this folder, which nobody has just made, too.
-  const bool same_numbers = io.write_capabilities(folder.get()).keeps_ids && is_told(0, folder.get());
+  const bool same_numbers = io.write_capabilities(folder.get()).keeps_ids && is_as_shared(0, folder.get());
   if (!shared[2].empty()) {
     const std::optional<Handle> inside = io.open_folder(folder.get(), shared[2]);
     if (!inside) refuse(shared[0] + shared[2], "no such folder", "the folder");
     folder = OpenFile(io, *inside);
-    if (same_numbers && !is_told(2, folder.get())) refuse(io.name_of(folder.get()), "another folder", "the folder");
+    if (same_numbers && !is_as_shared(2, folder.get())) refuse(io.name_of(folder.get()), "another folder", "the folder");
   }
   for (size_t f = 0; f < bytes.size(); ++f) {
     const std::string& name = shared[4 + 2 * f];
@@ -128,7 +128,7 @@ SharedFiles::SharedFiles(Io& io, const std::vector<std::string>& shared, const s
     files_.emplace_back(io, *file);
     const uint64_t found = io.facts(*file).bytes;
     if (found != bytes[f]) refuse(io.name_of(*file), std::to_string(found) + " bytes", expected);
-    if (same_numbers && !is_told(4 + 2 * f, *file)) refuse(io.name_of(*file), "another file", expected);
+    if (same_numbers && !is_as_shared(4 + 2 * f, *file)) refuse(io.name_of(*file), "another file", expected);
   }
 }
 

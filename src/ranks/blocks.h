@@ -1,4 +1,4 @@
-// --gather none: every rank writes its own part of one shared output.
+// Output without gathering: every rank writes its own part of one shared output.
 //
 // The output is cut into blocks of 1 MiB of its files, and each rank owns a run of them: no two hosts write the same page, which is slow on
 // some cluster file systems (Lustre, because of its locks) and goes wrong on others (NFS clients write back whole pages). A unit whose

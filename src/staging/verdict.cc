@@ -12,7 +12,7 @@ namespace {
 // Up to this multiple of the shortest save, another one counts as equal.
 constexpr double kSame = 1.05;
 // Ordinary memory is enough if it costs at most that much more than the best.
-constexpr double kEnough = 1.10;
+constexpr double kTolerance = 1.10;
 
 bool is_pinned(StagingMethod m) { return m != StagingMethod::kPageable; }
 bool keeps_buffer(StagingMethod m) { return m != StagingMethod::kPageable && m != StagingMethod::kPinnedFresh; }
@@ -60,7 +60,7 @@ std::string verdict(const std::vector<StagingLine>& lines, size_t w, const std::
   if (best == nullptr) return "Nothing could be measured.";
   const StagingLine* pageable = shortest(lines, w, [](StagingMethod m) { return !is_pinned(m); });
   const auto stall = [](const StagingLine& l) { return static_cast<double>(l.blocking().median); };
-  if (pageable != nullptr && stall(*pageable) <= kEnough * stall(*best)) best = pageable;
+  if (pageable != nullptr && stall(*pageable) <= kTolerance * stall(*best)) best = pageable;
   std::string text = "Stage " + workload + " by " + how_text(*best) + ": a save stalls training for " + duration(best->blocking().median) +
                      " and takes " + human_bytes(best->host_bytes) +
                      (is_pinned(best->how.method) ? " of pinned host memory" : " of host memory");

@@ -45,6 +45,8 @@ THREADS = re.compile(r"\bstd::(?:thread|jthread|async)\b|\bpthread_create\b")
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])*'""", re.S)
 # A text that names an option, an argument or a command line: src/ knows none of them.
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|'dcpctl [a-z]+|\b(?:CKPT|OUT)\b")
+# An option in a comment.
+FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 # An argument's meaning is declared; the word that the help shows for it is not it.
 BY_WORD = re.compile(r'\bvalue == "')
 
@@ -84,6 +86,8 @@ def check(root):
             for token in TOKEN.finditer(text):
                 if found := token.group(0)[0] == '"' and OPTION.search(token.group(0)):
                     complain(token.start(), f"{found.group(0)} in a text of src/: words of the command line are in cmd/problem_words.def")
+                elif found := name.parts[0] == "src" and token.group(0)[0] == "/" and FLAG.search(token.group(0)):
+                    complain(token.start(), f"{found.group(0)} in a comment of src/: it names the setting instead")
         else:
             for found in BY_WORD.finditer(text):
                 complain(found.start(), 'value == ": what an argument is, its declaration says (Option in cmd/command.h)')
@@ -117,7 +121,8 @@ def self_test():
         ({"src/plan/a.cc": 'auto v = std::getenv("A");\n'}, "src/plan/a.cc:1: getenv in src/"),
         ({"include/dcpctl/a.h": '#include <vector>\n#include "dcpctl/b.h"\n#include "base/a.h"\n'}, "include/dcpctl/a.h:3: dcpctl includes base/a.h"),
         ({"src/app/a.cc": '#include "dcpctl/a.h"\n'}, "src/app/a.cc:1: app includes dcpctl/a.h"),
-        ({"src/plan/a.h": '\n// --like\nauto s = "give --like";\n'}, "src/plan/a.h:3: --like in a text of src/"),
+        ({"src/plan/a.h": '\n// like\nauto s = "give --like";\n'}, "src/plan/a.h:3: --like in a text of src/"),
+        ({"src/plan/a.h": "\nint n = --m;  // not with --like\n"}, "src/plan/a.h:2: --like in a comment of src/"),
         ({"src/base/a.def": "A(b, \"see 'dcpctl inspect CKPT'\")\n"}, "src/base/a.def:1: 'dcpctl inspect in a text of src/"),
         ({"src/app/a.cc": '// CKPT\nauto at = line.find(" CKPT ");\n'}, "src/app/a.cc:2: CKPT in a text of src/"),
         ({"cmd/a.cc": 'bool b = argument.value == "CKPT";\n'}, 'cmd/a.cc:1: value == "'),
