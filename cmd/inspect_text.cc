@@ -148,12 +148,6 @@ void print_files(const Catalog& catalog, const Context& context) {
 
 }  // namespace
 
-std::string shape_text(Dims dims) {
-  std::string text = "[";
-  for (size_t d = 0; d < dims.size(); ++d) text += (d ? ", " : "") + std::to_string(dims[d]);
-  return text + "]";
-}
-
 std::string part_text(const PathPart& p) {
   if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
   constexpr size_t kWhole = 1000;  // bytes

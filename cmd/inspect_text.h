@@ -41,7 +41,6 @@ std::vector<TreeRow> tree_of(const Selection& selection);
 // Entries in natural order of their names.
 std::vector<Entry> sorted_entries(const Selection& selection);
 
-std::string shape_text(Dims dims);         // "[4, 8]"
 std::string part_text(const PathPart& p);  // escaped
 
 // Sums over a selection that text and JSON both show.

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/quantity.h"
+
 namespace dcp::cmd {
 namespace {
 
@@ -70,13 +72,9 @@ std::optional<std::string> bytes_in_text(const PickleGraph& graph, const Value& 
   return bytes;
 }
 
-std::string hex(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
+std::string hex_of(std::string_view bytes) {
   std::string text;
-  for (const char c : bytes) {
-    text += kDigits[static_cast<uint8_t>(c) >> 4];
-    text += kDigits[static_cast<uint8_t>(c) & 15];
-  }
+  for (const char c : bytes) text += hex(static_cast<uint8_t>(c), 2);
   return text;
 }
 
@@ -85,7 +83,7 @@ std::string bytes_text(std::string_view bytes) {
   for (const char c : bytes) {
     if (c == '\\' || c == '\'') text += std::string("\\") + c;
     else if (c >= ' ' && c <= '~') text += c;
-    else text += "\\x" + hex({&c, 1});
+    else text += "\\x" + hex(static_cast<uint8_t>(c), 2);
   }
   return text + "'";
 }
@@ -202,7 +200,7 @@ class Json {
 
   void value(const Value& v) {
     if (const std::optional<std::string> bytes = bytes_in_text(graph_, v)) {
-      out_.begin_object().member("$bytes", hex(*bytes)).end_object();
+      out_.begin_object().member("$bytes", hex_of(*bytes)).end_object();
       return;
     }
     if (!is_container(v)) return scalar(v);
@@ -223,7 +221,7 @@ class Json {
       case Kind::kBool: out_.value(v.payload != 0); return;
       case Kind::kInt: out_.value(v.integer()); return;
       case Kind::kText: out_.value(m_.text(v)); return;
-      case Kind::kBytes: out_.begin_object().member("$bytes", hex(m_.text(v))).end_object(); return;
+      case Kind::kBytes: out_.begin_object().member("$bytes", hex_of(m_.text(v))).end_object(); return;
       case Kind::kGlobal: out_.begin_object().member("$global", graph_.global_of(v)).end_object(); return;
       case Kind::kFloat: {
         const auto number = std::bit_cast<double>(v.payload);

@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "kernels/kernels.h"
 
 namespace dcp {
 namespace {
-
-std::string text_of(const std::vector<int64_t>& numbers) {
-  std::string text = "[";
-  for (const int64_t n : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(n);
-  return text + "]";
-}
 
 [[noreturn]] void refuse(const MemoryShard& shard, std::string got, std::string expected) {
   fail(ProblemId::usage, {.tensor = shard.key}, std::move(got), std::move(expected));
@@ -40,12 +35,14 @@ void check_box(const MemoryShard& shard) {
   const size_t rank = shard.shape.size();
   if (rank > kMaxRank) refuse(shard, std::to_string(rank) + " dims", std::to_string(kMaxRank) + " at most");
   for (const auto& [name, numbers] : {std::pair("offsets", &shard.offsets), {"sizes", &shard.sizes}, {"strides", &shard.strides}})
-    if (numbers->size() != rank) refuse(shard, name + (" " + text_of(*numbers)), "one for each dim of the shape " + text_of(shard.shape));
+    if (numbers->size() != rank)
+      refuse(shard, name + (" " + shape_text(*numbers)), "one for each dim of the shape " + shape_text(shard.shape));
   for (size_t d = 0; d < rank; ++d) {
     const int64_t offset = shard.offsets[d], size = shard.sizes[d], all = shard.shape[d];
-    if (all < 0) refuse(shard, "shape " + text_of(shard.shape), "sizes of 0 or more");
+    if (all < 0) refuse(shard, "shape " + shape_text(shard.shape), "sizes of 0 or more");
     if (offset < 0 || size < 0 || offset > all || size > all - offset)
-      refuse(shard, "a box at " + text_of(shard.offsets) + " of " + text_of(shard.sizes), "one inside the shape " + text_of(shard.shape));
+      refuse(shard, "a box at " + shape_text(shard.offsets) + " of " + shape_text(shard.sizes),
+             "one inside the shape " + shape_text(shard.shape));
   }
 }
 

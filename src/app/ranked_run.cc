@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/quantity.h"
 #include "base/serial_queue.h"
 #include "base/sums.h"
 #include "modules/kinds.h"
@@ -30,10 +31,8 @@ std::string identity(const RankOptions& options, const DcpctlModuleHeader& modul
     raw = crc64_shift(raw, n) ^ crc64_raw(as_bytes(std::string_view(block.data(), n)));
     bytes += n;
   }
-  char text[128];
-  std::snprintf(text, sizeof text, " (build %08x), command line %08x, ", static_cast<unsigned>(crc64_finish(raw, bytes)),
-                static_cast<unsigned>(crc32(as_bytes(options.command_line))));
-  return options.program + text + module.built_with;
+  return options.program + " (build " + hex(static_cast<uint32_t>(crc64_finish(raw, bytes)), 8) + "), command line " +
+         hex(crc32(as_bytes(options.command_line)), 8) + ", " + module.built_with;
 }
 
 }  // namespace

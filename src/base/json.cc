@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
+#include "base/quantity.h"
 #include "base/utf8.h"
 
 namespace dcp {
@@ -142,9 +142,7 @@ size_t JsonWriter::special(std::string_view raw) {
   } else if (c.value == '\n') {
     text("\\n");
   } else if (acts_on_terminal(c.value)) {
-    char escape[16];
-    std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c.value));
-    text(escape);
+    text("\\u" + hex(c.value, 4));
   } else {
     text(raw.substr(0, c.size));
   }

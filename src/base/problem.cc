@@ -1,9 +1,9 @@
 #include "base/problem.h"
 
 #include <array>
-#include <cstdio>
 #include <utility>
 
+#include "base/quantity.h"
 #include "base/utf8.h"
 
 namespace dcp {
@@ -33,12 +33,6 @@ static_assert(all_have_text());
 
 const Entry& entry_of(ProblemId id) { return kEntries[static_cast<size_t>(id)]; }
 
-void append_escape(std::string& out, const char* format, unsigned value) {
-  char text[16];
-  std::snprintf(text, sizeof text, format, value);
-  out += text;
-}
-
 std::string place_line(const Place& place) {
   std::string line = escaped(who_or_where(place));
   for (const uint32_t number : {place.line, place.column})
@@ -52,9 +46,7 @@ std::string place_line(const Place& place) {
   }
   if (place.offset) {
     separate(" ");
-    char text[24];
-    std::snprintf(text, sizeof text, "@ 0x%llx", static_cast<unsigned long long>(*place.offset));
-    line += text;
+    line += "@ 0x" + hex(*place.offset, 1);
   }
   return line;
 }
@@ -98,9 +90,9 @@ std::string escaped(std::string_view text) {
     const CodePoint c = first_code_point(text);
     const size_t size = c.size == 0 ? 1 : c.size;
     if (c.size == 0 || (c.size == 1 && acts_on_terminal(c.value))) {
-      append_escape(out, "\\x%02x", static_cast<unsigned char>(text[0]));
+      out += "\\x" + hex(static_cast<unsigned char>(text[0]), 2);
     } else if (acts_on_terminal(c.value)) {
-      append_escape(out, "\\u{%04x}", static_cast<unsigned>(c.value));
+      out += "\\u{" + hex(c.value, 4) + "}";
     } else {
       out += text.substr(0, size);
     }

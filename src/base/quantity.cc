@@ -1,6 +1,7 @@
 #include "base/quantity.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 
 #include "base/problem.h"
@@ -44,6 +45,18 @@ std::string duration(uint64_t ns) {
 }
 
 std::string counted(uint64_t number, const char* one) { return grouped(number) + " " + one + (number == 1 ? "" : "s"); }
+
+std::string hex(uint64_t number, size_t digits) {
+  char text[16];
+  const auto n = static_cast<size_t>(std::to_chars(text, std::end(text), number, 16).ptr - text);
+  return std::string(digits > n ? digits - n : 0, '0').append(text, n);
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  return text + "]";
+}
 
 std::string list_of(const std::vector<std::string>& names, size_t max) {
   std::string text;

@@ -2,6 +2,7 @@
 
 #include "base/crc_field.h"
 #include "base/crc_fold.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -22,12 +23,7 @@ auto raw(Bytes bytes) {
   return Field::raw(bytes.subspan(done), done == 0 ? 0 : Field::raw(folded));
 }
 
-std::string hex(uint32_t crc) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text = "CRC-32 ";
-  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[(crc >> shift) & 15];
-  return text;
-}
+std::string crc_text(uint32_t crc) { return "CRC-32 " + hex(crc, 8); }
 
 }  // namespace
 
@@ -35,7 +31,8 @@ uint32_t crc32_raw(Bytes bytes) { return raw<Crc32Field>(bytes); }
 uint64_t crc64_raw(Bytes bytes) { return raw<Crc64Field>(bytes); }
 
 Problem crc_problem(Place place, uint64_t bytes, uint32_t got, uint32_t expected) {
-  return make_problem(ProblemId::crc_mismatch, std::move(place), hex(got) + " over " + std::to_string(bytes) + " bytes", hex(expected));
+  return make_problem(ProblemId::crc_mismatch, std::move(place), crc_text(got) + " over " + std::to_string(bytes) + " bytes",
+                      crc_text(expected));
 }
 
 uint32_t crc32_shift(uint32_t raw, uint64_t bytes_after) { return Crc32Field::shift(raw, bytes_after); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -25,12 +26,6 @@ bool same_bytes(Dims saved, Dims shape) {
   return piece == static_cast<uint64_t>(saved.back());
 }
 
-std::string text(Dims dims) {
-  std::string out = "[";
-  for (size_t d = 0; d < dims.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(dims[d]);
-  return out + "]";
-}
-
 }  // namespace
 
 std::optional<Dims> mcore_shape(const Catalog& catalog, TensorId tensor) {
@@ -45,7 +40,8 @@ Dims mcore_view(const Catalog& catalog, TensorId tensor) {
   const std::optional<Dims> shape = mcore_shape(catalog, tensor);
   if (!shape || std::ranges::equal(saved, *shape)) return saved;
   if (!same_bytes(saved, *shape))
-    fail(ProblemId::mcore_shape, {.path = catalog.path, .tensor = std::string(catalog.key(t))}, text(*shape) + " saved as " + text(saved));
+    fail(ProblemId::mcore_shape, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
+         shape_text(*shape) + " saved as " + shape_text(saved));
   return *shape;
 }
 

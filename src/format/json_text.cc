@@ -2,16 +2,13 @@
 
 #include <cstdint>
 
+#include "base/quantity.h"
 #include "base/utf8.h"
 
 namespace dcp {
 namespace {
 
-void append_unit(std::string& out, uint32_t unit) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  out += "\\u";
-  for (int shift = 12; shift >= 0; shift -= 4) out += kHex[unit >> shift & 15];
-}
+void append_unit(std::string& out, uint32_t unit) { out += "\\u" + hex(unit, 4); }
 
 void append_ascii(std::string& out, char32_t c) {
   if (c <= 0xFFFF) return append_unit(out, c);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "format/dtype.h"
 #include "format/json_walk.h"
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::string_view kSchema = "dcpctl.manifest/1";
 constexpr size_t kCrcDigits = 16, kFileDigits = 32;
-
-std::string hex(uint64_t number) {
-  std::string text(kCrcDigits, '0');
-  for (size_t i = kCrcDigits; i-- > 0; number >>= 4) text[i] = "0123456789abcdef"[number & 15];
-  return text;
-}
 
 bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == text.npos; }
 
@@ -37,14 +32,10 @@ std::string checked_name(const std::string& name, const Place& place) {
   return name;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(shape[d]);
-  return text + "]";
+std::string described(const Manifest::Tensor& t) {
+  return t.dtype + " " + shape_text(t.shape) + " with CRC-64 " + hex(t.crc64, kCrcDigits);
 }
-
-std::string described(const Manifest::Tensor& t) { return t.dtype + " " + shape_text(t.shape) + " with CRC-64 " + hex(t.crc64); }
-std::string described(const Manifest::Object& o) { return std::to_string(o.bytes) + " bytes with CRC-64 " + hex(o.crc64); }
+std::string described(const Manifest::Object& o) { return std::to_string(o.bytes) + " bytes with CRC-64 " + hex(o.crc64, kCrcDigits); }
 
 // What the JSON has said so far of one tensor, object or file.
 struct RawEntry {
@@ -257,10 +248,15 @@ std::string write_manifest(const Manifest& manifest, const Place& place) {
     out.key(checked_name(name, place)).begin_object().member("bytes", f.bytes).member("xxh3_128", f.xxh3_128).end_object();
   out.end_object().key("objects").begin_object();
   for (const auto& [key, o] : manifest.objects)
-    out.key(checked_name(key, place)).begin_object().member("bytes", o.bytes).member("crc64", hex(o.crc64)).end_object();
+    out.key(checked_name(key, place)).begin_object().member("bytes", o.bytes).member("crc64", hex(o.crc64, kCrcDigits)).end_object();
   out.end_object().key("tensors").begin_object();
   for (const auto& [key, t] : manifest.tensors) {
-    out.key(checked_name(key, place)).begin_object().member("crc64", hex(t.crc64)).member("dtype", t.dtype).key("shape").begin_array();
+    out.key(checked_name(key, place))
+        .begin_object()
+        .member("crc64", hex(t.crc64, kCrcDigits))
+        .member("dtype", t.dtype)
+        .key("shape")
+        .begin_array();
     for (const int64_t size : t.shape) out.value(size);
     out.end_array().end_object();
   }

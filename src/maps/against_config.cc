@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/quantity.h"
 #include "maps/builtin.h"
 #include "maps/sizes.h"
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "base/quantity.h"
 
 namespace dcp::maps {
 namespace {
@@ -45,12 +46,6 @@ std::optional<uint64_t> solve_for(const Axis& dim, uint64_t size, const Values& 
 }
 
 }  // namespace
-
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d) text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
-  return text + "]";
-}
 
 std::vector<Word> words_of(const Axis& axis) {
   std::vector<Word> all;

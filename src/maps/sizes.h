@@ -64,7 +64,6 @@ class Sizes {
   std::vector<Word> same_;  // of `size u = g`: g
 };
 
-std::string shape_text(std::span<const int64_t> shape);  // "[4, 8]"
 // The words of an axis, each once.
 std::vector<Word> words_of(const Axis& axis);
 

@@ -1,15 +1,8 @@
 #include "pickle/tokens.h"
 
+#include "base/quantity.h"
+
 namespace dcp {
-namespace {
-
-std::string hex_byte(uint8_t byte) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
-}
-
-}  // namespace
-
 std::string_view op_name(Op op) {
   switch (op) {
 #define DCP_OPCODE(name, byte, form) \
@@ -38,7 +31,7 @@ void TokenReader::fail_opcode(OpForm form) const {
   const auto byte = std::to_integer<uint8_t>(data_[position_]);
   const Place place = at_offset(*place_, position_);
   if (form == OpForm::refused) fail(ProblemId::pickle_refused_opcode, place, std::string(op_name(static_cast<Op>(byte))));
-  fail(ProblemId::pickle_unknown_opcode, place, hex_byte(byte));
+  fail(ProblemId::pickle_unknown_opcode, place, "0x" + hex(byte, 2));
 }
 
 // Integers of up to 8 bytes are values; longer ones stay bytes, and nobody here computes with them.

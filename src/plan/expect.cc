@@ -6,16 +6,12 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/quantity.h"
+
 namespace dcp {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(shape[d]);
-  return text + "]";
-}
 
 std::string_view trimmed(std::string_view s) {
   const size_t first = s.find_first_not_of(kBlanks);
