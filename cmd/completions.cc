@@ -54,7 +54,8 @@ std::vector<std::string> offered_keys(const std::vector<std::string_view>& keys,
 int print_keys(const Options& o, Context& context) {
   context.common.quiet = true;
   const uint64_t cap = take_memory_cap(default_reading_cap(), context);
-  const Catalog catalog = open_source({.path = o.path, .step = o.step}, context, memory_left(cap)).catalog;
+  const FrozenCatalog opened = open_source({.path = o.path, .step = o.step}, context, memory_left(cap));
+  const Catalog& catalog = opened->catalog;
   std::vector<std::string_view> keys;
   for (const KeyRef ref : catalog.order)
     if (const std::string_view key = catalog.key(ref); key.starts_with(o.prefix) && is_plain(key)) keys.push_back(key);

@@ -65,7 +65,7 @@ int run(const Options& o, Context& context) {
     edit(request, context, found, [&] {
       describe_edit(request, found, context);
       describe_unmatched(context, unmatched_rules(found.selection), o.strict);
-      if (o.dry_run) check_writable(context.io, o.in_place ? found.catalog.folder + "/.metadata" : o.out, !o.in_place);
+      if (o.dry_run) check_writable(context.io, o.in_place ? found.catalog().folder + "/.metadata" : o.out, !o.in_place);
     });
     std::string document;
     edit_json(request, found, [&](std::string_view text) { document += text; });

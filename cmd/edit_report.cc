@@ -43,16 +43,16 @@ void print_edit(const EditRequest& request, const EditResult& found, Context& co
     return;
   }
   if (context.common.quiet) return;
-  std::string text = in_place(request) ? "edited " + escaped(found.catalog.folder) : "wrote " + escaped(request.out);
+  std::string text = in_place(request) ? "edited " + escaped(found.catalog().folder) : "wrote " + escaped(request.out);
   text +=
       ": " + keys + ", " + metadata + (in_place(request) ? "" : ", " + shared_text(found)) + " in " + duration(found.nanoseconds) + "\n";
-  if (!found.original.empty()) text += "the old metadata is now " + escaped(found.catalog.folder + "/" + found.original) + "\n";
+  if (!found.original.empty()) text += "the old metadata is now " + escaped(found.catalog().folder + "/" + found.original) + "\n";
   context.print(text);
 }
 
 void edit_json(const EditRequest& request, const EditResult& found, const std::function<void(std::string_view)>& write) {
   JsonWriter json(write);
-  json.begin_object().member("schema", "dcpctl.edit/1").member("exit", 0).member("path", found.catalog.path);
+  json.begin_object().member("schema", "dcpctl.edit/1").member("exit", 0).member("path", found.catalog().path);
   if (!request.out.empty()) json.member("output", request.out);
   json.member("in_place", in_place(request)).member("dry_run", request.dry_run).member("keys", uint64_t{found.selection.entries.size()});
   json.member("metadata_bytes", found.metadata_bytes);
@@ -63,7 +63,7 @@ void edit_json(const EditRequest& request, const EditResult& found, const std::f
   json.member("unreferenced_bytes", found.edited.unreferenced).end_object();
   text_json(json, "unneeded_files", found.unneeded);
   json.member("unneeded_bytes", found.unneeded_bytes);
-  selection_json(json, found.catalog, found.selection, 0);
+  selection_json(json, found.catalog(), found.selection, 0);
   json.key("dcp").begin_object();
   dcp_json(json, *found.edited.plan.dcp);
   json.end_object().member("seconds", static_cast<double>(found.nanoseconds) / 1e9).end_object();

@@ -60,7 +60,7 @@ std::string hue(uint64_t i) { return "hsl(" + number(i * 137 % 360) + ",55%," + 
 
 class Page {
  public:
-  explicit Page(const InspectResult& found) : found_(found), c_(found.catalog), selection_(found.selection) {}
+  explicit Page(const InspectResult& found) : found_(found), c_(found.catalog()), selection_(found.selection) {}
 
   std::string html() {
     const std::string summary = (headline(found_) + summary_text(found_));

@@ -135,7 +135,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
 
 void inspect_json(const InspectResult& found, const std::function<void(std::string_view)>& write,
                   const std::function<void(JsonWriter&)>& more) {
-  const Catalog& catalog = found.catalog;
+  const Catalog& catalog = found.catalog();
   const Selection& selection = found.selection;
   std::vector<Entry> entries = selection.entries;
   std::ranges::sort(entries, {}, [&](const Entry& e) { return catalog.key(e.ref); });

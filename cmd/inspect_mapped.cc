@@ -47,7 +47,7 @@ void print_outline(const std::vector<IndexMap>& targets, const Context& context)
 }  // namespace
 
 void inspect_mapped_text(const InspectResult& found, InspectView view, Context& context) {
-  const Catalog& catalog = found.catalog;
+  const Catalog& catalog = found.catalog();
   const MapAnswer& answer = *found.map;
   const maps::Resolved& made = answer.made;
   uint64_t bytes = 0;
@@ -69,7 +69,7 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
 }
 
 void inspect_mapped_json(const InspectResult& found, const std::function<void(std::string_view)>& write) {
-  const Catalog& catalog = found.catalog;
+  const Catalog& catalog = found.catalog();
   const MapAnswer& answer = *found.map;
   JsonWriter json(write);
   json.begin_object().member("schema", "dcpctl.inspect/1").member("path", catalog.path).member("kind", catalog.traits().name);

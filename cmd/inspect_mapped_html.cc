@@ -29,7 +29,7 @@ std::string colour_of(size_t i) { return "hsl(" + std::to_string(i * 137 % 360) 
 
 class MappedPage {
  public:
-  explicit MappedPage(const InspectResult& found) : c_(found.catalog), answer_(*found.map) {}
+  explicit MappedPage(const InspectResult& found) : c_(found.catalog()), answer_(*found.map) {}
 
   std::string html() {
     const maps::Resolved& made = answer_.made;

@@ -53,7 +53,7 @@ void print_tree(const InspectResult& found, const Context& context) {
   print_table(context, {false, false, false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
     for (const TreeRow& row : tree) {
       std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
-      if (row.entry) add(cells(found.catalog, *row.entry, name + value_text(found, *row.entry)));
+      if (row.entry) add(cells(found.catalog(), *row.entry, name + value_text(found, *row.entry)));
       else add({std::move(name)});
     }
   });
@@ -62,7 +62,7 @@ void print_tree(const InspectResult& found, const Context& context) {
 void print_keys(const InspectResult& found, const Context& context) {
   print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
     for (const Entry& e : sorted_entries(found.selection)) {
-      Cells of = cells(found.catalog, e, part_text({.name = e.key}));
+      Cells of = cells(found.catalog(), e, part_text({.name = e.key}));
       if (const std::string value = value_text(found, e); e.is_blob() && !value.empty()) of.back() = value.substr(1);
       add(std::move(of));
     }
@@ -116,9 +116,9 @@ void print_outline(const InspectResult& found, std::optional<size_t> depth, size
   const std::vector<bool> right{false, false, false, true, true, false};
   OutlineOptions options{.rows = kMaxRows, .depth = depth, .values = &found.values};
   std::vector<OutlineRow> rows;
-  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog, rows, add); };
+  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog(), rows, add); };
   for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
-    rows = outline_of(found.catalog, found.selection, options);
+    rows = outline_of(found.catalog(), found.selection, options);
     if (depth || options.rows <= kMinRows) break;
     const size_t width = widths_of(context, right, source).front();
     const auto twice =
@@ -178,7 +178,7 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
 }
 
 std::string headline(const InspectResult& found) {
-  const Catalog& catalog = found.catalog;
+  const Catalog& catalog = found.catalog();
   const Provenance& p = catalog.provenance;
   uint64_t missing = 0, unreadable = 0, damage = 0;
   for (const Problem& f : found.findings) {
@@ -226,7 +226,7 @@ std::string tops_text(const std::map<std::string, KeysAndBytes>& tops) {
 }  // namespace
 
 std::string summary_text(const InspectResult& found) {
-  const Catalog& catalog = found.catalog;
+  const Catalog& catalog = found.catalog();
   const Selection& selection = found.selection;
   const Provenance& p = catalog.provenance;
   const InspectSummary s = summary_of(catalog, selection);
@@ -329,7 +329,7 @@ std::string findings_text(const InspectResult& found, const Context& context) {
 }  // namespace
 
 void inspect_text(const InspectResult& found, InspectView view, std::optional<size_t> depth, const Context& context) {
-  const Catalog& catalog = found.catalog;
+  const Catalog& catalog = found.catalog();
   const Selection& selection = found.selection;
   if (view == InspectView::kKeys || view == InspectView::kChunks) {  // for programs: nothing else
     if (view == InspectView::kKeys) print_keys(found, context);

@@ -72,7 +72,8 @@ int run(const Options& o, Context& context) {
   const bool has_source = !o.source.path.empty();
   if (has_source) {
     const uint64_t cap = take_memory_cap(reading_cap(o.max_memory), context);
-    const Catalog catalog = open_source(o.source.request(), context, memory_left(cap)).catalog;
+    const FrozenCatalog opened = open_source(o.source.request(), context, memory_left(cap));
+    const Catalog& catalog = opened->catalog;
     files = catalog.files.size();
     for (uint32_t f = 0; f < files; ++f) {
       seen += sees_file(context, catalog, f);

@@ -43,7 +43,7 @@ std::vector<Workload> workloads_of(const StagingRequest& o, Context& context) {
                             .rank = o.rank.value_or(0)})};
   }
   if (!o.like.path.empty()) {
-    Workload w = checkpoint_workload(open_source(o.like.request(), context, default_reading_cap()).catalog, o.rank);
+    Workload w = checkpoint_workload(open_source(o.like.request(), context, default_reading_cap())->catalog, o.rank);
     w.name = o.like.path + (o.rank ? ", rank " + std::to_string(*o.rank) : "");
     return {std::move(w)};
   }

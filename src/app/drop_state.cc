@@ -19,15 +19,15 @@ namespace dcp {
 namespace {
 
 struct Compaction {
-  Catalog catalog;
+  FrozenCatalog opened;
   EditedPlan edited;
   std::vector<std::string> outdated;  // files that only the old metadata names
   uint64_t freed = 0;                 // bytes
 };
 
 Compaction plan_for(const DropRequest& request, World& world) {
-  Compaction c{.catalog = open_source(request.source, world, request.memory_bytes).catalog, .edited = {}, .outdated = {}};
-  const Catalog& catalog = c.catalog;
+  Compaction c{.opened = open_source(request.source, world, request.memory_bytes), .edited = {}, .outdated = {}};
+  const Catalog& catalog = c.opened->catalog;
   const Selection selection = select_keys(catalog, model_under_root());
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
@@ -53,14 +53,14 @@ class Compactor {
   Compactor(const DropRequest& request, World& world, Compaction& c) : request_(request), world_(world), c_(c) {}
 
   void run(MetadataSwap& swap) {
-    swap.begin(metadata_bytes(c_.edited, c_.catalog));
+    swap.begin(metadata_bytes(c_.edited, c_.opened->catalog));
     for (const std::string& found : swap.found()) world_.events.info(found);
     uint64_t at = 0;
     const auto sink = [&](std::string_view block) {
       swap.write(at, as_bytes(block));
       at += block.size();
     };
-    write_plan_metadata(c_.edited.plan, c_.catalog, sink, ItemsAre::kAsStored);
+    write_plan_metadata(c_.edited.plan, c_.opened->catalog, sink, ItemsAre::kAsStored);
     swap.metadata_is_complete();
     for (size_t f = 0; f < c_.edited.files.size(); ++f)
       if (!c_.edited.files[f].ranges.empty()) copy(f, swap);
@@ -80,8 +80,8 @@ class Compactor {
       to += r.bytes;
     }
     Io& io = world_.io;
-    const std::optional<Handle> handle = open_data_file(io, c_.catalog, file.source, request_.source.links());
-    if (!handle) fail(ProblemId::file_missing, {.path = c_.catalog.file_path(file.source)});
+    const std::optional<Handle> handle = open_data_file(io, c_.opened->catalog, file.source, request_.source.links());
+    if (!handle) fail(ProblemId::file_missing, {.path = c_.opened->catalog.file_path(file.source)});
     const OpenFile source(io, *handle);
     const OpenFile target = swap.make_data_file(c_.edited.plan.files[f].name, to);
     const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(pieces.size(), 1, wanted_workers(request_.threads, false)));

@@ -26,15 +26,15 @@ class Editing {
       : request_(request), world_(world), result_(result), cap_(take_memory_cap(request.max_memory, world)) {}
 
   void open() {
-    result_.catalog = open_source(request_.source, world_, memory_left(cap_)).catalog;
-    const Catalog& catalog = result_.catalog;
+    result_.opened = open_source(request_.source, world_, memory_left(cap_));
+    const Catalog& catalog = result_.catalog();
     if (catalog.single_file || !catalog.traits().has_metadata) refuse_kind();
     if (!request_.out.empty()) refuse_source(request_.out, catalog);
     files_.emplace(world_.store, catalog, request_.source.links(), open_file_shares().inputs);
   }
 
   void plan() {
-    const Catalog& catalog = result_.catalog;
+    const Catalog& catalog = result_.catalog();
     result_.selection = select_keys(catalog, request_.select);
     for (const Entry& e : result_.selection.entries) {
       if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
@@ -54,7 +54,7 @@ class Editing {
 
   // What FileSet meets next, for a dry run.
   void check_room() const {
-    const Catalog& catalog = result_.catalog;
+    const Catalog& catalog = result_.catalog();
     if (request_.out.empty())
       return check_output_room(world_.io, catalog.folder + "/.metadata", false, Replace::kYes, result_.metadata_bytes);
     uint64_t needed = result_.metadata_bytes;
@@ -64,7 +64,7 @@ class Editing {
   }
 
   void write_in_place() {
-    const Catalog& catalog = result_.catalog;
+    const Catalog& catalog = result_.catalog();
     MetadataSwap swap(world_.io, catalog.folder, request_.sync);
     swap.begin(result_.metadata_bytes);
     for (const std::string& found : swap.found()) world_.events.info(found);
@@ -97,7 +97,7 @@ class Editing {
 
  private:
   [[noreturn]] void refuse_kind() const {
-    Problem p = make_problem(ProblemId::metadata_not_enough, {.path = result_.catalog.path}, "no DCP folder");
+    Problem p = make_problem(ProblemId::metadata_not_enough, {.path = result_.catalog().path}, "no DCP folder");
     p.remedy = Remedy::kConvert;
     throw Error(std::move(p));
   }
@@ -106,12 +106,12 @@ class Editing {
   bool can_share() const {
     const auto device = [&](const std::string& folder) { return world_.io.facts(folder).value_or(FileFacts{}).id.device; };
     return request_.sharing != Sharing::kCopy &&
-           device(folder_around(without_trailing_slashes(request_.out))) == device(result_.catalog.folder);
+           device(folder_around(without_trailing_slashes(request_.out))) == device(result_.catalog().folder);
   }
 
   // Of rank-local checkpoints: only items that several ranks wrote are looked into.
   void compare_copies() {
-    const Catalog& catalog = result_.catalog;
+    const Catalog& catalog = result_.catalog();
     if (catalog.duplicates.empty()) return;
     std::set<StringId> twice;
     for (const Duplicate& d : catalog.duplicates) twice.insert(d.key);
@@ -133,7 +133,7 @@ class Editing {
   // None where it lies in a store that is not the one that is written into.
   OpenFile source_of(size_t file) {
     const uint32_t f = result_.edited.files[file].source;
-    const std::optional<Handle> handle = open_data_file(world_.io, result_.catalog, f, request_.source.links());
+    const std::optional<Handle> handle = open_data_file(world_.io, result_.catalog(), f, request_.source.links());
     return handle ? OpenFile(world_.io, *handle) : OpenFile();
   }
 
@@ -163,7 +163,7 @@ class Editing {
       write(at, as_bytes(block));
       at += block.size();
     };
-    write_plan_metadata(result_.edited.plan, result_.catalog, sink, ItemsAre::kAsStored);
+    write_plan_metadata(result_.edited.plan, result_.catalog(), sink, ItemsAre::kAsStored);
   }
 
   const EditRequest& request_;

@@ -30,7 +30,7 @@ struct EditRequest {
 
 // Filled as far as it got.
 struct EditResult {
-  Catalog catalog;
+  FrozenCatalog opened;
   Selection selection;
   EditedPlan edited;
   uint64_t metadata_bytes = 0;
@@ -40,6 +40,8 @@ struct EditResult {
   std::vector<std::string> unneeded;  // files of the source that hold no key any more: in place they stay, a new folder does not get them
   uint64_t unneeded_bytes = 0;
   uint64_t nanoseconds = 0;
+
+  const Catalog& catalog() const { return opened->catalog; }
 };
 
 // `planned` is called once the plan is made, before anything is written. Throws usage if the source is not a DCP folder, nothing_selected,

@@ -29,7 +29,7 @@ bool is_checkpoint(Store& store, const std::string& path) {
 
 std::vector<Signature> read_reference(Store& store, const std::string& path, bool& has_gap) {
   if (is_checkpoint(store, path)) {
-    const OpenedCatalog opened = open_checkpoint(store, path, {});
+    const OpenedCatalog opened = read_checkpoint(store, path, {});
     has_gap = std::ranges::find(opened.findings, ProblemId::shard_gap, &Problem::id) != opened.findings.end();
     return signatures_of(opened.catalog);
   }

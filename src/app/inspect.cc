@@ -15,10 +15,9 @@ namespace dcp {
 
 void inspect(const InspectRequest& request, World& world, InspectResult& result) {
   const uint64_t cap = take_memory_cap(request.max_memory, world);
-  OpenedCatalog opened = open_source(request.source, world, memory_left(cap));
-  std::vector<Problem> structure = structure_findings(opened);
-  result.catalog = std::move(opened.catalog);
-  const Catalog& catalog = result.catalog;
+  result.opened = open_source(request.source, world, memory_left(cap));
+  const Catalog& catalog = result.catalog();
+  std::vector<Problem> structure = structure_findings(*result.opened);
   if (request.map.is_given()) {
     const Selection selection = select_keys(catalog, {.rules = request.select.rules, .model_only = request.select.model_only});
     result.map =

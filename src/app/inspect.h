@@ -21,12 +21,14 @@ struct InspectRequest {
 };
 
 struct InspectResult {
-  Catalog catalog;
+  FrozenCatalog opened;
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;  // see catalog/values.h
-  Selection selection;                   // of `catalog`
+  Selection selection;                   // of the catalog
   std::optional<MapAnswer> map;          // what it would make, and what is missing, without throwing
+
+  const Catalog& catalog() const { return opened->catalog; }
 };
 
 // Throws what opening throws; faults that do not prevent reading become findings.

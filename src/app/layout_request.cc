@@ -124,7 +124,7 @@ RequestedLayout requested_layout(const LayoutRequest& given, Store& store, uint6
   }
   if (!request.like.empty()) {
     requested.like =
-        std::make_unique<const Catalog>(open_checkpoint(store, request.like, {.limits = {.memory_bytes = memory_bytes}}).catalog);
+        std::make_unique<const Catalog>(read_checkpoint(store, request.like, {.limits = {.memory_bytes = memory_bytes}}).catalog);
     requested.options.like = requested.like.get();
     if (requested.options.world_size == 0) requested.options.world_size = std::max<uint32_t>(ranks_shown(*requested.like), 1);
   }

@@ -26,24 +26,24 @@ Preparation::Preparation(const ReadRequest& request, World& world) : request_(re
 
 const OpenedCatalog& Preparation::open() {
   opened_ = open_source(request_.source, world_, memory_left(cap_));
-  check_transport(request_.ranks, world_, opened_.catalog);
+  check_transport(request_.ranks, world_, opened_->catalog);
   const OpenFileShares shares = open_file_shares();
-  files_.emplace(world_.store, opened_.catalog, request_.source.links(), shares.inputs);
+  files_.emplace(world_.store, opened_->catalog, request_.source.links(), shares.inputs);
   open_outputs_ = shares.outputs;
-  return opened_;
+  return *opened_;
 }
 
 Selection Preparation::select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run) {
-  if (!map.is_given()) return select_keys(opened_.catalog, options);
-  Selection selection = select_keys(opened_.catalog, maps::before_map(options));
+  if (!map.is_given()) return select_keys(opened_->catalog, options);
+  Selection selection = select_keys(opened_->catalog, maps::before_map(options));
   map_ = ask_map(map, world_,
-                 {.catalog = opened_.catalog,
+                 {.catalog = opened_->catalog,
                   .selection = selection,
                   .assets = assets,
                   .may_mix_dtypes = options.dtypes.dtype.has_value(),
                   .has_run = has_run && !options.model_only && options.root.empty(),
                   .memory_bytes = memory_left(cap_)});
-  if (!map_) return select_keys(opened_.catalog, options);  // the names are the published ones
+  if (!map_) return select_keys(opened_->catalog, options);  // the names are the published ones
   check_holds(*map_, world_);
   return selection;
 }
@@ -51,22 +51,22 @@ Selection Preparation::select(const SelectOptions& options, const MapRequest& ma
 Selection Preparation::make(const SelectOptions& options, Selection before) {
   if (part_) return make_part(std::move(before));
   if (!map_) return before;
-  derived_ = derive({opened_.catalog, resolved_}, map_->made.targets);
-  if (map_->run) add_objects({opened_.catalog, resolved_}, *map_->run, *derived_);
+  derived_ = derive({opened_->catalog, resolved_}, map_->made.targets);
+  if (map_->run) add_objects({opened_->catalog, resolved_}, *map_->run, *derived_);
   return maps::select_mapped(derived_->catalog, options, std::move(before));
 }
 
 void Preparation::take_part(const Subscript& slice, TensorId tensor) {
-  const Tensor& t = opened_.catalog.tensors[tensor];
-  part_ = {.tensor = tensor, .axes = slice.of(opened_.catalog.dims(t)), .files = {}};
-  part_->files = files_of(opened_.catalog, tensor, part_->axes);
+  const Tensor& t = opened_->catalog.tensors[tensor];
+  part_ = {.tensor = tensor, .axes = slice.of(opened_->catalog.dims(t)), .files = {}};
+  part_->files = files_of(opened_->catalog, tensor, part_->axes);
 }
 
 void Preparation::refuse_opaque_part() const {
-  if (!is_opaque({opened_.catalog, resolved_}, part_->tensor)) return;
+  if (!is_opaque({opened_->catalog, resolved_}, part_->tensor)) return;
   Problem p =
       make_problem(ProblemId::cast_opaque,
-                   {.path = opened_.catalog.path, .tensor = std::string(opened_.catalog.key(opened_.catalog.tensors[part_->tensor]))},
+                   {.path = opened_->catalog.path, .tensor = std::string(opened_->catalog.key(opened_->catalog.tensors[part_->tensor]))},
                    "one that is quantized or a subclass");
   p.what = "only plain tensors have elements that stand for themselves";
   p.hint = "a .pt file holds it whole";
@@ -75,8 +75,8 @@ void Preparation::refuse_opaque_part() const {
 
 Selection Preparation::make_part(Selection before) {
   refuse_opaque_part();
-  const IndexMap map = map_of(opened_.catalog, part_->tensor, part_->axes);
-  derived_ = derive({opened_.catalog, resolved_}, {&map, 1});
+  const IndexMap map = map_of(opened_->catalog, part_->tensor, part_->axes);
+  derived_ = derive({opened_->catalog, resolved_}, {&map, 1});
   Selection selection = select_keys(derived_->catalog, {});
   selection.entries.front().dtype = before.entries.front().dtype;
   selection.casts = before.casts;
@@ -89,7 +89,7 @@ void Preparation::keep_made(const std::function<bool(const std::string&)>& keep)
 }
 
 void Preparation::compare_ties(unsigned workers) {
-  if (map_) dcp::compare_ties(*map_, {opened_.catalog, resolved_, *files_}, workers, world_);
+  if (map_) dcp::compare_ties(*map_, {opened_->catalog, resolved_, *files_}, workers, world_);
 }
 
 ResolveOptions Preparation::resolve_options(Faults faults, BlobUse use) const {
@@ -127,26 +127,26 @@ std::vector<BlobId> Preparation::weights_among(std::span<const BlobId> blobs) {
   std::set<ItemId> items;
   for (const ItemRecord& r : found.records)
     if (r.is_data) items.insert(r.item);
-  const auto item_of = [&](BlobId b) { return found.first_of(opened_.catalog.item_of(b)); };
+  const auto item_of = [&](BlobId b) { return found.first_of(opened_->catalog.item_of(b)); };
   std::vector<BlobId> weights;
   std::ranges::copy_if(blobs, std::back_inserter(weights), [&](BlobId b) { return items.contains(item_of(b)); });
   if (weights.empty()) return {};
   // Few hold tensors: their pickles say how.
   const Resolved read = resolve_together(world_, *files_, {}, weights, resolve_options(Faults::kThrow, BlobUse::kPickles));
   std::erase_if(weights, [&](BlobId b) {
-    const auto blob = read.blobs.find(read.first_of(opened_.catalog.item_of(b)));
+    const auto blob = read.blobs.find(read.first_of(opened_->catalog.item_of(b)));
     return blob == read.blobs.end() ||
-           !is_weight(PickleGraph(blob->second.item.pickle, {.path = opened_.catalog.path}, request_.source.limits()));
+           !is_weight(PickleGraph(blob->second.item.pickle, {.path = opened_->catalog.path}, request_.source.limits()));
   });
   return weights;
 }
 
 std::vector<Problem> Preparation::compare_copies(Faults faults) {
   if (request_.source.prefer_rank) return {};
-  const ContentOf contents = contents_together(world_, {opened_.catalog, resolved_, *files_}, request_.source.limits());
+  const ContentOf contents = contents_together(world_, {opened_->catalog, resolved_, *files_}, request_.source.limits());
   if (!world_.leads()) return {};
-  if (faults == Faults::kCollect) return find_differing_duplicates({opened_.catalog, resolved_}, contents);
-  prove_duplicates({opened_.catalog, resolved_}, contents);
+  if (faults == Faults::kCollect) return find_differing_duplicates({opened_->catalog, resolved_}, contents);
+  prove_duplicates({opened_->catalog, resolved_}, contents);
   return {};
 }
 

@@ -34,7 +34,7 @@ class Preparation {
 
   // The source.
   const OpenedCatalog& open();
-  const OpenedCatalog& opened() const { return opened_; }
+  const OpenedCatalog& opened() const { return *opened_; }
   // The requested keys of the source; with a map, the keys that it reads: make() then gives those that it makes. `assets`: a folder that
   // may hold the config.json of the map's model, or "". `has_run`: what a run keeps beside its model is wanted too.
   Selection select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run = false);
@@ -62,7 +62,7 @@ class Preparation {
   void compare_ties(unsigned workers);
 
   const std::optional<MapAnswer>& map() const { return map_; }
-  const Catalog& catalog() const { return derived_ ? derived_->catalog : opened_.catalog; }
+  const Catalog& catalog() const { return derived_ ? derived_->catalog : opened_->catalog; }
   // The plan's source, with the files to read it from.
   Source source() { return {catalog(), derived_ ? derived_->resolved : resolved_, *files_}; }
   std::vector<Problem> take_findings() { return std::move(resolved_.findings); }
@@ -73,7 +73,7 @@ class Preparation {
   const ReadRequest& request_;
   World& world_;
   uint64_t cap_;
-  OpenedCatalog opened_;
+  FrozenCatalog opened_;
   std::optional<DataFiles> files_;
   Resolved resolved_;  // of the source
   std::optional<MapAnswer> map_;

@@ -32,19 +32,19 @@ void BufferSink::write(uint32_t, uint64_t offset, Bytes bytes) { std::ranges::co
 Reader::Reader(ReaderRequest request, World& world) : request_(std::move(request)), world_(world) {
   const uint64_t cap = take_memory_cap(cap_of(request_), world);
   opened_ = open_source(request_.source, world, memory_left(cap));
-  files_.emplace(world.store, opened_.catalog, request_.source.links(), open_file_shares().inputs);
+  files_.emplace(world.store, opened_->catalog, request_.source.links(), open_file_shares().inputs);
 }
 
 void Reader::read(const Part& part, MutableBytes to) {
   const uint64_t cap = cap_of(request_);
   const Selection selection =
-      select_keys(opened_.catalog, {.rules = {{KeyRule::Kind::kKey, std::string(part.key)}}, .dtypes = part.dtypes});
+      select_keys(opened_->catalog, {.rules = {{KeyRule::Kind::kKey, std::string(part.key)}}, .dtypes = part.dtypes});
   const Entry& entry = selection.entries.front();
   if (entry.is_blob())
-    fail(ProblemId::usage, {.path = opened_.catalog.path, .tensor = std::string(part.key), .object = true}, "an object", "a tensor");
-  const Parts parts = check_selected(opened_, selection, {.blobs = false});
-  const std::vector<bool> only = part.axes ? files_of(opened_.catalog, entry.tensor(), *part.axes) : std::vector<bool>();
-  const unsigned threads = reading_workers(request_.threads, world_, opened_.catalog.path);
+    fail(ProblemId::usage, {.path = opened_->catalog.path, .tensor = std::string(part.key), .object = true}, "an object", "a tensor");
+  const Parts parts = check_selected(*opened_, selection, {.blobs = false});
+  const std::vector<bool> only = part.axes ? files_of(opened_->catalog, entry.tensor(), *part.axes) : std::vector<bool>();
+  const unsigned threads = reading_workers(request_.threads, world_, opened_->catalog.path);
   const Resolved resolved = resolve(*files_, parts.tensors, {},
                                     {.workers = threads,
                                      .limits = request_.source.limits(),
@@ -52,15 +52,15 @@ void Reader::read(const Part& part, MutableBytes to) {
                                      .memory_cap = cap,
                                      .only_files = part.axes ? &only : nullptr},
                                     world_.stop);
-  const Source source{opened_.catalog, resolved, *files_};
-  if (!request_.source.prefer_rank) prove_duplicates(source, contents_of(*files_, opened_.catalog, request_.source.limits()));
+  const Source source{opened_->catalog, resolved, *files_};
+  if (!request_.source.prefer_rank) prove_duplicates(source, contents_of(*files_, opened_->catalog, request_.source.limits()));
   const auto run_plan = [&](const Source& from, const Selection& what, bool verify) {
     const Plan plan = plan_arrays(from, what, ArrayForm::kRaw, {.plane_bytes = kMiB, .verify = verify});
     uint64_t planned = 0;
-    run(plan, from, to, fit_workers(plan, opened_.catalog.path, cap_of(request_), {.wanted = threads}, planned), world_);
+    run(plan, from, to, fit_workers(plan, opened_->catalog.path, cap_of(request_), {.wanted = threads}, planned), world_);
   };
   if (!part.axes) return run_plan(source, selection, true);
-  const IndexMap map = map_of(opened_.catalog, entry.tensor(), *part.axes);
+  const IndexMap map = map_of(opened_->catalog, entry.tensor(), *part.axes);
   const Derived derived = derive(source, {&map, 1});
   Selection slice = select_keys(derived.catalog, {});
   slice.entries.front().dtype = entry.dtype;

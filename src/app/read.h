@@ -40,7 +40,7 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  const Catalog& catalog() const { return opened_.catalog; }
+  const Catalog& catalog() const { return opened_->catalog; }
 
   struct Part {
     std::string_view key;                        // of a tensor
@@ -54,7 +54,7 @@ class Reader {
  private:
   const ReaderRequest request_;
   World& world_;
-  OpenedCatalog opened_;
+  FrozenCatalog opened_;
   std::optional<DataFiles> files_;
 };
 

@@ -102,11 +102,10 @@ class Surveyor {
 
   void open(const std::string& path, StepFacts& facts) const {
     try {
-      OpenedCatalog opened = open_checkpoint(store_, path, options_);
-      look_at_files(store_, opened.catalog, options_.links);
-      facts.kind = opened.catalog.kind;
-      facts.content = joined(facts.content, content_of(find_training_state(opened.catalog)));
-      facts.fault = fault_of(opened);
+      const FrozenCatalog opened = open_checkpoint(store_, path, options_);
+      facts.kind = opened->catalog.kind;
+      facts.content = joined(facts.content, content_of(find_training_state(opened->catalog)));
+      facts.fault = fault_of(*opened);
     } catch (const Error& e) {
       facts.fault = e.problem();
     }

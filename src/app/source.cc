@@ -20,7 +20,7 @@ Limits SourceRequest::limits(uint64_t memory_bytes) const {
 
 namespace {
 
-OpenedCatalog open_from(Store& store, const SourceRequest& request, World& world, uint64_t memory_bytes) {
+OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world, uint64_t memory_bytes) {
   const OpenOptions options{.limits = request.limits(memory_bytes), .links = request.links(), .prefer_rank = request.prefer_rank};
   std::string path = request.path;
   if (!request.step.empty()) {
@@ -37,9 +37,8 @@ OpenedCatalog open_from(Store& store, const SourceRequest& request, World& world
     announce();
     world.events.info("step: " + escaped(path));
   }
-  OpenedCatalog opened = open_checkpoint(store, path, options);
-  Catalog& catalog = opened.catalog;
-  look_at_files(store, catalog, options.links);
+  OpenedCatalog opened = read_checkpoint(store, path, options);
+  const Catalog& catalog = opened.catalog;
   if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
   if (catalog.torch && catalog.torch->odd_keys.count > 0)
@@ -50,12 +49,12 @@ OpenedCatalog open_from(Store& store, const SourceRequest& request, World& world
 
 }  // namespace
 
-OpenedCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
-  if (!world.ranks) return open_from(world.store, request, world, memory_bytes);
+FrozenCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
+  if (!world.ranks) return freeze(read_from(world.store, request, world, memory_bytes), world.store, request.links());
   RankGroup& group = world.ranks->group;
   const std::unique_ptr<Store> more = request.step.empty() ? group.gather_remote_metadata(world.store, request.path) : nullptr;
   OpenedCatalog mine;
-  if (group.leads()) mine = open_from(more ? *more : world.store, request, world, memory_bytes);
+  if (group.leads()) mine = read_from(more ? *more : world.store, request, world, memory_bytes);
   return group.share(std::move(mine), world.store, request.links());
 }
 

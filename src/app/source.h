@@ -1,4 +1,4 @@
-// CKPT: the source of every use case that reads, and how it is opened.
+// The source of every use case that reads, and how it is opened.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,6 @@ struct SourceRequest {
 
 // Opens the source, with the sizes of its data files. Notes the steps that `latest` skipped. On several ranks, rank 0 opens it, all get it,
 // and all look for its files (RankGroup::share).
-OpenedCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
+FrozenCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
 // What a checkpoint is: tensors, their chunks, where each chunk's item lies, byte items, the nested path of each key. The same structure
-// whatever producer, version or kind it came from. Immutable once built.
+// whatever producer, version or kind it came from. Opening builds it and hands out a FrozenCatalog.
 //
 // Structure of arrays with ids instead of pointers: about 90 bytes a 2-D chunk (56 here, 32 in ItemInfo), so 10^6 chunks are 10^8
 // bytes. Item numbers: chunk c of the catalog has item c; blob b has item `chunk count + b`.
@@ -222,5 +222,8 @@ struct OpenedCatalog {
   std::vector<Problem> findings;    // entries without a chunk, files that an index names but that do not exist, and so on
   std::vector<Problem> unloadable;  // why no torch can load the metadata: damage for `verify`, ignored by commands that rescue its data
 };
+
+// As opening hands it out, with what is known of its data files (look_at_files). Nothing changes it any more.
+using FrozenCatalog = std::shared_ptr<const OpenedCatalog>;
 
 }  // namespace dcp

@@ -19,20 +19,35 @@ void refuse_lfs_pointer(Store& store, Handle file, uint64_t bytes) {
 
 }  // namespace
 
-void look_at_files(Store& store, Catalog& catalog, FollowLinks links) {
-  for (uint32_t n = 0; n < catalog.files.size(); ++n) {
-    DataFile& f = catalog.files[n];
+std::vector<FileLook> look_at_files(Store& store, const Catalog& catalog, FollowLinks links) {
+  std::vector<FileLook> found(catalog.files.size());
+  for (uint32_t n = 0; n < found.size(); ++n) {
     try {
       const std::optional<Handle> handle = open_data_file(store, catalog, n, links);
       if (!handle) continue;
       const OpenFile open(store, *handle);
       const uint64_t bytes = store.facts(*handle).bytes;
       refuse_lfs_pointer(store, *handle, bytes);
-      f.bytes = bytes;
+      found[n].bytes = bytes;
     } catch (const Error& error) {  // a link, a FIFO, no permission: reported to whoever needs an item in it
-      f.fault = std::make_shared<const Problem>(error.problem());
+      found[n].fault = std::make_shared<const Problem>(error.problem());
     }
   }
+  return found;
+}
+
+FrozenCatalog freeze(OpenedCatalog opened, std::span<const FileLook> found) {
+  for (uint32_t n = 0; n < found.size(); ++n) {
+    DataFile& f = opened.catalog.files[n];
+    f.bytes = found[n].bytes;
+    f.fault = found[n].fault;
+  }
+  return std::make_shared<const OpenedCatalog>(std::move(opened));
+}
+
+FrozenCatalog freeze(OpenedCatalog opened, Store& store, FollowLinks links) {
+  const std::vector<FileLook> found = look_at_files(store, opened.catalog, links);
+  return freeze(std::move(opened), found);
 }
 
 namespace {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,9 +13,17 @@
 
 namespace dcp {
 
-// Finds the size of every data file (one open each; if it is small enough to be a Git LFS pointer, also its bytes), or why it cannot be
-// read. The last step of opening.
-void look_at_files(Store& store, Catalog& catalog, FollowLinks links);
+// What looking at a data file finds: its size, or why it cannot be read. Neither: it is missing.
+struct FileLook {
+  std::optional<uint64_t> bytes;
+  std::shared_ptr<const Problem> fault;
+};
+// Looks at every data file: one open each; if it is small enough to be a Git LFS pointer, its bytes are read.
+std::vector<FileLook> look_at_files(Store& store, const Catalog& catalog, FollowLinks links);
+// The last step of opening: with what was found, or what looking now finds.
+FrozenCatalog freeze(OpenedCatalog opened, std::span<const FileLook> found);
+FrozenCatalog freeze(OpenedCatalog opened, Store& store, FollowLinks links);
+
 // Findings of opening and of the structure: files that are missing or cannot be read, items that reach past the end, chunks without an item
 // or outside their tensor, tensors with holes or overlaps. `inspect` and `verify` list them; writers stop at those that concern their keys
 // (check_whole).

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/working_names.h"
+#include "catalog/structure.h"
 #include "format/lfs_pointer.h"
 #include "inputs/foreign.h"
 #include "inputs/input.h"
@@ -59,11 +60,15 @@ Bytes Found::head() {
   return *head_;
 }
 
-OpenedCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options) {
+OpenedCatalog read_checkpoint(Store& store, const std::string& path, const OpenOptions& options) {
   Found found(store, path, options);
   for (const Input* input : kInputs)
     if (input->is_at(found)) return input->open(found);
   refuse(found);
+}
+
+FrozenCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options) {
+  return freeze(read_checkpoint(store, path, options), store, options.links);
 }
 
 bool describes_checkpoint(std::string_view name) { return described_by(name) != nullptr; }

@@ -18,9 +18,12 @@ struct OpenOptions {
   std::optional<uint32_t> prefer_rank;  // whose copy is used where several ranks wrote an item
 };
 
-// Opens a checkpoint of any kind (catalog/kinds.def), given as its folder or a file. A file's kind is decided by its content; names only decide
-// where the content cannot. Reads metadata and headers only. Fails with not_checkpoint, naming what is there instead.
-OpenedCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options);
+// Opens a checkpoint of any kind (catalog/kinds.def), given as its folder or a file. A file's kind is decided by its content; names only
+// decide where the content cannot. Reads metadata and headers, and looks at the data files. Fails with not_checkpoint, naming what is there
+// instead.
+FrozenCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options);
+// The same without a look at the data files.
+OpenedCatalog read_checkpoint(Store& store, const std::string& path, const OpenOptions& options);
 
 // Whether a file of this name makes its folder a checkpoint: metadata, an index, a safetensors file.
 bool describes_checkpoint(std::string_view name);

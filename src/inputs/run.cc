@@ -116,9 +116,7 @@ std::vector<std::string> parts_of(Store& store, const std::string& step) {
 
 std::optional<Problem> why_broken(Store& store, const std::string& path, const OpenOptions& options) {
   try {
-    OpenedCatalog opened = open_checkpoint(store, path, options);
-    look_at_files(store, opened.catalog, options.links);
-    const std::vector<Problem> findings = structure_findings(opened);
+    const std::vector<Problem> findings = structure_findings(*open_checkpoint(store, path, options));
     const auto damage = std::ranges::find(findings, Severity::kDamage, &Problem::severity);
     return damage == findings.end() ? std::nullopt : std::optional(*damage);
   } catch (const Error& error) {

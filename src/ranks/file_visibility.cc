@@ -17,16 +17,16 @@ struct Seen {
   bool differs = false;
 };
 
-// Puts what all ranks have seen into the catalog.
-void take_over(Catalog& catalog, std::span<const Seen> seen, std::span<const std::shared_ptr<const Problem>> faults) {
+std::vector<FileLook> found_together(const Catalog& catalog, std::span<const Seen> seen,
+                                     std::span<const std::shared_ptr<const Problem>> faults) {
+  std::vector<FileLook> found(seen.size());
   for (uint32_t f = 0; f < seen.size(); ++f) {
-    DataFile& file = catalog.files[f];
     const Place place{.path = catalog.file_path(f)};
     if (seen[f].differs) fail(ProblemId::file_seen_twice, place);
-    file.bytes.reset(), file.fault.reset();
-    if (seen[f].bytes != kUnseen) file.bytes = static_cast<uint64_t>(seen[f].bytes);
-    else file.fault = faults[f] ? faults[f] : std::make_shared<const Problem>(make_problem(ProblemId::file_unseen, place));
+    if (seen[f].bytes != kUnseen) found[f].bytes = static_cast<uint64_t>(seen[f].bytes);
+    else found[f].fault = faults[f] ? faults[f] : std::make_shared<const Problem>(make_problem(ProblemId::file_unseen, place));
   }
+  return found;
 }
 
 }  // namespace
@@ -48,9 +48,8 @@ uint64_t FileVisibility::files_seen(uint32_t rank) const {
   return count;
 }
 
-FileVisibility look_together(RankTree& tree, Session& session, Store& store, Catalog& catalog, FollowLinks links) {
-  for (DataFile& f : catalog.files) f.bytes.reset(), f.fault.reset();
-  look_at_files(store, catalog, links);
+FilesTogether look_together(RankTree& tree, Session& session, Store& store, const Catalog& catalog, FollowLinks links) {
+  const std::vector<FileLook> mine = look_at_files(store, catalog, links);
   FileVisibility visibility;
   visibility.world_ = session.world_size();
   visibility.words_ = (session.world_size() + 63) / 64;
@@ -58,9 +57,9 @@ FileVisibility look_together(RankTree& tree, Session& session, Store& store, Cat
   std::vector<Seen> seen(catalog.files.size());
   std::vector<std::shared_ptr<const Problem>> faults(catalog.files.size());
   for (uint32_t f = 0; f < seen.size(); ++f) {
-    faults[f] = catalog.files[f].fault;
-    if (!catalog.files[f].bytes) continue;
-    seen[f].bytes = static_cast<int64_t>(*catalog.files[f].bytes);
+    faults[f] = mine[f].fault;
+    if (!mine[f].bytes) continue;
+    seen[f].bytes = static_cast<int64_t>(*mine[f].bytes);
     visibility.bits_[f * visibility.words_ + session.rank() / 64] |= uint64_t{1} << (session.rank() % 64);
   }
   const auto take = [&] {
@@ -100,8 +99,8 @@ FileVisibility look_together(RankTree& tree, Session& session, Store& store, Cat
   visibility.bits_ = in.array_of<uint64_t>(visibility.bits_.size());
   faults.assign(faults.size(), nullptr);
   read_faults(in);
-  take_over(catalog, seen, faults);
-  return visibility;
+  std::vector<FileLook> found = found_together(catalog, seen, faults);
+  return {std::move(visibility), std::move(found)};
 }
 
 }  // namespace dcp

@@ -4,10 +4,12 @@
 
 #include <vector>
 
-#include "catalog/data_files.h"
+#include "catalog/structure.h"
 #include "ranks/tree.h"
 
 namespace dcp {
+
+struct FilesTogether;
 
 class FileVisibility {
  public:
@@ -18,14 +20,19 @@ class FileVisibility {
   uint64_t files() const { return words_ == 0 ? 0 : bits_.size() / words_; }
 
  private:
-  friend FileVisibility look_together(RankTree& tree, Session& session, Store& store, Catalog& catalog, FollowLinks links);
+  friend FilesTogether look_together(RankTree& tree, Session& session, Store& store, const Catalog& catalog, FollowLinks links);
   uint32_t world_ = 1;
   uint64_t words_ = 0;
   std::vector<uint64_t> bits_;  // by file, a bit for each rank
 };
 
-// Called by all ranks with the same catalog. Its files get the sizes that any rank sees; a file that no rank can read gets the fault
-// file_unseen, or the reason. Throws file_seen_twice if ranks see different sizes.
-FileVisibility look_together(RankTree& tree, Session& session, Store& store, Catalog& catalog, FollowLinks links);
+// What all ranks know of the files together: the sizes that any of them sees; of a file that no rank can read the fault file_unseen, or the
+// reason.
+struct FilesTogether {
+  FileVisibility visibility;
+  std::vector<FileLook> found;
+};
+// Called by all ranks with the same catalog. Throws file_seen_twice if ranks see different sizes.
+FilesTogether look_together(RankTree& tree, Session& session, Store& store, const Catalog& catalog, FollowLinks links);
 
 }  // namespace dcp

@@ -13,11 +13,12 @@
 
 namespace dcp {
 
-OpenedCatalog RankGroup::share(OpenedCatalog mine, Store& store, FollowLinks links) {
+FrozenCatalog RankGroup::share(OpenedCatalog mine, Store& store, FollowLinks links) {
   const std::vector<std::byte> bytes = tree_.broadcast(leads() ? catalog_to_wire(mine) : std::vector<std::byte>());
   OpenedCatalog opened = leads() ? std::move(mine) : catalog_from_wire(bytes);
-  visibility_ = look_together(tree_, session_, store, opened.catalog, links);
-  return opened;
+  FilesTogether files = look_together(tree_, session_, store, opened.catalog, links);
+  visibility_ = std::move(files.visibility);
+  return freeze(std::move(opened), files.found);
 }
 
 // What torch.save files hold, only the rank that has opened them knows (catalog_wire.cc).

@@ -33,7 +33,7 @@ class RankGroup {
   const FileVisibility& visibility() const { return visibility_; }
 
   // `mine`: what rank 0 has opened; ignored on other ranks. Then all look for its files.
-  OpenedCatalog share(OpenedCatalog mine, Store& store, FollowLinks links);
+  FrozenCatalog share(OpenedCatalog mine, Store& store, FollowLinks links);
   // Each rank resolves the items of the files that it reads; all get all results.
   Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<const BlobId> blobs, ResolveOptions options,
                    const StopFlag& stop);

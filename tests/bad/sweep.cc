@@ -73,7 +73,9 @@ void put(test::FakeIo& io, const Contents& contents) {
 }
 
 struct Opened {
-  Catalog catalog;
+  FrozenCatalog opened;
+
+  const Catalog& catalog() const { return opened->catalog; }
   Selection selection;
   Resolved resolved;
 };
@@ -81,23 +83,22 @@ struct Opened {
 // open -> select -> check -> resolve, as consolidate does for a .pt file.
 Opened open_all(Io& io, const StopFlag& stop) {
   Opened o;
-  o.catalog = open_checkpoint(io, kFolder, {}).catalog;
-  look_at_files(io, o.catalog, FollowLinks::kCacheOnly);
-  o.selection = select_keys(o.catalog, {});
+  o.opened = open_checkpoint(io, kFolder, {});
+  o.selection = select_keys(o.catalog(), {});
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;
   for (const Entry& e : o.selection.entries) {
     if (e.is_blob()) {
-      check_item(o.catalog, o.catalog.item_of(e.blob()), o.catalog.key(e.ref), "");
+      check_item(o.catalog(), o.catalog().item_of(e.blob()), o.catalog().key(e.ref), "");
       blobs.push_back(e.blob());
     } else {
-      const Tensor& t = o.catalog.tensors[e.tensor()];
-      if (!t.dtype_known) fail(ProblemId::dtype_unknown, {.path = kFolder, .tensor = std::string(o.catalog.key(t))});
-      check_whole(o.catalog, t);
+      const Tensor& t = o.catalog().tensors[e.tensor()];
+      if (!t.dtype_known) fail(ProblemId::dtype_unknown, {.path = kFolder, .tensor = std::string(o.catalog().key(t))});
+      check_whole(o.catalog(), t);
       tensors.push_back(e.tensor());
     }
   }
-  DataFiles files(io, o.catalog, FollowLinks::kCacheOnly);
+  DataFiles files(io, o.catalog(), FollowLinks::kCacheOnly);
   o.resolved = resolve(files, tensors, blobs, {}, stop);
   return o;
 }
@@ -106,11 +107,11 @@ Opened open_all(Io& io, const StopFlag& stop) {
 bool run(Io& io) {
   const StopFlag stop{0};
   const Opened o = open_all(io, stop);
-  const Plan plan = plan_torch({o.catalog, o.resolved}, o.selection, {});
-  DataFiles files(io, o.catalog, FollowLinks::kCacheOnly);
+  const Plan plan = plan_torch({o.catalog(), o.resolved}, o.selection, {});
+  DataFiles files(io, o.catalog(), FollowLinks::kCacheOnly);
   BoundsSink sink(plan);
   Progress progress;
-  return execute(plan, {o.catalog, o.resolved, files}, sink, {}, {progress, stop}).damage.empty();
+  return execute(plan, {o.catalog(), o.resolved, files}, sink, {}, {progress, stop}).damage.empty();
 }
 
 // For each byte of `file` whether it lies in a record whose CRC says what it must be. Zstd streams have none.
@@ -122,9 +123,9 @@ std::vector<bool> covered_bytes(const Contents& contents, const std::string& fil
   const StopFlag stop{0};
   const Opened o = open_all(io, stop);
   std::vector<bool> covered(content.size(), false);
-  for (ItemId i = 0; i < o.catalog.items.size(); ++i) {
-    const Item& item = o.catalog.items[i];
-    if (!o.resolved.items[i].resolved || item.transforms != 0 || o.catalog.file_path(item.file) != file) continue;
+  for (ItemId i = 0; i < o.catalog().items.size(); ++i) {
+    const Item& item = o.catalog().items[i];
+    if (!o.resolved.items[i].resolved || item.transforms != 0 || o.catalog().file_path(item.file) != file) continue;
     MemorySource source(as_bytes(content).subspan(item.offset, item.length));
     const ZipDirectory directory = read_zip_directory(source, {}, {});
     for (const ZipRecord& r : directory.records) {

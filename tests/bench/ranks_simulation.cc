@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   const auto ranks = static_cast<uint32_t>(std::atoi(argv[2]));
   const auto io = make_posix_io();
   double begin = seconds();
-  const OpenedCatalog opened = open_checkpoint(*io, argv[1], {});
+  const OpenedCatalog opened = read_checkpoint(*io, argv[1], {});
   const Catalog& catalog = opened.catalog;
   std::printf("catalog: %u chunks, read in %.2f s\n", catalog.chunk_total, seconds() - begin);
   begin = seconds();

@@ -31,8 +31,8 @@ class BoundsSink : public Sink {
 };
 
 void plan_and_run(Io& io, const std::string& path, unsigned workers) {
-  Catalog catalog = open_checkpoint(io, path, {.limits = kLimits}).catalog;
-  look_at_files(io, catalog, FollowLinks::kCacheOnly);
+  const FrozenCatalog opened = open_checkpoint(io, path, {.limits = kLimits});
+  const Catalog& catalog = opened->catalog;
   const Selection selection = select_keys(catalog, {});
   std::vector<TensorId> tensors;
   std::vector<BlobId> blobs;

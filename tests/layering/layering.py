@@ -47,6 +47,8 @@ TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])'(
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*|'dcpctl [a-z]+|\b(?:CKPT|OUT)\b")
 # An option in a comment.
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+# Opening and maps/derive build catalogs; everyone else gets one that does not change.
+CHANGEABLE = re.compile(r"(?<!const )(?<!const dcp::)\bCatalog&")
 # An argument's meaning is declared; the word that the help shows for it is not it.
 BY_WORD = re.compile(r'\bvalue == "')
 
@@ -92,6 +94,9 @@ def check(root):
             for found in BY_WORD.finditer(text):
                 complain(found.start(), 'value == ": what an argument is, its declaration says (Option in cmd/command.h)')
         text_seen = without_comments_and_strings(text)
+        if room not in ("catalog", "inputs", "maps"):
+            for found in CHANGEABLE.finditer(text_seen):
+                complain(found.start(), "a Catalog that can be changed: only opening and maps/derive build them")
         if room != "cmd":
             for pattern, what in [(PRINTS, "only cmd/ prints"), (LEAVES, "only main ends the program"), (ENVIRONMENT, "only cmd/ knows the environment")]:
                 for found in pattern.finditer(text_seen):
@@ -126,6 +131,7 @@ def self_test():
         ({"src/base/a.def": "A(b, \"see 'dcpctl inspect CKPT'\")\n"}, "src/base/a.def:1: 'dcpctl inspect in a text of src/"),
         ({"src/app/a.cc": '// CKPT\nauto at = line.find(" CKPT ");\n'}, "src/app/a.cc:2: CKPT in a text of src/"),
         ({"cmd/a.cc": 'bool b = argument.value == "CKPT";\n'}, 'cmd/a.cc:1: value == "'),
+        ({"src/app/a.cc": "void f(Catalog& c, const Catalog& d);\n"}, "src/app/a.cc:1: a Catalog that can be changed"),
         ({"src/attic/a.cc": "\n"}, "src/attic/a.cc: a room"),
     ]
     failures = 0

@@ -65,7 +65,7 @@ void run(Bytes input) {
   if (std::to_integer<uint8_t>(input[0]) < 8) return check_shapes(input);
   test::FakeIo io;
   io.put("ckpt/.metadata", as_text(input));
-  const Catalog catalog = open_checkpoint(io, "ckpt", {.limits = kLimits}).catalog;
+  const Catalog catalog = read_checkpoint(io, "ckpt", {.limits = kLimits}).catalog;
   for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
     try {
       must(volume(mcore_view(catalog, t)) == catalog.elements(catalog.tensors[t]), "another view of as many elements");

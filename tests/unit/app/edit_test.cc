@@ -31,10 +31,9 @@ struct Edited {
     return result;
   }
   Lines keys(const std::string& path) {
-    OpenedCatalog opened = open_checkpoint(io, path, {});
-    const Catalog& catalog = opened.catalog;
-    look_at_files(io, opened.catalog, FollowLinks::kCacheOnly);
-    CHECK(structure_findings(opened).empty());
+    const FrozenCatalog opened = open_checkpoint(io, path, {});
+    const Catalog& catalog = opened->catalog;
+    CHECK(structure_findings(*opened).empty());
     Lines keys;
     for (const Tensor& t : catalog.tensors) keys.emplace_back(catalog.key(t));
     return keys;

@@ -84,8 +84,8 @@ TEST_CASE("what is in a checkpoint is the same from any store") {
     b.same([&](World& world) {
       InspectResult found;
       inspect({.source = {.path = path}, .max_memory = kGiB}, world, found);
-      std::string text = text_of(found.findings) + std::string(found.catalog.traits().words);
-      for (const Signature& s : signatures_of(found.catalog)) text += s.key + s.dtype;
+      std::string text = text_of(found.findings) + std::string(found.catalog().traits().words);
+      for (const Signature& s : signatures_of(found.catalog())) text += s.key + s.dtype;
       return text;
     });
 }

@@ -32,7 +32,7 @@ TEST_CASE("a folder as torch leaves it shows nothing") {
   FakeIo io;
   two_tensors().put(io, "run/ckpt");
   io.put("run/ckpt/README", "");
-  CHECK(inspect_folder(io, open_checkpoint(io, "run/ckpt", {}).catalog).empty());
+  CHECK(inspect_folder(io, read_checkpoint(io, "run/ckpt", {}).catalog).empty());
 }
 
 TEST_CASE("leftovers of other saves and of outputs") {
@@ -41,7 +41,7 @@ TEST_CASE("leftovers of other saves and of outputs") {
   for (const char* name : {"ckpt/__0_1.distcp", "ckpt/__12_0.distcp", "ckpt/other.distcp", "ckpt/.metadata.tmp",
                            "ckpt/.out.pt.dcpctl-partial", ".ckpt.dcpctl-old", ".x.dcpctl-old"})
     io.put(std::string("run/") + name, "x");
-  const std::vector<Problem> found = inspect_folder(io, open_checkpoint(io, "run/ckpt", {}).catalog);
+  const std::vector<Problem> found = inspect_folder(io, read_checkpoint(io, "run/ckpt", {}).catalog);
   CHECK(lines(found) == Lines{"unfinished_save run/ckpt/.metadata.tmp", "unfinished_output run/ckpt/.out.pt.dcpctl-partial",
                               "orphan_file run/ckpt/__0_1.distcp", "orphan_file run/ckpt/__12_0.distcp",
                               "orphan_file run/ckpt/other.distcp", "unfinished_output run/.ckpt.dcpctl-old"});
@@ -55,7 +55,7 @@ TEST_CASE("items that share bytes are named, each once") {
   MadeCheckpoint made = two_tensors();
   made.tensors[1].chunks[0].file = 0;
   made.put(io, "ckpt");
-  Catalog catalog = open_checkpoint(io, "ckpt", {}).catalog;
+  Catalog catalog = read_checkpoint(io, "ckpt", {}).catalog;
   CHECK(find_overlapping_items(catalog).empty());
   catalog.items[1].offset = catalog.items[0].length - 1;
   CHECK(lines(find_overlapping_items(catalog)) == Lines{"items_overlap ckpt/__0_0.distcp b"});

@@ -45,8 +45,7 @@ inline void put(FakeIo& io, const std::string& pickle, std::vector<MadeRecord> m
   io.put("m.pt", made_archive(records));
 }
 // Everything of m.pt.
-inline Resolved resolved(FakeIo& io, Catalog& c, const ResolveOptions& options = {}) {
-  look_at_files(io, c, FollowLinks::kCacheOnly);
+inline Resolved resolved(FakeIo& io, const Catalog& c, const ResolveOptions& options = {}) {
   DataFiles files(io, c, FollowLinks::kCacheOnly);
   std::vector<TensorId> tensors(c.tensors.size());
   std::vector<BlobId> blobs(c.blobs.size());

@@ -19,17 +19,18 @@ namespace {
 const StopFlag kGo{0};
 
 struct Checkpoint {
-  explicit Checkpoint(MadeCheckpoint made_) : made(std::move(made_)) {
+  explicit Checkpoint(MadeCheckpoint made_, const std::vector<std::string>& transforms = {}) : made(std::move(made_)) {
     made.put(io, "ckpt");
-    catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
-    look_at_files(io, catalog, FollowLinks::kCacheOnly);
+    OpenedCatalog built = build_catalog(made.content(), "ckpt", "ckpt");
+    if (!transforms.empty()) built.catalog.transforms[1] = transforms;
+    opened = freeze(std::move(built), io, FollowLinks::kCacheOnly);
   }
   Resolved resolve(const ResolveOptions& options = {}) {
-    std::vector<TensorId> tensors(catalog.tensors.size());
-    std::vector<BlobId> blobs(catalog.blobs.size());
+    std::vector<TensorId> tensors(catalog().tensors.size());
+    std::vector<BlobId> blobs(catalog().blobs.size());
     for (TensorId t = 0; t < tensors.size(); ++t) tensors[t] = t;
     for (BlobId b = 0; b < blobs.size(); ++b) blobs[b] = b;
-    DataFiles files(io, catalog, FollowLinks::kCacheOnly);
+    DataFiles files(io, catalog(), FollowLinks::kCacheOnly);
     return dcp::resolve(files, tensors, blobs, options, kGo);
   }
   std::string refusal(const ResolveOptions& options = {}) {
@@ -38,7 +39,9 @@ struct Checkpoint {
 
   MadeCheckpoint made;
   FakeIo io;
-  Catalog catalog;
+  FrozenCatalog opened;
+
+  const Catalog& catalog() const { return opened->catalog; }
 };
 
 MadeTensor tensor(const std::string& key, const Ints& dims, DType dtype = DType::uint8) {
@@ -55,12 +58,12 @@ TEST_CASE("facts of items are what was stored, whatever the order of the items a
     const Resolved r = c.resolve({.workers = 1 + static_cast<unsigned>(seed % 4)});
     for (TensorId t = 0; t < c.made.tensors.size(); ++t) {
       for (const MadeChunk& made : c.made.tensors[t].chunks) {
-        const Tensor& tensor = c.catalog.tensors[t];
+        const Tensor& tensor = c.catalog().tensors[t];
         uint32_t n = 0;
-        while (!std::ranges::equal(c.catalog.box(tensor, n).offsets, made.offsets) ||
-               !std::ranges::equal(c.catalog.box(tensor, n).sizes, made.sizes))
+        while (!std::ranges::equal(c.catalog().box(tensor, n).offsets, made.offsets) ||
+               !std::ranges::equal(c.catalog().box(tensor, n).sizes, made.sizes))
           ++n;
-        const ItemInfo& info = r.items[c.catalog.item_of(tensor, n)];
+        const ItemInfo& info = r.items[c.catalog().item_of(tensor, n)];
         REQUIRE(info.resolved == (volume(made.sizes) > 0));
         if (!info.resolved) continue;
         const DType stored = made.stored.value_or(c.made.tensors[t].dtype);
@@ -162,11 +165,7 @@ TEST_CASE("an item of another shape than its chunk") {
 TEST_CASE("transforms that are not known") {
   MadeTensor t = tensor("t", {5});
   t.chunks[0].zstd = true;
-  Checkpoint c(checkpoint_of({t}));
-  const auto with = [&](std::vector<std::string> transforms) {
-    c.catalog.transforms[1] = std::move(transforms);
-    return c.refusal();
-  };
+  const auto with = [&](const std::vector<std::string>& transforms) { return Checkpoint(checkpoint_of({t}), transforms).refusal(); };
   const std::string unknown = "ckpt/__0_0.distcp @ 0x0: tensor 't': the item is stored under a transform that is not known ";
   CHECK(with({"stream.lz4"}) == unknown + "(got stream.lz4, expected stream.zstd/1)");
   CHECK(with({"stream.zstd/1", "stream.lz4"}) == unknown + "(got stream.lz4, expected stream.zstd/1)");

@@ -36,17 +36,17 @@ void list_of(PickleWriter& out, int n) {
 struct Valued {
   explicit Valued(MadeCheckpoint made) {
     made.put(io, "ckpt");
-    catalog = open_checkpoint(io, "ckpt", {}).catalog;
-    look_at_files(io, catalog, FollowLinks::kCacheOnly);
+    opened = open_checkpoint(io, "ckpt", {});
   }
   std::map<std::string, std::string> values() {
+    const Catalog& catalog = opened->catalog;
     DataFiles files(io, catalog, FollowLinks::kCacheOnly);
     std::map<std::string, std::string> by_key;
     for (const auto& [ref, text] : small_values(files, catalog, {})) by_key[std::string(catalog.key(ref))] = text;
     return by_key;
   }
   FakeIo io;
-  Catalog catalog;
+  FrozenCatalog opened;
 };
 
 }  // namespace
@@ -77,7 +77,7 @@ TEST_CASE("values of files that are not there, or are cut, are not told, and not
   MadeCheckpoint made;
   made.blobs.push_back(number_blob("step", 7));
   Valued v(made);
-  const std::string file = v.catalog.file_path(0);
+  const std::string file = v.opened->catalog.file_path(0);
   v.io.put(file, v.io.text_of(file).substr(0, 40));
   CHECK(v.values().empty());
 }

@@ -24,7 +24,7 @@ struct Outlined {
     for (const std::string& key : keys)
       made.tensors.push_back(whole_tensor(key, DType::float32, key.ends_with("2d") ? Ints{1, 2} : Ints{1}));
     made.put(io, "ckpt");
-    catalog = open_checkpoint(io, "ckpt", {}).catalog;
+    catalog = read_checkpoint(io, "ckpt", {}).catalog;
     selection = select_keys(catalog, {});
   }
   Lines labels(const OutlineOptions& options = {}) const {

@@ -17,7 +17,8 @@ TEST_CASE("a record that tensors share is checked once") {
   m.end_dict();
   FakeIo io;
   put(io, m.done(), {{"data/0", kEight}});
-  Catalog c = open_checkpoint(io, "m.pt", {}).catalog;
+  const FrozenCatalog opened = open_checkpoint(io, "m.pt", {});
+  const Catalog& c = opened->catalog;
   const Resolved r = resolved(io, c);
   const Plan plan = plan_torch({c, r}, select_keys(c, {}), {});
   uint64_t checks = 0;

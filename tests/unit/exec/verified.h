@@ -29,9 +29,8 @@ struct VerifySetup {
 
 struct Verified {
   explicit Verified(Io& io, const VerifySetup& setup = {}, const std::string& path = "ckpt")
-      : opened(open_checkpoint(io, path, {.limits = setup.limits})), catalog(opened.catalog) {
-    look_at_files(io, catalog, FollowLinks::kCacheOnly);
-    add(structure_findings(opened));
+      : opened(open_checkpoint(io, path, {.limits = setup.limits})), catalog(opened->catalog) {
+    add(structure_findings(*opened));
     add(find_overlapping_items(catalog));
     std::vector<TensorId> tensors(catalog.tensors.size());
     std::vector<BlobId> blobs(catalog.blobs.size());
@@ -65,8 +64,8 @@ struct Verified {
   uint64_t damage() const { return static_cast<uint64_t>(std::ranges::count(findings, Severity::kDamage, &Problem::severity)); }
   uint64_t compared() const { return resolved.records_checked + executed.records_checked; }
 
-  OpenedCatalog opened;
-  Catalog& catalog;
+  FrozenCatalog opened;
+  const Catalog& catalog;
   Resolved resolved;
   VerifyPlan plan;
   ExecuteReport executed;

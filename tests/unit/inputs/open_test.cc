@@ -16,7 +16,7 @@ namespace {
 // The line, and the hint below it if there is one.
 std::string said(FakeIo& io, const std::string& path) {
   try {
-    static_cast<void>(open_checkpoint(io, path, {}));
+    static_cast<void>(read_checkpoint(io, path, {}));
   } catch (const Error& e) {
     return std::string(e.what()) + (e.problem().hint.empty() ? "" : " | " + e.problem().hint);
   }
@@ -38,15 +38,13 @@ MadeCheckpoint two_chunks() {
 }
 
 Lines faults(FakeIo& io) {
-  OpenedCatalog c = open_checkpoint(io, "ckpt", {});
-  look_at_files(io, c.catalog, FollowLinks::kCacheOnly);
   Lines lines;
-  for (const Problem& p : structure_findings(c)) lines.push_back(to_line(p));
+  for (const Problem& p : structure_findings(*open_checkpoint(io, "ckpt", {}))) lines.push_back(to_line(p));
   return lines;
 }
 std::string whole(FakeIo& io) {
-  Catalog c = open_checkpoint(io, "ckpt", {}).catalog;
-  look_at_files(io, c, FollowLinks::kCacheOnly);
+  const FrozenCatalog opened = open_checkpoint(io, "ckpt", {});
+  const Catalog& c = opened->catalog;
   return error_line([&] { check_whole(c, c.tensors[0]); });
 }
 
@@ -55,15 +53,15 @@ std::string whole(FakeIo& io) {
 TEST_CASE("a folder, its metadata, and slashes at the end") {
   FakeIo io;
   two_chunks().put(io, "run/step-1");
-  CHECK(open_checkpoint(io, "run/step-1", {}).catalog.folder == "run/step-1");
-  CHECK(open_checkpoint(io, "run/step-1//", {}).catalog.path == "run/step-1");
-  const Catalog c = open_checkpoint(io, "run/step-1/.metadata", {}).catalog;
+  CHECK(read_checkpoint(io, "run/step-1", {}).catalog.folder == "run/step-1");
+  CHECK(read_checkpoint(io, "run/step-1//", {}).catalog.path == "run/step-1");
+  const Catalog c = read_checkpoint(io, "run/step-1/.metadata", {}).catalog;
   CHECK(c.path == "run/step-1/.metadata");
   CHECK(c.folder == "run/step-1");
   CHECK(c.tensors.size() == 1);
   FakeIo here;
   here.put(".metadata", io.text_of("run/step-1/.metadata"));
-  CHECK(open_checkpoint(here, ".metadata", {}).catalog.folder == ".");
+  CHECK(read_checkpoint(here, ".metadata", {}).catalog.folder == ".");
 }
 
 TEST_CASE("what is there in place of a checkpoint") {
@@ -164,10 +162,9 @@ TEST_CASE("a data file that cannot be read is a fault of what lies in it") {
     if (op == dcp::test::Op::kOpen && k == 2)
       fail(ProblemId::link_refused, {.path = "ckpt/__1_0.distcp"});  // the metadata, the first file, the second
   };
-  OpenedCatalog opened = open_checkpoint(linked, "ckpt", {});
-  const Catalog& c = opened.catalog;
-  look_at_files(linked, opened.catalog, FollowLinks::kCacheOnly);
-  const std::vector<Problem> found = structure_findings(opened);
+  const FrozenCatalog opened = open_checkpoint(linked, "ckpt", {});
+  const Catalog& c = opened->catalog;
+  const std::vector<Problem> found = structure_findings(*opened);
   REQUIRE(found.size() == 1);
   CHECK(found[0].id == ProblemId::link_refused);
   CHECK(found[0].severity == Severity::kDamage);
@@ -197,16 +194,16 @@ TEST_CASE("rank-local metadata is one checkpoint together") {
     io.put("ckpt/" + made.file_name(rank), io.text_of("part/" + made.file_name(rank)));
   }
   CHECK(faults(io).empty());
-  const Catalog c = open_checkpoint(io, "ckpt", {}).catalog;
+  const Catalog c = read_checkpoint(io, "ckpt", {}).catalog;
   CHECK(c.kind == CheckpointKind::kDcpRankLocal);
   REQUIRE(c.tensors.size() == 1);
   CHECK(c.tensors[0].chunk_count == 2);
   CHECK(c.file_name(c.items[c.item_of(c.tensors[0], 1)].file) == "__1_0.distcp");
   REQUIRE(c.duplicates.size() == 1);
   CHECK(c.file_name(c.items[c.item_of(BlobId{0})].file) == "__0_0.distcp");
-  const Catalog other = open_checkpoint(io, "ckpt", {.limits = {}, .prefer_rank = 1}).catalog;
+  const Catalog other = read_checkpoint(io, "ckpt", {.limits = {}, .prefer_rank = 1}).catalog;
   CHECK(other.file_name(other.items[other.item_of(BlobId{0})].file) == "__1_0.distcp");
-  CHECK(error_id([&] { open_checkpoint(io, "ckpt", {.limits = {}, .prefer_rank = 2}); }) == "usage");
+  CHECK(error_id([&] { read_checkpoint(io, "ckpt", {.limits = {}, .prefer_rank = 2}); }) == "usage");
   io.take("ckpt/__0.metadata");
   const Lines lines = faults(io);
   REQUIRE(lines.size() == 2);

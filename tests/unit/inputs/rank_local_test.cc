@@ -34,19 +34,18 @@ struct TwoRanks {
   MadeCheckpoint rank[2] = {of_rank(0), of_rank(1)};
   FakeIo io;
 
-  Catalog open(std::optional<uint32_t> prefer = std::nullopt) {
+  FrozenCatalog open(std::optional<uint32_t> prefer = std::nullopt) {
     for (const unsigned r : {0u, 1u}) {
       const std::string from = "rank" + std::to_string(r), data = "/" + MadeCheckpoint::file_name(r);
       rank[r].put(io, from);
       io.put("ckpt" + data, io.text_of(from + data));
       io.put("ckpt/__" + std::to_string(r) + ".metadata", io.text_of(from + "/.metadata"));
     }
-    Catalog c = open_checkpoint(io, "ckpt", {.prefer_rank = prefer}).catalog;
-    look_at_files(io, c, FollowLinks::kCacheOnly);
-    return c;
+    return open_checkpoint(io, "ckpt", {.prefer_rank = prefer});
   }
   std::string proof() {
-    const Catalog c = open();
+    const FrozenCatalog opened = open();
+    const Catalog& c = opened->catalog;
     DataFiles files(io, c, FollowLinks::kCacheOnly);
     return error_line([&] {
       const Resolved resolved = resolve(files, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
@@ -62,7 +61,8 @@ const std::string kDiffer = "two ranks wrote different values for one key (got a
 
 TEST_CASE("the ranks' chunks together are the tensor, and what several wrote is there once") {
   TwoRanks two;
-  const Catalog c = two.open();
+  const FrozenCatalog opened = two.open();
+  const Catalog& c = opened->catalog;
   CHECK(c.kind == CheckpointKind::kDcpRankLocal);
   REQUIRE(c.tensors.size() == 2);
   CHECK(c.tensors[0].chunk_count == 2);
@@ -71,7 +71,8 @@ TEST_CASE("the ranks' chunks together are the tensor, and what several wrote is 
   CHECK(c.duplicates.size() == 2);
   CHECK(c.file_name(c.items[c.item_of(c.tensors[1], 0)].file) == "__0_0.distcp");
   CHECK_NOTHROW(check_whole(c, c.tensors[0]));
-  const Catalog preferred = two.open(1);
+  const FrozenCatalog other = two.open(1);
+  const Catalog& preferred = other->catalog;
   CHECK(preferred.file_name(preferred.items[preferred.item_of(preferred.tensors[1], 0)].file) == "__1_0.distcp");
   CHECK(error_id([&] { two.open(7); }) == "usage");
 }
@@ -122,17 +123,20 @@ TEST_CASE("copies that differ are named, whatever shows it") {
 TEST_CASE("only what is selected must be proven; a copy past the end of its file is no copy") {
   TwoRanks two;
   two.b(1).storage[5] = '?';
-  const Catalog c = two.open();
+  const FrozenCatalog opened = two.open();
+  const Catalog& c = opened->catalog;
   DataFiles files(two.io, c, FollowLinks::kCacheOnly);
   const Resolved resolved = resolve(files, std::vector<TensorId>{0}, {}, {}, StopFlag{0});
   CHECK_NOTHROW(prove_duplicates({c, resolved}, contents_of(files, c, {})));
 
   TwoRanks cut;
-  Catalog shorter = cut.open();
-  DataFiles cut_files(cut.io, shorter, FollowLinks::kCacheOnly);
+  const FrozenCatalog whole = cut.open();
+  DataFiles cut_files(cut.io, whole->catalog, FollowLinks::kCacheOnly);
   const Resolved all = resolve(cut_files, std::vector<TensorId>{0, 1}, std::vector<BlobId>{0}, {}, StopFlag{0});
-  shorter.files[shorter.duplicates[0].other.file].bytes = 10;
-  CHECK(error_id([&] { prove_duplicates({shorter, all}, contents_of(cut_files, shorter, {})); }) == "item_past_end");
+  std::vector<FileLook> found = look_at_files(cut.io, whole->catalog, FollowLinks::kCacheOnly);
+  found[whole->catalog.duplicates[0].other.file].bytes = 10;
+  const FrozenCatalog shorter = freeze(read_checkpoint(cut.io, "ckpt", {}), found);
+  CHECK(error_id([&] { prove_duplicates({shorter->catalog, all}, contents_of(cut_files, shorter->catalog, {})); }) == "item_past_end");
 }
 
 TEST_CASE("ranks that describe a key differently") {

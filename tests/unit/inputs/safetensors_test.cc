@@ -56,13 +56,13 @@ std::string shardings(const Catalog& c) {
 TEST_CASE("a file is known by its content, whatever its name") {
   FakeIo io;
   io.put("dir/model.bin", file_of({{"w", DType::bfloat16, {2, 3}}, {"s", DType::int64, {}}}));
-  Catalog c = open_checkpoint(io, "dir/model.bin", {}).catalog;
+  const FrozenCatalog opened = open_checkpoint(io, "dir/model.bin", {});
+  const Catalog& c = opened->catalog;
   CHECK(c.kind == CheckpointKind::kSafetensors);
   CHECK(c.single_file);
   CHECK(c.folder == "dir");
   CHECK(shardings(c) == "w:whole s:whole");
   CHECK(c.file_path(0) == "dir/model.bin");
-  look_at_files(io, c, FollowLinks::kCacheOnly);
   REQUIRE(c.files[0].bytes);
   DataFiles files(io, c, FollowLinks::kCacheOnly);
   const std::vector<TensorId> all{0, 1};
@@ -80,7 +80,7 @@ TEST_CASE("files of a folder are one checkpoint") {
   io.put("hf/config.json", "{}");
   io.put("hf/a.safetensors", file_of({{"a", DType::float32, {2}}}));
   io.put("hf/b.safetensors", file_of({{"b", DType::float32, {3}}}));
-  const OpenedCatalog opened = open_checkpoint(io, "hf", {});
+  const OpenedCatalog opened = read_checkpoint(io, "hf", {});
   const Catalog& c = opened.catalog;
   CHECK(c.kind == CheckpointKind::kHf);
   CHECK_FALSE(c.single_file);
@@ -101,7 +101,7 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
       "expected b.safetensors)",
       "hf/old.safetensors: the index does not name this safetensors file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
-    const OpenedCatalog opened = open_checkpoint(io, path, {});
+    const OpenedCatalog opened = read_checkpoint(io, path, {});
     const Catalog& c = opened.catalog;
     REQUIRE(c.tensors.size() == 2);
     CHECK(c.dims(c.tensors[1])[0] == 3);
@@ -114,7 +114,7 @@ TEST_CASE("damage of an index stops writers, but for keys that they leave out") 
   FakeIo io;
   io.put("hf/a.safetensors", file_of({{"a", DType::float32, {2}}}));
   io.put("hf/model.safetensors.index.json", R"({"weight_map": {"a": "a.safetensors", "b": "a.safetensors"}})");
-  const OpenedCatalog opened = open_checkpoint(io, "hf", {});
+  const OpenedCatalog opened = read_checkpoint(io, "hf", {});
   CHECK(error_id([&] { check_opened(opened, [](std::string_view) { return false; }); }) == "hf_index_no_tensor");
   CHECK(error_line([&] { check_opened(opened, [](std::string_view key) { return key == "b"; }); }) == "no error");
 }
@@ -128,12 +128,11 @@ TEST_CASE("shards of torch's writer") {
   io.put("s/shard-00002-model-00001-of-00001.safetensors",
          file_of({{"w", DType::float32, {1, 3}, "[2, 0]"}, {"e", DType::float16, {0}, "[1]"}}));
   io.put("s/shard-00003-model-00001-of-00001.safetensors", file_of({{"e", DType::float16, {0}, "[1]"}}));
-  OpenedCatalog opened = open_checkpoint(io, "s", {});
-  Catalog& c = opened.catalog;
+  const FrozenCatalog opened = open_checkpoint(io, "s", {});
+  const Catalog& c = opened->catalog;
   CHECK(shardings(c) == "w:Shard(0) x2 uneven n:whole e:Shard(0) x2 uneven whole:whole");
-  CHECK(findings(opened).empty());
+  CHECK(findings(*opened).empty());
   CHECK(std::ranges::equal(c.dims(c.tensors[0]), Ints{3, 3}));
-  look_at_files(io, c, FollowLinks::kCacheOnly);
   for (const Tensor& t : c.tensors) CHECK(error_line([&] { check_whole(c, t); }) == "no error");
 }
 
@@ -141,7 +140,7 @@ TEST_CASE("several chunks of one fqn under names of their own") {
   FakeIo io;
   io.put("s/x.safetensors", file_of({{"w.__dcp_shard_0", DType::float32, {1}, "[0]"}}, ",\"logical_fqn\":\"w\""));
   io.put("s/y.safetensors", file_of({{"w.__dcp_shard_1", DType::float32, {2}, "[1]"}}, ",\"logical_fqn\":\"w\""));
-  CHECK(shardings(open_checkpoint(io, "s", {}).catalog) == "w:Shard(0) x2 uneven");
+  CHECK(shardings(read_checkpoint(io, "s", {}).catalog) == "w:Shard(0) x2 uneven");
 }
 
 TEST_CASE("numbers that are missing") {
@@ -150,7 +149,7 @@ TEST_CASE("numbers that are missing") {
     int n = 0;
     for (const std::string& name : names)
       io.put("s/" + name + ".safetensors", file_of({{std::to_string(n++), DType::float32, {1}, "[0]"}}));
-    return findings(open_checkpoint(io, "s", {}));
+    return findings(read_checkpoint(io, "s", {}));
   };
   CHECK(told({"model-00001-of-00001", "model-1-of", "of-1", "shard-1-of-x"}).empty());
   CHECK(told({"model-00001-of-00003", "model-00003-of-00003"}) ==
@@ -175,22 +174,21 @@ TEST_CASE("data files of a .metadata that are safetensors files") {
   io.put("ckpt/.metadata", write_dcp_metadata(content));
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[0, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
   io.put("ckpt/__1_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[2, 0]"}}));
-  OpenedCatalog opened = open_checkpoint(io, "ckpt", {});
-  Catalog& c = opened.catalog;
+  const FrozenCatalog opened = open_checkpoint(io, "ckpt", {});
+  const Catalog& c = opened->catalog;
   CHECK(c.kind == CheckpointKind::kDcp);
   CHECK(c.files[0].raw);
-  look_at_files(io, c, FollowLinks::kCacheOnly);
   const auto unread = [](const char* file) {
     return std::string("ckpt/") + file + ": a data file is a safetensors file: dcpctl reads it, but no torch's dcp.load does";
   };
-  CHECK(lines_of(structure_findings(opened)) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
+  CHECK(lines_of(structure_findings(*opened)) == Lines{unread("__0_0.distcp"), unread("__1_0.distcp")});
   const Item& b = c.items[c.item_of(c.tensors[1], 0)];
   CHECK(io.text_of("ckpt/__0_0.distcp").substr(b.offset, b.length) == "bbbbbb");
   // The other rank's file holds the chunk that this one should hold: what is lost is told, and the tensor is not whole.
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float32, {2, 2}, "[2, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
-  opened = open_checkpoint(io, "ckpt", {});
-  CHECK(findings(opened) == Lines{"ckpt/__0_0.distcp: tensor 'w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:2])",
-                                  unread("__0_0.distcp"), unread("__1_0.distcp")});
+  CHECK(findings(read_checkpoint(io, "ckpt", {})) ==
+        Lines{"ckpt/__0_0.distcp: tensor 'w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:2])", unread("__0_0.distcp"),
+              unread("__1_0.distcp")});
   io.put("ckpt/__0_0.distcp", file_of({{"w", DType::float16, {2, 2}, "[0, 0]"}, {"b", DType::int16, {3}, "[0]"}}));
-  CHECK(error_id([&] { open_checkpoint(io, "ckpt", {}); }) == "shards_disagree");
+  CHECK(error_id([&] { read_checkpoint(io, "ckpt", {}); }) == "shards_disagree");
 }

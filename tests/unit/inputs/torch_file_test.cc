@@ -19,7 +19,7 @@ std::string keys(const Catalog& c) {
   return text;
 }
 std::string refused(FakeIo& io) {
-  return error_line([&] { open_checkpoint(io, "m.pt", {}); });
+  return error_line([&] { read_checkpoint(io, "m.pt", {}); });
 }
 }  // namespace
 
@@ -36,7 +36,7 @@ TEST_CASE("a state dict is flattened as torch's planner does") {
   m.end_dict();
   FakeIo io;
   put(io, m.done(), kTwo);
-  const Catalog c = open_checkpoint(io, "m.pt", {}).catalog;
+  const Catalog c = read_checkpoint(io, "m.pt", {}).catalog;
   CHECK(c.kind == CheckpointKind::kTorch);
   CHECK(keys(c) == "w=t epoch empty nums mixed.0=t mixed.1 mixed.2 tuple opt.7.lr odd.a.b");
   const Selection s = select_keys(c, {});
@@ -57,7 +57,8 @@ TEST_CASE("views, shared storages, objects: what resolve gives") {
   m.end_dict();
   FakeIo io;
   put(io, m.done(), {{"data/0", kEight}, {"data/1", kEight, false}, {"data/2", kEight}});
-  Catalog c = open_checkpoint(io, "m.pt", {}).catalog;
+  const FrozenCatalog opened = open_checkpoint(io, "m.pt", {});
+  const Catalog& c = opened->catalog;
   const Resolved r = resolved(io, c);
   const std::string file = io.text_of("m.pt");
   for (ItemId i = 0; i < 3; ++i) CHECK(file.substr(r.items[i].record, 8) == kEight);
@@ -95,7 +96,7 @@ TEST_CASE("dicts that contain themselves, keys that collide, too many leaves") {
   put(io, many.done());
   OpenOptions few;
   few.limits.state_dict_bytes = 1 << 20;
-  CHECK(error_id([&] { open_checkpoint(io, "m.pt", few); }) == "over_limit");
+  CHECK(error_id([&] { read_checkpoint(io, "m.pt", few); }) == "over_limit");
 }
 
 TEST_CASE("what is no state dict") {
@@ -134,8 +135,8 @@ TEST_CASE("the memory of a torch.save file is counted, and its state dict read u
   const std::string pickle = m.done();
   FakeIo io;
   put(io, pickle);
-  CHECK(open_checkpoint(io, "m.pt", {}).catalog.memory_bytes() > pickle.size());
-  const auto with = [&](uint64_t bytes) { return error_id([&] { open_checkpoint(io, "m.pt", {.limits = {.memory_bytes = bytes}}); }); };
+  CHECK(read_checkpoint(io, "m.pt", {}).catalog.memory_bytes() > pickle.size());
+  const auto with = [&](uint64_t bytes) { return error_id([&] { read_checkpoint(io, "m.pt", {.limits = {.memory_bytes = bytes}}); }); };
   CHECK(with(pickle.size()) == "memory_cap");      // the pickle alone
   CHECK(with(4 * pickle.size()) == "memory_cap");  // its values
   CHECK(with(2'000'000) == "memory_cap");          // its leaves
@@ -151,7 +152,8 @@ TEST_CASE("many objects, many workers, faults collected") {
   m.end_dict();
   FakeIo io;
   put(io, m.done());
-  Catalog c = open_checkpoint(io, "m.pt", {}).catalog;
+  const FrozenCatalog opened = open_checkpoint(io, "m.pt", {});
+  const Catalog& c = opened->catalog;
   for (int time = 0; time < 60; ++time) {
     const Resolved r = resolved(io, c, {.workers = 16, .faults = Faults::kCollect, .limits = {}});
     CHECK(r.findings.empty());

@@ -119,7 +119,7 @@ TEST_CASE("boxes and ranks of another checkpoint") {
   other.tensors[0].chunks[0].file = 1;
   other.tensors[0].chunks[1].file = 0;
   other.put(io, "other");
-  const Catalog like = open_checkpoint(io, "other", {}).catalog;
+  const Catalog like = read_checkpoint(io, "other", {}).catalog;
   CHECK(ranks_shown(like) == 2);
   DcpLayoutOptions options = on(2);
   options.like = &like;

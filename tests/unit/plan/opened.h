@@ -16,8 +16,7 @@ namespace dcp::test {
 struct Opened {
   explicit Opened(Io& io, const std::string& path = "ckpt", const SelectOptions& select = {}, unsigned workers = 1,
                   BlobUse use = BlobUse::kPickles)
-      : catalog(open_checkpoint(io, path, {}).catalog), files(io, catalog, FollowLinks::kCacheOnly) {
-    look_at_files(io, catalog, FollowLinks::kCacheOnly);
+      : opened(open_checkpoint(io, path, {})), catalog(opened->catalog), files(io, catalog, FollowLinks::kCacheOnly) {
     selection = select_keys(catalog, select);
     std::vector<TensorId> tensors;
     std::vector<BlobId> blobs;
@@ -37,7 +36,8 @@ struct Opened {
   Plan torch(const LayoutOptions& options = {}) const { return plan_torch({catalog, resolved}, selection, options); }
   Plan safetensors(const LayoutOptions& options = {}) const { return plan_safetensors({catalog, resolved}, selection, options); }
 
-  Catalog catalog;
+  FrozenCatalog opened;
+  const Catalog& catalog;
   DataFiles files;
   Selection selection;
   Resolved resolved;

@@ -66,8 +66,9 @@ std::vector<std::string> written_together(test::FakeIo& all, const Catalog& chec
     for (uint32_t f = session.rank(); f < checkpoint.files.size(); f += ranks)
       if (const std::string path = checkpoint.file_path(f); all.facts(path)) own.put(path, all.text_of(path));
     RankGroup group(session);
-    const Catalog catalog =
-        group.share(group.leads() ? open_checkpoint(own, "ckpt", {}) : OpenedCatalog(), own, FollowLinks::kCacheOnly).catalog;
+    const FrozenCatalog opened =
+        group.share(group.leads() ? read_checkpoint(own, "ckpt", {}) : OpenedCatalog(), own, FollowLinks::kCacheOnly);
+    const Catalog& catalog = opened->catalog;
     const Selection selection = select_keys(catalog, {});
     std::vector<TensorId> tensors;
     std::vector<BlobId> blobs;
@@ -170,7 +171,7 @@ TEST_CASE("A buffer outlives its batch while a message may still arrive in it") 
     const std::string file(opened.catalog.strings[opened.catalog.files[session.rank()].name]);
     own.put("ckpt/" + file, std::string(opened.catalog.files[session.rank()].bytes.value(), 'x'));
     RankTree tree(session);
-    const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
+    const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly).visibility;
     if (session.rank() == 0) {
       Exchange exchange(session, visibility, {plan, {opened.catalog, opened.resolved, opened.files}, deal_to_rank0(plan, 3)});
       {
@@ -212,7 +213,7 @@ TEST_CASE("What another rank decodes is no more than belongs there") {
       own.put(opened.catalog.file_path(0), std::string(all.text_of(opened.catalog.file_path(0))).replace(item.offset, item.length, bomb));
     }
     RankTree tree(session);
-    const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly);
+    const FileVisibility visibility = look_together(tree, session, own, opened.catalog, FollowLinks::kCacheOnly).visibility;
     DataFiles files(own, opened.catalog, FollowLinks::kCacheOnly);
     Exchange exchange(session, visibility, {plan, {opened.catalog, opened.resolved, files}, deal_to_rank0(plan, 2)});
     Progress moved;

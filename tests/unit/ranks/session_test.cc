@@ -154,12 +154,13 @@ TEST_CASE("Who sees which file is found by looking") {
         chunk.file = f;
         made.tensors.push_back({.key = "t" + std::to_string(f), .dtype = DType::float32, .dims = {2}, .chunks = {chunk}});
       }
-      Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
+      const Catalog catalog = build_catalog(made.content(), "ckpt", "ckpt").catalog;
       test::FakeIo io;
       for (const auto& [name, text] : disks[session.rank()]) io.put("ckpt/" + name, text);
       RankTree tree(session);
-      sights[session.rank()] = look_together(tree, session, io, catalog, FollowLinks::kCacheOnly);
-      for (const DataFile& f : catalog.files)
+      const FilesTogether files = look_together(tree, session, io, catalog, FollowLinks::kCacheOnly);
+      sights[session.rank()] = files.visibility;
+      for (const FileLook& f : files.found)
         if (f.fault) faults[session.rank()] += to_line(*f.fault);
     });
   };

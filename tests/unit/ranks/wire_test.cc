@@ -77,7 +77,7 @@ TEST_CASE("What no rank of this build says is refused") {
   CHECK(refused([](WireWriter& out) { out.number<uint8_t>(7); }, [](WireReader& in) { CHECK(in.number<bool>()); }) == "no error");
 
   const auto io = make_posix_io();
-  const OpenedCatalog whole = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/tp_2x2/ckpt", {});
+  const OpenedCatalog whole = read_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/tp_2x2/ckpt", {});
   const auto with = [&](const auto& change) {
     OpenedCatalog c = catalog_from_wire(catalog_to_wire(whole));
     change(c.catalog);
@@ -98,7 +98,7 @@ TEST_CASE("A catalog is the same after its way to another rank") {
   const auto io = make_posix_io();
   for (const char* name : {"fsdp2_ws4", "titan_like", "zstd", "torch113", "quantized", "megatron_like"}) {
     INFO(name);
-    const OpenedCatalog opened = open_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/" + name + "/ckpt", {});
+    const OpenedCatalog opened = read_checkpoint(*io, std::string(DCPCTL_TEST_DATA) + "/" + name + "/ckpt", {});
     const std::vector<std::byte> bytes = catalog_to_wire(opened);
     const OpenedCatalog received = catalog_from_wire(bytes);
     CHECK(catalog_to_wire(received) == bytes);

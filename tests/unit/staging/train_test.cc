@@ -75,10 +75,9 @@ TEST_CASE("in every mode each checkpoint holds its own step, whole") {
       const std::string folder = "run/step-" + std::to_string(step);
       for (size_t i = 0; i < w.tensors.size(); ++i) CHECK(holds(t.io, folder, expected(w, i, step)));
       CHECK(!holds(t.io, folder, expected(w, 0, step - 1)));
-      OpenedCatalog opened = open_checkpoint(const_cast<FakeIo&>(t.io), folder, {});
-      look_at_files(const_cast<FakeIo&>(t.io), opened.catalog, FollowLinks::kCacheOnly);
-      CHECK(structure_findings(opened).empty());
-      CHECK(opened.catalog.tensors.size() == 4);
+      const FrozenCatalog opened = open_checkpoint(const_cast<FakeIo&>(t.io), folder, {});
+      CHECK(structure_findings(*opened).empty());
+      CHECK(opened->catalog.tensors.size() == 4);
     }
     REQUIRE(t.result.saves.size() == 3);
     CHECK(t.result.saves[2].last);
@@ -116,7 +115,7 @@ TEST_CASE("the last checkpoint may be the model alone, in another dtype") {
   spec.export_dtype = DType::bfloat16;
   const Trained t(SaveMode::kAsyncPinned, spec);
   const Workload w = small();
-  Catalog last = open_checkpoint(const_cast<FakeIo&>(t.io), "run/step-7", {}).catalog;
+  const Catalog last = read_checkpoint(const_cast<FakeIo&>(t.io), "run/step-7", {}).catalog;
   REQUIRE(last.tensors.size() == 2);
   CHECK(last.tensors[0].dtype == DType::bfloat16);
   const std::vector<std::byte> full = expected(w, 0, 7);
@@ -124,7 +123,7 @@ TEST_CASE("the last checkpoint may be the model alone, in another dtype") {
   convert(cast.data(), DType::bfloat16, full.data(), DType::float32, cast.size() / 2);
   CHECK(holds(t.io, "run/step-7", cast));
   CHECK(holds(t.io, "run/step-7", expected(w, 1, 7)));
-  CHECK(open_checkpoint(const_cast<FakeIo&>(t.io), "run/step-6", {}).catalog.tensors.size() == 4);
+  CHECK(read_checkpoint(const_cast<FakeIo&>(t.io), "run/step-6", {}).catalog.tensors.size() == 4);
   CHECK(error_id([&] { Trained(SaveMode::kDisabled, spec, {.name = "x", .tensors = {{"optimizer.a", DType::float32, {4}}}}); }) ==
         "nothing_selected");
 }

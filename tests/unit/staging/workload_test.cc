@@ -69,7 +69,7 @@ TEST_CASE("tensors begin at multiples of the alignment") {
 
 TEST_CASE("a checkpoint, whole and the part of a rank") {
   const auto io = make_posix_io();
-  const Catalog catalog = open_checkpoint(*io, DCPCTL_TEST_DATA "/fsdp2_ws4/ckpt", {}).catalog;
+  const Catalog catalog = read_checkpoint(*io, DCPCTL_TEST_DATA "/fsdp2_ws4/ckpt", {}).catalog;
   const Workload whole = checkpoint_workload(catalog, std::nullopt);
   uint64_t bytes = 0, parts = 0;
   for (const Tensor& t : catalog.tensors) bytes += catalog.tensor_bytes(t);
