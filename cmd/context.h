@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/quantity.h"
 #include "catalog/select.h"
+#include "exit_status.h"
 
 namespace dcp::cmd {
 

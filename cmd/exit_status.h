@@ -1,12 +1,32 @@
-// The meaning of exit codes: the table in the top-level help, in every man page and in `help --json`.
+// Exit codes, and their meanings: the table in the top-level help, in every man page and in `help --json`.
 #pragma once
 
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "base/problem.h"
 
 namespace dcp::cmd {
+
+enum class Exit : int {
+  kOk = 0,
+  kAnswerNo = 1,
+  kUsage = 2,
+  kInput = 3,
+  kMachine = 4,
+  kLacking = 5,
+  kRank = 6,
+  kInterrupted = 130,
+  kTerminated = 143,
+};
+
+inline Exit exit_of(ProblemId id) {
+  constexpr Exit kExits[] = {Exit::kAnswerNo, Exit::kUsage, Exit::kInput,       Exit::kMachine,
+                             Exit::kLacking,  Exit::kRank,  Exit::kInterrupted, Exit::kTerminated};  // by class
+  static_assert(std::size(kExits) == static_cast<size_t>(ProblemClass::kTerminated) + 1);
+  return kExits[static_cast<size_t>(class_of(id))];
+}
 
 struct ExitStatus {
   Exit code;

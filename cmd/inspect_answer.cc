@@ -72,7 +72,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   const std::optional<StatsResult> values = stats_of(o, select, context);
   if (values && a.exit != Exit::kMachine)
     for (const KeyStats& k : values->tensors)
-      if (k.fault) a.exit = std::max(a.exit, exit_of(k.fault->id) == Exit::kMachine ? Exit::kMachine : Exit::kAnswerNo);
+      if (k.fault) a.exit = std::max(a.exit, class_of(k.fault->id) == ProblemClass::kMachine ? Exit::kMachine : Exit::kAnswerNo);
   const auto more = [&](JsonWriter& json) {
     if (values) stats_json(json, *values);
   };

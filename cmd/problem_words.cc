@@ -102,7 +102,7 @@ std::string option_of(std::string_view setting) {
 Problem worded(Problem p) {
   if (p.remedy != Remedy::kOfId) add_remedy(p);
   if (!p.place.setting.empty() && !p.place.setting.starts_with('-')) p.place.setting = option_of(p.place.setting);
-  if (exit_of(p.id) == Exit::kMachine) p.place.path = without_working_names(p.place.path);
+  if (class_of(p.id) == ProblemClass::kMachine) p.place.path = without_working_names(p.place.path);
   for (const Words& w : kWords) {
     if (w.id != p.id) continue;
     const bool is_known = p.id == ProblemId::manifest_key_lacking && p.severity == Severity::kNote;  // --subset was given

@@ -97,7 +97,7 @@ void ranks_json(JsonWriter& out, const Context& context, const RankWork& alone) 
       .begin_object()
       .member("rank", uint64_t{t->failure->rank})
       .member("host", t->failure->host)
-      .member("code", t->failure->code)
+      .member("code", static_cast<int>(exit_of(t->failure->problem.id)))
       .end_object();
 }
 

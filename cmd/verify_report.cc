@@ -15,7 +15,7 @@ namespace dcp::cmd {
 namespace {
 
 // From a manifest: the checkpoint may be whole and yet another one.
-bool is_difference(const Problem& p) { return p.severity == Severity::kDamage && exit_of(p.id) == Exit::kAnswerNo; }
+bool is_difference(const Problem& p) { return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo; }
 
 }  // namespace
 

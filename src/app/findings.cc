@@ -9,7 +9,7 @@ namespace dcp {
 
 void part_errors(std::vector<Problem>& findings) {
   for (Problem& p : findings)
-    if (p.severity == Severity::kDamage && exit_of(p.id) == Exit::kMachine) p.severity = Severity::kError;
+    if (p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kMachine) p.severity = Severity::kError;
 }
 
 std::vector<UnsafePickle> fold_unsafe(std::vector<Problem>& findings) {

@@ -82,7 +82,7 @@ class Pruning {
       result_.freed += drop_state(drop_of(step), world_);
       result_.done[s] = Done::kYes;
     } catch (const Error& e) {
-      if (exit_of(e.problem().id) != Exit::kInput) throw;
+      if (class_of(e.problem().id) != ProblemClass::kInput) throw;
       result_.done[s] = Done::kFailed;
       result_.failed.emplace(s, e.problem());
       world_.events.warn(world_.events.line_of(e.problem()));

@@ -114,7 +114,7 @@ Problem resolve_failure(World& world, const std::exception& error) {
     return mine;
   }
   Session& session = world.ranks->session;
-  const RankFailure first = session.fail_with(mine, static_cast<int>(exit_of(mine.id)));
+  const RankFailure first = session.fail_with(mine);
   world.ranks->failure = first;
   if (first.rank == 0 && session.rank() != 0) world.prints = first.problem.id == ProblemId::rank_lost;
   return problem_at(session.rank(), mine, first);

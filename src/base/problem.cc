@@ -11,14 +11,14 @@ namespace {
 
 struct Entry {
   std::string_view name;
-  Exit exit;
+  ProblemClass fault;
   std::string_view text;
   std::string_view hint;
 };
 
 // In the order of ProblemId, because both come from one list.
 constexpr auto kEntries = std::to_array<Entry>({
-#define DCP_PROBLEM(id, exit, what, hint) {#id, Exit::exit, what, hint},
+#define DCP_PROBLEM(id, class_, what, hint) {#id, ProblemClass::class_, what, hint},
 #include "base/problems.def"
 #undef DCP_PROBLEM
 });
@@ -69,7 +69,7 @@ std::string who_or_where(const Place& place) {
 }
 
 std::string_view id_name(ProblemId id) { return entry_of(id).name; }
-Exit exit_of(ProblemId id) { return entry_of(id).exit; }
+ProblemClass class_of(ProblemId id) { return entry_of(id).fault; }
 std::string_view text_of(ProblemId id) { return entry_of(id).text; }
 std::string_view hint_of(ProblemId id) { return entry_of(id).hint; }
 
@@ -159,7 +159,7 @@ Problem make_finding(ProblemId id, Severity severity, Place place, std::string g
   return problem;
 }
 
-bool can_be_collected(ProblemId id) { return exit_of(id) == Exit::kInput || id == ProblemId::io_open || id == ProblemId::io_read; }
+bool can_be_collected(ProblemId id) { return class_of(id) == ProblemClass::kInput || id == ProblemId::io_open || id == ProblemId::io_read; }
 
 void fail(ProblemId id, Place place, std::string got, std::string expected) {
   throw Error(make_problem(id, std::move(place), std::move(got), std::move(expected)));

@@ -14,30 +14,29 @@
 
 namespace dcp {
 
-// Exit classes of the command line (architecture: errors). A table in README, in every man page and in one test.
-enum class Exit : int {
-  kOk = 0,        // done
-  kAnswerNo = 1,  // done, and the answer is no: damage, differences, expectations not met
-  kUsage = 2,     // the command line is wrong, or the output exists
-  kInput = 3,     // the input is not a checkpoint, is malformed or damaged, or uses something unsupported
-  kMachine = 4,   // I/O, space, memory, device
-  kLacking = 5,   // this build or machine lacks what was asked for
-  kRank = 6,      // another rank failed or could not be reached
-  kInterrupted = 130,
-  kTerminated = 143,
+// Where the fault lies.
+enum class ProblemClass : uint8_t {
+  kAnswerNo,  // nowhere: the answer is no. Damage, differences, expectations not met
+  kUsage,     // the request is wrong, or the output exists
+  kInput,     // the input is not a checkpoint, is malformed or damaged, or uses something unsupported
+  kMachine,   // I/O, space, memory, device
+  kLacking,   // this build or machine lacks what was asked for
+  kRank,      // another rank failed or could not be reached
+  kInterrupted,
+  kTerminated,
 };
 
 enum class Severity : uint8_t { kNote, kWarning, kDamage, kError };
 
 enum class ProblemId : uint16_t {
-#define DCP_PROBLEM(id, exit, what, hint) id,
+#define DCP_PROBLEM(id, class_, what, hint) id,
 #include "base/problems.def"
 #undef DCP_PROBLEM
 };
 
-// Stable identifier ("zip_no_end"), exit class, default text and hint of an id. Static storage.
+// Stable identifier ("zip_no_end"), class, default text and hint of an id. Static storage.
 std::string_view id_name(ProblemId id);
-Exit exit_of(ProblemId id);
+ProblemClass class_of(ProblemId id);
 std::string_view text_of(ProblemId id);
 std::string_view hint_of(ProblemId id);
 
@@ -111,7 +110,6 @@ class Error : public std::exception {
  public:
   explicit Error(Problem problem);
   const Problem& problem() const { return problem_; }
-  Exit exit() const { return exit_of(problem_.id); }
   const char* what() const noexcept override { return line_.c_str(); }
 
  private:

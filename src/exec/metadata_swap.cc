@@ -46,7 +46,7 @@ std::optional<std::set<std::string>> files_named_by(Io& io, const std::string& f
     const MetadataContent content = read_dcp_metadata(bytes, {.path = folder + "/" + name}, {});
     return std::set<std::string>(content.files.begin(), content.files.end());
   } catch (const Error& e) {
-    if (exit_of(e.problem().id) != Exit::kInput) throw;
+    if (class_of(e.problem().id) != ProblemClass::kInput) throw;
     return std::nullopt;
   }
 }

@@ -9,14 +9,27 @@ Error::~Error() = default;
 Error::Error(const Error&) = default;
 Error& Error::operator=(const Error&) = default;
 
+static Kind kind_of(dcp::ProblemClass fault) {
+  switch (fault) {
+    case dcp::ProblemClass::kAnswerNo: return Kind::kAnswerNo;
+    case dcp::ProblemClass::kUsage: return Kind::kUsage;
+    case dcp::ProblemClass::kInput: return Kind::kInput;
+    case dcp::ProblemClass::kLacking: return Kind::kLacking;
+    case dcp::ProblemClass::kRank: return Kind::kRank;
+    case dcp::ProblemClass::kMachine:
+    case dcp::ProblemClass::kInterrupted:
+    case dcp::ProblemClass::kTerminated: break;
+  }
+  return Kind::kMachine;
+}
+
 Problem to_public(const dcp::Problem& given) {
   dcp::Problem p = given;
   // The texts of these two speak of the program's own arguments.
   if (p.id == dcp::ProblemId::usage && p.what == dcp::text_of(p.id)) p.what = "the call is wrong";
   if (p.id == dcp::ProblemId::memory_cap) p.hint = "give a larger max_memory";
-  const int kind = static_cast<int>(dcp::exit_of(p.id));
   Problem out{.id = std::string(dcp::id_name(p.id)),
-              .kind = kind >= 1 && kind <= 6 ? static_cast<Kind>(kind) : Kind::kMachine,
+              .kind = kind_of(dcp::class_of(p.id)),
               .severity = static_cast<Severity>(p.severity),
               .path = p.place.path,
               .member = p.place.member,

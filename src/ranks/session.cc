@@ -21,7 +21,6 @@ uint64_t beat_ms(uint32_t timeout_ms) { return std::clamp<uint64_t>(timeout_ms /
 std::string packed(const RankFailure& f) {
   WireWriter out;
   out.number(f.rank);
-  out.number(f.code);
   out.text(f.host);
   out.problem(f.problem);
   return std::string(as_text(out.take()));
@@ -32,19 +31,16 @@ std::string seconds_text(uint32_t ms) {
 }
 
 RankFailure lost_rank(uint32_t rank, std::string why) {
-  return {.rank = rank,
-          .code = static_cast<int>(Exit::kRank),
-          .host = {},
-          .problem = make_problem(ProblemId::rank_lost, {.rank = rank}, std::move(why))};
+  return {.rank = rank, .host = {}, .problem = make_problem(ProblemId::rank_lost, {.rank = rank}, std::move(why))};
 }
 
 // Others than the ranks can reach the store: anything that is not a rank's failure is treated as the store's.
 RankFailure unpacked(std::string_view text, uint32_t world_size) {
   try {
     WireReader in(as_bytes(text));
-    RankFailure f{.rank = in.number<uint32_t>(), .code = in.number<int>(), .host = in.text(), .problem = {}};
+    RankFailure f{.rank = in.number<uint32_t>(), .host = in.text(), .problem = {}};
     f.problem = in.problem();
-    if (f.rank < world_size && f.code > 0 && f.code < 256) return f;
+    if (f.rank < world_size) return f;
   } catch (const Error&) {
   }
   return lost_rank(0, "the store holds a failure that no rank has written");
@@ -82,7 +78,7 @@ Session::Session(const DcpctlTransportTable& table, Launch launch, SessionOption
   try {
     join();
   } catch (const Error& error) {
-    const RankFailure first = fail_with(error.problem(), static_cast<int>(error.exit()));
+    const RankFailure first = fail_with(error.problem());
     enter(Phase::kClosing);
     throw Error(problem_at(launch_.rank, error.problem(), first));
   }
@@ -222,8 +218,8 @@ void Session::check() const {
   if (const auto f = failure()) throw Error(problem_of(*f));
 }
 
-RankFailure Session::fail_with(const Problem& problem, int code) {
-  RankFailure mine{.rank = launch_.rank, .code = code, .host = options_.host, .problem = problem};
+RankFailure Session::fail_with(const Problem& problem) {
+  RankFailure mine{.rank = launch_.rank, .host = options_.host, .problem = problem};
   const bool lost = problem.id == ProblemId::rank_lost;
   if (lost) {
     // Whoever is gone may have said why, or somebody else knows better which rank it was.

@@ -20,7 +20,6 @@ namespace dcp {
 
 struct RankFailure {
   uint32_t rank = 0;  // whose fault it is
-  int code = 0;       // its exit code, if it could report it; else that of rank_lost
   std::string host;   // its host, if it could report it
   Problem problem;
 };
@@ -49,7 +48,7 @@ class Session {
   Link& link() { return *link_; }
 
   // Reports that this rank has failed with `problem`, or has found a rank gone. Returns the first failure of any rank.
-  RankFailure fail_with(const Problem& problem, int code);
+  RankFailure fail_with(const Problem& problem);
   std::optional<RankFailure> failure() const;
   // Throws rank_failed if some rank has failed.
   void check() const;

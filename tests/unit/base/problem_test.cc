@@ -31,7 +31,7 @@ TEST_CASE("an error carries its problem, line and exit class") {
     FAIL("not reached");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) == "out: another dcpctl is writing this output");
-    CHECK(error.exit() == Exit::kUsage);
+    CHECK(class_of(error.problem().id) == ProblemClass::kUsage);
     CHECK(id_name(error.problem().id) == "output_busy");
     CHECK(error.problem().hint == "wait for it, or give another name");
     CHECK(error.problem().severity == Severity::kError);
@@ -63,11 +63,11 @@ TEST_CASE("a long name is shown by its ends") {
 }
 
 TEST_CASE("each failure family has its exit class") {
-  CHECK(exit_of(ProblemId::usage) == Exit::kUsage);
-  CHECK(exit_of(ProblemId::io_no_space) == Exit::kMachine);
-  CHECK(exit_of(ProblemId::path_escapes) == Exit::kInput);
-  CHECK(exit_of(ProblemId::interrupted) == Exit::kInterrupted);
-  CHECK(exit_of(ProblemId::terminated) == Exit::kTerminated);
+  CHECK(class_of(ProblemId::usage) == ProblemClass::kUsage);
+  CHECK(class_of(ProblemId::io_no_space) == ProblemClass::kMachine);
+  CHECK(class_of(ProblemId::path_escapes) == ProblemClass::kInput);
+  CHECK(class_of(ProblemId::interrupted) == ProblemClass::kInterrupted);
+  CHECK(class_of(ProblemId::terminated) == ProblemClass::kTerminated);
 }
 
 TEST_CASE("what acts on a terminal is escaped") {

@@ -83,7 +83,7 @@ TEST_CASE("A failing rank is the reason that all others name") {
   });
   for (const uint32_t r : {0u, 1u, 3u}) {
     CHECK(failures[r].rank == 2);
-    CHECK(failures[r].code == 3);
+    CHECK(class_of(failures[r].problem.id) == ProblemClass::kInput);
     CHECK(failures[r].host == "h2");
     CHECK(stopped[r] == Session::kStopped);
   }
