@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include "app/output_in_source.h"
-#include "app/small_file.h"
 #include "format/npy.h"
 #include "inspect_text.h"
 #include "object_text.h"
@@ -58,6 +56,7 @@ void emit_json(const ExtractOptions& o, Extraction& found, const TextOut& out) {
     json.key("value");
     object_json(json, object);
   } else {
+    found.check();
     head_json(json, o, found);
     json.key("values");
     values_json(json, found);
@@ -73,7 +72,6 @@ std::string text_of(const ExtractOptions& o, Extraction& found, Context& context
     return object_text(object, columns, bound_of(object, found));
   }
   const bool small = volume(found.shape()) <= kShownWhole;
-  if (small && !o.no_verify) found.check();
   const Glance glance = found.glance(kShownWhole);
   context.status(escaped(found.key()) + ": " + std::string(facts_of(found.dtype()).name) + " " + shape_text(found.shape()));
   if (!small) context.status("more than 1,000 elements: the ends of its dims, CRC not checked; --slice shows a part, --format json all");
@@ -122,7 +120,7 @@ int extract_file(const ExtractOptions& o, Context& context) {
 }
 
 std::string extract_value(const ExtractOptions& o, Context& context) {
-  Extraction found({.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes()}, context);
+  Extraction found({.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes(), .check_crcs = !o.no_verify}, context);
   if (!found.is_object() && !o.dtype.empty() && found.dtype() != parse_dtype(o.dtype))
     context.info("not cast: " + std::string(facts_of(found.dtype()).name) + " is not a floating-point dtype");
   const auto out = [&](std::string_view text) {
@@ -130,8 +128,6 @@ std::string extract_value(const ExtractOptions& o, Context& context) {
   };
   note_unchecked(o, context);
   if (o.form == ExtractForm::kText && !o.to_file()) return context.print(text_of(o, found, context)), document_of(o, found);
-  // What is damaged is not handed out: a stream cannot be taken back.
-  if (!found.is_object() && !o.no_verify && o.form != ExtractForm::kText && o.form != ExtractForm::kTorch) found.check();
   if (!found.is_object()) note_bits(found.dtype(), o.form, context);
   if (!o.to_file()) {
     if (!o.is_text() && ::isatty(STDOUT_FILENO) == 1)
@@ -143,10 +139,13 @@ std::string extract_value(const ExtractOptions& o, Context& context) {
     }
     return document_of(o, found);
   }
-  refuse_source(o.out, found.catalog());
-  const SmallFileOptions options{.replace = o.force ? Replace::kYes : Replace::kNo, .sync = !o.no_sync};
-  if (o.form == ExtractForm::kText) save_small_file(context, o.out, text_of(o, found, context), options);
-  else save_text(context, o.out, [&](const TextOut& to) { emit_json(o, found, to); }, options);
+  std::string text;
+  const auto emit = [&](const TextOut& to) {
+    if (o.form == ExtractForm::kJson) return emit_json(o, found, to);
+    if (text.empty()) text = text_of(o, found, context);
+    to(text);
+  };
+  found.save(o.out, emit, {.replace = o.force ? Replace::kYes : Replace::kNo, .sync = !o.no_sync});
   std::string document = document_of(o, found);
   if (context.common.json) context.print(document);
   else if (!context.common.quiet) context.print("wrote " + escaped(o.out) + "\n");

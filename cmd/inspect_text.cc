@@ -257,51 +257,6 @@ std::string summary_text(const InspectResult& found) {
   return text;
 }
 
-InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
-  InspectSummary s;
-  for (const Entry& e : selection.entries) {
-    if (e.is_blob()) {
-      ++s.blobs;
-      const Item& item = catalog.items[catalog.item_of(e.blob())];
-      if (item.file != kNone && !(catalog.torch && s.blobs > 1)) s.blob_bytes += item.length;
-      continue;
-    }
-    const Tensor& t = catalog.tensors[e.tensor()];
-    ++s.tensors;
-    s.elements += catalog.elements(t);
-    s.tensor_bytes += catalog.tensor_bytes(t);
-    s.chunks += t.chunk_count;
-  }
-  return s;
-}
-
-std::vector<FileUse> file_uses(const Catalog& catalog) {
-  std::vector<FileUse> uses(catalog.files.size());
-  std::vector<uint64_t> first(catalog.files.size(), std::numeric_limits<uint64_t>::max());
-  for (const Item& i : catalog.items) {
-    if (i.file == kNone) continue;
-    ++uses[i.file].items;
-    uses[i.file].item_bytes += i.length;
-  }
-  for (ItemId n = 0; n < catalog.chunk_total; ++n)
-    if (const Item& i = catalog.items[n]; i.file != kNone) first[i.file] = std::min(first[i.file], i.offset);
-  std::vector<uint64_t> before(catalog.files.size(),
-                               0);  // bytes of objects, which precede the header of a safetensors file in a DCP folder
-  for (BlobId b = 0; b < catalog.blobs.size(); ++b)
-    if (const Item& i = catalog.items[catalog.item_of(b)]; i.file != kNone) before[i.file] += i.length;
-  for (uint32_t f = 0; f < uses.size(); ++f) {
-    if (catalog.torch) {
-      uses[f].unreferenced = catalog.torch->files[f]->unreferenced_bytes;
-      continue;
-    }
-    // What comes before the tensors of a safetensors file is its header.
-    const bool has_header = catalog.files[f].raw && first[f] != std::numeric_limits<uint64_t>::max() && first[f] >= before[f];
-    const uint64_t used = uses[f].item_bytes + (has_header ? first[f] - before[f] : 0);
-    if (catalog.files[f].bytes && *catalog.files[f].bytes > used) uses[f].unreferenced = *catalog.files[f].bytes - used;
-  }
-  return uses;
-}
-
 namespace {
 
 // Of one kind the first, and how many more there are.

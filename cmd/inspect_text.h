@@ -43,18 +43,4 @@ std::vector<Entry> sorted_entries(const Selection& selection);
 
 std::string part_text(const PathPart& p);  // escaped
 
-// Sums over a selection that text and JSON both show.
-struct InspectSummary {
-  uint64_t tensors = 0, elements = 0, tensor_bytes = 0, blobs = 0, blob_bytes = 0, chunks = 0;
-};
-InspectSummary summary_of(const Catalog& catalog, const Selection& selection);
-
-// How items use each data file.
-struct FileUse {
-  uint64_t items = 0;
-  uint64_t item_bytes = 0;
-  uint64_t unreferenced = 0;  // bytes in no item; 0 if the file is not there
-};
-std::vector<FileUse> file_uses(const Catalog& catalog);
-
 }  // namespace dcp::cmd

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "app/output_in_source.h"
 #include "app/parts.h"
 #include "app/read.h"
 #include "exec/execute.h"
@@ -60,13 +62,18 @@ Extraction::Extraction(ExtractRequest request, World& world) : request_(std::mov
   prep_.compare_copies(Faults::kThrow);
 }
 
+void Extraction::save(const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options) {
+  refuse_source(path, prep_.catalog());
+  save_text(world_, path, emit, options);
+}
+
 PickleGraph Extraction::object() {
   const BlobItem& item = prep_.source().resolved.blob(prep_.catalog().item_of(entry().blob())).item;
   return PickleGraph(item.pickle, item.pickle_place, request_.read.source.limits());
 }
 
 void Extraction::check() {
-  if (request_.slice) return;
+  if (is_object() || request_.slice || !request_.check_crcs || std::exchange(is_checked_, true)) return;
   NoSink sink;
   run(plan_arrays(prep_.source(), selection_, ArrayForm::kRaw, {}), prep_.source(), sink);
 }
@@ -82,7 +89,7 @@ void Extraction::torch_file(const std::function<void(Bytes)>& fn) {
   FrameSink frame(plan);
   run(plan, source, frame);
   fn(frame.head());
-  if (!plan.regions.empty()) each_piece(fn);
+  if (!plan.regions.empty()) pieces(fn);
   fn(frame.tail());
 }
 
@@ -91,6 +98,7 @@ void Extraction::stream(OutputRequest::Kind form, const std::function<void(Bytes
   if (is_object())
     fail(ProblemId::usage, {.path = checkpoint(), .tensor = std::string(key()), .object = true}, "an object, which has no elements",
          "a .pt file, text or JSON for it");
+  check();
   if (form == OutputRequest::Kind::kNpy) fn(as_bytes(npy_header(dtype(), shape_)));
   if (form == OutputRequest::Kind::kSafetensors) {
     if (facts_of(dtype()).safetensors.empty())
@@ -138,8 +146,13 @@ bool Extraction::is_decoded() {
   return std::ranges::any_of(plan.groups, [](const Group& g) { return g.kind == Group::Kind::kStream; });
 }
 
-// A piece is a slice: leading dims with one index each, one dim ranged, the rest whole.
 void Extraction::each_piece(const std::function<void(Bytes)>& fn) {
+  check();
+  pieces(fn);
+}
+
+// A piece is a slice: leading dims with one index each, one dim ranged, the rest whole.
+void Extraction::pieces(const std::function<void(Bytes)>& fn) {
   if (volume(shape_) == 0) return;
   const Catalog& catalog = prep_.catalog();
   // What is compressed is decoded from its front for each piece that it crosses.
@@ -175,7 +188,9 @@ Glance Extraction::glance(uint64_t max) {
   constexpr uint64_t kMax = 4096;  // elements, where there are many dims
   Glance g{.head = shape_, .tail = std::vector<int64_t>(shape_.size(), 0), .is_cut = std::vector<bool>(shape_.size()), .elements = {}};
   IndexMap map = map_of(prep_.catalog(), entry().tensor(), axes_);
-  if (volume(shape_) > max) {
+  if (volume(shape_) <= max) {
+    check();
+  } else {
     uint64_t shown = 1;
     for (size_t k = shape_.size(); k-- > 0;) {
       if (shown * static_cast<uint64_t>(std::min(shape_[k], 2 * kEdge)) > kMax) {

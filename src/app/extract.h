@@ -9,6 +9,7 @@
 
 #include "app/output.h"
 #include "app/prepare.h"
+#include "app/small_file.h"
 #include "kernels/kernels.h"
 #include "pickle/graph.h"
 
@@ -20,6 +21,7 @@ struct ExtractRequest {
   std::optional<Subscript> slice;  // of a tensor
   DtypeOptions dtypes;
   Fp8Overflow fp8_overflow = Fp8Overflow::kSaturate;
+  bool check_crcs = true;  // of a whole tensor: they are not those of a slice
 };
 
 // The elements at both ends of each dim, row-major: `head` indices from its beginning and `tail` to its end.
@@ -37,7 +39,8 @@ class Extraction {
   bool is_object() const { return entry().is_blob(); }
   std::string_view key() const { return entry().key; }
   const std::string& checkpoint() const { return prep_.catalog().path; }  // a step of a run
-  const Catalog& catalog() const { return prep_.catalog(); }
+  // Writes a text file about it, whole or not at all. Throws output_in_source, and what save_text throws.
+  void save(const std::string& path, const std::function<void(const TextOut&)>& emit, const SmallFileOptions& options);
 
   // --- an object
   PickleGraph object();
@@ -46,7 +49,8 @@ class Extraction {
   DType dtype() const { return entry().dtype; }
   const std::vector<int64_t>& shape() const { return shape_; }
   uint64_t bytes() const { return volume(shape_) * bytes_of(dtype()); }
-  // Reads the whole tensor and checks its CRCs. Does nothing for a slice.
+  // Reads the whole tensor and checks its CRCs, if the request says so. The next three do so, too; who passes something on before calls it
+  // himself: what is damaged is not handed out, and a stream cannot be taken back.
   void check();
   // Its elements, row-major and little-endian, in pieces from front to back: memory is bounded, whatever its size.
   void each_piece(const std::function<void(Bytes)>& fn);
@@ -68,6 +72,7 @@ class Extraction {
   };
   Part part_of(const IndexMap& map);
   std::vector<std::byte> read(const IndexMap& map);
+  void pieces(const std::function<void(Bytes)>& fn);
   void run(const Plan& plan, const Source& source, Sink& sink);
   bool is_decoded();
 
@@ -78,6 +83,7 @@ class Extraction {
   std::vector<SliceAxis> axes_;
   std::vector<int64_t> shape_;
   unsigned workers_ = 0;  // 0: unknown so far
+  bool is_checked_ = false;
 };
 
 }  // namespace dcp

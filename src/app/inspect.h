@@ -34,4 +34,18 @@ struct InspectResult {
 // Throws what opening throws; faults that do not prevent reading become findings.
 void inspect(const InspectRequest& request, World& world, InspectResult& result);
 
+// Sums over a selection.
+struct InspectSummary {
+  uint64_t tensors = 0, elements = 0, tensor_bytes = 0, blobs = 0, blob_bytes = 0, chunks = 0;
+};
+InspectSummary summary_of(const Catalog& catalog, const Selection& selection);
+
+// How items use each data file.
+struct FileUse {
+  uint64_t items = 0;
+  uint64_t item_bytes = 0;
+  uint64_t unreferenced = 0;  // bytes in no item; 0 if the file is not there
+};
+std::vector<FileUse> file_uses(const Catalog& catalog);
+
 }  // namespace dcp
