@@ -3,26 +3,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/natural_order.h"
 #include "inspect_text.h"
 
 namespace dcp::cmd {
-namespace {
-
-// A place in the tree of paths, numbered by first appearance.
-struct Step {
-  size_t parent;
-  PathPart part;
-  bool operator==(const Step&) const = default;
-};
-struct StepHash {
-  size_t operator()(const Step& s) const {
-    return std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position) ^ (s.parent * 0x9E3779B97F4A7C15u);
-  }
-};
-
-}  // namespace
-
 std::vector<Entry> sorted_entries(const Selection& selection) {
   std::vector<Entry> sorted = selection.entries;
   std::ranges::stable_sort(sorted, [](const Entry& a, const Entry& b) { return natural_less(a.key, b.key); });
@@ -30,16 +15,19 @@ std::vector<Entry> sorted_entries(const Selection& selection) {
 }
 
 std::vector<TreeRow> tree_of(const Selection& selection) {
-  std::unordered_map<Step, size_t, StepHash> numbers;
-  std::vector<std::pair<std::vector<size_t>, Entry>> sorted;
+  std::unordered_map<PathStep, uint32_t, PathStepHash> numbers;  // by first appearance; 0 is the root
+  std::vector<std::pair<std::vector<uint32_t>, Entry>> sorted;
   for (const Entry& e : sorted_entries(selection)) {
-    std::vector<size_t> trail{0};
-    for (const PathPart& p : selection.path(e)) trail.push_back(numbers.try_emplace({trail.back(), p}, numbers.size() + 1).first->second);
+    std::vector<uint32_t> trail{0};
+    for (const PathPart& p : selection.path(e)) {
+      const auto next = narrow<uint32_t>(numbers.size() + 1);
+      trail.push_back(numbers.try_emplace({trail.back(), p}, next).first->second);
+    }
     sorted.emplace_back(std::move(trail), e);
   }
   std::ranges::stable_sort(sorted, {}, &decltype(sorted)::value_type::first);
   std::vector<TreeRow> rows;
-  std::vector<size_t> open;
+  std::vector<uint32_t> open;
   for (const auto& [trail, e] : sorted) {
     const std::span<const PathPart> path = selection.path(e);
     size_t level = 0;

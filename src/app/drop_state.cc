@@ -29,10 +29,7 @@ Compaction plan_for(const DropRequest& request, World& world) {
   Compaction c{.opened = open_source(request.source, world, request.memory_bytes), .edited = {}, .outdated = {}};
   const Catalog& catalog = c.opened->catalog;
   const Selection selection = select_keys(catalog, model_under_root());
-  for (const Entry& e : selection.entries) {
-    if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
-    else check_whole(catalog, catalog.tensors[e.tensor()]);
-  }
+  check_whole(catalog, selection);
   std::vector<std::string> taken;
   for (const DirEntry& e : world.io.list(catalog.folder)) taken.push_back(e.name);
   c.edited = plan_compaction(catalog, selection, {}, taken);

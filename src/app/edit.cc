@@ -36,10 +36,7 @@ class Editing {
   void plan() {
     const Catalog& catalog = result_.catalog();
     result_.selection = select_keys(catalog, request_.select);
-    for (const Entry& e : result_.selection.entries) {
-      if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
-      else check_whole(catalog, catalog.tensors[e.tensor()]);
-    }
+    check_whole(catalog, result_.selection);
     if (!request_.source.prefer_rank) compare_copies();
     result_.edited = plan_edit(catalog, result_.selection, request_.torch);
     result_.metadata_bytes = metadata_bytes(result_.edited, catalog);

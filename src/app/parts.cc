@@ -30,6 +30,13 @@ void check_kept(const OpenedCatalog& opened, const Selection& selection) {
   check_opened(opened, [&](std::string_view key) { return catalog.strings.find(key) && !kept.contains(key); });
 }
 
+void check_whole(const Catalog& catalog, const Selection& selection) {
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
+    else check_whole(catalog, catalog.tensors[e.tensor()]);
+  }
+}
+
 Parts check_selected(const OpenedCatalog& opened, const Selection& selection, const OutputForm& form) {
   const Catalog& catalog = opened.catalog;
   Parts parts;

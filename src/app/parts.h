@@ -16,6 +16,9 @@ struct Parts {
 // Throws damage that affects the output, and pickle_unloadable for a name that Python cannot read.
 Parts check_selected(const OpenedCatalog& opened, const Selection& selection, const OutputForm& form);
 
+// Throws the first fault of what is selected.
+void check_whole(const Catalog& catalog, const Selection& selection);
+
 // Selected objects of the model that may hold weights: tensors of a class that pickles them in a way of its own.
 std::vector<BlobId> model_objects(const Catalog& catalog, const Selection& selection);
 

@@ -62,16 +62,7 @@ void Preparation::take_part(const Subscript& slice, TensorId tensor) {
   part_->files = files_of(opened_->catalog, tensor, part_->axes);
 }
 
-void Preparation::refuse_opaque_part() const {
-  if (!is_opaque({opened_->catalog, resolved_}, part_->tensor)) return;
-  Problem p =
-      make_problem(ProblemId::cast_opaque,
-                   {.path = opened_->catalog.path, .tensor = std::string(opened_->catalog.key(opened_->catalog.tensors[part_->tensor]))},
-                   "one that is quantized or a subclass");
-  p.what = "only plain tensors have elements that stand for themselves";
-  p.hint = "a .pt file holds it whole";
-  throw Error(std::move(p));
-}
+void Preparation::refuse_opaque_part() const { refuse_opaque({opened_->catalog, resolved_}, part_->tensor); }
 
 Selection Preparation::make_part(Selection before) {
   refuse_opaque_part();

@@ -1,5 +1,7 @@
 #include "catalog/data_files.h"
 
+#include <charconv>
+
 namespace dcp {
 
 std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap) {
@@ -7,6 +9,13 @@ std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, 
   if (!handle) fail(ProblemId::file_missing, {.path = root + "/" + name});
   const OpenFile file(store, *handle);
   return read_file(store, file.get(), cap);
+}
+
+std::optional<uint32_t> rank_of_file(std::string_view name) {
+  if (!name.starts_with("__")) return std::nullopt;
+  uint32_t rank = 0;
+  const auto [end, error] = std::from_chars(name.data() + 2, name.data() + name.size(), rank);
+  return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? std::optional(rank) : std::nullopt;
 }
 
 std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links) {

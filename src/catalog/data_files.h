@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "base/recent_files.h"
 #include "base/store.h"
@@ -12,6 +14,9 @@ namespace dcp {
 // Reads a whole file of at most `cap` bytes in the folder `root`: opened like any name inside a checkpoint, so no link leads out of it.
 // Throws file_missing, over_limit, and what open_beneath throws.
 std::vector<std::byte> read_file_beneath(Store& store, const std::string& root, const std::string& name, FollowLinks links, uint64_t cap);
+
+// The rank in a data file's name, `__R_N.distcp`; nullopt: another name.
+std::optional<uint32_t> rank_of_file(std::string_view name);
 
 // Opens data file `file` of a catalog; nullopt: it does not exist.
 std::optional<Handle> open_data_file(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links);

@@ -1,12 +1,12 @@
 #include "catalog/folder_findings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <tuple>
 
 #include "base/working_names.h"
+#include "catalog/data_files.h"
 
 namespace dcp {
 namespace {
@@ -15,15 +15,6 @@ namespace {
 constexpr int64_t kClockNs = 60'000'000'000;
 
 std::string range_text(const Item& i) { return "bytes " + std::to_string(i.offset) + " to " + std::to_string(i.offset + i.length); }
-
-// The R of `__R_N.distcp`.
-std::optional<uint32_t> rank_of(std::string_view name) {
-  if (!name.starts_with("__")) return std::nullopt;
-  name.remove_prefix(2);
-  uint32_t rank = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-  return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? std::optional(rank) : std::nullopt;
-}
 
 Problem odd(ProblemId id, Severity severity, std::string path, std::string got = {}) {
   return make_finding(id, severity, {.path = std::move(path)}, std::move(got));
@@ -34,7 +25,7 @@ class Folder {
   Folder(Store& store, const Catalog& catalog) : store_(store), catalog_(catalog) {
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
       named_.insert(catalog.file_name(f));
-      if (const auto rank = rank_of(catalog.file_name(f))) highest_rank_ = std::max(highest_rank_.value_or(0), *rank);
+      if (const auto rank = rank_of_file(catalog.file_name(f))) highest_rank_ = std::max(highest_rank_.value_or(0), *rank);
     }
   }
 
@@ -65,7 +56,7 @@ class Folder {
   }
 
   std::string orphan_text(std::string_view name) const {
-    const std::optional<uint32_t> rank = rank_of(name);
+    const std::optional<uint32_t> rank = rank_of_file(name);
     if (!rank || !highest_rank_ || *rank <= *highest_rank_) return {};
     return "rank " + std::to_string(*rank) + ", and the metadata names files of ranks up to " + std::to_string(*highest_rank_);
   }

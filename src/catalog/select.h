@@ -48,6 +48,18 @@ struct PathPart {
   bool operator==(const PathPart&) const = default;
 };
 
+// In a tree of paths: a part below a place that has a number already.
+struct PathStep {
+  uint32_t parent = 0;
+  PathPart part;
+  bool operator==(const PathStep&) const = default;
+};
+struct PathStepHash {
+  size_t operator()(const PathStep& s) const {
+    return (std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position)) * 0x9E3779B97F4A7C15u + s.parent;
+  }
+};
+
 // A key that stays, with its final name.
 struct Entry {
   KeyRef ref;

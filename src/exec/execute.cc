@@ -11,7 +11,7 @@
 namespace dcp {
 namespace {
 
-void write_frame(const OutputFile& file, uint32_t index, const std::vector<uint32_t>& crcs, Sink& sink, Progress& progress) {
+void write_archive_frame(const OutputFile& file, uint32_t index, const std::vector<uint32_t>& crcs, Sink& sink, Progress& progress) {
   file.archive->emit_frame(crcs, [&](uint64_t offset, Bytes bytes) {
     sink.write(index, offset, bytes);
     progress.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
@@ -115,7 +115,7 @@ ExecuteReport execute(const Plan& plan, const Source& source, Sink& sink, const 
   if (report.damage.empty()) {
     if (shared) write_item_frames(plan, sums, shared->framed, sink);
     for (uint32_t f = 0; f < plan.files.size(); ++f) {
-      if (plan.files[f].archive) write_frame(plan.files[f], f, sums.archive_crcs(source.catalog, plan.files[f]), sink, progress);
+      if (plan.files[f].archive) write_archive_frame(plan.files[f], f, sums.archive_crcs(source.catalog, plan.files[f]), sink, progress);
       if (plan.files[f].generated != Generated::kNo) write_generated(plan, source.catalog, f, sink, progress);
     }
   }

@@ -137,7 +137,7 @@ class Worker {
   void scatter(uint32_t tensor, const Assembly& a);
   void write_part(const Assembly& a, uint32_t region, BoxView part);
   void write_whole(const Assembly& a, uint32_t region);
-  void write_frame(uint32_t region);
+  void write_item_frame(uint32_t region);
 
   // --- stream.cc, scatter_record.cc
   // Streams the bytes of an item's record from front to back, and sums them if units count them.

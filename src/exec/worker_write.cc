@@ -97,12 +97,12 @@ void Worker::write_part(const Assembly& a, uint32_t index, BoxView part) {
     if (!sums_->wants_region(index)) continue;
     const bool known = a.raw_bytes == bytes && a.raw_bytes == a.bytes.size();
     const uint64_t added = sums_->add_region(index, known ? a.raw : crc32_raw(out), bytes, region_bytes - to_run * element - bytes);
-    if (added == region_bytes && region.is_item() && !run_.shared) write_frame(index);
+    if (added == region_bytes && region.is_item() && !run_.shared) write_item_frame(index);
   } while (next_index(index_of, sizes, outer));
 }
 
 // All of an item but its payload, whose sum is complete.
-void Worker::write_frame(uint32_t index) {
+void Worker::write_item_frame(uint32_t index) {
   const Region& region = run_.plan.regions[index];
   const uint64_t bytes = run_.plan.payload_bytes(region);
   const TensorItemFrame& frame = frames_.of(region.dtype, run_.plan.box(region).sizes);

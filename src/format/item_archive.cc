@@ -139,11 +139,4 @@ ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uin
   return pickle;
 }
 
-bool looks_like_safetensors(Bytes head) {
-  constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // of safetensors itself
-  if (head.size() < kSafetensorsHeadBytes) return false;
-  const std::string_view json = as_text(head.subspan(8, 2));
-  return load_le<uint64_t>(head.data()) <= kMaxHeaderBytes && json == "{\"";
-}
-
 }  // namespace dcp

@@ -42,8 +42,4 @@ ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uin
 // False if the directory has 0 for a non-empty record: torch's way to say that no CRC was computed.
 inline bool has_crc(const ZipRecord& record) { return record.crc != 0 || record.size == 0; }
 
-// True for the start of a safetensors file: a small 64-bit length, then JSON.
-bool looks_like_safetensors(Bytes head);
-inline constexpr uint64_t kSafetensorsHeadBytes = 10;
-
 }  // namespace dcp

@@ -40,9 +40,6 @@ constexpr bool order_is_complete() {
 }
 static_assert(order_is_complete(), "every dtype with a safetensors name has its place in kOrder, and no other");
 
-// The reference reads no longer header.
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-
 Place tensor_place(const std::string& name) {
   Place place;
   place.tensor = name;
@@ -106,9 +103,9 @@ std::string write_safetensors_header(std::vector<SafetensorsEntry>& entries, con
   out += '}';
   out.resize((out.size() + 7) / 8 * 8, ' ');
   const uint64_t json = out.size() - 8;
-  if (json > kMaxHeaderBytes) {
+  if (json > kMaxSafetensorsHeader) {
     fail(ProblemId::over_limit, {}, "a safetensors header of " + std::to_string(json) + " bytes",
-         "at most " + std::to_string(kMaxHeaderBytes));
+         "at most " + std::to_string(kMaxSafetensorsHeader));
   }
   store_le(reinterpret_cast<std::byte*>(out.data()), json);
   for (SafetensorsEntry& entry : entries) entry.offset += out.size();

@@ -40,6 +40,11 @@ bool safetensors_before(DType dtype_a, std::string_view name_a, DType dtype_b, s
 // tensor whose dtype the format lacks, safetensors_bad_name for names that are not UTF-8, over_limit for a header over 100 MB.
 std::string write_safetensors_header(std::vector<SafetensorsEntry>& entries, const std::map<std::string, std::string>& metadata);
 
+// True for the first bytes of a safetensors file of at most `max_bytes`: the length of the header, then the beginning of JSON.
+bool begins_like_safetensors(Bytes head, uint64_t max_bytes);
+inline constexpr uint64_t kSafetensorsBeginBytes = 9;
+inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes of JSON, as in the reference library
+
 // Bytes of the header with its length prefix, from the first 8 bytes of a file of `file_bytes`.
 uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits);
 

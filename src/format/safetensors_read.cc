@@ -183,6 +183,12 @@ void check_names(const std::vector<SafetensorsEntry>& entries, const Place& plac
 
 }  // namespace
 
+bool begins_like_safetensors(Bytes head, uint64_t max_bytes) {
+  if (head.size() < kSafetensorsBeginBytes) return false;
+  const auto json = load_le<uint64_t>(head.data());
+  return json >= 2 && json <= max_bytes - 8 && std::to_integer<char>(head[8]) == '{';
+}
+
 uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits) {
   if (first.size() < 8 || file_bytes < 8) fail(ProblemId::safetensors_bad_length, place, std::to_string(file_bytes) + " bytes in all");
   const uint64_t json = load_le<uint64_t>(first.data());

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "format/item_archive.h"
+#include "format/safetensors.h"
 #include "format/torch_tensor.h"
 #include "pickle/machine.h"
 #include "pickle/weights_only.h"
@@ -108,13 +109,14 @@ void find_storage(ItemSource& source, const ItemArchive& archive, const TorchSto
   check_record(storage, record.size, item.payload, place);
 }
 
-// A safetensors file has no end record: say what it is rather than what it is not.
+// A safetensors file has no end record: say what it is rather than what it is not. Its header may be longer than the item.
 ItemArchive open_archive(ItemSource& source, const Place& place, const Limits& limits) {
   try {
     return open_item_archive(source, place, limits);
   } catch (const Error& e) {
-    const bool may_be = e.problem().id == ProblemId::zip_no_end && source.size() >= kSafetensorsHeadBytes;
-    if (may_be && looks_like_safetensors(source.at(0, kSafetensorsHeadBytes))) fail(ProblemId::item_is_safetensors, place);
+    const bool may_be = e.problem().id == ProblemId::zip_no_end && source.size() >= kSafetensorsBeginBytes;
+    if (may_be && begins_like_safetensors(source.at(0, kSafetensorsBeginBytes), kMaxSafetensorsHeader))
+      fail(ProblemId::item_is_safetensors, place);
     throw;
   }
 }

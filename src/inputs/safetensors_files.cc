@@ -18,12 +18,6 @@ const SavedShard* shard_of(const SafetensorsFile& file, const SafetensorsEntry& 
 
 }  // namespace
 
-bool begins_like_safetensors(Bytes head, uint64_t file_bytes) {
-  if (head.size() < kSafetensorsBeginBytes) return false;
-  const auto json = load_le<uint64_t>(head.data());
-  return json >= 2 && json <= file_bytes - 8 && std::to_integer<char>(head[8]) == '{';
-}
-
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits) {
   constexpr uint64_t kEach = 8;
   if (bytes > limits.memory_bytes / kEach) {

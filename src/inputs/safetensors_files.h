@@ -21,10 +21,6 @@ struct SafetensorsFile {
   std::optional<ShardingInfo> sharding;  // as torch.distributed.checkpoint marks a shard
 };
 
-// True for the first bytes of a safetensors file: the header's length, then the beginning of JSON.
-bool begins_like_safetensors(Bytes head, uint64_t file_bytes);
-inline constexpr uint64_t kSafetensorsBeginBytes = 9;
-
 // Deducts the memory that a JSON text of `bytes` will take, in the catalog too, from what is left. Throws memory_cap. Measured: 8 bytes per
 // byte of a header, less for an index.
 void take_json_memory(uint64_t bytes, const Place& place, Limits& limits);

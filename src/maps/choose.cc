@@ -315,12 +315,10 @@ class Choice {
     if (!ranges) return here.miss(t.spot, to_text(map_, t.names[0]));
     count(product(*ranges), t.spot);
     for_each_value(*ranges, [&](const std::vector<uint64_t>& at) {
-      const auto index = [&](Word w) {
-        const auto it = std::ranges::find(inner, w);
-        if (it != inner.end()) return at[static_cast<size_t>(it - inner.begin())];
-        return match.outer[static_cast<size_t>(std::ranges::find(line.outer, w) - line.outer.begin())];
+      const IndexNumbers numbers{line, match, inner, at};
+      const auto name_of = [&](const Name& n) {
+        return written(map_, n, out_.variables, sizes_.global(), [&](Word w) { return numbers.of(w); });
       };
-      const auto name_of = [&](const Name& n) { return written(map_, n, out_.variables, sizes_.global(), index); };
       const uint32_t* found = nullptr;
       for (const Name& n : t.names) {
         if (const auto it = by_key_.find(name_of(n)); it != by_key_.end()) {
@@ -382,6 +380,12 @@ std::vector<Word> inner_of(const Line& line, const Tensor& tensor) {
   std::vector<Word> all = tensor.indexes;
   std::erase_if(all, [&](Word w) { return std::ranges::find(line.outer, w) != line.outer.end(); });
   return all;
+}
+
+uint64_t IndexNumbers::of(Word w) const {
+  const auto own = std::ranges::find(inner, w);
+  if (own != inner.end()) return at[static_cast<size_t>(own - inner.begin())];
+  return match.outer[static_cast<size_t>(std::ranges::find(line.outer, w) - line.outer.begin())];
 }
 
 Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits) { return Choice(query, sizes, limits).run(); }

@@ -42,6 +42,15 @@ Chosen choose(const ChooseQuery& query, Sizes& sizes, const Limits& limits);
 // The indexes of a tensor that are not its line's outer ones.
 std::vector<Word> inner_of(const Line& line, const Tensor& tensor);
 
+// The numbers of a line's indexes, as the name of one tensor has them: `at` for those of its own (inner_of), the match for the rest.
+struct IndexNumbers {
+  const Line& line;
+  const Match& match;
+  const std::vector<Word>& inner;
+  const std::vector<uint64_t>& at;
+  uint64_t of(Word w) const;
+};
+
 // A name with numbers for its indexes, which `index` gives.
 template <class Index>
 std::string written(const ModelMap& map, const Name& name, const std::vector<uint32_t>& variables, const Values& sizes,

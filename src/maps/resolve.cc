@@ -122,7 +122,7 @@ class Resolver {
   void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
     const Tensor& target = targets_of(line)[t];
     if ((!target.has_axes || line.moves_nothing) && !m.sources[0].empty()) {
-      const Instance one{m, line, {}, {}, values};
+      const Instance one{{line, m, {}, {}}, values};
       return add(one, target, identity(written_name(one, target.names[0]), m.sources[0][0]));
     }
     const std::vector<Word> inner = inner_of(line, target);
@@ -137,7 +137,7 @@ class Resolver {
     for (const Tensor& s : sources_of(line)) from.push_back(grid_with(s));
     const auto pairs = pairs_of(line, t, grid.pieces.size());
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
-      const Instance one{m, line, inner, at, values};
+      const Instance one{{line, m, inner, at}, values};
       IndexMap made{.key = written_name(one, target.names[0]), .shape = grid.shape, .blocks = {}};
       std::optional<uint32_t> first;
       for (uint32_t b = 0; b < grid.pieces.size(); ++b) {
@@ -164,24 +164,15 @@ class Resolver {
     return all;
   }
 
-  // One tensor of those that a match of a line has: the numbers `at` for the indexes that only this tensor's name has.
-  struct Instance {
-    const Match& match;
-    const Line& line;
-    const std::vector<Word>& inner;
-    const std::vector<uint64_t>& at;
+  // One tensor of those that a match of a line has.
+  struct Instance : IndexNumbers {
     const Values& values;
-    uint64_t number_of(Word w) const {
-      const auto it = std::ranges::find(inner, w);
-      if (it != inner.end()) return at[static_cast<size_t>(it - inner.begin())];
-      return match.outer[static_cast<size_t>(std::ranges::find(line.outer, w) - line.outer.begin())];
-    }
   };
 
   std::string written_name(const Instance& one, const Name& name) const {
     for (const NamePart& p : name.parts)
       for (const Word w : p.after) sizes_.need(w, one.values, name.spot);
-    return written(map_, name, chosen_.variables, one.values, [&](Word w) { return one.number_of(w); });
+    return written(map_, name, chosen_.variables, one.values, [&](Word w) { return one.of(w); });
   }
 
   void count(const IndexBlock& block) {
@@ -222,7 +213,7 @@ class Resolver {
     }
     for (const Piece::Along& b : from.axes)
       if (std::ranges::find(to.axes, b.word, &Piece::Along::word) == to.axes.end())
-        whole.source_at[b.dim] += static_cast<int64_t>(one.number_of(b.word) * b.step);
+        whole.source_at[b.dim] += static_cast<int64_t>(one.of(b.word) * b.step);
     const std::vector<Word> its = inner_of(one.line, sources_of(one.line)[tensor]);
     for_each_value(cut_sizes, [&](const std::vector<uint64_t>& cut) {
       IndexBlock block = whole;
@@ -230,7 +221,7 @@ class Resolver {
       uint64_t place = 0;
       for (const Word w : its) {
         const auto c = std::ranges::find(cuts, w, &Piece::Along::word);
-        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : one.number_of(w);
+        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : one.of(w);
         place = place * one.values[w].value + number;
       }
       block.source = one.match.sources[tensor][place];
@@ -281,7 +272,7 @@ class Resolver {
       out_.targets.push_back(std::move(made));
       return;
     }
-    std::string name = written_name({one.match, one.line, one.inner, one.at, sizes_.global()}, target.same_as[0]);
+    std::string name = written_name({one, sizes_.global()}, target.same_as[0]);
     Problem p = difference(one.line, made.key, name);
     ties_of_targets_.emplace_back(Tie{std::move(made), {}, std::move(p)}, std::move(name));
   }
@@ -321,7 +312,7 @@ class Resolver {
     size_t i = 0;
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
       const uint32_t source = m.sources[0][i++];
-      const auto it = by_key_.find(written_name({m, line, inner, at, sizes_.global()}, t.same_as[0]));
+      const auto it = by_key_.find(written_name({{line, m, inner, at}, sizes_.global()}, t.same_as[0]));
       if (it == by_key_.end()) return;  // it is missing, which another line says
       std::string tensor(keys_[source]), same_as(keys_[it->second]);
       Problem p = difference(line, tensor, same_as);

@@ -21,14 +21,13 @@ std::optional<std::string> module_path(const std::vector<std::string>& folders, 
   return std::nullopt;
 }
 
-const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi,
-                                      uint32_t bytes, const char* needs) {
-  const std::string path = module_path(folders, name).value_or("");
+const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const UntypedModuleKind& kind) {
+  const std::string path = module_path(folders, kind.name).value_or("");
   if (path.empty()) {
-    Problem p = make_problem(ProblemId::module_missing, {.path = file_of(name)},
+    Problem p = make_problem(ProblemId::module_missing, {.path = file_of(kind.name)},
                              "not in " + (folders.empty() ? std::string("any folder") : folders.front()) +
                                  (folders.size() > 1 ? " and " + std::to_string(folders.size() - 1) + " more" : ""));
-    p.hint = "it needs " + std::string(needs);
+    p.hint = "it needs " + std::string(kind.needs);
     throw Error(std::move(p));
   }
   // Local: what a module brings must not take the place of what another one or dcpctl links.
@@ -38,13 +37,13 @@ const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, c
     fail(ProblemId::module_broken, {.path = path}, why ? why : "");
   }
   using Entry = const DcpctlModuleHeader* (*)();
-  const auto entry = reinterpret_cast<Entry>(::dlsym(library, symbol));
-  if (!entry) fail(ProblemId::module_differs, {.path = path}, "no " + std::string(symbol));
+  const auto entry = reinterpret_cast<Entry>(::dlsym(library, kind.symbol));
+  if (!entry) fail(ProblemId::module_differs, {.path = path}, "no " + std::string(kind.symbol));
   const DcpctlModuleHeader& header = *entry();
-  if (header.abi != abi || header.bytes != bytes)
+  if (header.abi != kind.abi || header.bytes != kind.bytes)
     fail(ProblemId::module_differs, {.path = path},
          "table " + std::to_string(header.abi) + " of " + std::to_string(header.bytes) + " bytes",
-         "table " + std::to_string(abi) + " of " + std::to_string(bytes));
+         "table " + std::to_string(kind.abi) + " of " + std::to_string(kind.bytes));
   return header;
 }
 

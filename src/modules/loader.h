@@ -22,15 +22,21 @@ struct ModuleKind {
 // The path in the first of `folders` that has it; nullopt: none has.
 std::optional<std::string> module_path(const std::vector<std::string>& folders, std::string_view name);
 
+// The same of any table.
+struct UntypedModuleKind {
+  const char *name, *symbol;
+  uint32_t abi, bytes;  // of the table
+  const char* needs;
+};
+
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
 // module_broken (the linker's reason), module_differs (of another build).
-const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const char* name, const char* symbol, uint32_t abi,
-                                      uint32_t bytes, const char* needs);
+const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const UntypedModuleKind& kind);
 
 template <class T>
 const T& open_module(const std::vector<std::string>& folders, const ModuleKind<T>& kind) {
   static_assert(sizeof(T) >= sizeof(DcpctlModuleHeader));
-  return reinterpret_cast<const T&>(open_module(folders, kind.name, kind.symbol, kind.abi, sizeof(T), kind.needs));
+  return reinterpret_cast<const T&>(open_module(folders, UntypedModuleKind{kind.name, kind.symbol, kind.abi, sizeof(T), kind.needs}));
 }
 
 // The path of the loaded library that has `symbol`. "": none.

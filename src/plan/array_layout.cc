@@ -13,13 +13,7 @@ Plan plan_arrays(const SourceFacts& source, const Selection& selection, ArrayFor
   Plan plan;
   for (const Entry& e : selection.entries) {
     const Tensor& t = catalog.tensors[e.tensor()];
-    if (is_opaque(source, e.tensor())) {
-      Problem p = make_problem(ProblemId::cast_opaque, {.path = catalog.path, .tensor = std::string(catalog.key(t))},
-                               "one that is quantized or a subclass");
-      p.what = "only plain tensors have elements that stand for themselves";
-      p.hint = "a .pt file holds it whole";
-      throw Error(std::move(p));
-    }
+    refuse_opaque(source, e.tensor());
     const Dims dims = catalog.dims(t);
     const auto file = narrow<uint32_t>(plan.files.size());
     uint64_t at = 0;

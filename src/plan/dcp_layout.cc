@@ -1,7 +1,6 @@
 #include "plan/dcp_layout.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 
 #include "base/checked.h"
 #include "catalog/cover.h"
+#include "catalog/data_files.h"
 #include "format/torch_item_write.h"
 #include "plan/dcp_items.h"
 #include "plan/flat_entries.h"
@@ -334,13 +334,6 @@ class DcpLayout {
 };
 
 }  // namespace
-
-std::optional<uint32_t> rank_of_file(std::string_view name) {
-  if (!name.starts_with("__")) return std::nullopt;
-  uint32_t rank = 0;
-  const auto [end, error] = std::from_chars(name.data() + 2, name.data() + name.size(), rank);
-  return error == std::errc{} && end != name.data() + name.size() && *end == '_' ? std::optional(rank) : std::nullopt;
-}
 
 uint32_t ranks_shown(const Catalog& catalog) {
   uint32_t ranks = 0;

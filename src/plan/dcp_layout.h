@@ -46,8 +46,6 @@ struct DcpLayoutOptions {
 // Throws placement_no_dim, like_not_whole, keys_collide, dtype_needs_torch. Before torch 2.4 byte items must have been resolved with their pickles.
 Plan plan_dcp(const SourceFacts& source, const Selection& selection, const DcpLayoutOptions& options);
 
-// The rank in a data file's name, `__R_N.distcp`; nullopt: another name.
-std::optional<uint32_t> rank_of_file(std::string_view name);
 // The number of ranks that a checkpoint's file names suggest: the highest plus one; 0: none.
 uint32_t ranks_shown(const Catalog& catalog);
 

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/checked.h"
+#include "catalog/data_files.h"
 #include "plan/flat_entries.h"
 #include "plan/plan_metadata.h"
 #include "plan/torch_needed.h"

@@ -24,6 +24,16 @@ bool is_opaque(const SourceFacts& source, TensorId id) {
   return false;
 }
 
+void refuse_opaque(const SourceFacts& source, TensorId id) {
+  if (!is_opaque(source, id)) return;
+  const Catalog& catalog = source.catalog;
+  Problem p = make_problem(ProblemId::cast_opaque, {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[id]))},
+                           "one that is quantized or a subclass");
+  p.what = "only plain tensors have elements that stand for themselves";
+  p.hint = "a .pt file holds it whole";
+  throw Error(std::move(p));
+}
+
 void refuse_opaque_casts(const SourceFacts& source, const Selection& selection) {
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) continue;

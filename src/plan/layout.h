@@ -45,6 +45,8 @@ uint64_t add_whole_box(Plan& plan, Dims dims);
 
 // Whether some item of the tensor is not plain: quantized, or of a subclass.
 bool is_opaque(const SourceFacts& source, TensorId id);
+// Throws cast_opaque if it is: it has no elements that stand for themselves.
+void refuse_opaque(const SourceFacts& source, TensorId id);
 // Throws cast_opaque if such a tensor would be cast.
 void refuse_opaque_casts(const SourceFacts& source, const Selection& selection);
 

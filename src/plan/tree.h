@@ -25,18 +25,8 @@ class Tree {
   size_t size() const { return nodes_.size(); }
 
  private:
-  struct Step {
-    uint32_t parent;
-    PathPart part;
-    bool operator==(const Step&) const = default;
-  };
-  struct StepHash {
-    size_t operator()(const Step& s) const {
-      return (std::hash<std::string_view>{}(s.part.name) ^ static_cast<size_t>(s.part.position)) * 0x9E3779B97F4A7C15u + s.parent;
-    }
-  };
   std::vector<Node> nodes_;
-  std::unordered_map<Step, uint32_t, StepHash> index_;
+  std::unordered_map<PathStep, uint32_t, PathStepHash> index_;
 };
 
 }  // namespace dcp

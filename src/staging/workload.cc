@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
-#include "plan/dcp_layout.h"
+#include "catalog/data_files.h"
 
 namespace dcp {
 

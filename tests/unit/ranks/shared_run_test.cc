@@ -113,18 +113,25 @@ TEST_CASE("A deflated storage of more than one pass is written once, by all rank
   }
 }
 
-TEST_CASE("A shared run with literals needs a sink that keeps this rank's part") {
-  test::RandomRun run(1);
+TEST_CASE("A shared run with literals, frames or generated files needs a sink that keeps this rank's part") {
+  test::RandomRun run(2, true, {.safetensors_only = true});
   test::Opened& opened = *run.opened;
-  Joint joint(1);
-  SharedUnits units(joint, 0, {}, opened);
-  test::MemorySink sink(run.plan);
-  Progress progress;
-  const StopFlag stop{0};
-  CHECK(test::error_line([&] {
-          execute(run.plan, {opened.catalog, opened.resolved, opened.files}, sink, {.supply = &units}, {progress, stop});
-        }).find("keeps what every rank writes") != std::string::npos);
-  CHECK(sink.writes == 0);
+  const SourceFacts facts{opened.catalog, opened.resolved};
+  Plan items = plan_dcp(facts, opened.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}});
+  Plan generated = items;
+  std::erase_if(items.files, [](const OutputFile& f) { return f.generated != Generated::kNo; });
+  generated.regions.clear();
+  for (const Plan& plan : {opened.safetensors(), opened.torch(), items, generated}) {
+    Joint joint(1);
+    SharedUnits units(joint, 0, {}, opened);
+    test::MemorySink sink(plan);
+    Progress progress;
+    const StopFlag stop{0};
+    CHECK(test::error_line([&] {
+            execute(plan, {opened.catalog, opened.resolved, opened.files}, sink, {.supply = &units}, {progress, stop});
+          }).find("keeps what every rank writes") != std::string::npos);
+    CHECK(sink.writes == 0);
+  }
 }
 
 }  // namespace
