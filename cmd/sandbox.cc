@@ -6,6 +6,7 @@
 #include "app/ranked_run.h"
 #include "base/sandbox.h"
 #include "base/working_names.h"
+#include "catalog/kind.h"
 #include "ranks_flags.h"
 
 namespace dcp::cmd {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 void add_source_paths(const fs::path& path, bool is_run, std::vector<std::string>& read) {
   std::error_code ignored;
   const std::string name = path.filename();
-  if (name == ".metadata" || name.ends_with(".index.json")) {  // the files it speaks of
+  if (is_metadata_name(name)) {  // the files it speaks of
     read.push_back(folder_around(path));
     return add_source_paths(read.back(), false, read);
   }

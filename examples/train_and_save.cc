@@ -1,4 +1,4 @@
-// train_and_save FOLDER    trains a small model of LibTorch and saves FOLDER/step-N beside the training
+// train_and_save FOLDER [WIDTH]    trains a small model of LibTorch and saves FOLDER/step-N beside the training
 //
 // The parameters are copied into a staging buffer, which is made once; a thread writes the buffer to disk while the next steps change the
 // parameters. Python loads what it wrote with torch.distributed.checkpoint.load({"model": model.state_dict()}, checkpoint_id="FOLDER/step-2").
@@ -12,7 +12,9 @@
 #include <torch/optim/sgd.h>
 #include <torch/serialize.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <string>
@@ -40,18 +42,21 @@ std::vector<dcpctl::Shard> shards_of(const torch::nn::Module& model) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 2) return std::fprintf(stderr, "usage: train_and_save FOLDER [--torch-save]\n"), 2;
+  if (argc < 2) return std::fprintf(stderr, "usage: train_and_save FOLDER [WIDTH] [--torch-save]\n"), 2;
   const std::string folder = argv[1];
-  const bool torch_save = argc > 2 && std::strcmp(argv[2], "--torch-save") == 0;
+  const bool torch_save = std::strcmp(argv[argc - 1], "--torch-save") == 0;
+  const int64_t width = argc > 2 + torch_save ? std::atoll(argv[2]) : 1024;
 
   torch::manual_seed(1);
-  torch::nn::Sequential model(torch::nn::Linear(256, 1024), torch::nn::ReLU(), torch::nn::Linear(1024, 8));
+  torch::nn::Sequential model(torch::nn::Linear(256, width), torch::nn::ReLU(), torch::nn::Linear(width, 8));
   torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.01));
 
   dcpctl::Staging staging;  // one for all saves
   std::future<dcpctl::SaveReport> saving;
   for (int step = 1; step <= 6; ++step) {
     const torch::Tensor input = torch::randn({32, 256}), target = torch::randn({32, 8});
+    const bool is_saving = saving.valid() && saving.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+    if (is_saving) std::printf("step %d: while the checkpoint is being written\n", step);
     optimizer.zero_grad();
     torch::nn::functional::mse_loss(model->forward(input), target).backward();
     optimizer.step();  // changes the parameters, while the save before is still being written

@@ -1,5 +1,7 @@
 // The whole library. A checkpoint is a torch.distributed.checkpoint folder (`.metadata` and .distcp files), or any other kind that the
 // dcpctl program reads: torch.save and safetensors files, Hugging Face folders, per-rank files, a step of a run.
+//
+// Functions may be called on several threads at the same time, unless they say otherwise. None ends the process; what fails is an Error.
 #pragma once
 
 #include "dcpctl/checkpoint.h"  // IWYU pragma: export

@@ -60,7 +60,9 @@ struct SaveReport {
   double seconds = 0;         // spent writing
 };
 
-// The memory that `shards` point to must not change until this returns. A failure on any rank is thrown on every rank.
+// The memory that `shards` point to must not change until this returns. A failure on any rank is thrown on every rank. Throws usage for
+// shards that are no boxes of a tensor, do not cover it exactly once, or contradict each other. Saves to different paths may run at the same
+// time, each on a thread of its own.
 DCPCTL_API SaveReport save(const std::string& path, std::span<const Shard> shards, const SaveOptions& options = {});
 
 struct StagingOptions {
@@ -76,7 +78,7 @@ struct StagingOptions {
 class DCPCTL_API Staging {
  public:
   explicit Staging(StagingOptions options = {});
-  Staging(Staging&&) noexcept;
+  Staging(Staging&&) noexcept;  // from then on the other may only be assigned to or destroyed
   Staging& operator=(Staging&&) noexcept;
   ~Staging();  // waits for a save in progress
 

@@ -43,11 +43,11 @@ class Reader {
   const Catalog& catalog() const { return opened_->catalog; }
 
   struct Part {
-    std::string_view key;                        // of a tensor
+    TensorId tensor = 0;
     std::optional<std::vector<SliceAxis>> axes;  // nullopt: the whole tensor, with its CRCs checked
     DtypeOptions dtypes;
   };
-  // Reads its elements, row-major and little-endian. Callable from any thread. Throws usage for a buffer of another size, key_missing,
+  // Reads its elements, row-major and little-endian. Callable from any thread. Throws usage for a buffer of another size,
   // cast_opaque, the first CRC that differs, and what resolving and reading throw.
   void read(const Part& part, MutableBytes to);
 

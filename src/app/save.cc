@@ -121,12 +121,25 @@ void check_tiles(const std::vector<Given>& boxes) {
     refuse(first, "boxes with " + std::to_string(covered) + " of " + std::to_string(volume(shape)) + " elements", "all of the tensor");
 }
 
+// A dict that holds a tensor's key cannot hold another under the same.
+void check_tree(const std::vector<std::vector<Given>>& by_tensor) {
+  std::vector<const SavedBox*> tensors;
+  for (const std::vector<Given>& boxes : by_tensor) tensors.push_back(boxes.front().box);
+  std::ranges::sort(tensors, {}, &SavedBox::path);  // what is below a path follows it
+  for (size_t n = 1; n < tensors.size(); ++n) {
+    const SavedBox &above = *tensors[n - 1], &below = *tensors[n];
+    if (std::ranges::mismatch(above.path, below.path).in1 == above.path.end())
+      refuse(below, "a path below that of the tensor '" + above.key + "'", "one beside it");
+  }
+}
+
 // Which rank writes which box: a function of what all have, the same on every rank.
 class Layout {
  public:
   explicit Layout(const std::vector<std::vector<SavedBox>>& ranks) : load_(ranks.size()) {
     for (uint32_t r = 0; r < ranks.size(); ++r)
       for (size_t n = 0; n < ranks[r].size(); ++n) add({&ranks[r][n], r, n});
+    check_tree(by_tensor_);
     for (std::vector<Given>& boxes : by_tensor_) place(boxes);
   }
 
@@ -206,9 +219,18 @@ class OwnFile final : public Sink {
   SharedFiles file_;
 };
 
+void check_group(const SaveRequest& request) {
+  if (request.rank >= request.world_size)
+    fail(ProblemId::usage, {.path = request.path}, "rank " + std::to_string(request.rank) + " of " + std::to_string(request.world_size),
+         "a rank below the number of ranks");
+  if (request.world_size > 1 && !request.all_gather)
+    fail(ProblemId::usage, {.path = request.path}, "no all_gather", "the function by which ranks exchange texts");
+}
+
 }  // namespace
 
 SaveResult save(const SaveRequest& request, World& world) {
+  check_group(request);
   const uint64_t begin = world.io.now_ns();
   const Rounds round(request);
   std::vector<CheckedShard> shards;

@@ -203,6 +203,8 @@ struct Catalog {
     const Item& item = r.duplicate == kNone ? items[r.item] : duplicates[r.duplicate].other;
     return r.packed == 0 ? item : Item::deflated(r.offset, r.packed, item.file);
   }
+  // Keys are the first strings that a catalog interns; what follows is other text.
+  bool has_key(std::string_view text) const { return strings.find(text).value_or(kNone) < tensors.size() + blobs.size(); }
   std::string_view key(const Tensor& t) const { return strings[t.key]; }
   std::string_view key(const Blob& b) const { return strings[b.key]; }
   std::string_view key(KeyRef ref) const { return ref.is_blob() ? key(blobs[ref.blob()]) : key(tensors[ref.tensor()]); }

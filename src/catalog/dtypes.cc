@@ -3,7 +3,6 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "catalog/select.h"
 
@@ -21,9 +20,7 @@ bool is_scale(std::string_view key) {
 class Chooser {
  public:
   Chooser(const Catalog& catalog, const DtypeOptions& options, const TrainingState& state, CastSummary& summary)
-      : catalog_(catalog), options_(options), state_(state), summary_(summary), used_(options.rules.size()) {
-    for (const Tensor& t : catalog.tensors) keys_.insert(t.key);
-  }
+      : catalog_(catalog), options_(options), state_(state), summary_(summary), used_(options.rules.size()) {}
 
   DType choose(const Entry& e) {
     const Tensor& t = catalog_.tensors[e.tensor()];
@@ -83,7 +80,7 @@ class Chooser {
     const std::string key(catalog_.key(t));
     for (std::string_view ending : kScaleEndings) {
       const std::string scale = key + std::string(ending);
-      if (!keys_.contains(catalog_.strings.find(scale).value_or(kNone))) continue;
+      if (!catalog_.has_key(scale)) continue;
       fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = key},
            std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(scale) + "'");
     }
@@ -93,8 +90,7 @@ class Chooser {
   const DtypeOptions& options_;
   const TrainingState& state_;
   CastSummary& summary_;
-  std::vector<bool> used_;             // by rule
-  std::unordered_set<StringId> keys_;  // of tensors
+  std::vector<bool> used_;  // by rule
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "catalog/kind.h"
 
+#include <algorithm>
+
 namespace dcp {
 namespace {
 
@@ -11,5 +13,9 @@ constexpr KindTraits kTraits[] = {
 }  // namespace
 
 const KindTraits& traits_of(CheckpointKind kind) { return kTraits[static_cast<size_t>(kind)]; }
+
+bool is_metadata_name(std::string_view name) {
+  return std::ranges::any_of(kTraits, [&](const KindTraits& t) { return !t.metadata_ending.empty() && name.ends_with(t.metadata_ending); });
+}
 
 }  // namespace dcp

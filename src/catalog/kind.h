@@ -17,8 +17,9 @@ enum class CheckpointKind : uint8_t {
 enum class WrittenAs : uint8_t { kDcpFolder, kTorchFile, kSafetensorsFile, kHfFolder };
 
 struct KindTraits {
-  std::string_view name;   // in JSON
-  std::string_view words;  // "DCP checkpoint"
+  std::string_view name;                  // in JSON
+  std::string_view words;                 // "DCP checkpoint"
+  std::string_view metadata_ending = {};  // of the names of files that describe the others; "": there are none
   WrittenAs written_as = WrittenAs::kDcpFolder;
   bool has_metadata = false;    // described by `.metadata`: each item has a pickle of its own, objects too; empty mappings are lost
   bool of_ranks = false;        // every rank described its own part; copies by several ranks must be equal
@@ -26,5 +27,8 @@ struct KindTraits {
   bool tensors_only = false;    // flat names and no objects, as models are published
 };
 const KindTraits& traits_of(CheckpointKind kind);
+
+// A file of this name describes others, in some kind of checkpoint.
+bool is_metadata_name(std::string_view name);
 
 }  // namespace dcp

@@ -215,15 +215,21 @@ std::string joined(std::span<const PathPart> path) {
   return text;
 }
 
+Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes) {
+  dtypes.scope = DtypeScope::kAll;
+  Selection s;
+  Entry e{.ref = key, .key = {}};
+  add_source_path(catalog, e, s);
+  s.entries.push_back(e);
+  choose_dtypes(catalog, dtypes, s);
+  return s;
+}
+
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   Selection s;
   s.state = find_training_state(catalog);
-  // Keys are the first strings that a catalog interns; what follows is other text.
-  const auto is_key = [&](const std::string& text) {
-    return catalog.strings.find(text).value_or(kNone) < catalog.tensors.size() + catalog.blobs.size();
-  };
   for (const KeyRule& r : options.rules)
-    if (r.kind == KeyRule::Kind::kKey && !is_key(r.text)) fail_key(catalog, r.text);
+    if (r.kind == KeyRule::Kind::kKey && !catalog.has_key(r.text)) fail_key(catalog, r.text);
   std::vector<bool> used(options.rules.size());
   for (const KeyRef ref : catalog.order) {
     Entry e{.ref = ref, .key = {}};

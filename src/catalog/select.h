@@ -113,6 +113,9 @@ struct Selection {
 // regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
+// This key alone, whether or not it is model. Looks at no other key.
+Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes);
+
 // Whether a model-only selection would leave keys out or strip a root.
 bool is_more_than_model(const Selection& selection);
 

@@ -16,10 +16,6 @@ struct File {
   uint32_t number = kNone;
 };
 
-bool is_metadata(std::string_view name) {
-  return name == ".metadata" || (name.starts_with("__") && name.ends_with(".metadata")) || name == "model.safetensors.index.json";
-}
-
 void sum(Store& store, Handle handle, FileSum& out, const Watch& watch) {
   struct Free {
     void operator()(XXH3_state_t* s) const { XXH3_freeState(s); }
@@ -46,12 +42,13 @@ void sum(Store& store, Handle handle, FileSum& out, const Watch& watch) {
 
 std::vector<FileSum> sum_files(DataFiles& files, FollowLinks links, unsigned workers, const Watch& watch) {
   const Catalog& catalog = files.catalog();
+  const std::string_view metadata = catalog.traits().metadata_ending;
   std::vector<File> all;
   for (uint32_t f = 0; f < catalog.files.size(); ++f)
     if (catalog.files[f].bytes)
       all.push_back({.sum = {.name = std::string(catalog.file_name(f)), .xxh3_128 = {}}, .open = nullptr, .number = f});
   for (const DirEntry& e : catalog.single_file ? std::vector<DirEntry>() : files.store().list(catalog.folder)) {
-    if (!is_metadata(e.name)) continue;
+    if (metadata.empty() || !e.name.ends_with(metadata)) continue;
     const std::optional<Handle> handle = files.store().open_beneath(catalog.folder, e.name, links);
     if (handle) all.push_back({.sum = {.name = e.name, .xxh3_128 = {}}, .open = std::make_shared<const OpenFile>(files.store(), *handle)});
   }

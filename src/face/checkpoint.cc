@@ -47,7 +47,7 @@ dcp::SliceAxis axis_of(const Range& range, size_t dim, const TensorInfo& tensor)
   if (range.start < 0 || range.start > size) refuse("index " + std::to_string(range.start), "0 to " + std::to_string(size));
   const int64_t max_count = (size - range.start + range.step - 1) / range.step;
   if (range.count < -1 || range.count > max_count)
-    refuse(std::to_string(range.count) + " indices from " + std::to_string(range.start), "at max_count " + std::to_string(max_count));
+    refuse(std::to_string(range.count) + " indices from " + std::to_string(range.start), "at most " + std::to_string(max_count));
   return {.start = range.start, .step = range.step, .count = range.count < 0 ? max_count : range.count};
 }
 
@@ -73,7 +73,7 @@ const TensorInfo& Checkpoint::tensor(std::string_view key) const {
 void Checkpoint::read(std::string_view key, std::span<std::byte> to, const ReadOptions& options) const {
   guarded([&] {
     const TensorInfo& tensor = state_->tensor(key);
-    dcp::Reader::Part part{.key = key, .axes = {}, .dtypes = {}};
+    dcp::Reader::Part part{.tensor = static_cast<dcp::TensorId>(&tensor - state_->tensors.data()), .axes = {}, .dtypes = {}};
     if (!options.dtype.empty()) part.dtypes = {.dtype = cast_target(options.dtype), .scope = dcp::DtypeScope::kAll};
     if (!options.slice.empty()) {
       if (options.slice.size() != tensor.shape.size())

@@ -35,6 +35,22 @@ print("as they were")
 """
 
 
+LOAD_RANKS = """
+import sys, torch, torch.distributed.checkpoint as dcp
+loaded = {"model": {"weight": torch.zeros(10, 4)}}
+dcp.load(loaded, checkpoint_id=sys.argv[1], no_dist=True)
+assert loaded["model"]["weight"].equal(torch.arange(40.0).reshape(10, 4)), loaded
+"""
+
+
+def save_ranks(program, checkpoint, meeting, size):
+    """Processes that save together; what they end with, and what they say, by rank."""
+    meeting.mkdir()
+    started = [subprocess.Popen([program, checkpoint, meeting, str(r), str(size)], stderr=subprocess.PIPE, text=True) for r in range(size)]
+    said = [p.communicate()[1] for p in started]
+    return [p.returncode for p in started], said
+
+
 def run(*command, code=0, **kwargs):
     done = subprocess.run([str(c) for c in command], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
     if done.returncode != code:
@@ -86,13 +102,26 @@ def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
         assert "no such key" in run(read, checkpoint, "nothing", code=2)
         run(read, at, code=3)
 
+        program, checkpoint = at / "build/save_ranks", at / "ckpt"
+        codes, said = save_ranks(program, checkpoint, at / "first", 4)
+        assert codes == [0] * 4, said
+        assert sorted(os.listdir(checkpoint)) == [".metadata", *(f"__{r}_0.distcp" for r in range(4))], os.listdir(checkpoint)
+        run(dcpctl, "verify", checkpoint)
+        if torch_python and Path(torch_python).exists():
+            run(torch_python, "-W", "ignore", "-c", LOAD_RANKS, checkpoint)
+        codes, said = save_ranks(program, checkpoint, at / "second", 3)
+        assert codes == [2] * 3 and all("rank 0" in s and "exists" in s for s in said), (codes, said)
+
         train = at / "build/train_and_save"
         assert train.exists() == bool(libtorch), "LibTorch was not found"
         if not libtorch:
             print("no LibTorch: the training example was not built")
             return
         (at / "run").mkdir()
-        print(run(train, at / "run", "--torch-save"), end="")
+        said = run(train, at / "run", 1 << 17, "--torch-save")  # 140 MB: far more than is written before the next step begins
+        print(said, end="")
+        for step in (3, 5):
+            assert f"step {step}: while the checkpoint is being written" in said, said
         assert sorted(os.listdir(at / "run")) == ["step-2", "step-2.pt", "step-4", "step-4.pt", "step-6", "step-6.pt"], os.listdir(at / "run")
         for step in (2, 4, 6):
             run(dcpctl, "verify", at / f"run/step-{step}")

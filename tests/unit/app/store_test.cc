@@ -157,7 +157,7 @@ TEST_CASE("elements come from any store: extracted, as statistics, and read into
       Reader reader({.source = {.path = path}, .extra_memory = kGiB, .threads = 2}, world);
       const Catalog& c = reader.catalog();
       std::string all(volume(c.dims(c.tensors[0])) * sizeof(float), '\0');
-      reader.read({.key = c.key(c.tensors[0]), .axes = {}, .dtypes = {}}, std::as_writable_bytes(std::span(all)));
+      reader.read({.tensor = 0, .axes = {}, .dtypes = {}}, std::as_writable_bytes(std::span(all)));
       return all;
     });
   }

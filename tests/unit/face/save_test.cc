@@ -97,6 +97,26 @@ TEST_CASE("scalars, tensors without elements, and tensors larger than a block") 
   CHECK(verify(dir / "ckpt").findings.empty());
 }
 
+TEST_CASE("every dtype that torch has is saved and read") {
+  const TempDir dir;
+  std::vector<std::byte> bytes(15 * 16);
+  for (size_t n = 0; n < bytes.size(); ++n) bytes[n] = static_cast<std::byte>(n * 7 + 1);
+  std::vector<Shard> shards;
+  const std::vector<std::pair<std::string, size_t>> dtypes{{"bool", 1},     {"uint8", 1},         {"int8", 1},      {"uint16", 2},
+                                                           {"int32", 4},    {"int64", 8},         {"float16", 2},   {"float64", 8},
+                                                           {"bfloat16", 2}, {"float8_e4m3fn", 1}, {"complex64", 8}, {"complex128", 16}};
+  for (const auto& [dtype, size] : dtypes) shards.push_back({.key = dtype, .dtype = dtype, .shape = {3, 5}, .data = bytes.data()});
+  save(dir / "ckpt", shards);
+  const Checkpoint found = open(dir / "ckpt");
+  for (const auto& [dtype, size] : dtypes) {
+    INFO(dtype);
+    std::vector<std::byte> read(15 * size);
+    CHECK(found.tensor(dtype).dtype == dtype);
+    found.read(dtype, read);
+    CHECK(std::ranges::equal(read, std::span(bytes).first(read.size())));
+  }
+}
+
 TEST_CASE("a shard that is none is refused, and nothing is left") {
   const TempDir dir;
   const std::vector<float> data = counted(16);
@@ -120,6 +140,22 @@ TEST_CASE("a shard that is none is refused, and nothing is left") {
   CHECK(with([](Shard& s) { s.shape = {int64_t{1} << 40, int64_t{1} << 40}; }) != "");
   CHECK(with([](Shard& s) { s.sizes = {2, 4}; }) == "boxes with 8 of 16 elements");
   CHECK(refused({good, good}) == "one box twice");
+  Shard below = good;
+  below.key = "a.b", below.path = {"a", "b"};
+  CHECK(refused({below, good}) == "a path below that of the tensor 'a'");
+  below.key = "a.b", below.path = {"a.b"};
+  CHECK(refused({below, good, [&] {
+                   Shard s = below;
+                   s.path = {"a", "b"};
+                   return s;
+                 }()}) == "another dtype, shape or path on rank 0");
+  const auto of_group = [&](const Group& group) {
+    return thrown([&] { save(dir / "ckpt", std::vector<Shard>{good}, {.group = group}); }).got;
+  };
+  CHECK(of_group({.rank = 2, .size = 2}) == "rank 2 of 2");
+  CHECK(of_group({.rank = 9000000, .size = 2}) == "rank 9000000 of 2");
+  CHECK(of_group({.rank = 0, .size = 0}) == "rank 0 of 0");
+  CHECK(of_group({.rank = 1, .size = 2}) == "no all_gather");
   Shard part = good;
   part.sizes = {3, 4};
   Shard other = good;
