@@ -3,7 +3,6 @@
 
     map_texts.py DCPCTL check FOLDER           the maps in FOLDER that say `made by tests/torch/map_texts.py` are those that are made now, and hold
     map_texts.py DCPCTL make FOLDER [MODEL...] makes those of all models of transformers' conversion_mapping, or of these, and lists what is left out
-    map_texts.py DCPCTL load FOLDER [MODEL...] what dcpctl publishes by them is what from_pretrained loads, without a stray key, and computes the same
 
 Nothing is taken from transformers' regexes. Each element in memory gets a number of its own, so that what save_pretrained writes shows where each
 has gone; a line is a guess from that, and dcpctl then has to publish the model bit for bit by all of them, and to bring it back. Not looked
@@ -11,132 +10,27 @@ for are models for which FOLDER has a map that was written by hand. Exits 77 (sk
 """
 import bisect
 import collections
-import importlib.util
 import json
 import re
 import string
 import subprocess
 import sys
 import tempfile
-import warnings
 from pathlib import Path
 
-warnings.filterwarnings("ignore")
-sys.path.append(str(Path(__file__).resolve().parent.parent.parent / ".venv-maps"))  # ./dev test makes it
+import torch
+import torch.distributed.checkpoint as dcp
+from safetensors.torch import load_file
+from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
+
+from case import check, finish
+from tiny_models import MADE_BY, LeftOut, built, families, families_of, made_maps, numbered, where
+
 DCPCTL, WHAT, FOLDER, ONLY = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:]
-if importlib.util.find_spec("transformers") is None:
-    print("skipped: transformers not installed")
-    sys.exit(77)
-
-import torch  # noqa: E402
-import torch.distributed.checkpoint as dcp  # noqa: E402
-import transformers  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
-from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner  # noqa: E402
-from torch.distributed.checkpoint.state_dict_loader import _load_state_dict  # noqa: E402
-from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN, _build_checkpoint_conversion_mapping  # noqa: E402
-from transformers.models.auto import modeling_auto as auto  # noqa: E402
-
-from case import check, finish  # noqa: E402
-
-transformers.logging.set_verbosity_error()
-transformers.logging.disable_progress_bar()
-MADE_BY = "made by tests/torch/map_texts.py"
-# Sizes of tiny models; no two of those that may meet in one tensor are the same, and there are layers enough for each of their kinds.
-TINY = {"vocab_size": 80, "hidden_size": 32, "d_model": 32, "intermediate_size": 48, "ffn_dim": 48, "num_hidden_layers": 9, "num_layers": 9, "n_layer": 9,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "moe_intermediate_size": 20, "expert_ffn_hidden_size": 20,
-        "shared_expert_intermediate_size": 24, "num_experts": 5, "num_local_experts": 5, "n_routed_experts": 5, "moe_num_experts": 5,
-        "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 16, "kv_lora_rank": 12,
-        "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "first_k_dense_replace": 1, "max_position_embeddings": 64, "pad_token_id": 0,
-        "depth": 2, "num_heads": 2, "patch_size": 2, "image_size": 8, "embed_dim": 16, "out_hidden_size": 32, "linear_num_key_heads": 2,
-        "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "num_position_embeddings": 16, "spatial_merge_size": 1,
-        "index_n_heads": 2, "index_head_dim": 8, "num_nextn_predict_layers": 0, "encoder_layers": 2, "decoder_layers": 3, "bos_token_id": 1,
-        "eos_token_id": 2, "image_token_id": 3, "video_token_id": 4, "tie_word_embeddings": False, "mlp_only_layers": [], "layer_types": None,
-        "fullatt_block_indexes": [1], "deepstack_visual_indexes": [0], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_expand": 2, "mamba_d_state": 16,
-        "shared_intermediate_size": 24, "num_dense_layers": 1, "moe_num_shared_experts": 1, "moe_layer_start_index": 1, "image_token_index": 3,
-        "vision_feature_layer": -1, "projection_dim": 16, "text_hidden_size": 32}  # fmt: skip
-VISION = {"num_hidden_layers": 2, "num_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 2,
-          "head_dim": 8, "d_model": 16}  # fmt: skip
 OPTIONS = ("attention_bias", "mlp_bias", "use_qk_norm", "qkv_bias", "use_bias", "add_bias_linear")  # give a model tensors that another has not
 LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "depth", "encoder_layers", "decoder_layers")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
-
-CLASSES = {"shieldgemma2": "ShieldGemma2ForImageClassification"}  # where the first that transformers lists is not the published one
-
-
-class LeftOut(Exception):
-    pass
-
-
-def tiny(config_class, more, is_vision=False):
-    """Arguments for a tiny configuration: what it has of TINY, and the same of configurations in it."""
-    default = config_class()
-    wanted = {**TINY, **(VISION if is_vision else {}), **more}
-    arguments = {k: v for k, v in wanted.items() if k in default.to_dict() or getattr(default, k, None) is not None}
-    if "layer_types" not in getattr(config_class, "__dataclass_fields__", {}):
-        arguments.pop("layer_types", None)  # made of other arguments
-    for name, inner in getattr(config_class, "sub_configs", {}).items():
-        inner = type(getattr(default, name)) if getattr(default, name, None) is not None else inner
-        if inner is not transformers.AutoConfig:
-            arguments[name] = tiny(inner, more, is_vision or not re.search("text|llm|language", name)) | {"model_type": inner.model_type}
-    return arguments
-
-
-def built(model_type, more):
-    config_class = transformers.CONFIG_MAPPING[model_type]
-    config = config_class(**tiny(config_class, more))
-    if model_type in CLASSES:
-        return getattr(transformers, CLASSES[model_type])(config)
-    for tasks in (auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_FOR_PRETRAINING_MAPPING, auto.MODEL_MAPPING):
-        if config_class in tasks:
-            model_class = tasks[config_class]
-            model_class = model_class[0] if isinstance(model_class, tuple) else model_class
-            break
-    else:
-        raise LeftOut("no model of its own")
-    with torch.device("meta"):
-        size = sum(p.numel() for p in model_class(config).parameters())
-    if size > 12e6:
-        raise LeftOut(f"a tiny one still has {size} elements")
-    return model_class(config)
-
-
-def numbered(model):
-    """Each element of the state dict gets a number of its own; what is tied has the same."""
-    next_number, state = 1, model.state_dict()
-    for key, t in state.items():
-        if not t.is_floating_point():
-            continue
-        t.data.copy_(torch.arange(next_number, next_number + t.numel(), dtype=torch.float64).reshape(t.shape))
-        next_number += t.numel()
-    return {k: v.clone() for k, v in model.state_dict().items() if v.is_floating_point()}
-
-
-def where(numbers, of):
-    """The box of `of` that the tensor is: (offsets, extents, dims of the tensor in the order of those of `of`), or None."""
-    start = int(of.flatten()[0])
-    flat = numbers.to(torch.int64).flatten() - start
-    if flat.min() < 0 or flat.max() >= of.numel():
-        return None
-    at = torch.stack(torch.unravel_index(flat, of.shape)) if of.dim() else torch.zeros(0, 1)
-    at = at.reshape(of.dim(), *numbers.shape)
-    offsets = [int(a.min()) for a in at]
-    extents = [int(a.max()) - o + 1 for a, o in zip(at, offsets)]
-    order = []
-    for d, extent in enumerate(extents):
-        if extent == 1:
-            continue
-        along = [j for j in range(numbers.dim()) if numbers.shape[j] > 1 and not torch.equal(at[d].narrow(j, 0, 1), at[d].narrow(j, 1, 1))]
-        if len(along) != 1 or numbers.shape[along[0]] != extent:
-            return None
-        order.append((d, along[0]))
-    if torch.Size([numbers.shape[j] for _, j in order]).numel() != numbers.numel():
-        return None
-    expected = torch.stack([torch.full(numbers.shape, o) for o in offsets]) if offsets else at
-    for d, j in order:
-        expected[d] += torch.arange(extents[d]).reshape([-1 if k == j else 1 for k in range(numbers.dim())])
-    return (offsets, extents, order) if torch.equal(expected, at.to(expected.dtype)) else None
 
 
 class Texts:
@@ -173,17 +67,6 @@ def template(name):
     """Its parts and numbers: model.layers.3.norm is ('model.layers.', '.norm'), (3,)"""
     parts = re.split(r"(?<=\.)(\d+)(?=\.|$)", name)
     return tuple(parts[::2]), tuple(int(n) for n in parts[1::2])
-
-
-def families():
-    """Entries of conversion_mapping, and the type of model of each; those by class among them."""
-    by_class = {}
-    for names in (auto.MODEL_MAPPING_NAMES, auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES):
-        for model_type, classes in names.items():
-            for one in classes if isinstance(classes, tuple) else (classes,):
-                by_class.setdefault(one, model_type)
-    entries = [*_build_checkpoint_conversion_mapping(), *_MODEL_TO_CONVERSION_PATTERN]
-    return {e: e if e in transformers.CONFIG_MAPPING else by_class.get(e) for e in entries}
 
 
 class Maker:
@@ -442,64 +325,6 @@ class Maker:
             raise LeftOut(result.stderr.strip().splitlines()[0])
 
 
-TOKENS = torch.arange(5, 17).reshape(2, 6)
-# What a model is called with where token ids alone will not do, and what a tiny one needs to be called at all.
-INPUTS = {"granitemoehybrid": {"input_ids": TOKENS, "use_cache": False},
-          "lfm3_vl_vision": {"pixel_values": torch.rand(4, 24), "grid_thw": torch.tensor([[1, 2, 2]])},
-          "pi0": {"state": torch.rand(2, 32), "noise": torch.rand(2, 50, 32), "timestep": torch.rand(2), "pixel_values": torch.rand(2, 1, 3, 8, 8),
-                  "input_ids": torch.cat([torch.full((2, 16), 3), TOKENS], 1), "attention_mask": torch.ones(2, 22, dtype=torch.long),
-                  "pixel_attention_mask": torch.ones(2, 1, dtype=torch.bool)},
-          "timesfm2_5": {"past_values": torch.rand(2, 64)},
-          "videomae": {"pixel_values": torch.rand(1, 16, 3, 8, 8), "bool_masked_pos": torch.arange(128).reshape(1, -1) % 2 == 0}}  # fmt: skip
-CALLABLE = {"paddleocr_vl": {"head_dim": 128}, "shieldgemma2": {"vocab_size": 10800}}
-
-
-def outputs(model):
-    """Each tensor that the model computes of some input."""
-    with torch.no_grad():
-        torch.manual_seed(1)
-        made = model.eval()(**INPUTS.get(model.config.model_type, {"input_ids": TOKENS}))
-        return {k: v for k, v in made.items() if isinstance(v, torch.Tensor)}
-
-
-def loads(model_type, folder):
-    """What dcpctl publishes of a model with random weights is that model for transformers."""
-    torch.manual_seed(len(model_type))
-    latent = "kv_lora_rank" in transformers.CONFIG_MAPPING[model_type]().to_dict()
-    model = built(model_type, CALLABLE.get(model_type, {"num_key_value_heads": 4} if latent else {})).float()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.05)
-    model.save_pretrained(folder / "hf")
-    dcp.save({"model": model.state_dict()}, checkpoint_id=folder / "ckpt", no_dist=True)
-    run = lambda *arguments: subprocess.run([DCPCTL, *map(str, arguments)], capture_output=True, text=True)
-    made = run("consolidate", folder / "ckpt", folder / "out", "--model-only", "--map", "auto", "--assets", folder / "hf", "--max-shard-size", "1MB")
-    check(made.returncode == 0, f"{model_type}: {made.stderr}")
-    told = run("verify", folder / "out", "--map", "auto")
-    check(told.returncode == 0 and "architectures" not in made.stderr + told.stderr, f"{model_type}: verify: {made.stderr} {told.stderr}")
-    loaded, info = type(model).from_pretrained(folder / "out", output_loading_info=True)
-    check(not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), f"{model_type}: every key is loaded, and no other: {info}")
-    ours, theirs = loaded.state_dict(), model.state_dict()
-    check(ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in theirs), f"{model_type}: the same weights")
-    ours, theirs = outputs(loaded), outputs(model)
-    check(len(theirs) > 0 and all(torch.allclose(ours[k], theirs[k], atol=1e-6) for k in theirs), f"{model_type}: computes the same")
-
-
-def load():
-    for file in there():
-        for model_type in next(line for line in file.read_text().splitlines() if line.startswith("family ")).split()[1:]:
-            if not ONLY or model_type in ONLY:
-                with tempfile.TemporaryDirectory() as folder:
-                    loads(model_type, Path(folder))
-
-
-def by_hand():
-    names = set()
-    for file in FOLDER.glob("*.transformers.map"):
-        if MADE_BY not in (text := file.read_text()):
-            names |= {w for line in text.splitlines() if line.startswith("family ") for w in line.split()[1:]}
-    return names
-
-
 def made(model_type, scratch):
     """Its class, and the text of its map without its first lines; throws LeftOut."""
     maker = Maker(model_type)
@@ -513,15 +338,16 @@ def made(model_type, scratch):
 
 
 def main():
-    entries, hand = families(), by_hand()
+    entries = families()
+    by_hand = {t for f in FOLDER.glob("*.transformers.map") if MADE_BY not in (text := f.read_text()) for t in families_of(text)}
     texts, left_out = collections.OrderedDict(), []
     wanted = ONLY or sorted({t for t in entries.values() if t})
     if WHAT == "check":  # those that are there
-        wanted = sorted({t for f in there() for line in f.read_text().splitlines() if line.startswith("family ") for t in line.split()[1:]})
+        wanted = sorted({t for f in made_maps(FOLDER) for t in families_of(f.read_text())})
     left_out += [(e, "no model that this transformers builds by its name") for e, t in entries.items() if t is None and not ONLY]
     with tempfile.TemporaryDirectory() as scratch:
         for model_type in wanted:
-            if model_type in hand:
+            if model_type in by_hand:
                 continue
             try:
                 model_class, text = made(model_type, Path(scratch))
@@ -538,13 +364,6 @@ def main():
     return files, left_out
 
 
-def there():
-    return [f for f in FOLDER.glob("*.map") if MADE_BY in f.read_text()]
-
-
-if WHAT == "load":
-    load()
-    finish()
 files, left_out = main()
 if WHAT == "make":
     for name, text in files.items():
@@ -553,7 +372,7 @@ if WHAT == "make":
     for name, why in left_out:
         print(f"left out: {name}: {why}")
 else:
-    texts = {f.name: f.read_text() for f in there()}
+    texts = {f.name: f.read_text() for f in made_maps(FOLDER)}
     check(sorted(files) == sorted(texts), f"the same maps: {sorted(set(files) ^ set(texts))}")
     for name in files.keys() & texts.keys():
         check(files[name] == texts[name], f"{name}: the same text")

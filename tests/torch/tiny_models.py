@@ -1,0 +1,134 @@
+"""Tiny models of transformers, and the elements that they publish: each in memory gets a number of its own, so that what save_pretrained writes
+shows where each has gone. Importing it exits with 77 (skipped) where transformers is not installed."""
+import importlib.util
+import re
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+sys.path.append(str(Path(__file__).resolve().parent.parent.parent / ".venv-maps"))  # ./dev test makes it
+if importlib.util.find_spec("transformers") is None:
+    print("skipped: transformers not installed")
+    sys.exit(77)
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN, _build_checkpoint_conversion_mapping  # noqa: E402
+from transformers.models.auto import modeling_auto as auto  # noqa: E402
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+# Sizes of tiny models; no two of those that may meet in one tensor are the same, and there are layers enough for each of their kinds.
+TINY = {"vocab_size": 80, "hidden_size": 32, "d_model": 32, "intermediate_size": 48, "ffn_dim": 48, "num_hidden_layers": 9, "num_layers": 9, "n_layer": 9,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "moe_intermediate_size": 20, "expert_ffn_hidden_size": 20,
+        "shared_expert_intermediate_size": 24, "num_experts": 5, "num_local_experts": 5, "n_routed_experts": 5, "moe_num_experts": 5,
+        "num_experts_per_tok": 2, "moe_topk": 2, "moe_k": 2, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "q_lora_rank": 16, "kv_lora_rank": 12,
+        "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8, "first_k_dense_replace": 1, "max_position_embeddings": 64, "pad_token_id": 0,
+        "depth": 2, "num_heads": 2, "patch_size": 2, "image_size": 8, "embed_dim": 16, "out_hidden_size": 32, "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8, "num_position_embeddings": 16, "spatial_merge_size": 1,
+        "index_n_heads": 2, "index_head_dim": 8, "num_nextn_predict_layers": 0, "encoder_layers": 2, "decoder_layers": 3, "bos_token_id": 1,
+        "eos_token_id": 2, "image_token_id": 3, "video_token_id": 4, "tie_word_embeddings": False, "mlp_only_layers": [], "layer_types": None,
+        "fullatt_block_indexes": [1], "deepstack_visual_indexes": [0], "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_expand": 2, "mamba_d_state": 16,
+        "shared_intermediate_size": 24, "num_dense_layers": 1, "moe_num_shared_experts": 1, "moe_layer_start_index": 1, "image_token_index": 3,
+        "vision_feature_layer": -1, "projection_dim": 16, "text_hidden_size": 32}  # fmt: skip
+VISION = {"num_hidden_layers": 2, "num_layers": 2, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2, "num_key_value_heads": 2,
+          "head_dim": 8, "d_model": 16}  # fmt: skip
+CLASSES = {"shieldgemma2": "ShieldGemma2ForImageClassification"}  # where the first that transformers lists is not the published one
+
+
+class LeftOut(Exception):
+    pass
+
+
+def tiny(config_class, more, is_vision=False):
+    """Arguments for a tiny configuration: what it has of TINY, and the same of configurations in it."""
+    default = config_class()
+    wanted = {**TINY, **(VISION if is_vision else {}), **more}
+    arguments = {k: v for k, v in wanted.items() if k in default.to_dict() or getattr(default, k, None) is not None}
+    if "layer_types" not in getattr(config_class, "__dataclass_fields__", {}):
+        arguments.pop("layer_types", None)  # made of other arguments
+    for name, inner in getattr(config_class, "sub_configs", {}).items():
+        inner = type(getattr(default, name)) if getattr(default, name, None) is not None else inner
+        if inner is not transformers.AutoConfig:
+            arguments[name] = tiny(inner, more, is_vision or not re.search("text|llm|language", name)) | {"model_type": inner.model_type}
+    return arguments
+
+
+def built(model_type, more):
+    config_class = transformers.CONFIG_MAPPING[model_type]
+    config = config_class(**tiny(config_class, more))
+    if model_type in CLASSES:
+        return getattr(transformers, CLASSES[model_type])(config)
+    for tasks in (auto.MODEL_FOR_CAUSAL_LM_MAPPING, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, auto.MODEL_FOR_PRETRAINING_MAPPING, auto.MODEL_MAPPING):
+        if config_class in tasks:
+            model_class = tasks[config_class]
+            model_class = model_class[0] if isinstance(model_class, tuple) else model_class
+            break
+    else:
+        raise LeftOut("no model of its own")
+    with torch.device("meta"):
+        size = sum(p.numel() for p in model_class(config).parameters())
+    if size > 12e6:
+        raise LeftOut(f"a tiny one still has {size} elements")
+    return model_class(config)
+
+
+def numbered(model):
+    """Each element of the state dict gets a number of its own; what is tied has the same."""
+    next_number, state = 1, model.state_dict()
+    for key, t in state.items():
+        if not t.is_floating_point():
+            continue
+        t.data.copy_(torch.arange(next_number, next_number + t.numel(), dtype=torch.float64).reshape(t.shape))
+        next_number += t.numel()
+    return {k: v.clone() for k, v in model.state_dict().items() if v.is_floating_point()}
+
+
+def where(numbers, of):
+    """The box of `of` that the tensor is: (offsets, extents, dims of the tensor in the order of those of `of`), or None."""
+    start = int(of.flatten()[0])
+    flat = numbers.to(torch.int64).flatten() - start
+    if flat.min() < 0 or flat.max() >= of.numel():
+        return None
+    at = torch.stack(torch.unravel_index(flat, of.shape)) if of.dim() else torch.zeros(0, 1)
+    at = at.reshape(of.dim(), *numbers.shape)
+    offsets = [int(a.min()) for a in at]
+    extents = [int(a.max()) - o + 1 for a, o in zip(at, offsets)]
+    order = []
+    for d, extent in enumerate(extents):
+        if extent == 1:
+            continue
+        along = [j for j in range(numbers.dim()) if numbers.shape[j] > 1 and not torch.equal(at[d].narrow(j, 0, 1), at[d].narrow(j, 1, 1))]
+        if len(along) != 1 or numbers.shape[along[0]] != extent:
+            return None
+        order.append((d, along[0]))
+    if torch.Size([numbers.shape[j] for _, j in order]).numel() != numbers.numel():
+        return None
+    expected = torch.stack([torch.full(numbers.shape, o) for o in offsets]) if offsets else at
+    for d, j in order:
+        expected[d] += torch.arange(extents[d]).reshape([-1 if k == j else 1 for k in range(numbers.dim())])
+    return (offsets, extents, order) if torch.equal(expected, at.to(expected.dtype)) else None
+
+
+def families():
+    """Entries of conversion_mapping, and the type of model of each; those by class among them."""
+    by_class = {}
+    for names in (auto.MODEL_MAPPING_NAMES, auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES):
+        for model_type, classes in names.items():
+            for one in classes if isinstance(classes, tuple) else (classes,):
+                by_class.setdefault(one, model_type)
+    entries = [*_build_checkpoint_conversion_mapping(), *_MODEL_TO_CONVERSION_PATTERN]
+    return {e: e if e in transformers.CONFIG_MAPPING else by_class.get(e) for e in entries}
+
+
+MADE_BY = "made by tests/torch/map_texts.py"
+
+
+def made_maps(folder):
+    return [f for f in folder.glob("*.map") if MADE_BY in f.read_text()]
+
+
+def families_of(text):
+    """The types of models that a map is for."""
+    return {w for line in text.splitlines() if line.startswith("family ") for w in line.split()[1:]}
