@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/quantity.h"
+
 namespace dcp {
 namespace {
 
@@ -30,12 +32,8 @@ void sum(Store& store, Handle handle, FileSum& out, const Watch& watch) {
     XXH3_128bits_update(state.get(), part.data(), part.size());
     watch.progress.bytes_read.fetch_add(part.size(), std::memory_order_relaxed);
   }
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state.get()));
-  for (const unsigned char c : canonical.digest) {
-    out.xxh3_128 += "0123456789abcdef"[c >> 4];
-    out.xxh3_128 += "0123456789abcdef"[c & 15];
-  }
+  const XXH128_hash_t digest = XXH3_128bits_digest(state.get());
+  out.xxh3_128 = hex(digest.high64, 16) + hex(digest.low64, 16);
 }
 
 }  // namespace
