@@ -69,14 +69,14 @@ TEST_CASE("A failing rank is the reason that all others name") {
   std::vector<int> stopped(4);
   const auto said = test::as_ranks(world, 4, 60000, [&](Session& session, StopFlag& stop) {
     if (session.rank() == 2) {
-      session.fail_with(make_problem(ProblemId::short_file, {.path = "shard"}), 3);
+      session.fail_with(make_problem(ProblemId::short_file, {.path = "shard"}));
       return;
     }
     std::byte never{};
     try {
       session.link().receive(2, 9, {&never, 1}).wait();
     } catch (const Error& e) {
-      failures[session.rank()] = session.fail_with(e.problem(), 6);
+      failures[session.rank()] = session.fail_with(e.problem());
     }
     stopped[session.rank()] = stop;
     throw Error(problem_of(failures[session.rank()]));

@@ -113,15 +113,12 @@ TEST_CASE("A deflated storage of more than one pass is written once, by all rank
   }
 }
 
-TEST_CASE("A shared run with literals, frames or generated files needs a sink that keeps this rank's part") {
+TEST_CASE("A shared run with literals, frames or items needs a sink that keeps this rank's part") {
   test::RandomRun run(2, true, {.safetensors_only = true});
   test::Opened& opened = *run.opened;
   const SourceFacts facts{opened.catalog, opened.resolved};
-  Plan items = plan_dcp(facts, opened.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}});
-  Plan generated = items;
-  std::erase_if(items.files, [](const OutputFile& f) { return f.generated != Generated::kNo; });
-  generated.regions.clear();
-  for (const Plan& plan : {opened.safetensors(), opened.torch(), items, generated}) {
+  const Plan folder = plan_dcp(facts, opened.selection, {.limits = {}, .units = {}, .world_size = 2, .mesh = {}, .rules = {}});
+  for (const Plan& plan : {opened.safetensors(), opened.torch(), folder}) {
     Joint joint(1);
     SharedUnits units(joint, 0, {}, opened);
     test::MemorySink sink(plan);
