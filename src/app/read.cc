@@ -37,22 +37,11 @@ Reader::Reader(ReaderRequest request, World& world) : request_(std::move(request
 
 void Reader::read(const Part& part, MutableBytes to) {
   const uint64_t cap = cap_of(request_);
-<<<<<<< Updated upstream
-  const Selection selection =
-      select_keys(opened_->catalog, {.rules = {{KeyRule::Kind::kKey, std::string(part.key)}}, .dtypes = part.dtypes});
+  const Selection selection = select_key(opened_->catalog, KeyRef::tensor_at(part.tensor), part.dtypes);
   const Entry& entry = selection.entries.front();
-  if (entry.is_blob())
-    fail(ProblemId::usage, {.path = opened_->catalog.path, .tensor = std::string(part.key), .object = true}, "an object", "a tensor");
   const Parts parts = check_selected(*opened_, selection, {.blobs = false});
-  const std::vector<bool> only = part.axes ? files_of(opened_->catalog, entry.tensor(), *part.axes) : std::vector<bool>();
+  const std::vector<bool> only = part.axes ? files_of(opened_->catalog, part.tensor, *part.axes) : std::vector<bool>();
   const unsigned threads = reading_workers(request_.threads, world_, opened_->catalog.path);
-=======
-  const Selection selection = select_key(opened_.catalog, KeyRef::tensor_at(part.tensor), part.dtypes);
-  const Entry& entry = selection.entries.front();
-  const Parts parts = check_selected(opened_, selection, {.blobs = false});
-  const std::vector<bool> only = part.axes ? files_of(opened_.catalog, part.tensor, *part.axes) : std::vector<bool>();
-  const unsigned threads = reading_workers(request_.threads, world_, opened_.catalog.path);
->>>>>>> Stashed changes
   const Resolved resolved = resolve(*files_, parts.tensors, {},
                                     {.workers = threads,
                                      .limits = request_.source.limits(),
@@ -68,11 +57,7 @@ void Reader::read(const Part& part, MutableBytes to) {
     run(plan, from, to, fit_workers(plan, opened_->catalog.path, cap_of(request_), {.wanted = threads}, planned), world_);
   };
   if (!part.axes) return run_plan(source, selection, true);
-<<<<<<< Updated upstream
-  const IndexMap map = map_of(opened_->catalog, entry.tensor(), *part.axes);
-=======
-  const IndexMap map = map_of(opened_.catalog, part.tensor, *part.axes);
->>>>>>> Stashed changes
+  const IndexMap map = map_of(opened_->catalog, part.tensor, *part.axes);
   const Derived derived = derive(source, {&map, 1});
   Selection slice = select_keys(derived.catalog, {});
   slice.entries.front().dtype = entry.dtype;
