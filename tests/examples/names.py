@@ -43,7 +43,6 @@ def free_port():
 def stand_ins(folder):
     return [
         StandIn(r"(?<![\w.])/(scratch|local|shared)(?=/|$| )", rf"{folder}/\1", "a folder of this machine: one of the test's"),
-        StandIn(r"/checkpoints/(?=[\w-])", "", "a folder of this machine: one of the test's"),
         StandIn(r"\bpip install [^;#]*(#.*)?", ":", "the installed program: the one that is tested (tests/packages installs it)"),
         StandIn(r"\bnode0\b", "127.0.0.1", "another host: this one"),
         StandIn(r"(?<=[=:])(29500|29400)\b", lambda _: str(free_port()), "a port: one that is free"),
@@ -56,6 +55,9 @@ def stand_ins(folder):
 
 # Programs: the shell that is run in their place where they are not installed.
 PROGRAMS = {
+    "sbatch": ("Slurm: no job", """#!/bin/sh
+case $1 in --parsable) echo 1 ;; *) echo Submitted batch job 2 ;; esac
+"""),
     "srun": ("Slurm: two processes with its variables", """#!/bin/sh
 for rank in 1 0; do
   SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_PROCID=$rank SLURM_LOCALID=$rank SLURM_STEP_NUM_TASKS=2 "$@" &

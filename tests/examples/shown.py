@@ -94,7 +94,7 @@ def in_pages():
         for part in re.split(r"^(?=#+ )", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE):
             if part.startswith("#"):
                 source = f"{name}: {part.splitlines()[0].lstrip('# ')}"
-            blocks = [b for b in [*map(shown_block, indented(part)), *scripts(part)] if b.lines]
+            blocks = [b for b in map(shown_block, indented(part)) if b.lines]
             if blocks:
                 found[source] = blocks
     return found
@@ -112,22 +112,6 @@ def indented(text):
     """Blocks of code: indented by four, with empty lines between."""
     for code in re.findall(r"(?:(?<=\n\n)|^)((?:    .*\n|\n(?=    ))+)", text + "\n"):
         yield [line[4:] for line in code.rstrip("\n").split("\n")]
-
-
-def scripts(text):
-    """Fenced scripts: of a shell, or what a CI's file gives to one. Each is one line, which ends where a command of it fails."""
-    for language, code in re.findall(r"^```(sh|yaml)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        lines = continued(code.splitlines())
-        if language == "yaml":
-            lines = [found[1] for line in lines if (found := re.match(r"\s*- (?:run: )?((?:[A-Z]+=|dcpctl |pip ).*)", line))]
-            lines[:0] = [f"RUN={path}" for path in re.findall(r"^ *RUN: (.*)$", code, re.MULTILINE)]
-        commands = [command for line in lines if (command := re.sub(r"(^|\s+)#.*", "", line).strip())]
-        if not any("dcpctl " in command for command in commands):
-            continue
-        script = "; ".join(["set -e", *commands])
-        for run in re.findall(r"\bRUN=([^;]*)", script):
-            script = script.replace('"$RUN"', run)
-        yield Block([Line(script)])
 
 
 def shown_block(lines):

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""The scripts that the recipes in docs/ print, each run as it stands, by the shell that would run it: on runs that are whole, again in the folder that
+the first time has left, and on runs whose newest step is damaged.
+
+    recipes.py DCPCTL
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import names  # noqa: E402
+import shown  # noqa: E402
+
+DCPCTL = os.path.abspath(sys.argv[1])
+FENCE = re.compile(r"In `([^`]+)`:\n\n```(?:sh|yaml)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SCRIPTS = {name: text for page in shown.pages() for name, text in FENCE.findall((shown.ROOT / page).read_text(encoding="utf-8"))}
+
+
+class Recipe(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="dcpctl-recipes-")
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.checkpoints, self.work = self.folder / "checkpoints", self.folder / "work"
+        self.checkpoints.mkdir()
+        self.work.mkdir()
+        for name in ("step-1000", "llama-base", "llama-step-1000"):
+            self.shell(names.MADE[name], self.checkpoints)
+
+    def shell(self, command, folder):
+        environment = {**os.environ, "PATH": os.path.dirname(DCPCTL) + os.pathsep + os.environ["PATH"], "GITHUB_ENV": str(self.folder / "github.env")}
+        return subprocess.run(["bash", *command] if isinstance(command, list) else ["bash", "-c", command], cwd=folder, env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")  # fmt: skip
+
+    def run_of(self, name, step, last):
+        """A run of five steps, as the recipes call it."""
+        for number in range(last - 4, last + 1):
+            self.step_of(name, step, number)
+
+    def step_of(self, name, step, number):
+        shutil.copytree(self.checkpoints / step, self.checkpoints / name / f"step-{number}")
+
+    def steps(self, name):
+        return sorted(p.name for p in (self.checkpoints / name).iterdir())
+
+    def damage(self, step):
+        """One bit in the middle of a file."""
+        file = max((self.checkpoints / step).glob("*.distcp"))
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+
+    def script(self, name):
+        return SCRIPTS[name].replace("/checkpoints/", f"{self.checkpoints}/")
+
+    def job(self, script):
+        (self.work / "job.sh").write_text(script)
+        return self.shell(["job.sh"], self.work)
+
+    def verified_step(self):
+        return Path(json.loads((self.work / "verify.json").read_text())["path"]).name
+
+
+class Slurm(Recipe):
+    def test_newest_step_is_exported_and_old_ones_go(self):
+        self.run_of("run", "step-1000", 5)
+        for _ in range(2):
+            job = self.job(self.script("after.sh"))
+            self.assertEqual(job.returncode, 0, job.stdout)
+            self.assertTrue((self.work / "export.safetensors").exists())
+            self.assertEqual(self.steps("run"), ["step-3", "step-4", "step-5"])
+
+    def test_nothing_is_deleted_when_the_newest_step_is_damaged(self):
+        self.run_of("run", "step-1000", 5)
+        self.damage("run/step-5")
+        job = self.job(self.script("after.sh"))
+        self.assertEqual(job.returncode, 1, job.stdout)
+        self.assertIn("damage: ", job.stdout)
+        self.assertEqual(len(self.steps("run")), 5)
+        self.assertFalse((self.work / "export.safetensors").exists())
+
+    def test_nothing_happens_without_a_step(self):
+        (self.checkpoints / "run").mkdir()
+        self.assertEqual(self.job(self.script("after.sh")).returncode, 1)
+
+
+class Ci:
+    """What the recipes for each CI must do: `pipeline` runs one."""
+
+    def publishes(self, step):
+        ran = self.pipeline()
+        self.assertEqual(ran.returncode, 0, ran.stdout)
+        self.assertEqual(self.verified_step(), step)
+        self.assertEqual(json.loads((self.work / "publish/config.json").read_text())["architectures"], ["LlamaForCausalLM"])
+        self.assertEqual(self.shell("dcpctl verify publish --against publish.json", self.work).returncode, 0)
+
+    def test_second_pipeline_in_the_same_folder_publishes_the_new_step(self):
+        self.run_of("llama-run", "llama-step-1000", 5)
+        self.publishes("step-5")
+        self.step_of("llama-run", "llama-step-1000", 6)
+        self.publishes("step-6")
+
+    def test_damage_publishes_nothing(self):
+        self.run_of("llama-run", "llama-step-1000", 5)
+        self.publishes("step-5")
+        self.damage("llama-run/step-5")
+        self.assertEqual(self.pipeline().returncode, 1)
+        self.assertEqual(self.verified_step(), "step-5")
+        self.assertEqual([p.name for p in self.work.iterdir() if p.name.startswith("publish")], [])
+
+    def test_no_step_publishes_nothing(self):
+        (self.checkpoints / "llama-run").mkdir()
+        self.assertEqual(self.pipeline().returncode, 1)
+
+    def variables(self, text):
+        return "".join(f"export {name}={value}\n" for name, value in re.findall(r"^ +([A-Z]+): (\S+)$", text, re.MULTILINE))
+
+
+class GitHub(Ci, Recipe):
+    def pipeline(self):
+        """Each step in a shell of its own; $GITHUB_ENV is what later ones get."""
+        text = self.script(".github/workflows/publish.yml")
+        (self.folder / "github.env").write_text("")
+        for step in re.findall(r"^ +- run: (.*)$", text, re.MULTILINE):
+            given = self.variables(text) + f"set -a; . {self.folder}/github.env; set +a\n"
+            ran = self.shell(["-eo", "pipefail", "-c", given + step], self.work)
+            if ran.returncode != 0:
+                break
+        return ran
+
+
+class GitLab(Ci, Recipe):
+    def pipeline(self):
+        """One shell for all lines."""
+        text = self.script(".gitlab-ci.yml")
+        lines = re.search(r"^  script:\n((?:    - .*\n)+)", text, re.MULTILINE)[1]
+        return self.shell(["-eo", "pipefail", "-c", self.variables(text) + re.sub(r"^    - ", "", lines, flags=re.MULTILINE)], self.work)
+
+
+class Pages(unittest.TestCase):
+    def test_every_script_is_run_here(self):
+        fences = [f for page in shown.pages() for f in re.findall(r"^```(?:sh|yaml)\n.*?^```", (shown.ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)]
+        self.assertEqual((len(fences), sorted(SCRIPTS)), (3, [".github/workflows/publish.yml", ".gitlab-ci.yml", "after.sh"]))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
