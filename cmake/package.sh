@@ -16,16 +16,20 @@ package_sources=(
 package_help() {
   cat <<TEXT
 ./dev package [TARGET...]: dist/ with a wheel and a .deb for each gnu target, a tarball for each musl target, and SHA256SUMS. Needs Debian.
-targets, all of them by default: ${package_targets[*]}
+targets: ${package_targets[*]}
+Without one, those of this machine; all: every one.
 TEXT
 }
 
 package() {
   local target
+  case $* in
+    all) set -- "${package_targets[@]}" ;;
+    '') set -- "$(uname -m)-linux-gnu.2.28" "$(uname -m)-linux-musl" ;;
+  esac
   for target in "$@"; do
     [[ " ${package_targets[*]} " == *" $target "* ]] || { package_help; exit 2; }
   done
-  [ $# -gt 0 ] || set -- "${package_targets[@]}"
   install_packages cmake ninja-build g++ python3 python3-venv dpkg-dev git
   mkdir -p dist "$package_folder"
   venv "$package_folder/venv" ziglang==0.16.0 scikit-build-core==1.1.2 build==1.6.1 auditwheel==6.8.2

@@ -43,7 +43,7 @@ def free_port():
 def stand_ins(folder):
     return [
         StandIn(r"(?<![\w.])/(scratch|local|shared)(?=/|$| )", rf"{folder}/\1", "a folder of this machine: one of the test's"),
-        StandIn(r"\bpip install [^;#]*(#.*)?", ":", "the installed program: the one that is tested (tests/packages installs it)"),
+        StandIn(r"^(python3 -m venv |venv/bin/).*", ":", "an installed program: the one that is tested; tests/packages/try.sh runs these lines"),
         StandIn(r"\bnode0\b", "127.0.0.1", "another host: this one"),
         StandIn(r"(?<=[=:])(29500|29400)\b", lambda _: str(free_port()), "a port: one that is free"),
         StandIn(r"--bytes 4GiB", "--bytes 4MiB", "a large checkpoint: a small one"),

@@ -119,7 +119,7 @@ def shown_block(lines):
     for line in continued(lines):
         if line.startswith("$ "):
             block.lines.append(Line(line[2:]))
-        elif line.startswith(("./dev ", "pip install ")):
+        elif line.startswith(("./dev ", "python3 -m venv ", "venv/bin/")):
             block.lines.append(Line(line))
         elif block.lines:
             block.lines[-1].output.append(line)

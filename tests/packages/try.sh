@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What ./dev package has made is installed as its user would, and run.
-#   try.sh wheel DIST      in an empty environment of Python
+#   try.sh wheel DIST      by the lines of README.md, in an empty environment of Python
 #   try.sh tarball DIST    in an empty root, with nothing but the program and a checkpoint
 #   try.sh aarch64 DIST    what is for aarch64, under qemu
 #   try.sh deb DEB         in a bare Debian, as root: installed, run, removed
@@ -26,12 +26,15 @@ works() {  # CKPT OUT PROGRAM...
 }
 
 wheel() {
-  local wheel bin bytes
+  local wheel bin bytes lines
   wheel=$(echo "$1"/dcpctl-*x86_64.whl)
   bytes=$(stat -c %s "$wheel")
   [ "$bytes" -lt 5000000 ] || wrong "$wheel has $bytes bytes"
-  python3 -m venv "$scratch/venv"
-  "$scratch/venv/bin/pip" install -q --no-index --disable-pip-version-check "$wheel"
+  # The first lines of README.md's Install, but for the one that has made DIST.
+  lines=$(awk '/^## / { there = $2 == "Install" } there && /^    / { seen = 1; print; next } seen { exit }' "$here/README.md")
+  [[ $lines == *'./dev package '* && $lines == *'pip install '*' dcpctl'* ]] || wrong "README.md installs by: $lines"
+  ln -s "$(realpath "$1")" "$scratch/dist"
+  (cd "$scratch" && bash -euo pipefail -c "$(grep -v '^ *\./dev package ' <<<"$lines")")
   bin=$scratch/venv/bin/dcpctl
   same "$(head -c 4 "$bin" | od -An -c | tr -d ' ')" '177ELF' "the installed program begins with"
   works "$ckpt" "$scratch" "$bin"
