@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/decimal.h"
 #include "catalog/data_files.h"
@@ -85,12 +86,15 @@ class MetadataReader {
   uint32_t world_size_ = 0;
 };
 
-// ITEM_RANK.pt of items that the metadata does not name.
+// ITEM_RANK.pt of items that the metadata does not name, and of none that it does.
 void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Items& items) {
   constexpr std::string_view kEnding = ".pt";
+  std::set<std::string_view> named;
+  for (const auto& [item, files] : items)
+    for (const auto& [rank, file] : files) named.insert(file.name);
   Items found;
   for (const DirEntry& e : entries) {
-    if (e.kind == FileKind::kDirectory || !e.name.ends_with(kEnding)) continue;
+    if (e.kind == FileKind::kDirectory || !e.name.ends_with(kEnding) || named.contains(e.name)) continue;
     const std::string_view stem = std::string_view(e.name).substr(0, e.name.size() - kEnding.size());
     const size_t bar = stem.rfind('_');
     const auto rank = bar != stem.npos && bar > 0 ? decimal<uint32_t>(stem.substr(bar + 1)) : std::nullopt;
@@ -115,6 +119,7 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
   if (options.prefer_rank && *options.prefer_rank >= reader.world_size())
     fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
   std::vector<RankFile> files;
+  std::map<std::string, std::string> item_of;  // of a file that is read: a layout may name one for all ranks
   std::vector<Problem> left_out;
   for (auto& [item, of_rank] : items) {
     if (std::ranges::any_of(of_rank, [](const auto& f) { return !f.second.is_torch; })) {
@@ -126,7 +131,13 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
     for (const auto& [rank, file] : of_rank) ranks.push_back(rank);
     if (const auto preferred = std::ranges::find(ranks, options.prefer_rank.value_or(0)); preferred != ranks.end())
       std::rotate(ranks.begin(), preferred, preferred + 1);
-    for (const uint32_t r : ranks) files.push_back({.name = of_rank.at(r).name, .under = {item}});
+    for (const uint32_t r : ranks) {
+      const std::string& file = of_rank.at(r).name;
+      const auto [known, fresh] = item_of.try_emplace(file, item);
+      if (fresh) files.push_back({.name = file, .under = {item}});
+      else if (known->second != item)
+        fail(ProblemId::not_checkpoint, place, file + " for " + known->second + " and for " + item, "a file for each item");
+    }
   }
   if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
   OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);

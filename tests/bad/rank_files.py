@@ -161,6 +161,28 @@ def a_rank_without_a_layout(c):
     put(c, {"metadata.pkl": metadata(world_size=3)})
 
 
+def at(path, format="TorchSerialization"):
+    return {"file_path": path, "serialization_format": {"type": format}}
+
+
+def items(**layouts):
+    return {name: {"rank_to_layout_info": dict(enumerate(files))} for name, files in layouts.items()}
+
+
+@case(None, "inspect ranks", "verify ranks", "diff ranks ranks", exit=0)
+def one_file_for_all_ranks(c):
+    put(c, {"metadata.pkl": metadata(metadata=items(model=[at("model_rank_0.pt"), at("model_rank_0.pt")])), "model_rank_0.pt": {"w": 1}})
+
+
+@case("not_checkpoint")
+def one_file_for_two_items(c):
+    """
+    dcpctl: ranks/metadata.pkl: is not a checkpoint (got shared.pt for model and for optim, expected a file for each item)
+    """
+    shared = [at("shared.pt"), at("shared.pt")]
+    put(c, {"metadata.pkl": metadata(metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
+
+
 @case("file_missing")
 def an_item_file_is_missing(c):
     """
@@ -175,6 +197,5 @@ def an_item_in_json(c):
     """
     warning: ranks/train.json: an item that was not written with torch.save is left out (got train)
     """
-    layout = {"file_path": "train.json", "serialization_format": {"type": "JsonSerialization", "cls": None}}
-    items = {"model": {"rank_to_layout_info": {0: None}}, "train": {"rank_to_layout_info": {0: layout}}}
-    put(c, {"metadata.pkl": metadata(metadata=items, world_size=1), "model_0.pt": {"w": rebuild(storage(count=4), (4,))}})
+    listed = items(model=[None], train=[at("train.json", "JsonSerialization")])
+    put(c, {"metadata.pkl": metadata(metadata=listed, world_size=1), "model_0.pt": {"w": rebuild(storage(count=4), (4,))}})

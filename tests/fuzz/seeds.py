@@ -14,12 +14,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data"
 sys.path.insert(0, str(HERE.parent / "bad"))
+import rank_files  # noqa: E402
 import recipes  # noqa: E402
 
 SMALL = ["torch113", "torch21", "torch23", "torch26", "quantized", "zstd", "nocrc", "noflatten", "big_endian", "float_meta_differs", "threads", "megatron_like"]
 MOST = 24000  # bytes of a seed
 NAMES = [".metadata", "__0_0.distcp", "__1_0.distcp", "__0.metadata", "__1.metadata", "model.safetensors.index.json",
-         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors", "__2_0.distcp"]  # as in open_folder.cc
+         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors", "__2_0.distcp",
+         "metadata.pkl", "model_0.pt", "model_1.pt", "model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt"]  # as in open_folder.cc
 
 
 def write(target, name, data):
@@ -120,8 +122,18 @@ def small_formats():
         write("wire", f"{name}-cut", bytes([kind, 7]) + struct.pack("<IB", 1 << 31 | 41, 0))
 
 
+def of_ranks():
+    """What each of two ranks saved, and the same beside a metadata.pkl, which may name one file for both."""
+    files = [recipes.archive(recipes.dump({"w": rank_files.dtensor((4, 2), (rank_files.shard(),), (n,)), "step": 3}, 2), rank_files.DATA).bytes() for n in range(2)]
+    write("open_folder", "ranks", folder_bytes({f"model_world_size_2_rank_{n}.pt": file for n, file in enumerate(files)}))
+    shared = rank_files.items(model=[rank_files.at("model_0.pt")] * 2)
+    for name, described in {"torch_checkpointing": rank_files.metadata(), "one-file": rank_files.metadata(metadata=shared)}.items():
+        write("open_folder", name, folder_bytes({"metadata.pkl": described, "model_0.pt": files[0], "model_1.pt": files[1]}))
+
+
 def main():
     small_formats()
+    of_ranks()
     for case in SMALL:
         folder = DATA / case / "ckpt"
         write("metadata", case, (folder / ".metadata").read_bytes())

@@ -16,7 +16,12 @@ void run(Bytes input) {
                                     "model-00001-of-00002.safetensors",
                                     "model-00002-of-00002.safetensors",
                                     "model.safetensors",
-                                    "__2_0.distcp"};
+                                    "__2_0.distcp",
+                                    "metadata.pkl",
+                                    "model_0.pt",
+                                    "model_1.pt",
+                                    "model_world_size_2_rank_0.pt",
+                                    "model_world_size_2_rank_1.pt"};
   test::FakeIo io;
   io.put_folder("ckpt");
   constexpr size_t kHead = 5;
