@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """Every command line that the help, the manual pages, README.md and the recipes in docs/ show does what it says when it is pasted into a shell.
 
-    examples.py DCPCTL TORCH-PYTHON SOURCE...   runs what these show: "help reshard", "README.md: Examples"
-    examples.py DCPCTL --all SOURCE...          nothing else shows command lines, and a manual page shows those of the help
+    examples.py [--refresh] DCPCTL TORCH-PYTHON SOURCE...   runs what these show: "help reshard", README.md
+    examples.py --no-ranks DCPCTL TORCH-PYTHON SOURCE...    but for the lines that start several ranks
+    examples.py DCPCTL --all                                every place that shows command lines has a golden; the pages show those of the help
 
-A line must exit with 0 (or with what an `echo $?` below it says), make what it says it writes, and print what is shown below it, where something
-is; "..." stands for any lines. Times, rates and memory differ from run to run. What it reads is made before (names.py), unless a line above it in
-the same block has made it. What stands in for a GPU, other hosts, a large disk is told.
+The lines of a page are run from top to bottom in one folder of samples (tests/data/samples.sh), and nothing else is put there. Those of a help are
+examples beside each other: what one reads is made for it (names.py). A line must exit with 0, or with what an `echo $?` below it says, make what it
+says it writes, print what is shown below it, where something is, and what golden/SOURCE.txt has; "..." stands for any lines. --refresh writes the
+goldens: read the diff before you commit it. Times, rates and memory differ from run to run. What stands in for a GPU, other hosts, a large disk is told.
 """
 import difflib
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,16 +27,18 @@ import names  # noqa: E402
 import shown  # noqa: E402
 from run import FILTERS  # noqa: E402
 
+GOLDEN = Path(__file__).resolve().parent / "golden"
+LONG, KEPT = 60, 40  # an output of more lines is compared as far as it is kept
 NUMBER = re.compile(r"\d[\d.,]*( ?([kMGT]i?B|[mun]?s|B)\b)?")
 
 
 class Runner:
-    def __init__(self, dcpctl, python):
-        self.tree = shown.help_tree(dcpctl)
+    def __init__(self, dcpctl, python, ranks=True, refresh=False):
+        self.ranks, self.refresh = ranks, refresh
+        self.dcpctl, self.tree = dcpctl, shown.help_tree(dcpctl)
         self.scratch = tempfile.TemporaryDirectory(prefix="dcpctl-examples-")
         self.base = Path(self.scratch.name)
         self.made = self.base / "made"
-        self.made.mkdir()
         self.told, self.faults = set(), []
         stand_ins = self.base / "programs"
         self.programs = names.put_programs(stand_ins)
@@ -42,7 +47,9 @@ class Runner:
         path = os.pathsep.join([os.path.dirname(dcpctl), *python_bin, kept["PATH"], str(stand_ins)])
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # of Open MPI 5
-        self.environment = {**kept, **as_root, "PATH": path, "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "OMP_NUM_THREADS": "1"}
+        self.environment = {**kept, **as_root, "TORCH_CPP_LOG_LEVEL": "ERROR", "PATH": path, "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "OMP_NUM_THREADS": "1"}
+        subprocess.run(["sh", shown.ROOT / "tests/data/samples.sh", self.made], check=True, env=self.environment)
+        self.samples = os.listdir(self.made)
 
     def tell(self, what):
         if what not in self.told:
@@ -65,7 +72,7 @@ class Runner:
         lexer = shlex.shlex("; ".join([inner.sub("$()", command), *inner.findall(command)]), posix=True, punctuation_chars="|>;")
         lexer.whitespace_split = True
         words, written, folders = list(lexer), [], []
-        read = [name for name in re.findall(r"(?<![\w./-])([\w.-]+)/", command) if name in names.MADE]
+        read = [name for name in re.findall(r"(?<![\w./-])([\w.-]+)/", command) if name in [*names.MADE, *self.samples]]
         while words:
             if words[0] == ">":
                 folders.append(os.path.dirname(words[1]) or ".")
@@ -104,7 +111,7 @@ class Runner:
     def make(self, path, folder):
         """What an example reads, at the place where it looks for it."""
         name = os.path.basename(path)
-        if name not in names.MADE:
+        if name not in names.MADE and name not in self.samples:
             return self.fault(path, f"an example reads it, and names.py does not say how {name} is made")
         if not (self.made / name).exists():
             for other in names.MADE:
@@ -122,32 +129,69 @@ class Runner:
 
     # ---- running
 
-    def block(self, block):
+    def source(self, name, blocks):
+        golden = GOLDEN / f"{shown.slug(name)}.txt"
+        before, played = golden.read_text() if golden.exists() else "", []
+        self.expected = [step.partition("\n")[::2] for step in re.split(r"^\$ ", before, flags=re.MULTILINE)[1:]]
+        is_page = not name.startswith("help")
+        for block in [shown.joined(blocks)] if is_page else blocks:
+            played += self.block(block, is_page)
+        text = "".join(f"$ {command}\n{output}" for command, output in played)
+        if self.refresh:
+            golden.write_text(text)
+        elif text != before and not self.faults:
+            self.fault(name, "its golden is of other lines, or in another order: --refresh")
+
+    def block(self, block, is_page):
+        """[(command, its output as the golden has it)]"""
         with tempfile.TemporaryDirectory(dir=self.base) as scratch:
-            folder, exit_code = Path(scratch), 0
+            folder, exit_code, played = Path(scratch), 0, []
+            if is_page:
+                for sample in self.samples:
+                    self.make(sample, folder)
             for name in ["scratch", "local", "shared"]:
                 (folder / name).mkdir()
-            if block.file is not None:
-                self.layout(block.file, folder)
+            shutil.copytree(self.made / "step-1000", folder / "local/step-1000")
+            for name, text in block.files.items():
+                (folder / name).write_text(text)
+                for made in [m for m in names.MADE if re.search(rf'"{re.escape(m)}"', text)]:
+                    self.make(made, folder)
             for n, line in enumerate(block.lines):
                 following = block.lines[n + 1].command if n + 1 < len(block.lines) else ""
-                exit_code = self.line(line, folder, exit_code, states_exit=following == "echo $?")
+                if not self.ranks and re.search(r"\b(srun|torchrun|mpirun|RANK=0)\b", line.command):
+                    played.append((line.command, self.next_expected(line)))
+                    continue
+                exit_code, said = self.line(line, folder, exit_code, following == "echo $?", is_page)
+                played.append((line.command, self.golden(line, said, folder)))
+            return played
 
-    def layout(self, text, folder):
-        """A file that the help shows: a layout."""
-        (folder / "layout.json").write_text(text)
-        self.make("step-10", folder)
-        (folder / "step-10").rename(folder / "CKPT2")
-        self.line(shown.Line("dcpctl reshard step-1000 out --layout layout.json"), folder, 0, False)
+    def golden(self, line, said, folder):
+        """What the golden has for the line, where that is what was said; else what it would have to be."""
+        said = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", re.sub(rf"\b{re.escape(socket.gethostname())}\b", "HOST", said.replace(str(folder), "FOLDER")))
+        said = re.sub(r"^W\d{4} .* torch/distributed/.*\n", "", said, flags=re.MULTILINE)  # torchrun's, when its processes end in another order
+        lines = self.filter_of(line)(said) if said.strip() else []
+        if names.of_this_machine(line.command):
+            lines = ["..."]
+        if len(lines) > LONG:
+            lines = [*lines[:KEPT], "..."]
+        text = "".join(f"| {shown_line}".rstrip() + "\n" for shown_line in lines)
+        if (expected := self.next_expected(line)) != text and not self.refresh:
+            self.fault(line.command, "\n".join(difflib.unified_diff(expected.splitlines(), text.splitlines(), "golden", "printed", lineterm="")))
+        return text
 
-    def line(self, line, folder, before, states_exit):
+    def next_expected(self, line):
+        command, text = self.expected.pop(0) if self.expected else ("", "")
+        return text if command == line.command else f"| (there is {command})\n"
+
+    def line(self, line, folder, before, states_exit, is_page):
+        """(exit code, what was printed)"""
         if verb := re.match(r"\./dev (\w+)", line.command):
             self.tell(f"{line.command}: ./dev help knows it (this test is a part of ./dev test)")
             if f"./dev {verb[1]}" not in subprocess.run([shown.ROOT / "dev", "help"], stdout=subprocess.PIPE, encoding="utf-8").stdout:
                 self.fault(line.command, "./dev help does not know it")
-            return 0
+            return 0, ""
         command = line.command
-        for stand_in in names.stand_ins(folder):
+        for stand_in in names.stand_ins(folder, os.path.dirname(self.dcpctl)):
             replaced = stand_in.pattern.sub(stand_in.text, command)
             if replaced != command:
                 self.tell(f"{line.command}: {stand_in.why}")
@@ -155,12 +199,8 @@ class Runner:
         if command == "echo $?":
             command = f"(exit {before}); echo $?"
         read, written, folders = self.paths(command)
-        for path in written:
-            at = folder / path.rstrip("/")
-            shutil.rmtree(at) if at.is_dir() else at.unlink(missing_ok=True)
-        for path in dict.fromkeys(p.rstrip("/") for p in read if p not in written):
-            if not (folder / path).exists():
-                self.make(path, folder)
+        if not is_page:
+            self.prepare(read, written, folder)
         for path in folders:
             (folder / path.replace("~", str(folder))).mkdir(parents=True, exist_ok=True)
         hosts, why = names.hosts_of(command)
@@ -180,14 +220,26 @@ class Runner:
                 self.fault(line.command, f"there is no {path} afterwards")
         if line.output:
             self.compare(line, said[0])
-        return runs[0].returncode
+        return runs[0].returncode, said[0]
+
+    def prepare(self, read, written, folder):
+        """An example reads what is there, and writes what is not."""
+        for path in written:
+            at = folder / path.rstrip("/")
+            shutil.rmtree(at) if at.is_dir() else at.unlink(missing_ok=True)
+        for path in dict.fromkeys(p.rstrip("/") for p in read if p not in written):
+            if not (folder / path).exists():
+                self.make(path, folder)
 
     def compare(self, line, said):
-        filtered = self.bench_filtered if line.command.startswith("dcpctl bench ") else self.filtered
+        filtered = self.filter_of(line)
         expected, got = filtered("\n".join(line.output)), filtered(said)
         form = "\n".join(r".*(\n.*)*" if text.strip() == "..." else re.escape(text) for text in expected)
         if not re.fullmatch(form, "\n".join(got)):
             self.fault(line.command, "\n".join(difflib.unified_diff(expected, got, "shown", "printed", lineterm="")))
+
+    def filter_of(self, line):
+        return self.bench_filtered if line.command.startswith("dcpctl bench ") else self.filtered
 
     def filtered(self, text):
         for pattern, replacement in FILTERS:
@@ -199,24 +251,25 @@ class Runner:
         return [" ".join(NUMBER.sub("N", line).split()) for line in text.strip().split("\n")]
 
 
-def run(dcpctl, python, sources):
-    runner, every = Runner(dcpctl, python), {**shown.in_help(dcpctl), **shown.in_pages()}
+def run(runner, sources):
+    every = shown.everything(runner.dcpctl)
     for source in sources:
-        if source not in every:
+        name = next((n for n in every if source in (n, shown.slug(n))), None)
+        if name is None:
             runner.fault(source, "shows no command line")
-        for block in every.get(source, []):
-            runner.block(block)
+        else:
+            runner.source(name, every[name])
     print(f"{len(runner.faults)} failures")
     return 1 if runner.faults else 0
 
 
-def check_all(dcpctl, sources):
+def check_all(dcpctl):
     in_help, in_man, wrong = shown.in_help(dcpctl), shown.in_man(dcpctl), []
-    every = set(in_help) | set(shown.in_pages())
-    for source in sorted(every ^ set(sources)):
-        wrong.append(f"{source}: {'its command lines are not run: it belongs into tests/examples/CMakeLists.txt' if source in every else 'shows no command line'}")
+    every, goldens = [shown.slug(name) for name in shown.everything(dcpctl)], [p.stem for p in GOLDEN.glob("*.txt")]
+    for source in sorted(set(every) ^ set(goldens)):
+        wrong.append(f"{source}: {'it has no golden: examples.py --refresh makes it, cmake sees it then' if source in every else 'shows no command line'}")
     for source in sorted(set(in_help) | set(in_man)):
-        help_lines = [line.command for block in in_help.get(source, []) for line in block.lines]
+        help_lines = [line.command for block in in_help.get(source, []) if not block.files for line in block.lines]
         if help_lines != in_man.get(source, []):
             wrong.append(f"{source}: the help shows {help_lines}, the manual page {in_man.get(source)}")
     wrong += shown.dead_links()
@@ -227,5 +280,9 @@ def check_all(dcpctl, sources):
 
 
 if __name__ == "__main__":
-    dcpctl, python, *sources = sys.argv[1:]
-    sys.exit(check_all(os.path.abspath(dcpctl), sources) if python == "--all" else run(os.path.abspath(dcpctl), python, sources))
+    flags = [a for a in sys.argv[1:] if a in ("--refresh", "--no-ranks")]
+    dcpctl, python, *sources = [a for a in sys.argv[1:] if a not in flags]
+    dcpctl = os.path.abspath(dcpctl)
+    if python == "--all":
+        sys.exit(check_all(dcpctl))
+    sys.exit(run(Runner(dcpctl, python, "--no-ranks" not in flags, "--refresh" in flags), sources))

@@ -2,29 +2,24 @@
 import re
 import shutil
 import socket
-from pathlib import Path
 
-DATA = Path(__file__).resolve().parent.parent / "data"
-
-# A name -> the shell that makes it in an empty folder, from other names of the list.
+# What the examples of a help read beside the samples (tests/data/samples.sh): a name -> the shell that makes it among them.
 MADE = {
-    "step-1000": f"cp -r {DATA}/fsdp2_ws4/ckpt step-1000",
     "step-10": "dcpctl reshard step-1000 step-10 -q --world-size 2",
-    "run": "mkdir run && cp -r step-1000 run/",
+    "CKPT2": "dcpctl reshard step-1000 CKPT2 -q --world-size 2",
     "all.pt": "dcpctl consolidate step-1000 all.pt -q",
     "model.pt": "dcpctl consolidate step-1000 model.pt -q --model-only",
     "model.safetensors": "dcpctl consolidate step-1000 model.safetensors -q --model-only",
-    "base.safetensors": "cp model.safetensors base.safetensors",
-    "base-model": "mkdir base-model && echo '{}' >base-model/config.json && echo '{}' >base-model/tokenizer.json",
-    "llama-base": f"python3 {DATA}/own_model/llama.py llama-base",
-    "llama-step-1000": "dcpctl convert llama-base llama-step-1000 -q --map llama.torchtitan --world-size 4 --add-root model",
-    "llama-run": "mkdir llama-run && cp -r llama-step-1000 llama-run/step-1000",
-    "llama-hf": "dcpctl consolidate llama-step-1000 llama-hf -q --model-only --map auto --assets llama-base --max-shard-size 5GB",
-    "config.json": "echo '{}' >config.json",
     "hf-model": "dcpctl consolidate step-1000 hf-model -q --model-only --max-shard-size 20kB",
-    "rank-local-ckpt": "dcpctl reshard step-1000 rank-local-ckpt -q --world-size 1 && mv rank-local-ckpt/.metadata rank-local-ckpt/__0.metadata",
     "model.json": "dcpctl verify step-1000 -q --manifest model.json --model-only",
 }
+
+# What these print is of the machine or the build, and not compared.
+OF_THIS_MACHINE = re.compile(r"cmake |dcpctl (doctor|version|bench staging|--version)\b")
+
+
+def of_this_machine(command):
+    return OF_THIS_MACHINE.search(command) is not None
 
 
 class StandIn:
@@ -40,10 +35,12 @@ def free_port():
         return s.getsockname()[1]
 
 
-def stand_ins(folder):
+def stand_ins(folder, build):
     return [
         StandIn(r"(?<![\w.])/(scratch|local|shared)(?=/|$| )", rf"{folder}/\1", "a folder of this machine: one of the test's"),
-        StandIn(r"^(python3 -m venv |venv/bin/).*", ":", "an installed program: the one that is tested; tests/packages/try.sh runs these lines"),
+        StandIn(r"^(python3 -m venv|pip install) .*", ":", "an installed program: the one that is tested; tests/packages/try.sh runs these lines"),
+        StandIn(r"^sh tests/data/samples.sh .*", ":", "the folder of samples: a page is run in one"),
+        StandIn(r"^cmake -S . -B build && cmake --build build && (cmake --install) build ", rf"\1 {build} ", "a build: the one that is tested"),
         StandIn(r"\bnode0\b", "127.0.0.1", "another host: this one"),
         StandIn(r"(?<=[=:])(29500|29400)\b", lambda _: str(free_port()), "a port: one that is free"),
         StandIn(r"--bytes 4GiB", "--bytes 4MiB", "a large checkpoint: a small one"),

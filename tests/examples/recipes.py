@@ -16,7 +16,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import names  # noqa: E402
 import shown  # noqa: E402
 
 DCPCTL = os.path.abspath(sys.argv[1])
@@ -30,10 +29,10 @@ class Recipe(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = Path(scratch.name)
         self.checkpoints, self.work = self.folder / "checkpoints", self.folder / "work"
-        self.checkpoints.mkdir()
         self.work.mkdir()
-        for name in ("step-1000", "llama-base", "llama-step-1000"):
-            self.shell(names.MADE[name], self.checkpoints)
+        self.shell([str(shown.ROOT / "tests/data/samples.sh"), str(self.checkpoints)], self.folder)
+        for run in ("run", "llama-run"):
+            shutil.rmtree(self.checkpoints / run)
 
     def shell(self, command, folder):
         environment = {**os.environ, "PATH": os.path.dirname(DCPCTL) + os.pathsep + os.environ["PATH"], "GITHUB_ENV": str(self.folder / "github.env")}
@@ -52,10 +51,11 @@ class Recipe(unittest.TestCase):
         return sorted(p.name for p in (self.checkpoints / name).iterdir())
 
     def damage(self, step):
-        """One bit in the middle of a file."""
+        """Some bytes in the middle of a file."""
         file = max((self.checkpoints / step).glob("*.distcp"))
         data = bytearray(file.read_bytes())
-        data[len(data) // 2] ^= 1
+        middle = len(data) // 2
+        data[middle : middle + 200] = bytes(byte ^ 1 for byte in data[middle : middle + 200])
         file.write_bytes(data)
 
     def script(self, name):

@@ -16,10 +16,18 @@ class Line:
 
 @dataclass
 class Block:
-    """Lines that stand together, so that one may use what another made; or a file that is shown."""
+    """Lines that stand together, so that one may use what another made, and files that are shown for them."""
 
     lines: list = field(default_factory=list)
-    file: str = None
+    files: dict = field(default_factory=dict)
+
+
+def joined(blocks):
+    return Block([line for block in blocks for line in block.lines], {name: text for block in blocks for name, text in block.files.items()})
+
+
+def slug(source):
+    return re.sub(r"[ /]", "-", source)
 
 
 def continued(lines):
@@ -57,7 +65,7 @@ def in_help(dcpctl):
         blocks = []
         for lines in blocks_of(command["details"]):
             if lines[0].startswith("{"):
-                blocks.append(Block(file="\n".join(lines)))
+                blocks.append(Block([Line("dcpctl reshard step-1000 out --layout layout.json")], {"layout.json": "\n".join(lines)}))
             elif any("dcpctl " in line for line in lines):
                 blocks.append(Block([Line(c) for c in continued(lines)]))
         if blocks:
@@ -65,19 +73,38 @@ def in_help(dcpctl):
     return found
 
 
+def plain(roff):
+    """Text of a manual page as it is read."""
+    text = "\n".join(line for line in roff.splitlines() if not line.startswith("."))
+    for escape, character in {r"\-": "-", r"\(aq": "'", r"\(ti": "~", r"\(ha": "^", r"\(ga": "`", r"\&": "", r"\e": "\\"}.items():
+        text = text.replace(escape, character)
+    return text
+
+
 def in_man(dcpctl):
     """{"help reshard": [commands]} as the manual pages have them."""
     found = {}
     for path, _ in commands_of(help_tree(dcpctl)):
         page = subprocess.run([dcpctl, "man", *path], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
-        examples = re.search(r'^\.SH EXAMPLES\n(.*?)(?=^\.SH )', page, re.DOTALL | re.MULTILINE)
-        if not examples:
-            continue
-        text = "\n".join(line for line in examples[1].splitlines() if not line.startswith("."))
-        for escape, character in {r"\-": "-", r"\(aq": "'", r"\(ti": "~", r"\(ha": "^", r"\(ga": "`", r"\&": "", r"\e": "\\"}.items():
-            text = text.replace(escape, character)
-        found[" ".join(["help", *path])] = continued(text.splitlines())
+        if examples := re.search(r'^\.SH EXAMPLES\n(.*?)(?=^\.SH )', page, re.DOTALL | re.MULTILINE):
+            found[" ".join(["help", *path])] = continued(plain(examples[1]).splitlines())
     return found
+
+
+def in_manual():
+    """Of the manual page that is written by hand: its command lines, and the map that they use."""
+    blocks = []
+    for example in re.findall(r"^\.EX\n(.*?)^\.EE", (ROOT / "man/dcpctl-maps.7").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        lines = [line[4:] for line in plain(example).splitlines()]
+        if lines[0].startswith("# Otter"):
+            blocks.append(Block(files={"otter.map": "\n".join(lines) + "\n"}))
+        elif any(line.startswith("dcpctl ") for line in lines):
+            blocks.append(Block([Line(line) for line in lines]))
+    return {"man/dcpctl-maps.7": blocks}
+
+
+def everything(dcpctl):
+    return {**in_help(dcpctl), **in_manual(), **in_pages()}
 
 
 def pages():
@@ -87,16 +114,11 @@ def pages():
 
 
 def in_pages():
-    """{"README.md: Examples": [Block]}, of every page in the tree that shows a command line, by its heading."""
+    """{"README.md": [Block]}, of every page in the tree that shows a command line."""
     found = {}
     for name in pages():
-        source = name
-        for part in re.split(r"^(?=#+ )", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE):
-            if part.startswith("#"):
-                source = f"{name}: {part.splitlines()[0].lstrip('# ')}"
-            blocks = [b for b in map(shown_block, indented(part)) if b.lines]
-            if blocks:
-                found[source] = blocks
+        if blocks := [b for b in map(shown_block, indented((ROOT / name).read_text(encoding="utf-8"))) if b.lines]:
+            found[name] = blocks
     return found
 
 
@@ -119,7 +141,7 @@ def shown_block(lines):
     for line in continued(lines):
         if line.startswith("$ "):
             block.lines.append(Line(line[2:]))
-        elif line.startswith(("./dev ", "python3 -m venv ", "venv/bin/")):
+        elif line.startswith(("./dev ", "python3 -m venv ", "pip install ", "dcpctl ", "cmake ")):
             block.lines.append(Line(line))
         elif block.lines:
             block.lines[-1].output.append(line)

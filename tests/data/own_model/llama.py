@@ -1,8 +1,9 @@
-"""llama.py FOLDER: a tiny Llama as it is published, with its config.json."""
+"""llama.py FOLDER [RUN.safetensors]: a tiny Llama as it is published, with its config.json; and with what AdamW keeps of each parameter."""
 import json
 import os
-import struct
 import sys
+
+import tensors
 
 VOCAB, HIDDEN, HEADS, GROUPS, HEAD, WIDE, LAYERS = 32, 16, 4, 2, 4, 24, 2
 shapes = {"model.embed_tokens.weight": [VOCAB, HIDDEN], "model.norm.weight": [HIDDEN], "lm_head.weight": [VOCAB, HIDDEN]}
@@ -14,16 +15,13 @@ for layer in range(LAYERS):
     shapes[at + "self_attn.o_proj.weight"] = [HIDDEN, HEADS * HEAD]
     shapes |= {at + f"mlp.{name}_proj.weight": [WIDE, HIDDEN] for name in ("gate", "up")}
     shapes[at + "mlp.down_proj.weight"] = [HIDDEN, WIDE]
-header, data = {}, b""
-for key, shape in sorted(shapes.items()):
-    count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-    payload = struct.pack(f"<{count}f", *((len(header) + i / count) for i in range(count)))
-    header[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(payload)]}
-    data += payload
-text = json.dumps(header).encode()
+model = tensors.numbered(shapes)
 os.makedirs(sys.argv[1])
-with open(sys.argv[1] + "/model.safetensors", "wb") as file:
-    file.write(struct.pack("<Q", len(text)) + text + data)
+tensors.write(sys.argv[1] + "/model.safetensors", model)
 with open(sys.argv[1] + "/config.json", "w") as file:
     json.dump({"model_type": "llama", "num_hidden_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS, "num_key_value_heads": GROUPS,
                "vocab_size": VOCAB, "intermediate_size": WIDE, "dtype": "float32"}, file)  # fmt: skip
+if len(sys.argv) > 2:
+    state = {f"optimizer.state.{key}.{slot}": value for key, value in model.items() for slot in ("exp_avg", "exp_avg_sq")}
+    steps = {f"optimizer.state.{key}.step": ([], [1000]) for key in model}
+    tensors.write(sys.argv[2], model | state | steps)
