@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   try {
     move_bytes(session, *io, std::strtoull(argv[2], nullptr, 10));
   } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", to_line(problem_of(session.fail_with(error.problem(), 6))).c_str());
+    std::fprintf(stderr, "%s\n", to_line(problem_of(session.fail_with(error.problem()))).c_str());
     std::_Exit(6);
   }
   session.done();

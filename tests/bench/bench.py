@@ -262,10 +262,20 @@ class Bench:
         runs = [Run(self.dcpctl, "verify", checkpoint) for _ in range(3)]
         row("verify of 100,000 small tensors", f"{best(runs):.2f} s", "<= 3 s", f"{spread(runs)}, {peak(runs) / MIB:.0f} MiB", best(runs) <= 3)
 
-    def inspect(self):
-        """inspect of a small checkpoint, the whole process"""
-        runs = [Run(self.dcpctl, "inspect", DATA / "fsdp2_ws4" / "ckpt") for _ in range(50)]
-        row("inspect of a small checkpoint", f"{best(runs) * 1e3:.1f} ms", "<= 10 ms", spread(runs), best(runs) <= 0.01)
+    def startup(self):
+        """--version, --help of a command and inspect of a small checkpoint, over an empty process"""
+        commands = [["true"], [self.dcpctl, "--version"], [self.dcpctl, "consolidate", "--help"], [self.dcpctl, "inspect", DATA / "fsdp2_ws4" / "ckpt"]]
+        seconds = [[] for _ in commands]
+        for _ in range(100):
+            for command, times in zip(commands, seconds):
+                start = time.perf_counter()
+                subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+                times.append(time.perf_counter() - start)
+        empty = min(seconds[0])
+        for command, times in zip(commands[1:], seconds[1:]):
+            over = (min(times) - empty) * 1000
+            aim = 10 if command[1] == "inspect" else 1.5
+            row(f"dcpctl {' '.join(map(str, command[1:3]))} over an empty process", f"{over:.1f} ms", f"<= {aim} ms", f"true: {empty * 1000:.1f} ms", over <= aim)
 
     def million(self):
         """.metadata of 1,000,000 chunks: inspect beside Python's pickle.load"""
@@ -352,7 +362,7 @@ class Bench:
         return results[0][0]
 
 
-NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "inspect", "million", "maps", "gather"]
+NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather"]
 
 
 def table():
