@@ -68,9 +68,9 @@ class Object(list):
 
 
 def pretty(value, indent=0):
-    """One field of an object a line, but what fits into a line below the first level."""
+    """One field of an object a line."""
     short = one_line(value)
-    if not isinstance(value, list) or (indent > 0 and len(short) + indent <= 110) or short in ("{}", "[]"):
+    if not isinstance(value, list) or short in ("{}", "[]") or ("{" not in short and len(short) + indent <= 110):
         return short
     pad, is_object = " " * (indent + 2), isinstance(value, Object)
     items = [f"{json.dumps(v[0], ensure_ascii=False)}: {pretty(v[1], indent + 2)}" if is_object else pretty(v, indent + 2) for v in value]
