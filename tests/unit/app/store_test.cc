@@ -183,6 +183,44 @@ TEST_CASE("models and folders are written to the disk from any store, with the b
   CHECK(made(b.output) == made(b.disk));
 }
 
+TEST_CASE("what a request names beside its checkpoint is read from the store, too") {
+  Both b;
+  const auto put = [&](const std::string& name, const std::string& text) {
+    b.disk.put(name, text);
+    b.objects.put(name, text);
+  };
+  put("mem://bucket/layout.json", R"({"world_size": 2, "like": ")" + b.kinds[0] + R"("})");
+  put("mem://bucket/own.map", "family own\nmodel.layers.0.weight = first\nmodel.layers.1.weight [a b] = second [b a]\n");
+  put("mem://bucket/assets/config.json", R"({"model_type": "own", "dtype": "float32"})");
+  VerifyResult verified;
+  verify({.read = reading(b.kinds[0]), .manifest = "-"}, b.on_disk, verified);
+  put("mem://bucket/manifest.json", verified.manifest);
+
+  OutputRequest laid_out{.path = "/out-laid", .kind = OutputKind::kDcp}, alike = laid_out;
+  laid_out.layout.file = "mem://bucket/layout.json";
+  alike.layout.like = b.kinds[0];
+  const OutputRequest folder{.path = "/out-hf", .kind = OutputKind::kShards, .max_shard_bytes = kGiB, .assets = "mem://bucket/assets"};
+  const MapRequest map{.map = "mem://bucket/own.map", .config = "mem://bucket/assets/config.json", .settings = {}, .to = {}};
+  for (WriteRequest request : {WriteRequest{.output = laid_out}, WriteRequest{.output = alike, .expect = {.reference = b.kinds[1]}},
+                               WriteRequest{.map = map, .output = folder}}) {
+    request.read = reading(b.kinds[0]), request.sync = false, request.replace = Replace::kYes;
+    b.same([&](World& world) {
+      WriteResult result;
+      write(request, world, result, [] {});
+      FakeIo& made = &world == &b.on_disk ? b.disk : b.output;
+      std::string text;
+      for (const std::string& path : made.paths())
+        if (path.starts_with(request.output.path)) text += path + made.text_of(path);
+      return text;
+    });
+  }
+  b.same([&](World& world) {
+    VerifyResult found;
+    verify({.read = reading(b.kinds[0]), .against = "mem://bucket/manifest.json"}, world, found);
+    return text_of(found.findings) + std::to_string(found.compared_keys) + " " + std::to_string(found.compared_files);
+  });
+}
+
 TEST_CASE("an edited copy of a checkpoint in a store shares nothing, and one in place is refused") {
   Both b;
   const auto run = [&](EditRequest request) {
