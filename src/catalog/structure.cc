@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/workers.h"
 #include "catalog/cover.h"
 #include "catalog/data_files.h"
 #include "format/lfs_pointer.h"
@@ -21,10 +22,12 @@ void refuse_lfs_pointer(Store& store, Handle file, uint64_t bytes) {
 
 std::vector<FileLook> look_at_files(Store& store, const Catalog& catalog, FollowLinks links) {
   std::vector<FileLook> found(catalog.files.size());
-  for (uint32_t n = 0; n < found.size(); ++n) {
+  const StopFlag never{0};
+  const unsigned at_once = std::max(1u, store.read_capabilities(catalog.folder).requests);
+  parallel_for(at_once, found.size(), never, [&](unsigned, uint64_t n) {
     try {
-      const std::optional<Handle> handle = open_data_file(store, catalog, n, links);
-      if (!handle) continue;
+      const std::optional<Handle> handle = open_data_file(store, catalog, static_cast<uint32_t>(n), links);
+      if (!handle) return;
       const OpenFile open(store, *handle);
       const uint64_t bytes = store.facts(*handle).bytes;
       refuse_lfs_pointer(store, *handle, bytes);
@@ -32,7 +35,7 @@ std::vector<FileLook> look_at_files(Store& store, const Catalog& catalog, Follow
     } catch (const Error& error) {  // a link, a FIFO, no permission: reported to whoever needs an item in it
       found[n].fault = std::make_shared<const Problem>(error.problem());
     }
-  }
+  });
   return found;
 }
 

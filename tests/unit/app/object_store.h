@@ -14,7 +14,7 @@ namespace dcp::test {
 
 class ObjectStore final : public Store {
  public:
-  unsigned requests = 0;           // that it wants under way at once
+  unsigned requests = 3;           // that it wants under way at once
   size_t most_bytes = 100 * 1000;  // of one answer
 
   void put(const std::string& name, std::string bytes) { objects_[name] = std::move(bytes); }
