@@ -272,7 +272,8 @@ TEST_CASE("the side is the one whose names there are") {
 TEST_CASE("sizes and shapes that do not fit are said with where each is from") {
   const std::string map = "size h = heads\nwq [(h d 2) i] = q [(h 2 d) i]";
   CHECK(said({.map = map, .config = R"({"heads": 3})"}, made({{"wq", {8, 3}}})) ==
-        "a.map:2:5: tensor 'wq': a size does not divide evenly (got [8, 3], expected dim 0 to be (h d 2), of which d has no whole size, where h = "
+        "a.map:2:5: tensor 'wq': a size does not divide evenly (got [8, 3], expected dim 0 to be (h d 2), of which d has no whole size, "
+        "where h = "
         "3 (heads "
         "of config.json))");
   CHECK(said({.map = map}, made({{"wq", {8, 3}}})) ==
