@@ -371,6 +371,14 @@ def table():
         print("| " + " | ".join(cell.ljust(w) for cell, w in zip(r, widths)) + " |")
 
 
+def machine(bench):
+    """What figures are worth nothing without."""
+    cpu = next((line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), os.uname().machine)
+    filesystem = subprocess.run(["findmnt", "-no", "FSTYPE", "--target", bench.folder], stdout=subprocess.PIPE, text=True).stdout.strip()
+    version = subprocess.run([bench.dcpctl, "--version"], stdout=subprocess.PIPE, text=True).stdout.splitlines()[:2]
+    return f"{os.cpu_count()} x {cpu}, Linux {os.uname().release}, {filesystem}; {'; '.join(version)}; {time.strftime('%Y-%m-%d')}"
+
+
 HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 
@@ -392,6 +400,7 @@ def main():
         for name in arguments.names or NAMES:
             print(name, file=sys.stderr)
             getattr(bench, name)()
+        print(machine(bench))
     table()
     sys.exit(1 if any(r[3] == "NO" for r in rows) else 0)
 
