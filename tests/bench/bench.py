@@ -6,6 +6,7 @@ in interleaved pairs, nine of them, with a `sync` before each run; the minima ar
 """
 import argparse
 import json
+import machine
 import os
 import shutil
 import socket
@@ -363,23 +364,13 @@ class Bench:
 
 
 NAMES = ["shard0", "shard1", "durable", "diff", "everyday", "cast", "casts", "memory", "reshard", "items", "small", "verify", "startup", "million", "maps", "gather"]
+HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 
 def table():
     widths = [max(len(r[i]) for r in [*rows, HEAD]) for i in range(len(HEAD))]
     for r in [HEAD, tuple("-" * w for w in widths), *rows]:
         print("| " + " | ".join(cell.ljust(w) for cell, w in zip(r, widths)) + " |")
-
-
-def machine(bench):
-    """What figures are worth nothing without."""
-    cpu = next((line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), os.uname().machine)
-    filesystem = subprocess.run(["findmnt", "-no", "FSTYPE", "--target", bench.folder], stdout=subprocess.PIPE, text=True).stdout.strip()
-    version = subprocess.run([bench.dcpctl, "--version"], stdout=subprocess.PIPE, text=True).stdout.splitlines()[:2]
-    return f"{os.cpu_count()} x {cpu}, Linux {os.uname().release}, {filesystem}; {'; '.join(version)}; {time.strftime('%Y-%m-%d')}"
-
-
-HEAD = ("what", "measured", "aim", "met", "spread and more")
 
 
 def main():
@@ -400,7 +391,7 @@ def main():
         for name in arguments.names or NAMES:
             print(name, file=sys.stderr)
             getattr(bench, name)()
-        print(machine(bench))
+        print(machine.facts(bench.dcpctl, bench.folder))
     table()
     sys.exit(1 if any(r[3] == "NO" for r in rows) else 0)
 
