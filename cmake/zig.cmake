@@ -29,9 +29,3 @@ set(CMAKE_C_COMPILER_AR ${tools}/ar CACHE FILEPATH "")
 set(CMAKE_CXX_COMPILER_AR ${tools}/ar CACHE FILEPATH "")
 set(CMAKE_C_COMPILER_RANLIB ${tools}/ranlib CACHE FILEPATH "")
 set(CMAKE_CXX_COMPILER_RANLIB ${tools}/ranlib CACHE FILEPATH "")
-
-# What __builtin_cpu_supports asks, which ziglang's own runtime library lacks.
-if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-  execute_process(COMMAND gcc -print-libgcc-file-name OUTPUT_VARIABLE libgcc OUTPUT_STRIP_TRAILING_WHITESPACE)
-  set(CMAKE_CXX_STANDARD_LIBRARIES_INIT "${libgcc}")
-endif()

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/x86.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__) && defined(__linux__)
@@ -90,9 +92,6 @@ DCPCTL_FOR(DCPCTL_WIDE) size_t fold_vpclmul(const FoldKeys& keys, Bytes bytes, s
   return finish(keys, one, p, bytes, out);
 }
 
-bool has_pclmul() { return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"); }
-bool has_vpclmul() { return has_pclmul() && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f"); }
-
 #elif defined(__aarch64__) && defined(__linux__)
 
 #define DCPCTL_PMULL __attribute__((target("+crypto")))
@@ -131,8 +130,8 @@ bool has_pmull() { return (getauxval(AT_HWCAP) & HWCAP_PMULL) != 0; }
 std::span<const NamedFold> all_folds() {
   static const NamedFold folds[] = {
 #if defined(__x86_64__)
-      {"vpclmulqdq", fold_vpclmul, has_vpclmul()},
-      {"pclmulqdq", fold_pclmul, has_pclmul()},
+      {"vpclmulqdq", fold_vpclmul, x86_features().vpclmul},
+      {"pclmulqdq", fold_pclmul, x86_features().pclmul},
 #elif defined(__aarch64__) && defined(__linux__)
       {"pmull", fold_pmull, has_pmull()},
 #endif
