@@ -1,8 +1,6 @@
 // dcpctl version: what a report of a fault begins with.
 #include "version.h"
 
-#include <optional>
-
 #include "commands.h"
 #include "commit.h"  // made by cmake/commit.cmake
 #include "module_folders.h"
@@ -18,18 +16,6 @@ are found beside it.
   dcpctl version
   dcpctl version --json)";
 
-struct FoundModule {
-  std::string name, path;
-};
-
-// Found, not loaded: LibTorch takes seconds.
-std::vector<FoundModule> found_modules() {
-  std::vector<FoundModule> found;
-  for (const char* name : {"c10d", "c10d_nccl", "cuda"})
-    if (std::optional<std::string> path = module_path(module_folders(), name)) found.push_back({name, std::move(*path)});
-  return found;
-}
-
 }  // namespace
 
 std::string program_commit() { return DCPCTL_COMMIT; }
@@ -40,10 +26,10 @@ std::string program_version() {
 }
 
 int print_version(const Context& context) {
-  const std::vector<FoundModule> modules = found_modules();
+  const std::map<std::string, std::string> modules = modules_in(module_folders());
   if (!context.common.json) {
     std::string names;
-    for (const FoundModule& m : modules) names += (names.empty() ? "" : ", ") + m.name;
+    for (const auto& [name, path] : modules) names += (names.empty() ? "" : ", ") + name;
     context.print("dcpctl " + program_version() +
                   "\ncompiler: " DCPCTL_COMPILER ", " DCPCTL_MACHINE "\nmodules: " + (names.empty() ? "none" : names) + "\n");
     return 0;
@@ -53,7 +39,7 @@ int print_version(const Context& context) {
   if (const std::string commit = program_commit(); !commit.empty()) json.member("commit", commit);
   json.member("compiler", DCPCTL_COMPILER).member("machine", DCPCTL_MACHINE);
   json.key("modules").begin_array();
-  for (const FoundModule& m : modules) json.begin_object().member("name", m.name).member("path", m.path).end_object();
+  for (const auto& [name, path] : modules) json.begin_object().member("name", name).member("path", path).end_object();
   json.end_array().end_object();
   json.finish();
   return 0;

@@ -3,12 +3,16 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "base/problem.h"
 
 namespace dcp {
 namespace {
 
-std::string file_of(std::string_view name) { return "libdcpctl_" + std::string(name) + ".so"; }
+constexpr std::string_view kPrefix = "libdcpctl_", kSuffix = ".so";
+
+std::string file_of(std::string_view name) { return std::string(kPrefix) + std::string(name) + std::string(kSuffix); }
 
 }  // namespace
 
@@ -19,6 +23,19 @@ std::optional<std::string> module_path(const std::vector<std::string>& folders, 
     if (::stat(path.c_str(), &facts) == 0) return path;
   }
   return std::nullopt;
+}
+
+std::map<std::string, std::string> modules_in(const std::vector<std::string>& folders) {
+  std::map<std::string, std::string> found;
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      const std::string file = entry.path().filename();
+      if (file.size() > kPrefix.size() + kSuffix.size() && file.starts_with(kPrefix) && file.ends_with(kSuffix))
+        found.emplace(file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size()), entry.path());
+    }
+  }
+  return found;
 }
 
 const DcpctlModuleHeader& open_module(const std::vector<std::string>& folders, const UntypedModuleKind& kind) {

@@ -1,6 +1,7 @@
 // Opens modules: shared libraries for what dcpctl itself must not link (LibTorch, CUDA). None is loaded until a command needs it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ struct UntypedModuleKind {
   uint32_t abi, bytes;  // of the table
   const char* needs;
 };
+
+// Every module that there is in `folders`, found and not loaded: name and path, by name.
+std::map<std::string, std::string> modules_in(const std::vector<std::string>& folders);
 
 // The table of the module in the first of `folders` that has its file; it stays loaded until the program ends. Throws module_missing,
 // module_broken (the linker's reason), module_differs (of another build).

@@ -43,7 +43,7 @@ flip() {
 FILTERS = [
     (re.compile(r"\b\d+(\.\d+)? [kMGT]?i?B/s"), "N B/s"),
     (re.compile(r"\b\d+(\.\d+)? m?s\b"), "N s"),
-    (re.compile(r" \(commit [0-9a-f]+\)|(?<=,)\"commit\":\"[0-9a-f]+\","), ""),
+    (re.compile(r" \(commit [0-9a-f]+(-dirty)?\)|(?<=,)\"commit\":\"[0-9a-f]+(-dirty)?\","), ""),
     (re.compile(r"(peak memory )\d+(\.\d+)? [kMGT]?i?B"), r"\1N B"),
     (re.compile(r"\b\d+(\.\d+)? MiB or more"), "N MiB or more"),
     (re.compile(r"--max-memory \d+MiB$", re.M), "--max-memory N"),
