@@ -4,13 +4,14 @@
 
 package_targets=(x86_64-linux-gnu.2.28 aarch64-linux-gnu.2.28 x86_64-linux-musl aarch64-linux-musl)
 package_folder=build/package
-# Debian's name of a source, its folder here, its licence and where the licence's text is.
+# Debian's name of a source, its folder here, its licence, where the licence's text is, its version, and the SHA-256 of its .dsc, which has those of
+# its files.
 package_sources=(
-  'zlib zlib Zlib LICENSE'
-  'libzstd zstd BSD-3-Clause LICENSE'
-  'xxhash xxhash BSD-2-Clause LICENSE'
-  'cli11 CLI11 BSD-3-Clause LICENSE'
-  'nlohmann-json3 nlohmann_json MIT LICENSE.MIT'
+  'zlib zlib Zlib LICENSE 1:1.2.13.dfsg-1 3fa1e6b2fc525062aa88207dda52fed8e045373c809d362fe8a2bfbf7cf515a8'
+  'libzstd zstd BSD-3-Clause LICENSE 1.5.4+dfsg2-5 8f602f92b575aa8b5e979196fb6ee82d78f233521dc9636526d3ecba1f63c1b1'
+  'xxhash xxhash BSD-2-Clause LICENSE 0.8.1-1 4a961627c06efc8fa3bc4b06ee9dba6cfaf092f2550b88d63e9218a2728721b4'
+  'cli11 CLI11 BSD-3-Clause LICENSE 2.1.2+ds-1 bb685eff351ca4fb77cf194f5ffb80e47f96989fc200f21241eb9eb320cfbc9c'
+  'nlohmann-json3 nlohmann_json MIT LICENSE.MIT 3.11.2-2 70bec2cd47a992e0fcf5b92d820d264b871c15278cce68edcc05dbb579d795a0'
 )
 
 package_help() {
@@ -46,8 +47,8 @@ package() {
 
 # Sources of what is linked, as the oldest Debian that is supported has them.
 package_third_party() {
-  local all=$package_folder/third-party new=$package_folder/third-party.new mirror apt source name licence text
-  [ ! -d "$all" ] || return 0
+  local all=$package_folder/third-party new=$package_folder/third-party.new mirror apt source name licence text version sum dsc
+  [ "$(cat "$all/sources" 2>/dev/null || true)" != "${package_sources[*]}" ] || return 0
   mirror=$(debian_mirror)
   rm -rf "$new"
   mkdir -p "$new"/{apt/sources,apt/lists/partial,licenses}
@@ -58,13 +59,15 @@ package_third_party() {
   say "sources of ${package_sources[*]%% *}"
   "${apt[@]}" update >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
   for source in "${package_sources[@]}"; do
-    read -r source name licence text <<<"$source"
-    (cd "$new/apt" && "${apt[@]}" source "$source") >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
-    mv "$new"/apt/"$source"-*/ "$new/$name"
+    read -r source name licence text version sum <<<"$source"
+    dsc=${source}_${version#*:}.dsc
+    (cd "$new/apt" && "${apt[@]}" source --download-only "$source=$version" && echo "$sum  $dsc" | sha256sum -c - &&
+      dpkg-source --no-check --no-copy -x "$dsc" "../$name") >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
     cp "$new/$name/$text" "$new/licenses/$name.txt"
-    printf '%s\t%s\t%s\t%s\n' "$name" "$(sed -n 's/^Version: //p' "$new"/apt/"$source"_*.dsc | head -n 1)" "$licence" "$source" >>"$new/versions"
+    printf '%s\t%s\t%s\t%s\n' "$name" "$version" "$licence" "$source" >>"$new/versions"
   done
-  rm -rf "$new/apt"
+  echo "${package_sources[*]}" >"$new/sources"
+  rm -rf "$new/apt" "$all"
   mv "$new" "$all"
 }
 
@@ -96,14 +99,30 @@ package_notices() {  # TARGET VERSION ZIG-FOLDER
   rm -rf "$at"
   mkdir -p "$at"
   cp -r "$package_folder/third-party/licenses" "$at/"
-  cp "$3/lib/libcxx/LICENSE.TXT" "$at/licenses/llvm.txt"
-  case $1 in *musl) cp "$3/lib/libc/musl/COPYRIGHT" "$at/licenses/musl.txt" ;; esac
-  python3 cmake/sbom.py "$2" "$(git rev-parse HEAD)" "$1" "$package_folder/third-party" "$("$3/zig" version)" >"$at/dcpctl.cdx.json"
+  cp "$3/lib/libcxx/LICENSE.TXT" "$at/licenses/libc++.txt"
+  cp "$3/lib/libcxxabi/LICENSE.TXT" "$at/licenses/libc++abi.txt"
+  cp "$3/lib/libunwind/LICENSE.TXT" "$at/licenses/libunwind.txt"
+  cp "$3/LICENSE" "$at/licenses/compiler_rt.txt"
+  case $1 in
+    *musl) cp "$3/lib/libc/musl/COPYRIGHT" "$at/licenses/musl.txt" ;;
+    *) cat "$3/lib/libc/glibc/LICENSES" /usr/share/common-licenses/LGPL-2.1 >"$at/licenses/glibc.txt" ;;
+  esac
+  python3 cmake/sbom.py "$2" "$(git rev-parse HEAD)" "$1" "$package_folder/third-party" "$3" >"$at/dcpctl.cdx.json"
 }
 
 package_deb() {  # BUILD
   (cd "$1" && umask 022 && cpack -G DEB -B packed) >"$package_folder/log" 2>&1 || { cat "$package_folder/log"; exit 1; }
-  mv "$1"/packed/*.deb dist/
+  local deb tree=$1/unpacked
+  deb=$(echo "$1"/packed/*.deb)
+  rm -rf "$tree"
+  dpkg-deb -R "$deb" "$tree"
+  # CPack counts folders too, whose size is the file system's; and Debian's zsh looks for completions elsewhere.
+  mv "$tree"/usr/share/zsh/{site-functions,vendor-completions}
+  sed -i 's:zsh/site-functions:zsh/vendor-completions:' "$tree/DEBIAN/md5sums"
+  sed -i "s/^Installed-Size: .*/Installed-Size: $(find "$tree/usr" -type f -printf '%s\n' | awk '{ kib += int(($1 + 1023) / 1024) } END { print kib }')/" \
+    "$tree/DEBIAN/control"
+  find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+  dpkg-deb --root-owner-group -Zgzip -b "$tree" "dist/${deb##*/}" >/dev/null
 }
 
 package_wheel() {  # BUILD MACHINE GLIBC
