@@ -28,6 +28,7 @@ import shown  # noqa: E402
 from run import FILTERS  # noqa: E402
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
+AGE = re.compile(r"(?<=  )\d+ min(?=  )"), "N s"  # of a step, where a test is slow
 LONG, KEPT = 60, 40  # an output of more lines is compared as far as it is kept
 NUMBER = re.compile(r"\d[\d.,]*( ?([kMGT]i?B|[mun]?s|B)\b)?")
 
@@ -242,7 +243,7 @@ class Runner:
         return self.bench_filtered if line.command.startswith("dcpctl bench ") else self.filtered
 
     def filtered(self, text):
-        for pattern, replacement in FILTERS:
+        for pattern, replacement in [*FILTERS, AGE]:
             text = pattern.sub(replacement, text)
         return [line.rstrip() for line in text.strip().split("\n")]
 
