@@ -27,8 +27,7 @@ class Judge {
     if (step.state != StepState::kComplete) return {Fate::kDelete, "incomplete"};
     if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
     if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
-    if (const KindTraits& t = traits_of(step.kind); !t.has_metadata || t.of_ranks)
-      return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
+    if (!traits_of(step.kind).drops_state) return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
     return {Fate::kDropOptimizer, "no rule keeps it"};
   }
 

@@ -21,6 +21,8 @@ struct KindTraits {
   std::string_view words;                 // "DCP checkpoint"
   std::string_view metadata_ending = {};  // of the names of files that describe the others; "": there are none
   WrittenAs written_as = WrittenAs::kDcpFolder;
+  bool one_metadata = false;    // there is one such file, of exactly this name
+  bool drops_state = false;     // an optimizer can be taken out where the checkpoint lies
   bool has_metadata = false;    // described by `.metadata`: each item has a pickle of its own, objects too; empty mappings are lost
   bool of_ranks = false;        // every rank described its own part; copies by several ranks must be equal
   bool in_torch_files = false;  // items are values in the pickle of a torch.save file; tensors may share a record (Catalog::torch)

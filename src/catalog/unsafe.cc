@@ -93,9 +93,9 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   std::vector<std::string> of_metadata;
   for (const std::string& g : catalog.provenance.unknown_globals)
     if (!weights_only_allows(g) && !is_of_a_plan(g)) of_metadata.push_back(g);
-  const std::string file = catalog.traits().has_metadata && !catalog.traits().of_ranks && !catalog.path.ends_with(".metadata")
-                               ? catalog.path + "/.metadata"
-                               : catalog.path;
+  const std::string name(catalog.traits().metadata_ending);
+  const bool is_in_folder = catalog.traits().one_metadata && !catalog.path.ends_with(name);
+  const std::string file = is_in_folder ? catalog.path + "/" + name : catalog.path;
   if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, std::move(of_metadata)));
   for (uint32_t f = 0; catalog.torch && f < catalog.files.size(); ++f) find_in_torch_file(catalog, f, found);
   return found;

@@ -103,6 +103,12 @@ void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Item
   for (auto& [item, files] : found) items.try_emplace(item, std::move(files));
 }
 
+std::vector<std::string> globals_of(const PickleGraph& graph) {
+  std::set<std::string> names;
+  for (const auto& [module, name] : graph.globals()) names.insert(std::string(module) + "." + std::string(name));
+  return {names.begin(), names.end()};
+}
+
 // Items in formats other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
 // open_rank_files throws.
 OpenedCatalog open_torch_checkpointing(Found& found) {
@@ -141,6 +147,7 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
   }
   if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
   OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);
+  opened.catalog.provenance.unknown_globals = globals_of(graph);
   std::ranges::move(left_out, std::back_inserter(opened.findings));
   return opened;
 }

@@ -183,6 +183,14 @@ def one_file_for_two_items(c):
     put(c, {"metadata.pkl": metadata(metadata=items(model=shared, optim=shared)), "shared.pt": {"w": 1}})
 
 
+@case("pickle_unsafe", "verify ranks --fail-on unsafe", "verify ranks --quick --fail-on unsafe", "inspect ranks --fail-on unsafe", says="findings", exit=1)
+def a_call_in_metadata_pkl(c):
+    """
+    warning: ranks/metadata.pkl: loading this runs what torch.load(weights_only=True) refuses (got posix.system)
+    """
+    put(c, {"metadata.pkl": metadata(world_size=1, metadata=items(model=[None]), more=call("posix.system", "true")), "model_0.pt": {"w": 1}})
+
+
 @case("file_missing")
 def an_item_file_is_missing(c):
     """

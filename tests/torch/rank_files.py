@@ -123,7 +123,7 @@ def wanted_model():
 def check_reading(dcpctl, folder, out, wanted):
     """Every command that reads takes it; what comes out is what was sharded."""
     run(dcpctl, "inspect", folder)
-    run(dcpctl, "verify", folder)
+    run(dcpctl, "verify", folder, "--fail-on", "unsafe")
     run(dcpctl, "consolidate", folder, out / "all.pt", "--no-sync")
     same(torch.load(out / "all.pt"), wanted, f"{folder.name}: all")
     run(dcpctl, "consolidate", folder, out / "model.pt", "--model-only", "--no-sync")
