@@ -49,9 +49,11 @@ OpenedCatalog open_rank_local(Found& found) {
     if (auto binary = binary_form(pickles.back(), {.path = file}, options.limits)) pickles.back() = std::move(*binary);
     contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
   }
-  const MetadataContent merged = merge_rank_local(contents, path);
+  std::vector<Problem> findings;
+  const MetadataContent merged = merge_rank_local(contents, path, findings);
   check_catalog_fits(merged, path, options.limits);
   OpenedCatalog opened = build_catalog(merged, path, path, CheckpointKind::kDcpRankLocal);
+  std::ranges::move(findings, std::back_inserter(opened.findings));
   if (!gap.got.empty()) opened.findings.push_back(std::move(gap));
   return opened;
 }

@@ -18,20 +18,20 @@ namespace {
 // What all ranks say of a tensor that is sharded, and the boxes that follow from it.
 class Shards {
  public:
-  explicit Shards(const std::string& path) : path_(path) {}
+  Shards(const std::string& path, std::vector<Problem>& findings) : path_(path), findings_(findings) {}
 
   void meet(std::string_view key, const LocalShard& shard) {
     Sharded& s = of_key_[std::string(key)];
     if (s.placements.empty()) s.placements = shard.placements, s.sizes = shard.sizes, s.mesh.sizes.resize(shard.placements.size());
-    if (s.placements != shard.placements) disagree(key, "two lists of placements");
-    if (s.sizes != shard.sizes) disagree(key, "two shapes");
+    if (s.placements != shard.placements) return disagree(key, s, "two lists of placements");
+    if (s.sizes != shard.sizes) return disagree(key, s, "two shapes");
     for (size_t d = 0; d < shard.coordinate.size(); ++d) s.mesh.sizes[d] = std::max(s.mesh.sizes[d], shard.coordinate[d] + 1);
   }
 
   TensorPart part(std::string_view key, const LocalShard& shard) {
     Sharded& s = of_key_.at(std::string(key));
     TensorPart part{.local = shard.local, .local_sizes = {}, .sizes = shard.sizes, .boxes = {}};
-    if (shard.coordinate.empty()) return part;
+    if (shard.coordinate.empty() || s.is_disputed) return part;
     place(key, s);
     uint32_t rank = 0;
     for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
@@ -64,6 +64,7 @@ class Shards {
     std::vector<int64_t> sizes;
     Mesh mesh;
     RankBoxes boxes;
+    bool is_disputed = false;
   };
 
   void place(std::string_view key, Sharded& s) const {
@@ -72,38 +73,43 @@ class Shards {
       fail(ProblemId::torch_rank_part, {.path = path_, .tensor = std::string(key)}, "placements that its shape does not have");
   }
 
-  [[noreturn]] void disagree(std::string_view key, std::string what) const {
-    fail(ProblemId::ranks_disagree, {.path = path_, .tensor = std::string(key)}, std::move(what));
+  void disagree(std::string_view key, Sharded& s, std::string what) {
+    if (std::exchange(s.is_disputed, true)) return;
+    findings_.push_back(
+        make_finding(ProblemId::ranks_disagree, Severity::kDamage, {.path = path_, .tensor = std::string(key)}, std::move(what)));
   }
 
   const std::string& path_;
+  std::vector<Problem>& findings_;
   std::map<std::string, Sharded, std::less<>> of_key_;
 };
 
 class Opening {
  public:
   Opening(Store& store, const std::string& path, const OpenOptions& options)
-      : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path) {}
+      : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, findings_) {}
 
   OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
     for (const RankFile& f : files) read(f);
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
-    std::vector<int64_t> strides{0};
+    for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
+    for (size_t f = 0, end = 0; f < files.size(); f = end) {
+      while (end < files.size() && files[end].under == files[f].under) ++end;
+      if (!files[f].apart.empty() && differs(f, end)) keep_apart(files, f, end);
+    }
     std::vector<MetadataContent> contents;
-    for (size_t f = 0; f < files.size(); ++f) {
-      TorchContent c = read_state_dict(
-          *files_[f], {files[f].name, *states_[f]}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, strides,
-          options_.limits);
+    for (TorchContent& c : contents_) {
       contents.push_back(std::move(c.content));
       values_.insert(values_.end(), c.values.begin(), c.values.end());
     }
-    const MetadataContent merged = merge_rank_local(contents, path_);
+    const MetadataContent merged = merge_rank_local(contents, path_, findings_);
     check_catalog_fits(merged, path_, limits_);
     OpenedCatalog opened = build_catalog(merged, path_, path_, kind);
+    std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
     for (DataFile& f : catalog.files) f.raw = true;
-    catalog.torch = take(catalog, merged, std::move(strides));
+    catalog.torch = take(catalog, merged);
     return opened;
   }
 
@@ -114,15 +120,70 @@ class Opening {
     files_.push_back(read_torch_file(store_, OpenFile(store_, *handle), path_ + "/" + f.name, limits_));
     TorchFile& file = *files_.back();
     limits_.memory_bytes -= std::min(limits_.memory_bytes, file.memory_bytes());
-    states_.push_back(std::make_unique<StateDict>(*file.graph, file.archive.pickle_place, options_.limits));
-    states_.back()->put_under(f.under);
+  }
+
+  TorchContent content_of(size_t f, const RankFile& file, const std::vector<std::string>& under) {
+    StateDict& state =
+        *states_.emplace_back(std::make_unique<StateDict>(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits));
+    state.put_under(under);
+    return read_state_dict(
+        *files_[f], {file.name, state}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, strides_, options_.limits);
+  }
+
+  // Whether the files of [first, end) have tensors that are not the same in all, and no DTensors beside them.
+  bool differs(size_t first, size_t end) const {
+    bool found = false;
+    for (size_t f = first; f < end; ++f) {
+      if (has_shards_[f]) return false;
+      found = found || !same_tensors(contents_[first], contents_[f]);
+    }
+    return found;
+  }
+
+  // By the CRCs in the files' directories. Where there are none, nothing shows that tensors are the same.
+  bool same_tensors(const TorchContent& a, const TorchContent& b) const {
+    const auto strides = [&](const ItemInfo& i, uint32_t rank) {
+      return Dims(strides_.data() + i.strides_at, i.strides_at == 0 ? 0 : rank + size_t{1});
+    };
+    const auto dims = [](const TorchContent& c, size_t t) {
+      return Dims(c.content.ints.data() + c.content.tensors[t].dims_at, c.content.tensors[t].rank);
+    };
+    std::vector<const ItemInfo*> of_b;
+    for (const TorchValue& v : b.values)
+      if (v.info.resolved) of_b.push_back(&v.info);
+    if (a.content.tensors.size() != b.content.tensors.size() || of_b.size() != b.content.tensors.size()) return false;
+    size_t t = 0;
+    for (const TorchValue& v : a.values) {
+      if (!v.info.resolved) continue;
+      const ItemInfo &x = v.info, &y = *of_b[t];
+      const uint32_t rank = a.content.tensors[t].rank;
+      if (a.content.tensors[t].key != b.content.tensors[t].key || !std::ranges::equal(dims(a, t), dims(b, t))) return false;
+      if (x.dtype != y.dtype || x.record_bytes != y.record_bytes || x.crc != y.crc || !x.has_crc || !y.has_crc) return false;
+      if (!std::ranges::equal(strides(x, rank), strides(y, rank))) return false;
+      ++t;
+    }
+    return true;
+  }
+
+  void keep_apart(const std::vector<RankFile>& files, size_t first, size_t end) {
+    for (size_t f = first; f < end; ++f) {
+      std::vector<std::string> under = files[f].under;
+      under.push_back(files[f].apart);
+      contents_[f] = content_of(f, files[f], under);
+    }
+    std::string part;
+    for (const std::string& name : files[first].under) part += name + ".";
+    findings_.push_back(make_finding(ProblemId::ranks_kept_apart, Severity::kWarning, {.path = path_ + "/" + files[first].name},
+                                     part + files[first].apart + " and " + std::to_string(end - first - 1) + " more"));
   }
 
   // The meshes' sizes are known when all ranks have said where they are.
   void observe(size_t f, const std::vector<std::string>& under) {
+    has_shards_.resize(f + 1);
     StateDict state(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits);
     state.put_under(under);
     state.flatten([&](const StateDict::Leaf& leaf) {
+      has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
       if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(leaf.key, *shard);
     });
   }
@@ -137,7 +198,7 @@ class Opening {
   }
 
   // What each item and each copy is made of: the entries of the storage that the catalog was built from, by file, key and offsets.
-  std::shared_ptr<const TorchFiles> take(const Catalog& catalog, const MetadataContent& merged, std::vector<int64_t> strides) {
+  std::shared_ptr<const TorchFiles> take(const Catalog& catalog, const MetadataContent& merged) {
     auto torch = std::make_shared<TorchFiles>();
     std::multimap<std::pair<std::string_view, std::string_view>, size_t> entries;
     for (size_t n = 0; n < merged.storage.size(); ++n)
@@ -160,7 +221,7 @@ class Opening {
         torch->items[i] = value_of(i, file, catalog.key_of_item(i), offsets[i]);
     for (const Duplicate& d : catalog.duplicates)
       torch->copies.push_back(value_of(d.item, d.other.file, catalog.strings[d.key], offsets[d.item]));
-    torch->strides = std::move(strides);
+    torch->strides = std::move(strides_);
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
       const auto here = std::ranges::find(merged.files, catalog.file_name(f)) - merged.files.begin();
       std::unique_ptr<TorchFile>& file = files_[static_cast<size_t>(here)];
@@ -175,7 +236,11 @@ class Opening {
   const std::string& path_;
   const OpenOptions& options_;
   Limits limits_;  // what is left
+  std::vector<Problem> findings_;
   Shards shards_;
+  std::vector<bool> has_shards_;  // by file: a DTensor, or the like
+  std::vector<int64_t> strides_{0};
+  std::vector<TorchContent> contents_;
   std::vector<std::unique_ptr<TorchFile>> files_;
   std::vector<std::unique_ptr<StateDict>> states_;
   std::vector<TorchValue> values_;

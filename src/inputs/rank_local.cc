@@ -11,10 +11,11 @@ namespace {
 
 class Merger {
  public:
-  explicit Merger(const std::string& path) : path_(path) {}
+  Merger(const std::string& path, std::vector<Problem>& findings) : path_(path), findings_(findings) {}
 
   void add(const MetadataContent& rank) {
     base_ = out_.ints.size();
+    ignored_.clear();
     out_.ints.insert(out_.ints.end(), rank.ints.begin(), rank.ints.end());
     for (const KeyRef ref : rank.order) {
       if (ref.is_blob()) blob(rank.blobs[ref.blob()]);
@@ -35,13 +36,16 @@ class Merger {
   }
 
  private:
-  [[noreturn]] void disagree(std::string_view key, std::string what) const {
-    fail(ProblemId::ranks_disagree, {.path = path_, .tensor = std::string(key)}, std::move(what));
+  void disagree(std::string_view key, std::string what) {
+    ignored_.insert(key);
+    if (reported_.insert(key).second)
+      findings_.push_back(
+          make_finding(ProblemId::ranks_disagree, Severity::kDamage, {.path = path_, .tensor = std::string(key)}, std::move(what)));
   }
 
   void blob(std::string_view key) {
     const auto [it, fresh] = refs_.try_emplace(key, KeyRef::blob_at(out_.blobs.size()));
-    if (!it->second.is_blob()) disagree(key, "a tensor on one rank, an object on another");
+    if (!it->second.is_blob()) return disagree(key, "a tensor on one rank, an object on another");
     if (!fresh) return;
     out_.blobs.push_back(key);
     out_.order.push_back(it->second);
@@ -51,7 +55,7 @@ class Merger {
 
   void tensor(const MetadataContent& rank, const MetadataContent::Tensor& t) {
     const auto [it, fresh] = refs_.try_emplace(t.key, KeyRef::tensor_at(out_.tensors.size()));
-    if (it->second.is_blob()) disagree(t.key, "a tensor on one rank, an object on another");
+    if (it->second.is_blob()) return disagree(t.key, "a tensor on one rank, an object on another");
     const uint32_t index = it->second.tensor();
     if (fresh) {
       out_.tensors.push_back(t);
@@ -60,8 +64,8 @@ class Merger {
       chunks_.emplace_back();
     }
     const MetadataContent::Tensor& merged = out_.tensors[index];
-    if (merged.dtype_name != t.dtype_name) disagree(t.key, std::string(merged.dtype_name) + " and " + std::string(t.dtype_name));
-    if (!std::ranges::equal(numbers(merged.dims_at, merged.rank), numbers(t.dims_at + base_, t.rank))) disagree(t.key, "two shapes");
+    if (merged.dtype_name != t.dtype_name) return disagree(t.key, std::string(merged.dtype_name) + " and " + std::string(t.dtype_name));
+    if (!std::ranges::equal(numbers(merged.dims_at, merged.rank), numbers(t.dims_at + base_, t.rank))) return disagree(t.key, "two shapes");
     for (uint64_t c = t.first_chunk; c < t.first_chunk + t.chunk_count; ++c) {
       const MetadataContent::Chunk chunk{rank.chunks[c].offsets_at + base_, rank.chunks[c].sizes_at + base_};
       if (!is_known(index, chunk, t.rank)) chunks_[index].push_back(chunk);
@@ -90,6 +94,7 @@ class Merger {
     out_.files.insert(out_.files.end(), rank.files.begin(), rank.files.end());
     out_.transforms.insert(out_.transforms.end(), rank.transforms.begin(), rank.transforms.end());
     for (MetadataContent::Storage s : rank.storage) {
+      if (ignored_.contains(s.key)) continue;
       s.offsets_at += base_;
       s.file += file_base;
       if (s.transforms != 0) s.transforms += transform_base;
@@ -140,6 +145,8 @@ class Merger {
   }
 
   const std::string& path_;
+  std::vector<Problem>& findings_;
+  std::unordered_set<std::string_view> ignored_, reported_;  // keys that are described differently: by the current rank, by any
   MetadataContent out_;
   uint64_t base_ = 0;  // of the current rank's ints
   std::unordered_map<std::string_view, KeyRef> refs_;
@@ -156,8 +163,8 @@ class Merger {
 
 }  // namespace
 
-MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const std::string& path) {
-  Merger merger(path);
+MetadataContent merge_rank_local(std::span<const MetadataContent> ranks, const std::string& path, std::vector<Problem>& findings) {
+  Merger merger(path, findings);
   for (const MetadataContent& rank : ranks) merger.add(rank);
   return merger.take();
 }

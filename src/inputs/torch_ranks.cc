@@ -53,7 +53,7 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
   }
 }
 
-// Throws file_missing, ranks_disagree, torch_rank_part, and what opening a torch.save file throws.
+// Throws file_missing, torch_rank_part, and what opening a torch.save file throws.
 OpenedCatalog open_torch_ranks(Found& at) {
   const std::string& path = at.path();
   const OpenOptions& options = at.options();
@@ -68,7 +68,9 @@ OpenedCatalog open_torch_ranks(Found& at) {
   std::vector<RankFile> files;
   for (const Named& f : found) {
     files.push_back({.name = f.name, .under = {f.part}});
-    if (f.part == "extra_state") files.back().under.push_back("rank_" + std::to_string(f.rank));
+    const std::string own = "rank_" + std::to_string(f.rank);
+    if (f.part == "extra_state") files.back().under.push_back(own);
+    else if (f.part != "model") files.back().apart = own;
   }
   return open_rank_files(at.store(), path, files, CheckpointKind::kTorchRanks, options);
 }

@@ -267,6 +267,7 @@ class TorchReader {
   }
 
   void count_unreferenced() {
+    uint64_t bytes = 0;
     std::unordered_set<std::string_view> named;
     const PickleMachine& m = file_.graph->machine();
     file_.graph->visit([&](const Value& v) {
@@ -275,7 +276,8 @@ class TorchReader {
       if (id.kind == Kind::kTuple && id.n > 2 && m.element(id, 2).kind == Kind::kText) named.insert(m.text(m.element(id, 2)));
     });
     for (const BlobItem::Storage& s : file_.archive.storages)
-      if (!named.contains(s.key)) file_.unreferenced_bytes += s.bytes;
+      if (!named.contains(s.key)) bytes += s.bytes;
+    file_.unreferenced_bytes = bytes;
   }
 
   TorchFile& file_;

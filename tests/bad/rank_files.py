@@ -62,22 +62,43 @@ def two_worlds_in_one_folder(c):
     put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_2_rank_0.pt": {}, "model_world_size_2_rank_1.pt": {}})
 
 
-@case("ranks_disagree")
+@case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
 def two_lists_of_placements(c):
     """
-    dcpctl: ranks: tensor 'model.w': the metadata of two ranks describes a key differently (got two lists of placements)
+    dcpctl: ranks: tensor 'model.w': two ranks describe a key differently (got two lists of placements)
     hint: leave the key out with --exclude
     """
     ranks(c, dtensor((4, 2), (shard(0),), (0,)), dtensor((4, 2), (shard(1),), (1,)))
 
 
-@case("ranks_disagree")
+@case("ranks_disagree", "consolidate ranks out.pt", "convert ranks out")
 def two_shapes_of_one_tensor(c):
     """
-    dcpctl: ranks: tensor 'model.w': the metadata of two ranks describes a key differently (got two shapes)
+    dcpctl: ranks: tensor 'model.w': two ranks describe a key differently (got two shapes)
     hint: leave the key out with --exclude
     """
     ranks(c, dtensor((4, 2), (shard(),), (0,)), dtensor((5, 2), (shard(),), (1,)))
+
+
+@case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
+def two_shapes_are_damage(c):
+    """
+    damage: ranks: tensor 'model.w': two ranks describe a key differently (got two shapes)
+    damage: ranks: tensor 'model.w': the chunks of the tensor leave a hole (got [0:4, 0:2] in no chunk)
+    """
+    two_shapes_of_one_tensor(c)
+
+
+FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=3), (3,))]
+
+
+@case("ranks_kept_apart", "verify ranks", "inspect ranks", exit=0, says="findings")
+def flat_shards_of_an_optimizer(c):
+    """
+    warning: ranks/optim_world_size_2_rank_0.pt: the ranks' tensors differ and do not say which parts they are, as flat shards of FSDP1: they are kept for each rank (got optim.rank_0 and 1 more)
+    """
+    files = {f"model_world_size_2_rank_{n}.pt": {"w": dtensor((4, 2), (shard(),), (n,))} for n in range(2)}
+    put(c, files | {f"optim_world_size_2_rank_{n}.pt": {"state": {0: {"exp_avg": FLAT[n]}}} for n in range(2)})
 
 
 @case("torch_rank_part")

@@ -30,10 +30,10 @@ def the_metadata_of_a_rank_is_missing(c):
     ranks(c, number=2)
 
 
-@case("ranks_disagree")
+@case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def two_ranks_say_two_shapes(c):
     """
-    dcpctl: ckpt: tensor 'model.b': the metadata of two ranks describes a key differently (got two shapes)
+    dcpctl: ckpt: tensor 'model.b': two ranks describe a key differently (got two shapes)
     hint: leave the key out with --exclude
     """
     other = small(c.folder)
@@ -41,10 +41,10 @@ def two_ranks_say_two_shapes(c):
     ranks(c, other)
 
 
-@case("ranks_disagree")
+@case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def two_ranks_say_two_dtypes(c):
     """
-    dcpctl: ckpt: tensor 'model.b': the metadata of two ranks describes a key differently (got float32 and float16)
+    dcpctl: ckpt: tensor 'model.b': two ranks describe a key differently (got float32 and float16)
     hint: leave the key out with --exclude
     """
     other = small(c.folder)
@@ -52,10 +52,10 @@ def two_ranks_say_two_dtypes(c):
     ranks(c, other)
 
 
-@case("ranks_disagree")
+@case("ranks_disagree", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
 def a_tensor_on_one_rank_and_an_object_on_another(c):
     """
-    dcpctl: ckpt: tensor 'model.b': the metadata of two ranks describes a key differently (got a tensor on one rank, an object on another)
+    dcpctl: ckpt: tensor 'model.b': two ranks describe a key differently (got a tensor on one rank, an object on another)
     hint: leave the key out with --exclude
     """
     other = small(c.folder)

@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "tests/data"), str(ROOT / ".venv-maps")]
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, StateDictType, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
@@ -72,6 +72,25 @@ def parallel_linear(mesh):
     return module.state_dict(), whole
 
 
+def save_with_fsdp1(folder, rank, world, use_orig_params):
+    """verl's default: the optimizer holds flat shards, which are plain tensors."""
+    torch.manual_seed(3)
+    module = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Linear(7, 3))
+    mesh = init_device_mesh("cpu", (world,), mesh_dim_names=("fsdp",))
+    model = FullyShardedDataParallel(module, device_mesh=mesh, use_orig_params=use_orig_params, device_id=torch.device("cpu"))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(2, 5) * (rank + 1)).sum().backward()
+    optimizer.step()
+    with FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
+        state = model.state_dict()
+        save_as_verl(folder, rank, world, {"model": state, "optim": optimizer.state_dict()})
+    whole = {key: t.full_tensor() for key, t in state.items()}
+    if rank == 0:
+        torch.save(whole, folder / "whole")
+
+
+FSDP1 = {"flat": False, "orig": True}  # use_orig_params
+
 # verl looks at the first key alone to find the mesh: it has to be a DTensor.
 MESHES = {  # name: shape, names, placements
     "fsdp": (lambda world: (world,), ("fsdp",), [Shard(0)]),
@@ -99,6 +118,9 @@ def save_all(rank, world, folder, program):
             save_as_verl(folder / name, rank, world, {"model": model, "optim": optim, "extra_state": own})
         else:
             torch_checkpointing(folder / name).save(str(folder / name), {"model": model, "optim": optim, "train": {"step": 5}, "seed": 7})
+        dist.barrier()
+    for name, use_orig_params in FSDP1.items() if program == "verl" else []:
+        save_with_fsdp1(folder / name, rank, world, use_orig_params)
         dist.barrier()
     if program == "verl" and world == 4:
         model, whole = parallel_linear(init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp")))
@@ -178,7 +200,20 @@ def verl(dcpctl, folder, out, world):
     if world == 4:
         run(dcpctl, "consolidate", folder / "strided", out / "strided.pt", "--model-only", "--no-sync")
         same(torch.load(out / "strided.pt"), torch.load(folder / "strided.whole"), "strided")
+    for name in FSDP1:
+        (out / name).mkdir()
+        fsdp1(dcpctl, folder / name, out / name, world)
     refusals(dcpctl, folder / "fsdp", out, world)
+
+
+def fsdp1(dcpctl, folder, out, world):
+    optim = {f"rank_{rank}": torch.load(folder / f"optim_world_size_{world}_rank_{rank}.pt") for rank in range(world)}
+    whole = torch.load(folder / "whole")
+    check_reading(dcpctl, folder, out, {"model": whole, "optim": optim})
+    same(dict(sorted(as_verl_merges(folder, world).items())), dict(sorted((key, t.bfloat16()) for key, t in whole.items())), f"{folder.name}: as verl merges it")
+    result = run(dcpctl, "verify", folder)
+    check("optim.rank_0" in result.stdout and "--prefer-rank" not in result.stdout, f"flat shards are not named: {result.stdout}")
+    run(dcpctl, "consolidate", folder, out / "no-optim.pt", "--exclude", "optim.*", "--no-sync")
 
 
 def refusals(dcpctl, folder, out, world):

@@ -143,9 +143,11 @@ TEST_CASE("ranks that describe a key differently") {
   const auto says = [](auto change) {
     TwoRanks two;
     change(two.rank[1]);
-    return error_line([&] { two.open(); });
+    const FrozenCatalog opened = two.open();
+    CHECK(opened->findings.size() == 1);
+    return to_line(opened->findings.at(0));
   };
-  const std::string differently = "the metadata of two ranks describes a key differently (got ";
+  const std::string differently = "two ranks describe a key differently (got ";
   CHECK(says([](MadeCheckpoint& m) { m.tensors[1].dtype = DType::float16; }) ==
         "ckpt: tensor 'b': " + differently + "float32 and float16)");
   CHECK(says([](MadeCheckpoint& m) { m.tensors[0].dims = {5, 2}; }) == "ckpt: tensor 'w': " + differently + "two shapes)");
