@@ -50,7 +50,7 @@ Kind kind_of(const Catalog& catalog, const Selection& selection, const Entry& e)
 uint64_t bytes_of(const Catalog& catalog, const Entry& e) {
   if (!e.is_blob()) return catalog.tensor_bytes(catalog.tensors[e.tensor()]);
   const Item& item = catalog.items[catalog.item_of(e.blob())];
-  return item.file == kNone || catalog.torch ? 0 : item.length;  // in a torch.save file all objects are in one pickle
+  return item.file == kNone || catalog.traits().in_torch_files ? 0 : item.length;  // in a torch.save file all objects are in one pickle
 }
 
 // Keys that are alike: for each place the words that they have there.

@@ -23,7 +23,7 @@ void check_compared(const OpenedCatalog& opened, const Selection& selection, con
   for (const Entry& e : selection.entries)
     if (e.is_blob()) check_item(catalog, catalog.item_of(e.blob()), catalog.key(e.ref), "");
   for (const TensorId id : tensors)
-    if (const Tensor& t = catalog.tensors[id]; !catalog.torch || t.strided) check_whole(catalog, t);
+    if (const Tensor& t = catalog.tensors[id]; !catalog.traits().in_torch_files || t.strided) check_whole(catalog, t);
 }
 
 // Whether a rule may be about something inside the object.

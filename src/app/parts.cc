@@ -50,7 +50,7 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
-    if (!form.any_tensor || !catalog.torch || t.strided) check_whole(catalog, t);
+    if (!form.any_tensor || !catalog.traits().in_torch_files || t.strided) check_whole(catalog, t);
     if (form.blobs) check_text(catalog, selection, e);
     parts.tensors.push_back(e.tensor());
   }

@@ -95,7 +95,7 @@ class Folder {
 }  // namespace
 
 std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
-  if (catalog.torch) return {};  // tensors of a torch.save file share storages, objects its pickle
+  if (catalog.traits().in_torch_files) return {};  // tensors of a torch.save file share storages, objects its pickle
   struct Slice {
     const Item* item;
     std::string_view key;

@@ -87,7 +87,8 @@ class Reader {
   std::optional<std::string> object(BlobId b) {
     const ItemId id = catalog_.item_of(b);
     const Place place = catalog_.place_of(id, catalog_.key(catalog_.blobs[b]));
-    if (catalog_.torch) return text_of(*catalog_.torch->files[catalog_.items[id].file]->graph, catalog_.torch->items[id].value);
+    if (catalog_.traits().in_torch_files)
+      return text_of(*catalog_.torch->files[catalog_.items[id].file]->graph, catalog_.torch->items[id].value);
     const std::vector<std::byte> bytes = read(id, place);
     MemorySource source(bytes);
     const BlobItem item = read_blob_item(source, place, limits_);
@@ -123,6 +124,7 @@ class Reader {
 std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
   std::map<KeyRef, std::string> values;
   Reader reader(files, catalog, limits);
+  const bool in_pickles = catalog.traits().in_torch_files;
   size_t tried = 0;
   const auto is_small = [&](ItemId id) {
     const Item& item = catalog.items[id];
@@ -135,11 +137,11 @@ std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& cata
     }
   };
   for (BlobId b = 0; b < catalog.blobs.size() && tried < kMaxKeys; ++b)
-    if (catalog.torch ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(KeyRef::blob_at(b), [&] { return reader.object(b); });
+    if (in_pickles ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(KeyRef::blob_at(b), [&] { return reader.object(b); });
   tried = 0;
   for (TensorId t = 0; t < catalog.tensors.size() && tried < kMaxKeys; ++t) {
     const Tensor& tensor = catalog.tensors[t];
-    if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !catalog.torch &&
+    if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !in_pickles &&
         is_small(catalog.item_of(tensor, 0)))
       add(KeyRef::tensor_at(t), [&] { return reader.scalar(tensor); });
   }

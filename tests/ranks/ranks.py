@@ -2,7 +2,7 @@
 """Several ranks of one command, each in a folder of its own that holds only its shards.
 
     ranks.py DCPCTL PYTHON gather CASE WORLD-SIZE...   started by hand: files equal those of one process
-    ranks.py DCPCTL PYTHON inputs NAME     rank-local, metadata-elsewhere, hf, pt, safetensors: checkpoints of which rank 0 does not see all
+    ranks.py DCPCTL PYTHON inputs NAME     rank-local, metadata-elsewhere, hf, pt, sparse, safetensors: checkpoints of which rank 0 does not see all
     ranks.py DCPCTL PYTHON launcher NAME   torchrun, mpirun or srun (its variables): the same
 
 Exits with 77 where the launcher is not there.
@@ -117,6 +117,13 @@ def inputs(name):
             check(one_process(big, source, "consolidate", "--max-shard-size", "4KiB", "--tensors-only"), "a folder")
             (source / "model.safetensors.index.json").unlink()  # each file says for itself what it holds
             deal(source, tmp, 2, ())
+        elif name == "sparse":
+            source = tmp / "source.pt"
+            save = "import sys, torch; w = torch.arange(12.0).reshape(3, 4); torch.save({'w': w, 'sparse': w.to_sparse(), 'step': 3}, sys.argv[1])"
+            subprocess.run([PYTHON, "-c", save, source], check=True)
+            (tmp / "r0").mkdir()
+            shutil.copy(source, tmp / "r0" / "ckpt")
+            return check(same(name, tmp, source, 2, "a.pt", ["consolidate"]), "one process fails")
         else:
             source = tmp / ("source." + name.removeprefix("deflated-"))
             check(one_process(big, source, "consolidate", *(["--tensors-only"] if source.suffix == ".safetensors" else [])), "a file")
