@@ -24,6 +24,7 @@ constexpr std::string_view kMetadataName = "metadata.pkl";
 struct ItemFile {
   std::string name;
   bool is_torch = true;
+  bool holds_tensors = false;  // and is no torch.save file
 };
 using Items = std::map<std::string, std::map<uint32_t, ItemFile>>;  // by item and rank
 
@@ -59,8 +60,10 @@ class MetadataReader {
       if (layout.kind != Kind::kNil) {
         const Value path = entry(layout, "file_path");
         if (path.kind != Kind::kText) refuse("a layout without file_path");
+        const Value format = entry(entry(layout, "serialization_format"), "type");
         file = {.name = std::string(m_.text(path)),
-                .is_torch = m_.is_text(entry(entry(layout, "serialization_format"), "type"), "TorchSerialization")};
+                .is_torch = m_.is_text(format, "TorchSerialization"),
+                .holds_tensors = m_.is_text(format, "SafetensorsSerialization")};
       }
       files.insert_or_assign(static_cast<uint32_t>(rank.integer()), std::move(file));
     }
@@ -109,11 +112,11 @@ std::vector<std::string> globals_of(const PickleGraph& graph) {
   return {names.begin(), names.end()};
 }
 
-// Items in formats other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
+// Items in formats other than torch.save's are left out, with a finding, which is damage where tensors are lost. Throws not_checkpoint if the pickle is something else, and what
 // open_rank_files throws.
 OpenedCatalog open_torch_checkpointing(Found& found) {
   Store& store = found.store();
-  const std::string& path = found.path();
+  const std::string path = found.is_folder() ? found.path() : found.folder();
   const OpenOptions& options = found.options();
   const std::string name(kMetadataName);
   const Place place{.path = path + "/" + name};
@@ -130,7 +133,8 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
   for (auto& [item, of_rank] : items) {
     if (std::ranges::any_of(of_rank, [](const auto& f) { return !f.second.is_torch; })) {
       left_out.push_back(make_problem(ProblemId::item_format_unread, {.path = path + "/" + of_rank.begin()->second.name}, item));
-      left_out.back().severity = Severity::kWarning;
+      const bool holds_tensors = std::ranges::any_of(of_rank, [](const auto& f) { return f.second.holds_tensors; });
+      left_out.back().severity = holds_tensors ? Severity::kDamage : Severity::kWarning;
       continue;
     }
     std::vector<uint32_t> ranks;
@@ -155,10 +159,15 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
 }  // namespace
 
 const Input torch_checkpointing_input{
-    .is_at = [](Found& found) { return found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; }); },
+    .is_at =
+        [](Found& found) {
+          return found.is_folder() ? found.has_entry([](const DirEntry& e) { return e.name == kMetadataName; })
+                                   : found.is_file() && found.name() == kMetadataName;
+        },
     .open = open_torch_checkpointing,
     .describes = [](std::string_view name) { return name == kMetadataName; },
     .read_description = [](Store& store, const std::string& path,
-                           const Limits& limits) { return whole_file(store, path, limits.metadata_bytes); }};
+                           const Limits& limits) { return whole_file(store, path, limits.metadata_bytes); },
+    .is_file = [](std::string_view name) { return name == kMetadataName; }};
 
 }  // namespace dcp

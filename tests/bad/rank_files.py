@@ -221,6 +221,38 @@ def an_item_file_is_missing(c):
     put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}})
 
 
+@case("duplicates_differ", "verify ranks", says="findings", exit=1)
+def copies_that_differ_are_damage(c):
+    """
+    damage: ranks/model_world_size_2_rank_1.pt @ 0x40: object 'model.w': two ranks wrote different values for one key (got a value different from that in ranks/model_world_size_2_rank_0.pt)
+    """
+    ranks(c, 1, 2)
+
+
+LISTED = dict(model=[at("model.safetensors", "SafetensorsSerialization")], optim=[None])
+
+
+@case("item_format_unread", "consolidate ranks out.pt", "convert ranks out")
+def a_model_in_safetensors(c):
+    """
+    dcpctl: ranks/model.safetensors: an item that was not written with torch.save is left out (got model)
+    """
+    put(c, {"metadata.pkl": metadata(metadata=items(**LISTED), world_size=1), "optim_0.pt": {"step": 1}})
+
+
+@case("item_format_unread", "verify ranks", says="findings", exit=1)
+def a_model_in_safetensors_is_damage(c):
+    """
+    damage: ranks/model.safetensors: an item that was not written with torch.save is left out (got model)
+    """
+    a_model_in_safetensors(c)
+
+
+@case(None, "inspect ranks/metadata.pkl", "verify ranks/metadata.pkl", "diff ranks ranks/metadata.pkl", exit=0)
+def metadata_pkl_stands_for_its_folder(c):
+    put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}})
+
+
 @case("item_format_unread", "inspect ranks", exit=0, says="findings")
 def an_item_in_json(c):
     """
