@@ -1,7 +1,7 @@
 """Pickles that do more than hold data: in the place of a tensor, in objects, in torch.save files; what loading them would run is named."""
 import pickle
 import struct
-from pathlib import PurePosixPath
+from fractions import Fraction
 
 from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, rebuild, storage, zstd
 
@@ -192,18 +192,18 @@ def a_bare_pickle_that_inspect_meets(c):
 def a_bare_pickle_of_names_on_the_stack(c):
     """
     damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got pathlib.PurePosixPath)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got fractions.Fraction)
     """
-    c.item("step").data = pickle.dumps([PurePosixPath("x")], 4)
+    c.item("step").data = pickle.dumps([Fraction(1, 3)], 4)
 
 
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_is_cut(c):
     """
     damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
-    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got pathlib.PurePosixPath)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got fractions.Fraction)
     """
-    c.item("step").data = pickle.dumps([PurePosixPath("x"), "x" * 300], 2)[:-100]
+    c.item("step").data = pickle.dumps([Fraction(1, 3), "x" * 300], 2)[:-100]
 
 
 @case("blob_not_archive", *EXAMINED, says="findings", exit=1)

@@ -87,7 +87,7 @@ def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
         libtorch = package_of(libtorch_python)
         prefixes = f"{at}/prefix" + (f";{libtorch}" if libtorch else "")
         configured = run("cmake", "-S", at / "examples", "-B", at / "build", f"-DCMAKE_PREFIX_PATH={prefixes}", f"-DCMAKE_CXX_COMPILER={compiler}",
-                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF")
+                         "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF", "-G", "Ninja")
         assert "Warning" not in configured, configured
         run("cmake", "--build", at / "build")
 
