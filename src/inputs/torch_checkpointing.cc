@@ -112,8 +112,8 @@ std::vector<std::string> globals_of(const PickleGraph& graph) {
   return {names.begin(), names.end()};
 }
 
-// Items in formats other than torch.save's are left out, with a finding, which is damage where tensors are lost. Throws not_checkpoint if the pickle is something else, and what
-// open_rank_files throws.
+// Items in formats other than torch.save's are left out, with a finding, which is damage where tensors are lost. Throws not_checkpoint if
+// the pickle is something else, and what open_rank_files throws.
 OpenedCatalog open_torch_checkpointing(Found& found) {
   Store& store = found.store();
   const std::string path = found.is_folder() ? found.path() : found.folder();
