@@ -219,7 +219,7 @@ TEST_CASE("the name of a file suggests a checkpoint, makes its folder one, or ne
   constexpr Name kNames[] = {
       {".metadata", true, true, true},
       {"__3.metadata", false, true, true},
-      {"metadata.pkl", false, true, true},
+      {"metadata.pkl", true, true, true},
       {"model_world_size_2_rank_1.pt", true, true, false},  // it is data, too
       {"model.safetensors", true, true, true},
       {"model.safetensors.index.json", true, true, true},
