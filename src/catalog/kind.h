@@ -20,6 +20,7 @@ struct KindTraits {
   std::string_view name;                  // in JSON
   std::string_view words;                 // "DCP checkpoint"
   std::string_view metadata_ending = {};  // of the names of files that describe the others; "": there are none
+  std::string_view vital = {};  // a pattern of names: without one of these files, those that are left are no checkpoint; "": there are none
   WrittenAs written_as = WrittenAs::kDcpFolder;
   bool one_metadata = false;    // there is one such file, of exactly this name
   bool drops_state = false;     // an optimizer can be taken out where the checkpoint lies
@@ -29,6 +30,9 @@ struct KindTraits {
   bool tensors_only = false;    // flat names and no objects, as models are published
 };
 const KindTraits& traits_of(CheckpointKind kind);
+
+// A file of this name is one without which those that are left are no checkpoint.
+bool is_vital_name(std::string_view name);
 
 // A file of this name describes others, in some kind of checkpoint.
 bool is_metadata_name(std::string_view name);

@@ -4,6 +4,7 @@
 
 #include "base/problem.h"
 #include "base/working_names.h"
+#include "catalog/kind.h"
 #include "exec/claim.h"
 
 namespace dcp {
@@ -11,11 +12,11 @@ namespace {
 
 bool is_index(std::string_view name) { return name.ends_with(".safetensors.index.json"); }
 
-// Metadata makes a folder a checkpoint, and without it the data is none. Of safetensors files each is one by itself: there the index stays
+// What makes a folder a checkpoint goes first: without it the data is none. Of safetensors files each is one by itself: there the index stays
 // to the end, which misses the first file that goes.
-int phase_of(std::string_view name, bool has_metadata) {
-  if (has_metadata) return name.ends_with(".metadata") ? 0 : name.ends_with(".distcp") ? 2 : 1;
-  return name.ends_with(".safetensors") ? 0 : is_index(name) ? 2 : 1;
+int phase_of(std::string_view name, bool is_models) {
+  if (is_models) return name.ends_with(".safetensors") ? 0 : is_index(name) ? 2 : 1;
+  return is_vital_name(name) ? 0 : name.ends_with(".distcp") ? 2 : 1;
 }
 
 // Held by nobody: in the folder itself lies the lock of who fills it.
@@ -53,14 +54,13 @@ bool is_checkpoint_file(std::string_view name) {
 }
 
 RemovalOrder removal_order(std::vector<std::string> names) {
-  const bool has_metadata =
-      std::ranges::any_of(names, [](const std::string& n) { return n.ends_with(".metadata") || n.ends_with(".distcp"); });
+  const bool is_models = std::ranges::none_of(names, [](const std::string& n) { return is_vital_name(n) || n.ends_with(".distcp"); });
   const auto safetensors = std::ranges::count_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
-  if (!has_metadata && safetensors > 1 && std::ranges::none_of(names, is_index)) return {};
-  const auto phase = [&](const std::string& n) { return phase_of(n, has_metadata); };
+  if (is_models && safetensors > 1 && std::ranges::none_of(names, is_index)) return {};
+  const auto phase = [&](const std::string& n) { return phase_of(n, is_models); };
   std::ranges::sort(names, {}, [&](const std::string& n) { return std::pair(phase(n), std::string_view(n)); });
-  const auto metadata = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });
-  return {.names = std::move(names), .metadata = static_cast<size_t>(metadata)};
+  const auto first = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });
+  return {.names = std::move(names), .metadata = static_cast<size_t>(first)};
 }
 
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {

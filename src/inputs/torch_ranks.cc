@@ -44,6 +44,7 @@ void check_complete(const std::vector<Named>& files, const std::string& path) {
     }
     ranks[f.part].insert(f.rank);
   }
+  ranks["model"];  // the others' parts are no checkpoint
   for (const auto& [part, of_part] : ranks) {
     uint32_t missing = 0;
     while (of_part.contains(missing)) ++missing;

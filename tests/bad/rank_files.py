@@ -53,6 +53,15 @@ def the_file_of_a_rank_is_missing(c):
     put(c, {"model_world_size_2_rank_1.pt": {}})
 
 
+@case("file_missing")
+def what_is_left_where_the_model_was_removed(c):
+    """
+    dcpctl: ranks/model_world_size_1_rank_0.pt: a data file of the checkpoint is missing
+    hint: bring the files of all ranks into one folder
+    """
+    put(c, {"optim_world_size_1_rank_0.pt": {}})
+
+
 @case("not_checkpoint")
 def two_worlds_in_one_folder(c):
     """

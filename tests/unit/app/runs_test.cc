@@ -280,5 +280,8 @@ TEST_CASE("the order in which files go depends on what makes them a checkpoint")
   CHECK(order({"model-1.safetensors", "model.safetensors.index.json", "model-2.safetensors"}) ==
         "2: model-1.safetensors model-2.safetensors model.safetensors.index.json");
   CHECK(order({"model.safetensors", "config.json"}) == "1: model.safetensors config.json");
+  CHECK(order({"extra_state_world_size_1_rank_0.pt", "model_world_size_1_rank_0.pt", "optim_world_size_1_rank_0.pt"}) ==
+        "1: model_world_size_1_rank_0.pt extra_state_world_size_1_rank_0.pt optim_world_size_1_rank_0.pt");
+  CHECK(order({"app_0.pt", "metadata.pkl"}) == "1: metadata.pkl app_0.pt");
   CHECK(order({"a.safetensors", "b.safetensors"}) == "0:");  // either alone would be a checkpoint
 }
