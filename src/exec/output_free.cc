@@ -30,6 +30,18 @@ std::optional<FileFacts> facts_of_output(Io& io, const std::string& out) {
   return io.facts(named.folder.get(), named.name);
 }
 
+// nullopt: it is gone. Another run may be replacing it: then it has no name for a moment.
+std::optional<std::vector<DirEntry>> entries_of(Io& io, const std::string& folder) {
+  for (int tries = 3;; --tries) {
+    try {
+      return io.list(folder);
+    } catch (const Error& error) {
+      if (error.problem().id != ProblemId::io_list || tries == 0) throw;
+      if (!io.facts(folder)) return {};
+    }
+  }
+}
+
 }  // namespace
 
 bool is_working_file(const DirEntry& entry) {
@@ -37,8 +49,8 @@ bool is_working_file(const DirEntry& entry) {
 }
 
 bool is_empty_folder(Io& io, const std::string& path) {
-  const std::vector<DirEntry> entries = io.list(path);
-  return std::all_of(entries.begin(), entries.end(), is_working_file);
+  const std::optional<std::vector<DirEntry>> entries = entries_of(io, path);
+  return entries && std::ranges::all_of(*entries, is_working_file);
 }
 
 void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {
@@ -62,7 +74,7 @@ void check_output_free(Io& io, const std::string& out_as_given, bool folder, Rep
   if (facts->kind == FileKind::kDirectory) {
     if (!folder) fail_exists(out, "a folder", false);
     if (replace == Replace::kNo || !movable) fail_exists(out, "a folder that is not empty", movable);
-    check_replaceable(out, io.list(out));
+    if (const auto entries = entries_of(io, out)) check_replaceable(out, *entries);
   } else {
     if (folder) fail_exists(out, "a file", false);
     if (replace == Replace::kNo) fail_exists(out, "a file", true);

@@ -8,6 +8,7 @@
 
 #include "base/error_line.h"
 #include "base/fake_io.h"
+#include "base/wrappers.h"
 #include "exec/output_free.h"
 #include "file_set_cases.h"
 
@@ -167,6 +168,23 @@ TEST_CASE("what lies under the output's name is refused before anything is creat
   CHECK(hint(false, Replace::kNo).empty());                // the command line knows of --force
   CHECK(hint(true, Replace::kNo) == "give another name");  // --force would not help
   CHECK(hint(false, Replace::kYes).empty());
+}
+
+TEST_CASE("a folder that another run is just replacing has no name for a moment") {
+  FakeIo io;
+  io.put("dir/folder/.metadata", "x");
+  struct Replaced final : IoWrapper {
+    using IoWrapper::IoWrapper, IoWrapper::list;
+    std::vector<DirEntry> list(const std::string& folder) override {
+      if (absences-- > 0) fail(ProblemId::io_list, {.path = folder}, "No such file or directory");
+      return IoWrapper::list(folder);
+    }
+    int absences = 2;
+  } replaced(io);
+  check_output_free(replaced, "dir/folder", true, Replace::kYes);
+  CHECK(replaced.absences < 0);
+  replaced.absences = 9;
+  CHECK(error_id([&] { check_output_free(replaced, "dir/folder", true, Replace::kYes); }) == "io_list");
 }
 
 TEST_CASE("an output that appears meanwhile is not replaced") {
