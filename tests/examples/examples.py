@@ -208,20 +208,21 @@ class Runner:
         for reason in [why, *(w for name, w in self.programs if re.search(rf"\b{name}\b", command))]:
             if reason:
                 self.tell(f"{line.command}: {reason}")
-        if " | " in command:  # whose exit status is that of its end
-            hosts.append(command.partition(" | ")[0])
-        runs = [self.shell(c, folder) for c in hosts]
-        said = [r.communicate(timeout=240)[0] for r in runs]
+        # The exit status of a pipe is that of its end: what begins it is run by itself, too.
+        begins = [command.partition(" | ")[0]] if " | " in command else []
+        runs = [self.shell(c, folder) for c in [*hosts, *begins]]
+        texts = [r.communicate(timeout=240)[0] for r in runs]
+        said = "".join(texts[: len(hosts)])  # rank 0 speaks, and which host has it, the launcher decides
         print(f"{max(r.returncode for r in runs)}  {command}", flush=True)
-        for run, text in zip(runs, said):
+        for run, text in zip(runs, texts):
             if run.returncode != 0 and not states_exit:
                 self.fault(line.command, f"exit {run.returncode}: {text}")
         for path in written:
             if runs[0].returncode == 0 and not (folder / path).exists():
                 self.fault(line.command, f"there is no {path} afterwards")
         if line.output:
-            self.compare(line, said[0])
-        return runs[0].returncode, said[0]
+            self.compare(line, said)
+        return runs[0].returncode, said
 
     def prepare(self, read, written, folder):
         """An example reads what is there, and writes what is not."""
