@@ -1,16 +1,24 @@
 #include "app/digests.h"
 
+#include <algorithm>
+
 namespace dcp {
+namespace {
+
+uint64_t objects_of(const std::vector<Entry>& entries) { return static_cast<uint64_t>(std::ranges::count_if(entries, &Entry::is_blob)); }
+
+}  // namespace
 
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
   Manifest manifest;
+  if (catalog.traits().has_metadata) manifest.objects.emplace();
   for (uint32_t f = 0; f < plan.digests.size(); ++f) {
     const std::optional<uint64_t> digest = sink.digest(f);
     if (!digest) continue;  // a unit has failed, which is a finding
     const Entry& e = plan.digests[f];
     const bool elements = !e.is_blob() && !plan.is_object[f];
     if (!elements) {
-      manifest.objects[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
+      if (manifest.objects) (*manifest.objects)[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
@@ -31,15 +39,15 @@ Manifest read_manifest_file(const std::string& path, Store& store) {
 ManifestComparison compare_with(Manifest expected, const Manifest& found, const VerifyPlan& plan, const Catalog& catalog, Subset subset) {
   const auto drop = [&](const Entry& e) {
     expected.tensors.erase(std::string(e.key));
-    expected.objects.erase(std::string(e.key));
+    if (expected.objects && found.objects) expected.objects->erase(std::string(e.key));
   };
   for (const Entry& e : plan.not_digested) drop(e);
   for (const Entry& e : plan.digests)
-    if (!found.tensors.contains(std::string(e.key)) && !found.objects.contains(std::string(e.key))) drop(e);
+    if (!found.tensors.contains(std::string(e.key)) && !(found.objects && found.objects->contains(std::string(e.key)))) drop(e);
   return compare_manifests(expected, found, {.path = catalog.path},
                            {.subset = subset,
-                            .objects = catalog.traits().has_metadata ? Objects::kHeld : Objects::kNotHeld,
-                            .files = catalog.single_file ? FilesAre::kItself : FilesAre::kBelow});
+                            .files = catalog.single_file ? FilesAre::kItself : FilesAre::kBelow,
+                            .objects_here = objects_of(plan.digests) + objects_of(plan.not_digested)});
 }
 
 }  // namespace dcp

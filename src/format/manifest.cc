@@ -74,6 +74,7 @@ class Reader {
         bad(v.kind == Kind::kText ? std::string(v.text) : "a schema that is not text", std::string(kSchema));
       schema_ = true;
     }
+    if (keys.size() == 1 && keys[0] == "objects" && !out_.objects) out_.objects.emplace();
     const bool known = !keys.empty() && (keys[0] == "tensors" || keys[0] == "objects" || keys[0] == "files");
     if (!known) return;
     if (keys.size() < 3 && v.kind != Kind::kObject) bad("a value at '" + keys.back() + "'", "an object");
@@ -134,7 +135,7 @@ class Reader {
       if (whole) fresh = out_.tensors.try_emplace(entry_, Manifest::Tensor{*e.dtype, *e.shape, *e.crc64}).second;
     } else if (section_ == "objects") {
       whole = e.bytes && e.crc64;
-      if (whole) fresh = out_.objects.try_emplace(entry_, Manifest::Object{*e.bytes, *e.crc64}).second;
+      if (whole) fresh = out_.objects->try_emplace(entry_, Manifest::Object{*e.bytes, *e.crc64}).second;
     } else {
       whole = e.bytes && e.xxh3_128;
       if (whole) fresh = out_.files.try_emplace(entry_, Manifest::File{*e.bytes, *e.xxh3_128}).second;
@@ -160,14 +161,7 @@ class Comparer {
 
   ManifestComparison run() {
     compare(expected_.tensors, found_.tensors);
-    if (rules_.objects == Objects::kNotHeld) {
-      if (!expected_.objects.empty())
-        note(ProblemId::manifest_key_lacking, std::to_string(expected_.objects.size()) +
-                                                  (expected_.objects.size() == 1 ? " object" : " objects") +
-                                                  ", which this form does not hold");
-    } else {
-      compare(expected_.objects, found_.objects);
-    }
+    objects();
     if (rules_.subset == Subset::kYes && lacking_ > 0) note(ProblemId::manifest_key_lacking, lacking_text());
     files();
     return std::move(out_);
@@ -208,6 +202,14 @@ class Comparer {
       if (!expected.contains(key)) add(ProblemId::manifest_key_extra, Severity::kDamage, at(key, f), described(f));
   }
 
+  void objects() {
+    if (expected_.objects && found_.objects) return compare(*expected_.objects, *found_.objects);
+    const uint64_t here = found_.objects ? found_.objects->size() : rules_.objects_here;
+    const uint64_t there = expected_.objects ? expected_.objects->size() : 0;
+    if (here + there > 0)
+      note(ProblemId::manifest_objects_apart, counted(here, "object") + " here, " + std::to_string(there) + " in the manifest");
+  }
+
   void lack(Place place, std::string what) {
     if (++lacking_ <= 5) lacking_names_ += (lacking_names_.empty() ? "" : ", ") + place.tensor;
     if (rules_.subset == Subset::kNo) add(ProblemId::manifest_key_lacking, Severity::kDamage, std::move(place), {}, std::move(what));
@@ -246,10 +248,14 @@ std::string write_manifest(const Manifest& manifest, const Place& place) {
   out.begin_object().member("schema", kSchema).key("files").begin_object();
   for (const auto& [name, f] : manifest.files)
     out.key(checked_name(name, place)).begin_object().member("bytes", f.bytes).member("xxh3_128", f.xxh3_128).end_object();
-  out.end_object().key("objects").begin_object();
-  for (const auto& [key, o] : manifest.objects)
-    out.key(checked_name(key, place)).begin_object().member("bytes", o.bytes).member("crc64", hex(o.crc64, kCrcDigits)).end_object();
-  out.end_object().key("tensors").begin_object();
+  out.end_object();
+  if (manifest.objects) {
+    out.key("objects").begin_object();
+    for (const auto& [key, o] : *manifest.objects)
+      out.key(checked_name(key, place)).begin_object().member("bytes", o.bytes).member("crc64", hex(o.crc64, kCrcDigits)).end_object();
+    out.end_object();
+  }
+  out.key("tensors").begin_object();
   for (const auto& [key, t] : manifest.tensors) {
     out.key(checked_name(key, place))
         .begin_object()

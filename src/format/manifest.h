@@ -1,17 +1,19 @@
 // A manifest: digests of a checkpoint's content, to prove later that it, or an output made from it, holds the same.
 //
 // Grammar (JSON; schema "dcpctl.manifest/1"; members may be added later; readers skip unknown ones):
-//   manifest := {"schema": "dcpctl.manifest/1", "files": {NAME: file}, "objects": {KEY: object}, "tensors": {KEY: tensor}}
+//   manifest := {"schema": "dcpctl.manifest/1", "files": {NAME: file}[, "objects": {KEY: object}], "tensors": {KEY: tensor}}
 //   tensor   := {"crc64": digest, "dtype": name, "shape": [size...]}   of the elements: row-major, little-endian, conj and neg resolved
 //   object   := {"crc64": digest, "bytes": count}                      of data.pkl and then the storages, in the order of the archive
 //   file     := {"bytes": count, "xxh3_128": digest}                   of a whole file of the checkpoint, named as in its folder
 //   digest   := lower-case hexadecimal digits, 16 of CRC-64/XZ or 32 of XXH3-128
 // Keys of every object are sorted. A tensor's digest says nothing about files and chunks, so it is the same for every sharding and format.
+// An object has bytes of its own only in checkpoints with `.metadata`: a manifest made from others has no "objects".
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +41,7 @@ struct Manifest {
     bool operator==(const File&) const = default;
   };
   std::map<std::string, Tensor> tensors;
-  std::map<std::string, Object> objects;
+  std::optional<std::map<std::string, Object>> objects;  // none: those that there are have no bytes of their own
   std::map<std::string, File> files;
   bool operator==(const Manifest&) const = default;
 };
@@ -51,12 +53,11 @@ Manifest read_manifest(std::string_view json, const Place& place, const Limits& 
 
 enum class Subset : uint8_t { kNo, kYes };          // kYes: missing keys are fine
 enum class FilesAre : uint8_t { kBelow, kItself };  // in the folder at `place`, or `place` is the one file
-enum class Objects : uint8_t { kHeld, kNotHeld };   // kNotHeld: the format that was read cannot hold objects
 
 struct ManifestRules {
   Subset subset = Subset::kNo;
-  Objects objects = Objects::kHeld;
   FilesAre files = FilesAre::kBelow;
+  uint64_t objects_here = 0;  // where `found` has none: of the checkpoint
 };
 
 // Differences of `found` from `expected`: damage, or a note for keys that may be missing. Files are compared only if they have the names

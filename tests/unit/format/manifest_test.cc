@@ -16,7 +16,7 @@ Manifest sample() {
   Manifest m;
   m.tensors["w"] = {.dtype = "float32", .shape = {2, 3}, .crc64 = 0x0123456789abcdef};
   m.tensors["a \"quoted\"\n\u00e9 name"] = {.dtype = "int64", .shape = {}, .crc64 = 0};
-  m.objects["step"] = {.bytes = 17, .crc64 = 0xffffffffffffffff};
+  m.objects.emplace()["step"] = {.bytes = 17, .crc64 = 0xffffffffffffffff};
   m.files["__0_0.distcp"] = {.bytes = 4671, .xxh3_128 = "99aa06d3014798d86001c324468d497f"};
   return m;
 }
@@ -25,10 +25,9 @@ Manifest manifest(std::string_view json) { return read_manifest(json, kPlace, Li
 
 std::string with_tensor(const std::string& members) { return R"({"schema": "dcpctl.manifest/1", "tensors": {"w": {)" + members + "}}}"; }
 
-std::vector<std::string> compared(const Manifest& expected, const Manifest& found, Subset subset = Subset::kNo,
-                                  Objects objects = Objects::kHeld) {
+std::vector<std::string> compared(const Manifest& expected, const Manifest& found, Subset subset = Subset::kNo, uint64_t objects_here = 0) {
   std::vector<std::string> lines;
-  for (const Problem& p : compare_manifests(expected, found, {.path = "ckpt"}, {.subset = subset, .objects = objects}).findings)
+  for (const Problem& p : compare_manifests(expected, found, {.path = "ckpt"}, {.subset = subset, .objects_here = objects_here}).findings)
     lines.push_back((p.severity == Severity::kNote ? "note " : "damage ") + to_line(p));
   return lines;
 }
@@ -49,7 +48,6 @@ TEST_CASE("the text is fixed") {
   CHECK(write_manifest(m, kPlace) == R"({
  "schema": "dcpctl.manifest/1",
  "files": {},
- "objects": {},
  "tensors": {
   "w": {
    "crc64": "0000000000000abc",
@@ -62,11 +60,15 @@ TEST_CASE("the text is fixed") {
  }
 }
 )");
+  m = {};
+  m.objects.emplace();
+  CHECK(write_manifest(m, kPlace).find("\"objects\": {},\n") != std::string::npos);
+  CHECK(manifest(write_manifest(m, kPlace)) == m);
 }
 
 TEST_CASE("a name that JSON cannot hold is refused") {
   Manifest m;
-  m.objects["\xff"] = {};
+  m.objects.emplace()["\xff"] = {};
   CHECK(error_id([&] { write_manifest(m, kPlace); }) == "manifest_bad_name");
 }
 
@@ -127,7 +129,7 @@ TEST_CASE("differences are named with both sides") {
   m.tensors["w"].dtype = "int32";
   CHECK(compared(sample(), m).size() == 1);
   m = sample();
-  m.objects["step"].bytes = 18;
+  m.objects->at("step").bytes = 18;
   CHECK(compared(sample(), m).size() == 1);
   m = sample();
   m.files["__0_0.distcp"].xxh3_128[0] = '0';
@@ -146,12 +148,15 @@ TEST_CASE("keys that are missing or too many") {
   CHECK(compared(fewer, sample(), Subset::kYes).size() == 1);
 }
 
-TEST_CASE("a form without objects is not missing them") {
+TEST_CASE("objects that have no bytes of their own are left out on both sides") {
   Manifest tensors = sample();
-  tensors.objects.clear();
+  tensors.objects.reset();
   tensors.files.clear();
-  CHECK(compared(sample(), tensors, Subset::kNo, Objects::kNotHeld) ==
-        Lines{"note ckpt: is in the manifest but not here (got 1 object, which this form does not hold)"});
+  const std::string what = "note ckpt: objects are compared between DCP folders only (got ";
+  CHECK(compared(sample(), tensors, Subset::kNo, 1) == Lines{what + "1 object here, 1 in the manifest)"});
+  CHECK(compared(tensors, sample()) == Lines{what + "1 object here, 0 in the manifest)"});
+  CHECK(compared(tensors, tensors, Subset::kNo, 2) == Lines{what + "2 objects here, 0 in the manifest)"});
+  CHECK(compared(tensors, tensors).empty());
 }
 
 TEST_CASE("other files are not compared") {
