@@ -33,7 +33,7 @@ struct CommonOptions {
 
 // The outside world of the running command, and its output: to the terminal, and for the report.
 struct Context final : Events, World {
-  Context(Io& the_io, StopFlag& the_stop) : World(the_io, the_stop, *this) {}
+  Context(Store& the_store, Io& the_io, StopFlag& the_stop) : World(the_store, the_io, the_stop, *this) {}
   CommonOptions common;
   std::vector<std::string> words;    // what was typed, after the program's name
   std::vector<std::string> sources;  // the checkpoints that are read, as typed

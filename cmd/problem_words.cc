@@ -46,6 +46,7 @@ static_assert(all_in_order());
 
 // "dir/.out.pt.dcpctl-partial" is "dir/out.pt" to who typed that; so is the lock beside it, and the one in a folder.
 std::string without_working_names(const std::string& path) {
+  if (!scheme_of(path).empty()) return path;
   std::string text;
   for (size_t at = 0; at <= path.size();) {
     const size_t end = std::min(path.find('/', at), path.size());

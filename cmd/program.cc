@@ -84,6 +84,7 @@ int run_command(Command& command, Context& context) {
   try {
     for (const Option& a : command.arguments)
       if (a.source && !a.given.empty()) context.sources.push_back(a.given.front());
+    check_outputs_of(command, context);
     enter_sandbox_of(command, context);
     return command.run();
   } catch (const std::exception& error) {
@@ -91,8 +92,8 @@ int run_command(Command& command, Context& context) {
   }
 }
 
-int run_words(Io& io, const std::vector<std::string>& words) {
-  Context context(io, g_stop);
+int run_words(Store& store, Io& io, const std::vector<std::string>& words) {
+  Context context(store, io, g_stop);
   context.words = words;
   CommandLine line;
   try {
@@ -131,11 +132,12 @@ void add_program(Command& c, Context& context) {
   for (size_t i = own; i < c.options.size(); ++i) c.options[i].in("Before a command, too");
 }
 
-int run_program(Io& io, int argc, char** argv) {
+int run_program(Io& io, int argc, char** argv, NamedStores named) {
   catch_signals();
   std::set_terminate(on_terminate);
   try {
-    return run_words(io, {argv + 1, argv + argc});
+    Stores stores(io, std::move(named));
+    return run_words(stores, io, {argv + 1, argv + argc});
   } catch (const std::exception&) {
     return say_out_of_memory();
   }

@@ -1,10 +1,13 @@
 #include "sandbox.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "app/ranked_run.h"
 #include "base/sandbox.h"
+#include "base/stores.h"
 #include "base/working_names.h"
 #include "catalog/kind.h"
 #include "ranks_flags.h"
@@ -49,7 +52,7 @@ Sandbox needs_of(const Command& command, Store& store) {
     needs.read_everything |= *option.access == Access::kEverywhere;
     for (const std::string& value : option.given) {
       if (*option.access == Access::kWrite && value != "-") add_output_paths(value, needs.write);
-      if (*option.access == Access::kChange) needs.write.push_back(value);
+      if (*option.access == Access::kChange && scheme_of(value).empty()) needs.write.push_back(value);
       if (*option.access == Access::kWrite || *option.access == Access::kSteps || *option.access == Access::kEverywhere) continue;
       read.push_back(value);
       if (option.leads_to) read.push_back(option.leads_to(store, value));
@@ -58,6 +61,12 @@ Sandbox needs_of(const Command& command, Store& store) {
   for (const Option& o : command.options) add(o);
   for (const Option& a : command.arguments) add(a);
   for (const std::string& value : read) {
+    if (!scheme_of(value).empty()) {
+      ReadCapabilities other = store.read_capabilities(value);
+      needs.network |= other.network;
+      std::ranges::move(other.files, std::back_inserter(needs.read));
+      continue;
+    }
     needs.read.push_back(without_trailing_slashes(value));
     // What is waited for (list --wait) is granted by the folder that it will lie in.
     while (is_run && !fs::exists(needs.read.back(), ignored)) needs.read.back() = folder_around(needs.read.back());
@@ -82,6 +91,13 @@ void add_sandbox(Command& c, Context& context) {
   c.choice("--sandbox", context.common.sandbox, whens, "WHEN",
            "Confine the process to what the command line names: auto (where the kernel can), on or off")
       .in("Source");
+}
+
+void check_outputs_of(const Command& command, Context& context) {
+  for (const auto* all : {&command.options, &command.arguments})
+    for (const Option& o : *all)
+      for (const std::string& value : o.given)
+        if (o.access == Access::kWrite) check_on_disk(context.store, value);
 }
 
 void enter_sandbox_of(Command& command, Context& context) {

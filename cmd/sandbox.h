@@ -8,6 +8,9 @@ namespace dcp::cmd {
 
 void add_sandbox(Command& command, Context& context);
 
+// Throws if an output is not on a disk: store_read_only, store_unknown.
+void check_outputs_of(const Command& command, Context& context);
+
 // If the command has the option, confines the process to the paths of options declared `reads` or `writes`. Call before opening anything
 // and before starting threads. Throws sandbox_lacking, sandbox_failed.
 void enter_sandbox_of(Command& command, Context& context);

@@ -5,6 +5,7 @@
 
 #include "app/memory.h"
 #include "base/sandbox.h"
+#include "base/stores.h"
 #include "base/workers.h"
 #include "base/working_names.h"
 #include "modules/kinds.h"
@@ -66,6 +67,7 @@ std::string folder_of(const std::string& path, Io& io) {
 }  // namespace
 
 void doctor(const DoctorRequest& request, World& world, DoctorResult& result) {
+  check_on_disk(world.store, request.folder);
   result.folder = folder_of(request.folder, world.io);
   result.folder_facts = probe_folder(result.folder);
   result.machine = machine_facts();

@@ -9,6 +9,7 @@
 #include "app/output_in_source.h"
 #include "app/parts.h"
 #include "base/checked.h"
+#include "base/stores.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "catalog/duplicates.h"
@@ -174,7 +175,8 @@ class Editing {
 
 void edit(const EditRequest& request, World& world, EditResult& result, const std::function<void()>& planned) {
   const uint64_t begin = world.io.now_ns();
-  if (!request.out.empty()) check_output_free(world.io, request.out, true, request.replace);
+  if (request.out.empty()) check_on_disk(world.store, request.source.path);
+  else check_output_free(world.io, request.out, true, request.replace);
   Editing editing(request, world, result);
   editing.open();
   editing.plan();

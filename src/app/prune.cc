@@ -7,6 +7,7 @@
 
 #include "app/drop_state.h"
 #include "app/memory.h"
+#include "base/stores.h"
 #include "base/working_names.h"
 #include "exec/claim.h"
 #include "exec/remove_checkpoint.h"
@@ -124,6 +125,7 @@ bool PruneResult::has_work() const {
 }
 
 void prune(const PruneRequest& request, World& world, PruneResult& result, const std::function<bool()>& confirmed) {
+  check_on_disk(world.store, request.survey.run);
   Pruning pruning(request, world, result);
   pruning.plan();
   if (confirmed() && !request.dry_run) pruning.carry_out();

@@ -7,6 +7,7 @@
 
 #include "app/memory.h"
 #include "base/members.h"
+#include "base/stores.h"
 #include "catalog/cover.h"
 #include "catalog/overlaps.h"
 #include "exec/dcp_folder.h"
@@ -238,6 +239,7 @@ SaveResult save(const SaveRequest& request, World& world) {
   const std::vector<std::string> all = round([&] {
     if (request.failure) throw Error(*request.failure);
     for (const MemoryShard& s : request.shards) shards.push_back(checked(s));
+    check_on_disk(world.store, request.path);
     if (request.rank == 0) check_output_free(world.io, request.path, true, request.replace);
     return as_wire(boxes_of(shards));
   });

@@ -12,6 +12,7 @@
 #include "app/small_file.h"
 #include "base/natural_order.h"
 #include "base/quantity.h"
+#include "base/stores.h"
 #include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "catalog/unsafe.h"
@@ -131,8 +132,10 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   Preparation source(request.read, world);
   std::optional<Manifest> expected;
   if (world.leads() && !request.against.empty()) expected = read_manifest_file(request.against, world.store);
-  if (world.leads() && !request.manifest.empty() && request.manifest != "-")
+  if (world.leads() && !request.manifest.empty() && request.manifest != "-") {
+    check_on_disk(world.store, request.manifest);
     check_output_free(world.io, request.manifest, false, request.replace);
+  }
 
   const OpenedCatalog& opened = source.open();
   const Catalog& catalog = opened.catalog;

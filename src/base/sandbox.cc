@@ -67,6 +67,7 @@ bool enter_sandbox(const Sandbox& allowed) {
   if (version == 0) return false;
   Ruleset known = known_to(version);
   if (allowed.read_everything) known.files &= ~kRead;
+  if (allowed.network) known.network = 0;
   // An old kernel refuses a structure that is longer than its own, unless what it lacks is 0.
   const posix::Fd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &known, sizeof known, 0)));
   if (!ruleset) refuse({});

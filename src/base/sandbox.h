@@ -16,12 +16,13 @@ struct Sandbox {
   std::vector<std::string> read;
   std::vector<std::string> write;  // folders: files and folders in them may be created, read, changed and removed
   bool read_everything = false;    // links are followed, which may lead anywhere
+  bool network = false;            // TCP
 };
 
 // 0: the kernel has no Landlock, or it is switched off.
 int landlock_version();
 
-// From then on no program can be started, TCP cannot be used, and files can only be opened as `allowed` says. False: the kernel has no
+// From then on no program can be started, and TCP and files can only be used as `allowed` says. False: the kernel has no
 // Landlock, or it is switched off. Throws sandbox_failed if the kernel has it and refuses.
 bool enter_sandbox(const Sandbox& allowed);
 

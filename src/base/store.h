@@ -47,7 +47,9 @@ struct DirEntry {
 
 // How a store should be read.
 struct ReadCapabilities {
-  unsigned requests = 0;  // that should be in flight at once, because each takes long; 0: no preference
+  unsigned requests = 0;             // that should be in flight at once, because each takes long; 0: no preference
+  bool network = false;              // it makes TCP connections
+  std::vector<std::string> files{};  // on disk, and folders, that the store itself reads: certificates, the names of hosts
 };
 
 class Store {

@@ -12,7 +12,12 @@ inline constexpr std::string_view kPartial = ".dcpctl-partial", kOld = ".dcpctl-
 // The name of something that dcpctl works on, or has moved aside.
 bool is_working_name(std::string_view name);
 
-// "/" stays as it is.
+// NAME of a path `NAME://...`, which belongs to the store of this name; "" of a path on disk.
+std::string_view scheme_of(std::string_view path);
+// What a path keeps whatever is taken off its end: `NAME://`, or '/'.
+size_t root_bytes(std::string_view path);
+
+// A root stays as it is.
 std::string without_trailing_slashes(std::string path);
 
 // The parent of `path` (without a trailing '/'): its text up to the last component, "." if there is only one. Purely textual: links and

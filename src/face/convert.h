@@ -7,6 +7,7 @@
 #include "app/source.h"
 #include "app/world.h"
 #include "base/io.h"
+#include "base/stores.h"
 #include "dcpctl/error.h"
 #include "format/dtype.h"
 
@@ -17,7 +18,8 @@ struct Outside {
   std::unique_ptr<dcp::Io> io = dcp::make_posix_io();
   dcp::StopFlag stop{0};
   dcp::Events nobody;
-  dcp::World world{*io, stop, nobody};
+  dcp::Stores stores{*io};
+  dcp::World world{stores, *io, stop, nobody};
 };
 
 Problem to_public(const dcp::Problem& problem);

@@ -8,6 +8,7 @@ namespace {
 
 RewriteReport rewrite(const std::string& from, dcp::OutputRequest output, const RewriteOptions& options) {
   Outside outside;
+  dcp::check_on_disk(outside.stores, output.path);
   dcp::WriteRequest request{
       .read = {.source = source_of(from, options.step), .ranks = {}, .max_memory = cap_of(options.max_memory), .threads = options.threads},
       .select = {},

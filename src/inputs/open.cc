@@ -1,7 +1,6 @@
 #include "inputs/open.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/working_names.h"
 #include "catalog/structure.h"
@@ -34,12 +33,9 @@ const Input* described_by(std::string_view name) {
 Found::Found(Store& store, std::string path, const OpenOptions& options)
     : store_(store), path_(without_trailing_slashes(std::move(path))), options_(options), facts_(facts_at(store, path_)) {}
 
-std::string Found::name() const { return std::filesystem::path(path_).filename(); }
+std::string Found::name() const { return split_path(path_).name; }
 
-std::string Found::folder() const {
-  const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
+std::string Found::folder() const { return folder_around(path_); }
 
 const std::vector<DirEntry>& Found::entries() {
   if (!entries_) entries_ = store_.list(is_folder() ? path_ : folder());
@@ -83,7 +79,7 @@ bool has_description(std::string_view name) {
 }
 
 Description read_description(Store& store, const std::string& path, const Limits& limits) {
-  return described_by(std::filesystem::path(path).filename().native())->read_description(store, path, limits);
+  return described_by(split_path(path).name)->read_description(store, path, limits);
 }
 
 Description whole_file(Store& store, const std::string& path, uint64_t cap) {

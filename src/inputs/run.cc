@@ -126,8 +126,7 @@ std::optional<Problem> why_broken(Store& store, const std::string& path, const O
 
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken) {
   const auto& [given, wanted, pattern] = query;
-  std::string run = given;
-  while (run.size() > 1 && run.ends_with('/')) run.pop_back();
+  const std::string run = without_trailing_slashes(given);
   if (!store.facts(run)) fail(ProblemId::no_such_path, {.path = run});
   std::vector<Step> steps = all_steps_of(store, run, pattern);
   const bool in_parts = !steps.empty() && steps_of(store, run, pattern).empty();

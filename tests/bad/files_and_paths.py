@@ -267,6 +267,14 @@ def a_link_out_of_the_folder_for_an_asset(c):
 # ---- what is not there
 
 
+@case("store_unknown", "inspect s3://bucket/x", "list s3://bucket/x", "consolidate s3://bucket/x out.pt", "consolidate ckpt s3://bucket/x", exit=2)
+def a_path_of_no_store(c):
+    """
+    dcpctl: s3://bucket/x: no store has paths of this kind (got s3://, expected a path on disk)
+    hint: copy it to a disk first; a folder whose name looks so is ./NAME
+    """
+
+
 @case("no_such_path", "inspect nowhere", "consolidate nowhere out.pt")
 def no_such_folder(c):
     """

@@ -17,7 +17,9 @@ class ObjectStore final : public Store {
   unsigned requests = 3;           // that it wants under way at once
   size_t most_bytes = 100 * 1000;  // of one answer
 
-  void put(const std::string& name, std::string bytes) { objects_[name] = std::move(bytes); }
+  void put(const std::string& name, std::string bytes, int64_t modified_ns = 0) {
+    objects_[name] = {.bytes = std::move(bytes), .modified_ns = modified_ns};
+  }
   size_t open_handles() const {
     return static_cast<size_t>(std::ranges::count_if(open_, [](const std::string& name) { return !name.empty(); }));
   }
@@ -29,11 +31,11 @@ class ObjectStore final : public Store {
     return static_cast<Handle>(open_.size() - 1);
   }
   std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks) override {
-    const std::string path = root + "/" + std::string(name);
+    const std::string path = in(root) + std::string(name);
     return objects_.contains(path) ? std::optional(open_read(path)) : std::nullopt;
   }
   size_t read(Handle file, uint64_t offset, MutableBytes buffer) override {
-    const std::string& bytes = objects_.at(name_of(file));
+    const std::string& bytes = objects_.at(name_of(file)).bytes;
     if (offset >= bytes.size()) return 0;
     const size_t n = std::min({buffer.size(), most_bytes, bytes.size() - static_cast<size_t>(offset)});
     std::copy_n(as_bytes(bytes).begin() + static_cast<ptrdiff_t>(offset), n, buffer.begin());
@@ -42,13 +44,13 @@ class ObjectStore final : public Store {
   FileFacts facts(Handle file) override { return *facts(name_of(file)); }
   std::optional<FileFacts> facts(const std::string& path) override {
     if (const auto object = objects_.find(path); object != objects_.end())
-      return FileFacts{.bytes = object->second.size(), .kind = FileKind::kRegular};
+      return FileFacts{.bytes = object->second.bytes.size(), .kind = FileKind::kRegular, .modified_ns = object->second.modified_ns};
     if (list(path).empty()) return std::nullopt;
     return FileFacts{.kind = FileKind::kDirectory};
   }
   std::vector<DirEntry> list(const std::string& folder) override {
     std::vector<DirEntry> entries;
-    const std::string prefix = folder + "/";
+    const std::string prefix = in(folder);
     for (auto o = objects_.lower_bound(prefix); o != objects_.end() && o->first.starts_with(prefix); ++o) {
       const std::string rest = o->first.substr(prefix.size());
       const DirEntry entry{.name = rest.substr(0, rest.find('/')),
@@ -68,7 +70,13 @@ class ObjectStore final : public Store {
   ReadCapabilities read_capabilities(const std::string&) override { return {.requests = requests}; }
 
  private:
-  std::map<std::string, std::string> objects_;
+  struct Object {
+    std::string bytes;
+    int64_t modified_ns = 0;
+  };
+  static std::string in(const std::string& folder) { return folder.ends_with('/') ? folder : folder + "/"; }
+
+  std::map<std::string, Object> objects_;
   std::mutex mutex_;
   std::vector<std::string> open_;  // names, by handle; "": closed
 };

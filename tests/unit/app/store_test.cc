@@ -237,7 +237,7 @@ TEST_CASE("an edited copy of a checkpoint in a store shares nothing, and one in 
   CHECK(b.output.text_of("/out/__1_0.distcp") == b.disk.text_of(b.kinds[0] + "/__1_0.distcp"));
   const std::vector<std::string> before = b.output.paths();
   CHECK(error_id([&] { run(request_for("/linked", Sharing::kLink)); }) == "share_impossible");
-  CHECK(error_id([&] { run(request_for("", Sharing::kBest)); }) == "io_open");
+  CHECK(error_id([&] { run(request_for("", Sharing::kBest)); }) == "store_read_only");
   CHECK(b.output.paths() == before);
 }
 

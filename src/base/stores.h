@@ -1,0 +1,52 @@
+// Everything that can be read: paths of a disk, and `NAME://...` of the store that has this name.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/store.h"
+
+namespace dcp {
+
+// By the scheme of their paths. Made when the program starts, so a store connects when it is first asked.
+using NamedStores = std::map<std::string, std::unique_ptr<Store>, std::less<>>;
+// Those that come with the program: the one place that lists them.
+NamedStores known_stores();
+
+// Asks the store that a path belongs to. A store gets its paths whole, with scheme, and with single slashes after that. Every call with a path
+// throws store_unknown if no store has its scheme.
+class Stores final : public Store {
+ public:
+  explicit Stores(Store& disk, NamedStores named = known_stores());
+
+  Handle open_read(const std::string& path) override;
+  std::optional<Handle> open_beneath(const std::string& root, std::string_view name, FollowLinks links) override;
+  size_t read(Handle file, uint64_t offset, MutableBytes buffer) override;
+  FileFacts facts(Handle file) override;
+  std::optional<FileFacts> facts(const std::string& path) override;
+  std::vector<DirEntry> list(const std::string& folder) override;
+  void close(Handle file) override;
+  std::string name_of(Handle file) override;
+  ReadCapabilities read_capabilities(const std::string& path) override;
+
+ private:
+  // A file of one of the stores. The disk's handles stay what they are, so that the disk takes them, too; others are below kNoHandle.
+  struct At {
+    Store& store;
+    Handle handle;
+  };
+  At at(Handle handle) const;
+  size_t number_of(const std::string& path) const;
+  Store& of(const std::string& path) const { return *stores_[number_of(path)]; }
+  Handle numbered(size_t number, Handle handle) const;
+
+  NamedStores named_;
+  std::vector<Store*> stores_;  // the disk, then those named, in order
+};
+
+// Whatever is written goes to a disk. Throws store_read_only for a path of another store, store_unknown.
+void check_on_disk(Store& store, const std::string& path);
+
+}  // namespace dcp
