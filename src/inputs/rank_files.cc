@@ -8,6 +8,7 @@
 
 #include "catalog/build.h"
 #include "catalog/data_files.h"
+#include "inputs/at_once.h"
 #include "inputs/dtensor.h"
 #include "inputs/rank_local.h"
 #include "inputs/torch_reader.h"
@@ -90,7 +91,8 @@ class Opening {
       : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, findings_) {}
 
   OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
-    for (const RankFile& f : files) read(f);
+    files_.resize(files.size());
+    read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
     for (size_t f = 0, end = 0; f < files.size(); f = end) {
@@ -114,12 +116,12 @@ class Opening {
   }
 
  private:
-  void read(const RankFile& f) {
+  std::unique_ptr<TorchFile> read(const RankFile& f, Limits& share) const {
     const std::optional<Handle> handle = store_.open_beneath(path_, f.name, options_.links);
     if (!handle) fail(ProblemId::file_missing, {.path = path_ + "/" + f.name});
-    files_.push_back(read_torch_file(store_, OpenFile(store_, *handle), path_ + "/" + f.name, limits_));
-    TorchFile& file = *files_.back();
-    limits_.memory_bytes -= std::min(limits_.memory_bytes, file.memory_bytes());
+    std::unique_ptr<TorchFile> file = read_torch_file(store_, OpenFile(store_, *handle), path_ + "/" + f.name, share);
+    share.memory_bytes -= std::min(share.memory_bytes, file->memory_bytes());
+    return file;
   }
 
   TorchContent content_of(size_t f, const RankFile& file, const std::vector<std::string>& under) {

@@ -9,6 +9,7 @@
 #include "base/decimal.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
+#include "inputs/at_once.h"
 #include "inputs/foreign.h"
 #include "inputs/input.h"
 #include "inputs/safetensors_files.h"
@@ -25,6 +26,19 @@ OpenedCatalog catalog_of(const std::vector<SafetensorsFile>& files, const std::s
   opened.catalog.provenance = {};
   for (DataFile& f : opened.catalog.files) f.raw = true;
   return opened;
+}
+
+// Of each file, or nullopt where there is none.
+std::vector<std::optional<SafetensorsFile>> read_headers(Store& store, const std::string& path, const std::vector<std::string>& names,
+                                                         FollowLinks links, Limits& left) {
+  std::vector<std::optional<SafetensorsFile>> found(names.size());
+  read_at_once(store, path, names.size(), left, [&](size_t n, Limits& share) {
+    const std::optional<Handle> handle = store.open_beneath(path, names[n], links);
+    if (!handle) return;
+    const OpenFile file(store, *handle);
+    found[n] = read_safetensors_file(store, {*handle, names[n], {.path = path + "/" + names[n]}}, share);
+  });
+  return found;
 }
 
 // Several facts of one kind as one finding: 10^5 lines would hide the rest.
@@ -84,15 +98,12 @@ class IndexedFolder {
  private:
   void read_files() {
     for (const auto& [tensor, name] : index_.weight_map) named_.insert(name);
+    const std::vector<std::string> names(named_.begin(), named_.end());
+    auto found = read_headers(store_, path_, names, options_.links, left_);
+    size_t n = 0;
     for (const std::string_view name : named_) {
-      const Place place{.path = path_ + "/" + std::string(name)};
-      const std::optional<Handle> handle = store_.open_beneath(path_, name, options_.links);
-      if (!handle) {
-        gone_.insert(name);
-        continue;
-      }
-      const OpenFile file(store_, *handle);
-      files_.push_back(read_safetensors_file(store_, {*handle, std::string(name), place}, left_));
+      if (auto& file = found[n++]) files_.push_back(std::move(*file));
+      else gone_.insert(name);
     }
   }
 
@@ -255,12 +266,9 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
 OpenedCatalog open_all(Store& store, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {
   Limits left = options.limits;
   std::vector<SafetensorsFile> files;
-  for (const std::string& name : names) {
-    const Place place{.path = path + "/" + name};
-    const std::optional<Handle> handle = store.open_beneath(path, name, options.links);
-    if (!handle) fail(ProblemId::file_missing, place);
-    const OpenFile file(store, *handle);
-    files.push_back(read_safetensors_file(store, {*handle, name, place}, left));
+  for (std::optional<SafetensorsFile>& file : read_headers(store, path, names, options.links, left)) {
+    if (!file) fail(ProblemId::file_missing, {.path = path + "/" + names[files.size()]});
+    files.push_back(std::move(*file));
   }
   OpenedCatalog opened = catalog_of(files, path, path, CheckpointKind::kHf);
   find_gaps(names, path, opened.findings);

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/store.h"
@@ -16,6 +19,8 @@ class ObjectStore final : public Store {
  public:
   unsigned requests = 3;           // that it wants under way at once
   size_t most_bytes = 100 * 1000;  // of one answer
+  unsigned milliseconds = 0;       // that each takes
+  std::atomic<unsigned> reading = 0, most_reading = 0;
 
   void put(const std::string& name, std::string bytes, int64_t modified_ns = 0) {
     objects_[name] = {.bytes = std::move(bytes), .modified_ns = modified_ns};
@@ -35,6 +40,11 @@ class ObjectStore final : public Store {
     return objects_.contains(path) ? std::optional(open_read(path)) : std::nullopt;
   }
   size_t read(Handle file, uint64_t offset, MutableBytes buffer) override {
+    const unsigned now = ++reading;
+    for (unsigned most = most_reading; most < now && !most_reading.compare_exchange_weak(most, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    --reading;
     const std::string& bytes = objects_.at(name_of(file)).bytes;
     if (offset >= bytes.size()) return 0;
     const size_t n = std::min({buffer.size(), most_bytes, bytes.size() - static_cast<size_t>(offset)});

@@ -253,3 +253,21 @@ TEST_CASE("a store that takes long to answer gets as many requests as it wants, 
       CHECK(result.workers == (threads > 0 ? threads : requests > 0 ? requests : default_workers()));
     }
 }
+
+TEST_CASE("what describes a checkpoint in many files is read from as many at once as the store wants") {
+  Both b;
+  const auto read_at_once = [&](unsigned requests) {
+    b.objects.requests = requests, b.objects.most_reading = 0;
+    const OpenedCatalog opened = read_checkpoint(b.objects, "mem://bucket/many", {});
+    CHECK(opened.catalog.files.size() == 2);
+    return b.objects.most_reading.load();
+  };
+  const OutputRequest shards{.path = "/many", .kind = OutputKind::kShards, .max_shard_bytes = 100'000};
+  WriteResult result;
+  write({.read = reading(b.kinds[0]), .output = shards, .sync = false}, b.in_store, result, [] {});
+  for (const std::string& path : b.output.paths())
+    if (path.starts_with("/many/")) b.objects.put("mem://bucket" + path, b.output.text_of(path));
+  b.objects.milliseconds = 5;
+  CHECK(read_at_once(8) > 1);
+  CHECK(read_at_once(0) == 1);
+}
