@@ -21,7 +21,8 @@ struct Three {
   }
   NamedStores named() {
     NamedStores all;
-    for (size_t i : {0, 1}) of[i] = new ObjectStore, all[i == 0 ? "mem" : "s3"].reset(of[i]);
+    all["mem"].reset(of[0] = new ObjectStore);
+    all["s3"].reset(of[1] = new ObjectStore);
     return all;
   }
   std::string text(const std::string& path) {
