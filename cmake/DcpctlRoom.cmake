@@ -1,3 +1,8 @@
+# With DCPCTL_TOGETHER, what nearly every file includes of the standard library is parsed once. Each file includes what it needs all the same:
+# development builds have no such header.
+set(dcpctl_common_headers <algorithm> <array> <atomic> <bit> <charconv> <cstdint> <cstring> <deque> <functional> <list> <map> <memory> <mutex> <optional>
+  <span> <string> <string_view> <tuple> <unordered_map> <utility> <vector>)
+
 # dcpctl_room(NAME SOURCES a.cc b.cc... DEPS rooms-and-libraries...)
 # One folder of src/ = one static library `dcp_NAME`. A room links only rooms to its left in
 # base -> pickle -> format -> catalog -> plan -> exec, so a wrong arrow fails at link time as well.
@@ -9,6 +14,11 @@ function(dcpctl_room name)
   set_target_properties(dcp_${name} PROPERTIES UNITY_BUILD ${DCPCTL_TOGETHER} UNITY_BUILD_BATCH_SIZE 8)
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(dcp_${name} PUBLIC dcpctl_options ${ROOM_DEPS})
+  if(DCPCTL_TOGETHER AND name STREQUAL base)
+    target_precompile_headers(dcp_base PRIVATE ${dcpctl_common_headers})
+  elseif(DCPCTL_TOGETHER)
+    target_precompile_headers(dcp_${name} REUSE_FROM dcp_base)
+  endif()
 endfunction()
 
 # dcpctl_unit(ROOM [THREADS] SOURCES a_test.cc ... [DEPS ...]): the Catch2 program `unit_ROOM`, each of its cases a ctest test. THREADS: what it

@@ -75,7 +75,8 @@ tarball() {
 aarch64() {
   local wheel
   wheel=$(echo "$1"/dcpctl-*aarch64.whl)
-  (cd "$scratch" && python3 -m zipfile -e "$wheel" unpacked && chmod +x unpacked/*.data/scripts/dcpctl)
+  python3 -m zipfile -e "$wheel" "$scratch/unpacked"
+  chmod +x "$scratch"/unpacked/*.data/scripts/dcpctl
   works "$ckpt" "$scratch" qemu-aarch64-static -L /usr/aarch64-linux-gnu "$scratch"/unpacked/*.data/scripts/dcpctl
   if ls "$1"/dcpctl-*-linux-aarch64.tar.gz >/dev/null 2>&1; then
     tar -xzf "$1"/dcpctl-*-linux-aarch64.tar.gz -C "$scratch"
