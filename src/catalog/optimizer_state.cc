@@ -127,7 +127,7 @@ class Finder {
     auto operator<=>(const Sibling&) const = default;
   };
 
-  // A tensor S.<x>.<slot> below S, which ends with `state`.
+  // A tensor S.<x>.<slot> below S, which ends with `state`, or S.<x> below an S that is a slot's name.
   struct BelowState {
     uint64_t state = 0;      // hash of S
     uint64_t parameter = 0;  // of x, from its end; 0: there is none
@@ -154,6 +154,7 @@ class Finder {
       }
       if (const auto slot = std::ranges::lower_bound(kSlots, w.text); slot != kSlots.end() && *slot == w.text) {
         siblings_.push_back({w.before, w.through, 1u << (slot - kSlots.begin())});
+        if (!has_state && !in_model && !w.is_last && !ref.is_blob()) note_below(k, w, key.substr(w.end + 1));
         if (!has_state || state_in_model) return false;
         const bool by_position = below_state == 1 && is_integer(next.text);
         if (w.is_last && below_state > 0) slots_.push_back(by_position ? state.through : w.before);
@@ -196,9 +197,12 @@ class Finder {
       for (; end < siblings_.size() && siblings_[end].parent == siblings_[i].parent; ++end) bits |= siblings_[end].bits;
       const bool strong = (bits & ~(kStepBit | kWeakBit)) != 0;
       const bool several = (bits & (bits - 1)) != 0;
-      for (; i < end; ++i)
+      for (; i < end; ++i) {
         if (several && (strong || (bits & kStepBit) != 0)) slots_.push_back(siblings_[i].subtree);
+        else if (strong) alone_.push_back(siblings_[i]);
+      }
     }
+    judge_alone();
     // `state.0.step` alone is an optimizer's, unless what has the step is a module.
     std::ranges::sort(modules_);
     for (const auto& [parent, state] : steps_)
@@ -206,6 +210,26 @@ class Finder {
     siblings_ = {};
     steps_ = {};
     modules_ = {};
+  }
+
+  // One slot without others is an optimizer's where what it is of is a tensor: `w.exp_avg` beside `w`, which no module has.
+  void judge_alone() {
+    if (alone_.empty()) return;
+    std::unordered_map<uint64_t, bool> is_tensor;
+    for (const Sibling& s : alone_) is_tensor[s.parent] = false;
+    for (const KeyRef ref : c_.order)
+      if (!ref.is_blob())
+        if (const auto it = is_tensor.find(extended(kEmptyHash, c_.key(ref))); it != is_tensor.end()) it->second = true;
+    for (const Sibling& s : alone_)
+      if (is_tensor.at(s.parent)) slots_.push_back(s.subtree);
+    alone_ = {};
+  }
+
+  void note_below(uint32_t k, const Word& w, std::string_view parameter) {
+    BelowState& b = below_.emplace_back(BelowState{.state = w.through, .key = k, .state_end = w.end, .may_differ = is_scalar(c_.order[k])});
+    if (parameter.empty()) return;
+    b.parameter = hash_from_end(parameter);
+    b.has_dots = parameter.find('.') != std::string_view::npos;
   }
 
   void note_states(uint32_t k, std::string_view key) {
@@ -216,12 +240,7 @@ class Finder {
       if (w.is_last || w.text == "model" || w.text == "module" || seen == kMax) return false;
       if (w.text != "state") return true;
       ++seen;
-      BelowState& b =
-          below_.emplace_back(BelowState{.state = w.through, .key = k, .state_end = w.end, .may_differ = is_scalar(c_.order[k])});
-      if (before_slot.size() <= w.end) return true;
-      const std::string_view parameter = before_slot.substr(w.end + 1);
-      b.parameter = hash_from_end(parameter);
-      b.has_dots = parameter.find('.') != std::string_view::npos;
+      note_below(k, w, before_slot.substr(std::min<size_t>(w.end + 1, before_slot.size())));
       return true;
     });
   }
@@ -287,7 +306,7 @@ class Finder {
 
   const Catalog& c_;
   std::vector<uint64_t> groups_, slots_;  // prefixes below which all is an optimizer's
-  std::vector<Sibling> siblings_;
+  std::vector<Sibling> siblings_, alone_;
   std::vector<std::pair<uint64_t, uint64_t>> steps_;  // of `state.0.step`: 'state.0', 'state'
   std::vector<uint64_t> modules_;                     // `state.0` that has weights
   std::vector<BelowState> below_;

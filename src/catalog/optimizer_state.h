@@ -6,9 +6,11 @@
 //   P.state.<fqn>.exp_avg    the same, by parameter name: torch's get_optimizer_state_dict, torchtitan's flattened form
 //   P.state.exp_avg.<fqn>    Megatron's form
 //   P.state.<fqn>.anything   for all below P.state, where tensors of these names are elsewhere
+//   exp_avg.<fqn>            the same, for all below exp_avg
+//   <fqn>.exp_avg            where <fqn> is a tensor, which no module has
 //   exp_avg beside exp_avg_sq, wherever
 //
-// Below a module called `model` one such name alone proves nothing.
+// Below a module called `model` one other such name alone proves nothing.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@ the first time has left, and on runs whose newest step is damaged.
 """
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -91,6 +92,35 @@ class Slurm(Recipe):
         (self.checkpoints / "run").mkdir()
         self.assertEqual(self.job(self.script("after.sh")).returncode, 1)
 
+    def epilog(self, **variables):
+        """As Slurm starts it: without a path, and with no other variables of the job's owner."""
+        programs = self.folder / "programs"
+        programs.mkdir(exist_ok=True)
+        (programs / "dcpctl").unlink(missing_ok=True)
+        (programs / "dcpctl").symlink_to(DCPCTL)
+        if os.geteuid() != 0:  # only root may become somebody
+            (programs / "runuser").write_text('#!/bin/bash\nexec "${@:4}"\n')
+            (programs / "runuser").chmod(0o755)
+        script = self.work / "epilog.sh"
+        script.write_text(self.script("/etc/slurm/epilog.sh").replace("PATH=", f"PATH={programs}:", 1))
+        ran = subprocess.run(["/bin/bash", script], env={"SLURM_JOB_ID": "1", "SLURM_JOB_USER": pwd.getpwuid(os.geteuid()).pw_name,
+                             "SLURM_JOB_WORK_DIR": str(self.work), **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")  # fmt: skip
+        self.assertEqual((ran.returncode, ran.stdout), (0, ""))
+
+    def test_epilog_of_each_node_leaves_one_answer(self):
+        self.run_of("run", "step-1000", 5)
+        for newer in 6, 7:
+            self.epilog(SLURM_JOB_COMMENT=f"run={self.checkpoints}/run")
+            self.assertEqual((self.work / "slurm-1.step").read_text(), f"{self.checkpoints}/run/step-5\n")
+            self.step_of("run", "step-1000", newer)
+
+    def test_epilog_without_a_whole_step_or_a_question(self):
+        self.epilog()
+        self.epilog(SLURM_JOB_COMMENT="for review")
+        self.assertFalse((self.work / "slurm-1.step").exists())
+        self.epilog(SLURM_JOB_COMMENT=f"run={self.checkpoints}/nothing")
+        self.assertEqual((self.work / "slurm-1.step").read_text(), "")
+
 
 class Ci:
     """What the recipes for each CI must do: `pipeline` runs one."""
@@ -148,7 +178,7 @@ class GitLab(Ci, Recipe):
 class Pages(unittest.TestCase):
     def test_every_script_is_run_here(self):
         fences = [f for page in shown.pages() for f in re.findall(r"^```(?:sh|yaml)\n.*?^```", (shown.ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)]
-        self.assertEqual((len(fences), sorted(SCRIPTS)), (3, [".github/workflows/publish.yml", ".gitlab-ci.yml", "after.sh"]))
+        self.assertEqual((len(fences), sorted(SCRIPTS)), (4, [".github/workflows/publish.yml", ".gitlab-ci.yml", "/etc/slurm/epilog.sh", "after.sh"]))
 
 
 if __name__ == "__main__":

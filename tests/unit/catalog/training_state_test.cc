@@ -85,6 +85,13 @@ TEST_CASE("an optimizer is told by what it keeps of parameters") {
     CHECK(told({"0.weight", "z.state." + name + ".0.weight", "z.state.master.0.weight"}) == Lines{"model: ", "z: slots"});  // Megatron's
     CHECK(flat({"0/weight", "z/state/" + name + "/0.weight"}) == Lines{"model: ", "z: slots"});
     CHECK(flat({"0/weight", "z/state/0/" + name}) == Lines{"model: ", "z: slots"});
+    // One slot of one parameter beside it, or of all below the slot's name.
+    CHECK(flat({"0.weight", "0.weight." + name, "1.bias"}) == Lines{"model: ", "0: slots"});
+    CHECK(told({"model/0.weight", "model/0.weight." + name}) == Lines{"model: model", "model: slots"});
+    CHECK(flat({"0.weight", "1.weight", name + ".0.weight", name + ".1.weight"}) == Lines{"model: ", name + ": slots"});
+    CHECK(told({"net/0.weight", name + "/0.weight"}) == Lines{"model: net", name + ": slots"});
+    CHECK(flat({"0.weight", name + ".0.weight", name + ".2.weight"}) == Lines{"model: "});
+    CHECK(flat({"weight", name + ".weight"}) == Lines{"model: "});
   }
   CHECK(told({"net/0.weight", "z/state/0/step []", "z/state/0/sum"}) == Lines{"model: net", "z: slots"});
   CHECK(told({"net/0.weight", "z/state/0.weight/step []", "z/state/0.weight/sum"}) == Lines{"model: net", "z: slots"});
