@@ -6,6 +6,8 @@ makes of it is the state dict that was sharded, and what verl's own merger and t
 verl 0.9 and torch_checkpointing 0.1 beside torch (.venv-maps); without them exits 77.
 """
 import importlib.util
+import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -153,10 +155,52 @@ def check_reading(dcpctl, folder, out, wanted):
     for threads in ["1", "3"]:
         run(dcpctl, "convert", folder, out / f"dcp{threads}", "--no-sync", "-j", threads)
         run(dcpctl, "diff", folder, out / f"dcp{threads}")
+    same(as_torch_loads(out / "dcp3"), wanted, f"{folder.name}: DCP")
+    run(dcpctl, "reshard", folder, out / "resharded", "--world-size", 3, "--no-sync")
+    same(as_torch_loads(out / "resharded"), wanted, f"{folder.name}: resharded")
+    run(dcpctl, "cast", folder, out / "cast", "--dtype", "bf16", "--model-only", "--no-sync")
+    cast = {key: t.bfloat16() if t.is_floating_point() else t for key, t in wanted["model"].items()}
+    same(as_torch_loads(out / "cast"), cast, f"{folder.name}: cast")
+    check_tensors(dcpctl, folder, out, wanted["model"])
+    run(dcpctl, "verify", folder, "--manifest", out / "manifest.json")
+    run(dcpctl, "verify", out / "resharded", "--against", out / "manifest.json")
+    check_run(dcpctl, folder, out / "run")
+
+
+def as_torch_loads(folder):
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-    dcp_to_torch_save(out / "dcp3", out / "back.pt")
-    same(torch.load(out / "back.pt", weights_only=False), wanted, f"{folder.name}: DCP")
+    dcp_to_torch_save(folder, f"{folder}.pt")
+    return torch.load(f"{folder}.pt", weights_only=False)
+
+
+def check_tensors(dcpctl, folder, out, model):
+    """Its tensors one by one: whole, sliced, as numbers."""
+    stats = json.loads(run(dcpctl, "inspect", folder, "--stats", "model.*", "--json").stdout)["stats"]
+    check(sorted(s["key"] for s in stats) == sorted(f"model.{key}" for key in model), f"{folder.name}: statistics of {[s['key'] for s in stats]}")
+    for s in stats:
+        key = s["key"].removeprefix("model.")
+        t = model[key].double()
+        got, expected = [s["min"], s["max"], s["mean"]], [t.min().item(), t.max().item(), t.mean().item()]
+        check(torch.allclose(torch.tensor(got), torch.tensor(expected)), f"{folder.name}: {key}: min, max, mean {got}, expected {expected}")
+        for n, (part, words) in enumerate([(model[key], []), (model[key][1:], ["--slice", "1:"])]):
+            file = out / f"{key}.{n}.pt"
+            run(dcpctl, "extract", folder, s["key"], *words, "-o", file)
+            same(torch.load(file), part.clone(), f"{folder.name}: {key} {words}")
+
+
+def check_run(dcpctl, folder, run_folder):
+    """As the trainer lays its steps out: the roles of a step in folders of their own."""
+    for step in [5, 10]:
+        for role in ["actor", "critic"]:
+            shutil.copytree(folder, run_folder / f"global_step_{step}" / role)
+        (run_folder / f"global_step_{step}" / "data.pt").write_bytes(b"")
+    (run_folder / "latest_checkpointed_iteration.txt").write_text("10")
+    next((run_folder / "global_step_5" / "critic").glob("model_*1.pt")).unlink()
+    listed = json.loads(run(dcpctl, "list", run_folder, "--json").stdout)
+    got = [(s["step"], s["state"]) for s in listed["steps"]]
+    check(got == [(5, "incomplete"), (10, "complete")], f"{folder.name}: steps {got}")
+    check(listed["latest"] == str(run_folder / "global_step_10"), f"{folder.name}: the latest is {listed['latest']}")
 
 
 # --- verl
@@ -258,12 +302,31 @@ def load_as_one_rank(folder, wanted):
     """What its own loader makes of the files for a single rank."""
     dist.init_process_group("gloo", init_method=f"file://{folder}.store", rank=0, world_size=1)
     mesh = init_device_mesh("cpu", (1,))
-    into = {"model": sharded({key: torch.zeros_like(t) for key, t in wanted["model"].items() if key != "rope_buffer"}, mesh, [Shard(0)])}
+    into = {
+        "model": sharded({key: torch.zeros_like(t) for key, t in wanted["model"].items() if key != "rope_buffer"}, mesh, [Shard(0)]),
+        "optim": sharded(empty(wanted["optim"]), mesh, [Shard(0)]),
+        "train": {"step": 0},
+        "seed": 0,
+    }
     into["model"]["rope_buffer"] = torch.zeros(4)
-    loaded = torch_checkpointing(folder).load(str(folder), into=into)["model"]
-    loaded = {key: t.full_tensor() if hasattr(t, "full_tensor") else t for key, t in loaded.items()}
+    loaded = whole(torch_checkpointing(folder).load(str(folder), into=into))
     dist.destroy_process_group()
     return loaded
+
+
+def empty(tree):
+    """The same with other values."""
+    if isinstance(tree, dict):
+        return {key: empty(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [empty(value) for value in tree]
+    return torch.zeros_like(tree) if isinstance(tree, torch.Tensor) else tree
+
+
+def whole(tree):
+    if isinstance(tree, dict):
+        return {key: whole(tree[key]) for key in sorted(tree, key=str)}
+    return tree.full_tensor() if hasattr(tree, "full_tensor") else tree
 
 
 def by_torch_checkpointing(dcpctl, folder, out, world):
@@ -272,7 +335,7 @@ def by_torch_checkpointing(dcpctl, folder, out, world):
         (out / name).mkdir()
         check_reading(dcpctl, folder / name, out / name, wanted)
         loaded = load_as_one_rank(folder / name, wanted)
-        same(dict(sorted(loaded.items())), dict(sorted(torch.load(out / name / "model.pt").items())), f"{name}: as torch_checkpointing loads it")
+        same(loaded, whole(torch.load(out / name / "all.pt")), f"{name}: as torch_checkpointing loads it")
 
 
 def main():
