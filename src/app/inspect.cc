@@ -23,7 +23,8 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   if (request.map.is_given()) {
     const Selection selection = select_keys(catalog, {.rules = request.select.rules, .model_only = request.select.model_only});
     result.map =
-        ask_map(request.map, world, {.catalog = catalog, .selection = selection, .assets = {}, .has_run = !request.select.model_only});
+        ask_map(request.map, world, {.catalog = catalog, .selection = selection, .assets = {}, .has_run = !request.select.model_only})
+            .answer;
     if (result.map) return;
   }
   result.findings = std::move(structure);

@@ -47,8 +47,20 @@ struct MapAnswer {
   std::vector<BlobId> objects() const;
 };
 
-// nullopt: no map is given, or `auto` finds the published names. Throws map_*.
-std::optional<MapAnswer> ask_map(const MapRequest& request, World& world, const MapQuestion& question);
+// What the config.json of a published model has to say.
+struct PublishedModel {
+  std::string model_type;
+  std::string architecture;   // the class by which transformers loads it; "": not known, or the names are a trainer's
+  bool is_text_part = false;  // of the model of images that the request's configuration is of
+};
+
+struct AskedMap {
+  std::optional<MapAnswer> answer;  // nullopt: no map is given, or `auto` finds the published names
+  PublishedModel published;
+};
+
+// Throws map_*.
+AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& question);
 // Throws the first problem of the answer; warns of the others.
 void check_holds(const MapAnswer& answer, World& world);
 // Throws map_tied_differ, and what reading throws.
@@ -59,7 +71,5 @@ bool is_map_file(const std::string& name);
 // Throws map_unknown, and what reading throws.
 maps::ModelMap open_map(const std::string& name, Store& store);
 maps::Config open_config(const std::string& path, Store& store);
-// The class by which transformers loads what the map publishes of a model_type; "": not known.
-std::string class_of_published(const MapRequest& request, const std::string& model_type, Store& store);
 
 }  // namespace dcp

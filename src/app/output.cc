@@ -41,19 +41,25 @@ std::optional<DType> main_dtype(const Catalog& catalog, const Selection& selecti
 struct AssetsRequest {
   const std::string& folder;
   std::optional<DType> dtype;
-  const MapRequest& map;
+  const PublishedModel& published;
 };
 
-// config.json of the output: with the dtype that is written, and the class of what a map publishes.
+// config.json of the output: with the dtype that is written, and the class of what a map publishes. Of a text model alone it is the text
+// model's.
 std::string configured(std::string json, const AssetsRequest& request, World& world) {
   if (request.dtype) json = with_dtype(json, facts_of(*request.dtype).name);
-  if (!request.map.is_given() || request.map.unmapped == maps::Unmapped::kKeep) return json;
+  const PublishedModel& published = request.published;
+  if (published.model_type.empty()) return json;
   const maps::Config config = maps::Config::read(json, request.folder + "/config.json", Limits());
-  const std::string name = class_of_published(request.map, config.model_type(), world.store);
-  if (name.empty() || name == config.architecture()) return json;
-  world.events.info("config.json: set architectures to " + name + " (was " +
-                    (config.architecture().empty() ? "absent" : escaped(config.architecture())) + ")");
-  return with_architecture(json, name);
+  const bool is_within = published.is_text_part && config.has("text_config.model_type");
+  const std::string was = config.architecture().empty() ? "absent" : escaped(config.architecture());
+  if (published.architecture.empty() && is_within)
+    world.events.info("config.json: of " + was + ", but the names that are written are those of its text model, " +
+                      escaped(published.model_type));
+  if (published.architecture.empty() || (!is_within && published.architecture == config.architecture())) return json;
+  world.events.info("config.json: " + std::string(is_within ? "took text_config alone, and " : "") + "set architectures to " +
+                    published.architecture + " (was " + was + ")");
+  return with_architecture(is_within ? text_part(json) : json, published.architecture);
 }
 
 // Adds the assets (plan/assets.h) of a folder to the plan of a folder. Throws no_such_path, no_assets, over_limit, map_config.
@@ -104,8 +110,8 @@ OutputForm form_of(const OutputRequest& request) {
   return {.blob_use = flattens ? BlobUse::kWhole : BlobUse::kPickles};
 }
 
-OutputLayout::OutputLayout(const OutputRequest& request, const MapRequest& map, World& world, uint64_t max_memory)
-    : request_(request), map_(map), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
+OutputLayout::OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory)
+    : request_(request), world_(world), units_{.plane_bytes = plane_bytes(max_memory), .verify = request.check_crcs} {
   if (!request.like_index.empty()) file_of_ = read_index(request.like_index, world.store);
   if (request.kind != OutputRequest::Kind::kDcp) return;
   layout_ = requested_layout(request.layout, world.store, memory_left(max_memory));
@@ -113,14 +119,14 @@ OutputLayout::OutputLayout(const OutputRequest& request, const MapRequest& map, 
   layout_.options.torch = request.torch;
 }
 
-Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection) {
+Plan OutputLayout::plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published) {
   if (request_.same_kind) check_same_kind(request_, source.catalog.traits());
   if (request_.kind == OutputRequest::Kind::kDcp) return plan_dcp(source, selection, layout_.options);
   if (request_.kind == OutputRequest::Kind::kSameFolder) return same_folder(source, selection);
-  return model_file(source, selection);
+  return model_file(source, selection, published);
 }
 
-Plan OutputLayout::model_file(const SourceFacts& source, const Selection& selection) {
+Plan OutputLayout::model_file(const SourceFacts& source, const Selection& selection, const PublishedModel& published) {
   LayoutOptions layout;
   layout.units = units_;
   layout.weights_only_safe = request_.weights_only_safe;
@@ -137,7 +143,7 @@ Plan OutputLayout::model_file(const SourceFacts& source, const Selection& select
   layout.file_of = file_of_;
   layout.file_of_path = request_.like_index;
   Plan plan = plan_safetensors(source, selection, layout);
-  if (!request_.assets.empty()) copy_assets({request_.assets, main_dtype(source.catalog, selection), map_}, world_, plan);
+  if (!request_.assets.empty()) copy_assets({request_.assets, main_dtype(source.catalog, selection), published}, world_, plan);
   return plan;
 }
 

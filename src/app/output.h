@@ -55,15 +55,14 @@ OutputForm form_of(const OutputRequest& request);
 class OutputLayout {
  public:
   // Reads what a layout refers to, before the source is opened. `max_memory`: cap of the whole run. Throws usage.
-  OutputLayout(const OutputRequest& request, const MapRequest& map, World& world, uint64_t max_memory);
-  // Throws usage if the source is of another kind, and what the layouts throw.
-  Plan plan(const SourceFacts& source, const Selection& selection);
+  OutputLayout(const OutputRequest& request, World& world, uint64_t max_memory);
+  // `published`: what a map publishes. Throws usage if the source is of another kind, and what the layouts throw.
+  Plan plan(const SourceFacts& source, const Selection& selection, const PublishedModel& published);
 
  private:
-  Plan model_file(const SourceFacts& source, const Selection& selection);
+  Plan model_file(const SourceFacts& source, const Selection& selection, const PublishedModel& published);
   Plan same_folder(const SourceFacts& source, const Selection& selection);
   const OutputRequest& request_;
-  const MapRequest& map_;
   World& world_;
   const UnitOptions units_;
   RequestedLayout layout_;

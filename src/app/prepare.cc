@@ -36,13 +36,16 @@ const OpenedCatalog& Preparation::open() {
 Selection Preparation::select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run) {
   if (!map.is_given()) return select_keys(opened_->catalog, options);
   Selection selection = select_keys(opened_->catalog, maps::before_map(options));
-  map_ = ask_map(map, world_,
-                 {.catalog = opened_->catalog,
-                  .selection = selection,
-                  .assets = assets,
-                  .may_mix_dtypes = options.dtypes.dtype.has_value(),
-                  .has_run = has_run && !options.model_only && options.root.empty(),
-                  .memory_bytes = memory_left(cap_)});
+  AskedMap asked = ask_map(map, world_,
+                           {.catalog = opened_->catalog,
+                            .selection = selection,
+                            .assets = assets,
+                            .may_mix_dtypes = options.dtypes.dtype.has_value(),
+                            .has_run = has_run && !options.model_only && options.root.empty(),
+                            .memory_bytes = memory_left(cap_)});
+  map_ = std::move(asked.answer);
+  // Under another root the names are again those of the whole.
+  if (!asked.published.is_text_part || options.add_root.empty()) published_ = std::move(asked.published);
   if (!map_) return select_keys(opened_->catalog, options);  // the names are the published ones
   check_holds(*map_, world_);
   return selection;

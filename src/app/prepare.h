@@ -62,6 +62,7 @@ class Preparation {
   void compare_ties(unsigned workers);
 
   const std::optional<MapAnswer>& map() const { return map_; }
+  const PublishedModel& published() const { return published_; }  // by the map
   const Catalog& catalog() const { return derived_ ? derived_->catalog : opened_->catalog; }
   // The plan's source, with the files to read it from.
   Source source() { return {catalog(), derived_ ? derived_->resolved : resolved_, *files_}; }
@@ -77,6 +78,7 @@ class Preparation {
   std::optional<DataFiles> files_;
   Resolved resolved_;  // of the source
   std::optional<MapAnswer> map_;
+  PublishedModel published_;
   struct Part {
     TensorId tensor = 0;
     std::vector<SliceAxis> axes;

@@ -47,7 +47,7 @@ void weigh_gap(World& world, WriteResult& result) {
 void write(const WriteRequest& request, World& world, WriteResult& result, const std::function<void()>& planned) {
   result.begin_ns = world.io.now_ns();
   const OutputRequest& output = request.output;
-  result.layout = std::make_unique<OutputLayout>(output, request.map, world, request.read.max_memory);
+  result.layout = std::make_unique<OutputLayout>(output, world, request.read.max_memory);
   result.source = std::make_unique<Preparation>(request.read, world);
   Preparation& source = *result.source;
   if (world.leads()) check_output_free(world.io, output.path, output.is_folder(), request.replace);
@@ -69,7 +69,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   source.compare_copies(Faults::kThrow);
   result.selection = source.make(request.select, std::move(result.selection));
 
-  result.plan = result.layout->plan(source.source(), result.selection);
+  result.plan = result.layout->plan(source.source(), result.selection, source.published());
   const Plan& plan = *result.plan;
   source.check_same_plan(plan);
   check_expected(request.expect, signatures_of(source.catalog(), result.selection, plan), world, result.expectation);

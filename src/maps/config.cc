@@ -66,8 +66,10 @@ void Config::set(const Setting& setting) {
 Config Config::within(std::string_view path) const {
   Config part = *this;
   const std::string prefix = std::string(path) + ".";
-  for (auto it = values_.lower_bound(prefix); it != values_.end() && it->first.starts_with(prefix); ++it)
-    part.values_[it->first.substr(prefix.size())] = it->second;
+  for (auto it = values_.lower_bound(prefix); it != values_.end() && it->first.starts_with(prefix); ++it) {
+    const std::string key = it->first.substr(prefix.size());
+    if (key != "tie_word_embeddings" || !has(key)) part.values_[key] = it->second;
+  }
   part.values_.erase("architectures");  // of the whole
   return part;
 }

@@ -25,7 +25,7 @@ class Config {
   // Overrides a key, as a setting does.
   void set(const Setting& setting);
 
-  // What the object at `path` says, and what only the whole says.
+  // What the object at `path` says, and what only the whole says. Whether embeddings are tied is the whole's, if it says so.
   Config within(std::string_view path) const;
 
   bool is_given() const { return !path_.empty(); }

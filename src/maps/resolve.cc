@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -323,10 +324,12 @@ class Resolver {
   // {*}, and what no line takes.
   void rest() {
     const Takers takers(map_, out_.from);
+    std::set<uint32_t> lines;  // that take a key
     for (uint32_t s = 0; s < keys_.size(); ++s) {
       if (chosen_.is_taken[s]) continue;
       const Taker* const taker = chosen_.name[s] != nullptr ? nullptr : rest_of(takers, keys_[s]);
       if (taker != nullptr) {
+        lines.insert(taker->line);
         const std::vector<Tensor>& to = targets_of(map_.lines[taker->line]);
         if (to.empty()) {
           out_.left_out.push_back(s);
@@ -336,11 +339,17 @@ class Resolver {
         out_.targets.push_back(identity(pattern.before_rest + std::string(keys_[s].substr(taker->pattern.before_rest.size())), s));
       } else if (options_.unmapped == Unmapped::kKeep) {
         out_.targets.push_back(identity(std::string(keys_[s]), s));
+        ++out_.kept;
       } else if (options_.unmapped == Unmapped::kDrop) {
         out_.left_out.push_back(s);
       } else {
         add_problem(unmapped(s));
       }
+    }
+    for (const Taker& t : takers.rests()) {
+      const Line& line = map_.lines[t.line];
+      if (!lines.contains(t.line) && !targets_of(line).empty() && holds(line.conditions, config_) && !is_optional(line))
+        out_.not_made.push_back(to_text(map_, targets_of(line)[0].names[0]));
     }
   }
   Problem unmapped(uint32_t source) const {

@@ -28,65 +28,105 @@ constexpr const char* kAssets[] = {"config.json",
 constexpr const char* kWeights[] = {"*.safetensors", "*.index.json", "*.bin", "*.pt",      "*.pth",   "*.ckpt",
                                     "*.gguf",        "*.onnx",       "*.h5",  "*.msgpack", "*.distcp"};
 
+constexpr const char* kSpace = " \t\r\n";
+
 bool is_floating(std::string_view name) {
   if (name.starts_with("torch.")) name.remove_prefix(6);
   const auto dtype = dtype_named(name);
   return dtype && facts_of(*dtype).kind == DTypeKind::kFloat;
 }
 
+// Of an object; its value lies from `begin` to `end`.
+struct Member {
+  std::string_view key;
+  size_t depth = 0;  // 1: of the outermost object
+  size_t begin = 0, end = 0;
+};
+
+// In the order of their keys in the text. A member that does not end is none.
+std::vector<Member> members_of(std::string_view json) {
+  std::vector<Member> all;
+  std::vector<size_t> open{SIZE_MAX};  // for each depth, the member whose value has begun
+  std::string_view text;               // the last one
+  for (size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (c == '"') {
+      size_t end = at + 1;
+      while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+      text = json.substr(at + 1, std::min(end, json.size()) - at - 1);
+      at = end;
+    } else if (c == ':') {
+      open.back() = all.size();
+      all.push_back({.key = text, .depth = open.size() - 1, .begin = std::min(json.find_first_not_of(kSpace, at + 1), json.size())});
+    } else if (c == '{' || c == '[') {
+      open.push_back(SIZE_MAX);
+    } else if (c == ',' || c == '}' || c == ']') {
+      if (open.back() != SIZE_MAX) all[open.back()].end = json.find_last_not_of(kSpace, at - 1) + 1;
+      open.back() = SIZE_MAX;
+      if (c != ',' && open.size() > 1) open.pop_back();
+    }
+  }
+  std::erase_if(all, [](const Member& m) { return m.end <= m.begin; });
+  return all;
+}
+
+const Member* top_level(const std::vector<Member>& all, std::string_view key) {
+  const auto it = std::ranges::find_if(all, [&](const Member& m) { return m.depth == 1 && m.key == key; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+// The text of an object in which a member has this value; one that was not there comes first.
+std::string with_member(std::string_view json, std::string_view key, std::string_view value) {
+  const std::vector<Member> all = members_of(json);
+  if (const Member* const m = top_level(all, key)) return std::string(json.substr(0, m->begin)).append(value).append(json.substr(m->end));
+  const size_t after = json.find('{') + 1;
+  return std::string(json.substr(0, after)) + "\n  \"" + std::string(key) + "\": " + std::string(value) + (all.empty() ? "\n" : ",") +
+         std::string(json.substr(after));
+}
+
+bool is_text(std::string_view value) { return value.size() > 1 && value.front() == '"' && value.back() == '"'; }
+
+// A value as it would be written outside of its object.
+std::string dedented(std::string_view value) {
+  std::string out;
+  for (size_t at = 0; at < value.size(); ++at) {
+    out += value[at];
+    if (value.substr(at).starts_with("\n  ")) at += 2;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string with_dtype(std::string_view json, std::string_view dtype) {
   std::string out;
-  std::string_view key;  // that a value follows
   size_t copied = 0;
-  for (size_t at = 0; at < json.size();) {
-    if (json[at] != '"') {
-      if (json[at] == ',' || json[at] == '{' || json[at] == '[') key = {};
-      ++at;
-      continue;
-    }
-    size_t end = at + 1;
-    while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
-    if (end >= json.size()) break;
-    const std::string_view text = json.substr(at + 1, end - at - 1);
-    if ((key == "dtype" || key == "torch_dtype") && is_floating(text)) {
-      out.append(json.substr(copied, at + 1 - copied)).append(dtype);
-      copied = end;
-    }
-    const size_t next = std::min(json.find_first_not_of(" \t\r\n", end + 1), json.size());
-    key = next < json.size() && json[next] == ':' ? text : std::string_view{};
-    at = end + 1;
+  for (const Member& m : members_of(json)) {
+    const std::string_view value = json.substr(m.begin, m.end - m.begin);
+    if ((m.key != "dtype" && m.key != "torch_dtype") || !is_text(value) || !is_floating(value.substr(1, value.size() - 2))) continue;
+    out.append(json.substr(copied, m.begin + 1 - copied)).append(dtype);
+    copied = m.end - 1;
   }
   return out.append(json.substr(copied));
 }
 
 std::string with_architecture(std::string_view json, std::string_view name) {
-  const std::string value = "[\n    \"" + std::string(name) + "\"\n  ]";
-  const size_t open = json.find('{');
-  size_t depth = 0, begin = 0;  // `begin`: of the member's value, once it is found
-  std::string_view last;        // the text before where we are
-  for (size_t at = open; at < json.size(); ++at) {
-    const char c = json[at];
-    if (c == '"') {
-      size_t end = at + 1;
-      while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
-      last = json.substr(at + 1, std::min(end, json.size()) - at - 1);
-      at = end;
-    } else if (c == ':' && depth == 1 && last == "architectures" && begin == 0) {
-      begin = std::min(json.find_first_not_of(" \t\r\n", at + 1), json.size());
-    } else if (depth == 1 && begin > 0 && (c == ',' || c == '}')) {
-      const size_t end = json.find_last_not_of(" \t\r\n", at - 1) + 1;
-      return std::string(json.substr(0, begin)) + value + std::string(json.substr(end));
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      --depth;
+  return with_member(json, "architectures", "[\n    \"" + std::string(name) + "\"\n  ]");
+}
+
+std::string text_part(std::string_view json) {
+  // Of what only the whole says, what any model's configuration may say. Whether embeddings are tied is the whole's, in any case.
+  constexpr std::string_view kOfTheWhole[] = {"transformers_version", "torch_dtype", "dtype", "tie_word_embeddings"};
+  const std::vector<Member> all = members_of(json);
+  const Member* const text = top_level(all, "text_config");
+  std::string part = dedented(json.substr(text->begin, text->end - text->begin)) + "\n";
+  for (const std::string_view key : kOfTheWhole)
+    if (const Member* const m = top_level(all, key)) {
+      const std::string_view value = json.substr(m->begin, m->end - m->begin);
+      const bool is_of_whole = key == "tie_word_embeddings" && value != "null";
+      if (is_of_whole || !top_level(members_of(part), key)) part = with_member(part, key, value);
     }
-  }
-  const bool is_empty = json.find_first_not_of(" \t\r\n", open + 1) == json.rfind('}');
-  return std::string(json.substr(0, open + 1)) + "\n  \"architectures\": " + value + (is_empty ? "\n" : ",") +
-         std::string(json.substr(open + 1));
+  return part;
 }
 
 bool is_asset(std::string_view name) {

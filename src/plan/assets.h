@@ -21,6 +21,10 @@ std::string with_dtype(std::string_view json, std::string_view dtype);
 // A config.json in which "architectures" is this class alone; otherwise unchanged. The text must be a JSON object.
 std::string with_architecture(std::string_view json, std::string_view name);
 
+// Of the config.json of a model of images, that of its text model alone: its "text_config", with the dtype, and whether embeddings are tied,
+// of the whole. The text must be a JSON object with a "text_config" that is one.
+std::string text_part(std::string_view json);
+
 struct Asset {
   std::string name;
   std::string bytes;

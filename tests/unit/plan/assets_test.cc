@@ -55,6 +55,15 @@ TEST_CASE("a configuration says the class that is published") {
   CHECK(with_architecture("{}", "New") == "{\n  \"architectures\": [\n    \"New\"\n  ]\n}");
 }
 
+TEST_CASE("the text model within a model of images has a configuration of its own") {
+  CHECK(text_part("{\n  \"dtype\": \"float16\",\n  \"text_config\": {\n    \"a\": {\n      \"dtype\": 1\n    }\n  },\n  \"x\": 1\n}") ==
+        "{\n  \"dtype\": \"float16\",\n  \"a\": {\n    \"dtype\": 1\n  }\n}\n");
+  CHECK(text_part(R"({"text_config":{"tie_word_embeddings":true,"dtype":"a"},"dtype":"b","tie_word_embeddings":false})") ==
+        "{\"tie_word_embeddings\":false,\"dtype\":\"a\"}\n");
+  CHECK(text_part(R"({"x": {"text_config": {}}, "text_config": {"y": 1}, "tie_word_embeddings": null})") ==
+        "{\n  \"tie_word_embeddings\": null,\"y\": 1}\n");
+}
+
 TEST_CASE("a configuration says the dtype that is written") {
   CHECK(with_dtype(R"({"a": "dtype", "torch_dtype": "float32", "b": {"dtype" : "torch.bfloat16"}, "c": [1]})", "float16") ==
         R"({"a": "dtype", "torch_dtype": "float16", "b": {"dtype" : "float16"}, "c": [1]})");
