@@ -1,7 +1,6 @@
 #include "inspect_answer.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "app/small_file.h"
 #include "inspect_mapped.h"
@@ -41,7 +40,7 @@ InspectAnswer mapped_answer(const InspectOptions& o, const InspectResult& found,
 
 // The metadata alone may be asked about; a checkpoint has its files.
 Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
-  const bool is_metadata = std::filesystem::path(found.catalog().path).filename() == ".metadata";
+  const bool is_metadata = found.catalog().is_metadata_given();
   const auto& findings = found.findings;
   if (!is_metadata && std::ranges::find(findings, Severity::kError, &Problem::severity) != findings.end()) return Exit::kMachine;
   const auto lacks_data = [](const Problem& p) { return p.id == ProblemId::file_missing || p.id == ProblemId::item_past_end; };

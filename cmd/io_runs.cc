@@ -63,7 +63,7 @@ std::vector<TimedRun> io_runs(const IoRuns& what, Context& context) {
   const auto& [checkpoint, scratch, workers, ranks] = what;
   std::vector<std::string> paths;
   for (const DirEntry& e : context.io.list(checkpoint))
-    if (e.name.ends_with(".distcp")) paths.push_back(checkpoint + "/" + e.name);
+    if (role_of(e.name) == FileRole::kData) paths.push_back(checkpoint + "/" + e.name);
   const std::string jobs = "-j" + std::to_string(workers), copy = scratch + "/copy", report = scratch + "/report.json",
                     world_size = std::to_string(2 * ranks);
   const auto writer = [&](std::string name, std::vector<std::string> words, const std::string& out) {

@@ -47,7 +47,7 @@ InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {
     if (e.is_blob()) {
       ++s.blobs;
       const Item& item = catalog.items[catalog.item_of(e.blob())];
-      if (item.file != kNone && !(catalog.torch && s.blobs > 1)) s.blob_bytes += item.length;
+      if (item.file != kNone && !(catalog.traits().in_torch_files && s.blobs > 1)) s.blob_bytes += item.length;
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
@@ -74,7 +74,7 @@ std::vector<FileUse> file_uses(const Catalog& catalog) {
   for (BlobId b = 0; b < catalog.blobs.size(); ++b)
     if (const Item& i = catalog.items[catalog.item_of(b)]; i.file != kNone) before[i.file] += i.length;
   for (uint32_t f = 0; f < uses.size(); ++f) {
-    if (catalog.torch) {
+    if (catalog.traits().in_torch_files) {
       uses[f].unreferenced = catalog.torch->files[f]->unreferenced_bytes;
       continue;
     }

@@ -226,7 +226,7 @@ std::vector<Step> steps_in(const SurveyRequest& request, World& world, const std
   if (!facts) fail(ProblemId::no_such_path, {.path = run});
   if (facts->kind != FileKind::kDirectory) fail(ProblemId::not_checkpoint, {.path = run}, "a file", "a folder of checkpoints");
   std::vector<Step> steps = all_steps_of(world.store, run, request.pattern);
-  if (!steps.empty() || !world.store.facts(run + "/.metadata")) return steps;
+  if (!steps.empty() || !is_checkpoint_folder(world.store, run)) return steps;
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = run}, "a checkpoint", "a folder of checkpoints");
   p.what = "is not a run";
   p.hint = "give the folder around it";

@@ -34,7 +34,7 @@ struct StepFacts {
   StepState state = StepState::kUnclear;
   std::optional<Problem> fault;  // why it is not complete
   StepContent content = StepContent::kUnknown;
-  CheckpointKind kind = CheckpointKind::kDcp;
+  CheckpointKind kind{};
   std::vector<std::string> parts;  // if it is several checkpoints in subfolders
   uint64_t files = 0, bytes = 0;   // in its folder, and those of its parts
   uint64_t bytes_of_its_own = 0;   // of files without another hard link

@@ -41,7 +41,7 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
   const Catalog& catalog = opened.catalog;
   if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
-  if (catalog.torch && catalog.torch->odd_keys.count > 0)
+  if (catalog.traits().in_torch_files && catalog.torch->odd_keys.count > 0)
     world.events.info("keys of dicts that are neither text nor integers become text: " + counted(catalog.torch->odd_keys.count, "key") +
                       ", such as " + escaped(catalog.torch->odd_keys.example));
   return opened;

@@ -168,7 +168,7 @@ struct Provenance {
 struct TorchFiles;
 
 struct Catalog {
-  CheckpointKind kind = CheckpointKind::kDcp;
+  CheckpointKind kind{};
   std::string path;          // as the user typed it
   std::string folder;        // where data files lie
   bool single_file = false;  // `path` itself is the only data file: opened as the user named it, links followed
@@ -191,6 +191,10 @@ struct Catalog {
   std::vector<ItemId> named_twice;          // items for which storage_data has two entries, sorted; the first entry is in items
 
   const KindTraits& traits() const { return traits_of(kind); }
+  // `path` is the metadata itself, not the folder around it.
+  bool is_metadata_given() const { return traits().one_metadata && path != folder; }
+  // Items of torch.save files are known only to the rank that has opened them.
+  bool knows_items() const { return !traits().in_torch_files || torch != nullptr; }
   Dims dims(const Tensor& t) const { return {numbers.data() + t.dims_at, t.rank}; }
   BoxView box(const Tensor& t, uint32_t chunk_in_tensor) const {
     const int64_t* p = numbers.data() + t.boxes_at + uint64_t{chunk_in_tensor} * 2 * t.rank;

@@ -133,7 +133,7 @@ ItemContent content_of(DataFiles& files, const Catalog& catalog, const Duplicate
   const Place place = place_of(catalog, d, item);
   if (copy == Copy::kOther) check_slice(catalog, item, place, "another rank's copy");
   ContentReader reader(files, catalog, item, limits);
-  if (!catalog.torch) return reader.read(d.item < catalog.chunk_total, place);
+  if (!catalog.traits().in_torch_files) return reader.read(d.item < catalog.chunk_total, place);
   const auto number = static_cast<size_t>(&d - catalog.duplicates.data());
   return reader.read(copy == Copy::kUsed ? catalog.torch->items[d.item] : catalog.torch->copies[number], d.item, place);
 }

@@ -43,9 +43,10 @@ class Folder {
  private:
   void entry(const std::string& name) {
     const std::string path = catalog_.folder + "/" + name;
-    if (name == ".metadata.tmp") found_.push_back(odd(ProblemId::unfinished_save, Severity::kWarning, path));
+    const FileRole role = role_of(name);
+    if (role == FileRole::kUnfinished) found_.push_back(odd(ProblemId::unfinished_save, Severity::kWarning, path));
     else if (is_working_name(name)) found_.push_back(odd(ProblemId::unfinished_output, Severity::kWarning, path));
-    else if (name.ends_with(".distcp") && !named_.contains(name) && holds_something(path))
+    else if (role == FileRole::kData && !named_.contains(name) && holds_something(path))
       found_.push_back(odd(ProblemId::orphan_file, Severity::kWarning, path, orphan_text(name)));
   }
 
@@ -73,7 +74,9 @@ class Folder {
   }
 
   void ages() {
-    const std::optional<FileFacts> metadata = store_.facts(catalog_.folder + "/.metadata");
+    const KindTraits& traits = catalog_.traits();
+    if (!traits.has_metadata || !traits.one_metadata) return;
+    const std::optional<FileFacts> metadata = store_.facts(catalog_.folder + "/" + std::string(traits.metadata_ending));
     if (!metadata) return;
     for (uint32_t f = 0; f < catalog_.files.size(); ++f) {
       const std::optional<FileFacts> data = store_.facts(catalog_.file_path(f));

@@ -74,12 +74,12 @@ void ItemResolver::one(SliceSource& source, const Wanted& w, uint64_t run_end) {
 
 // Byte items before the safetensors part of a data file are archives.
 bool ItemResolver::is_raw(const Wanted& w, const Item& item) const {
-  return catalog_.files[item.file].raw && (catalog_.torch || w.item < catalog_.chunk_total);
+  return catalog_.files[item.file].raw && (catalog_.traits().in_torch_files || w.item < catalog_.chunk_total);
 }
 
 // The chunk's payload is all there is: build has checked that it is as long as the chunk.
 void ItemResolver::raw(const Wanted& w, const Item& item, const Place& place) {
-  if (catalog_.torch) return from_torch_file(w, place);
+  if (catalog_.traits().in_torch_files) return from_torch_file(w, place);
   const DType dtype = catalog_.tensors[w.tensor].dtype;
   out_.items[w.item] = {.record = item.offset, .record_bytes = item.length, .dtype = dtype, .resolved = true};
 }
@@ -191,7 +191,7 @@ void ItemResolver::examine_raw(const Wanted& w, const Item& item, const Place& p
     for (const BlobItem::Storage& s : blob.storages) list(s.payload, s.bytes, s.packed, s.crc, s.has_crc);
   };
   if (w.duplicate != kNone) {
-    if (!catalog_.torch) return;  // a safetensors file has no CRCs
+    if (!catalog_.traits().in_torch_files) return;  // a safetensors file has no CRCs
     const TorchValue& copy = catalog_.torch->copies[w.duplicate];
     if (copy.info.resolved && !copy.info.opaque) return list_info(copy.info);
     return list_blob(blob_of(*catalog_.torch->files[item.file], copy.value, place, options_.limits));

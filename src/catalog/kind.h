@@ -21,6 +21,7 @@ struct KindTraits {
   std::string_view words;                 // "DCP checkpoint"
   std::string_view metadata_ending = {};  // of the names of files that describe the others; "": there are none
   std::string_view vital = {};  // a pattern of names: without one of these files, those that are left are no checkpoint; "": there are none
+  std::string_view data_ending = {};  // of the names of files that hold the data, where all have one that others do not
   WrittenAs written_as = WrittenAs::kDcpFolder;
   bool one_metadata = false;    // there is one such file, of exactly this name
   bool drops_state = false;     // an optimizer can be taken out where the checkpoint lies
@@ -31,10 +32,20 @@ struct KindTraits {
 };
 const KindTraits& traits_of(CheckpointKind kind);
 
-// A file of this name is one without which those that are left are no checkpoint.
-bool is_vital_name(std::string_view name);
+// What the name of a file says that it is, in whatever kind of checkpoint has such names.
+enum class FileRole : uint8_t {
+  kOther,
+  kVital,       // without one of these, those that are left are no checkpoint
+  kData,        // of a kind that has vital files
+  kModel,       // data that is a checkpoint by itself
+  kIndex,       // of such files
+  kUnfinished,  // what torch writes before it gets its name as metadata
+};
+FileRole role_of(std::string_view name);
 
-// A file of this name describes others, in some kind of checkpoint.
+// A file of this name describes others.
 bool is_metadata_name(std::string_view name);
+// It alone describes all others.
+bool is_sole_metadata_name(std::string_view name);
 
 }  // namespace dcp

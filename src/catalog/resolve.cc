@@ -80,7 +80,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   std::map<std::tuple<uint32_t, uint64_t, uint64_t, uint32_t>, ItemId> first_at;
   const auto place = [&](ItemId item, const Item& i) -> decltype(first_at)::key_type {
     if (!catalog.traits().in_torch_files) return {i.file, i.offset, i.length, i.transforms};
-    if (!catalog.torch) return {i.file, item, 0, kNone};  // a rank that has not opened the file: rank 0 says what is shared
+    if (!catalog.knows_items()) return {i.file, item, 0, kNone};  // rank 0 says what is shared
     const Value& v = catalog.torch->items[item].value;
     const bool lies_somewhere = v.in_arena() || v.kind == Kind::kText || v.kind == Kind::kBytes;
     return {i.file, lies_somewhere ? v.payload : item, v.n, lies_somewhere ? static_cast<uint32_t>(v.kind) : kNone};
@@ -95,7 +95,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   for (uint32_t d = 0; all && d < catalog.duplicates.size(); ++d)
     want({.item = catalog.duplicates[d].item, .duplicate = d}, catalog.duplicates[d].other);
   out.items.resize(catalog.items.size());
-  if (catalog.torch) out.strides = catalog.torch->strides;
+  if (catalog.traits().in_torch_files && catalog.knows_items()) out.strides = catalog.torch->strides;
   else out.strides.push_back(0);
   wanted = by_place(catalog, wanted);
   ItemResolver items(files, catalog, options, out);

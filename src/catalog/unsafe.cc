@@ -94,10 +94,11 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   for (const std::string& g : catalog.provenance.unknown_globals)
     if (!weights_only_allows(g) && !is_of_a_plan(g)) of_metadata.push_back(g);
   const std::string name(catalog.traits().metadata_ending);
-  const bool is_in_folder = catalog.traits().one_metadata && !catalog.path.ends_with(name);
+  const bool is_in_folder = catalog.traits().one_metadata && !catalog.is_metadata_given();
   const std::string file = is_in_folder ? catalog.path + "/" + name : catalog.path;
   if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, std::move(of_metadata)));
-  for (uint32_t f = 0; catalog.torch && f < catalog.files.size(); ++f) find_in_torch_file(catalog, f, found);
+  const bool in_torch_files = catalog.traits().in_torch_files && catalog.knows_items();
+  for (uint32_t f = 0; in_torch_files && f < catalog.files.size(); ++f) find_in_torch_file(catalog, f, found);
   return found;
 }
 

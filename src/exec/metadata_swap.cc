@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/working_names.h"
+#include "catalog/kind.h"
 #include "format/dcp_metadata.h"
 
 namespace dcp {
@@ -73,7 +74,7 @@ void MetadataSwap::recover(const std::string& working_name) {
   const auto named = files_named_by(io_, path_, working_name), needed = files_named_by(io_, path_, kMetadata);
   if (named && needed)
     for (const std::string& name : *named) {
-      if (needed->contains(name) || !name.ends_with(".distcp") || name.find('/') != name.npos) continue;
+      if (needed->contains(name) || role_of(name) != FileRole::kData || name.find('/') != name.npos) continue;
       const std::optional<FileFacts> data = io_.facts(inside_.get(), name);
       if (!data || data->link || data->kind != FileKind::kRegular || data->owner != owner) continue;
       io_.remove_file(inside_.get(), name);

@@ -10,13 +10,12 @@
 namespace dcp {
 namespace {
 
-bool is_index(std::string_view name) { return name.ends_with(".safetensors.index.json"); }
-
-// What makes a folder a checkpoint goes first: without it the data is none. Of safetensors files each is one by itself: there the index stays
-// to the end, which misses the first file that goes.
+// What makes a folder a checkpoint goes first: without it the data is none. Where each file is one by itself, the index stays to the end,
+// which misses the first file that goes.
 int phase_of(std::string_view name, bool is_models) {
-  if (is_models) return name.ends_with(".safetensors") ? 0 : is_index(name) ? 2 : 1;
-  return is_vital_name(name) ? 0 : name.ends_with(".distcp") ? 2 : 1;
+  const FileRole role = role_of(name);
+  if (role == (is_models ? FileRole::kModel : FileRole::kVital)) return 0;
+  return role == (is_models ? FileRole::kIndex : FileRole::kData) ? 2 : 1;
 }
 
 // Held by nobody: in the folder itself lies the lock of who fills it.
@@ -48,15 +47,15 @@ std::optional<std::vector<std::string>> names_in(Io& io, Handle handle, const Ch
 }  // namespace
 
 bool is_checkpoint_file(std::string_view name) {
-  constexpr std::string_view kEndings[] = {".metadata.tmp", ".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json", kOld};
-  return may_be_in_output(name) || name.starts_with(".metadata.orig") ||
+  constexpr std::string_view kEndings[] = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json", kOld};
+  return may_be_in_output(name) || role_of(name) != FileRole::kOther || name.starts_with(".metadata.orig") ||
          std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 RemovalOrder removal_order(std::vector<std::string> names) {
-  const bool is_models = std::ranges::none_of(names, [](const std::string& n) { return is_vital_name(n) || n.ends_with(".distcp"); });
-  const auto safetensors = std::ranges::count_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
-  if (is_models && safetensors > 1 && std::ranges::none_of(names, is_index)) return {};
+  const auto count = [&](FileRole role) { return std::ranges::count(names, role, role_of); };
+  const bool is_models = count(FileRole::kVital) + count(FileRole::kData) == 0;
+  if (is_models && count(FileRole::kModel) > 1 && count(FileRole::kIndex) == 0) return {};
   const auto phase = [&](const std::string& n) { return phase_of(n, is_models); };
   std::ranges::sort(names, {}, [&](const std::string& n) { return std::pair(phase(n), std::string_view(n)); });
   const auto first = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });

@@ -17,11 +17,6 @@ std::string joined(const std::vector<std::string>& names) {
   return names.size() > 5 ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-bool is_checkpoint_folder(Store& store, const std::string& path) {
-  return std::ranges::any_of(store.list(path),
-                             [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
-}
-
 // Of the folder's own folders and of theirs (model and optimizer of each step), in natural order.
 std::vector<std::string> checkpoints_in(Store& store, const std::string& path, unsigned levels = 2) {
   std::vector<std::string> found;

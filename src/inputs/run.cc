@@ -47,7 +47,8 @@ void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
 // Or like what a save that was cut short leaves of one.
 bool looks_like_checkpoint(Store& store, const std::string& path) {
   for (const DirEntry& e : store.list(path))
-    if (e.kind == FileKind::kRegular && (describes_checkpoint(e.name) || e.name.ends_with(".metadata.tmp") || e.name.ends_with(".distcp")))
+    if (const FileRole role = role_of(e.name);
+        e.kind == FileKind::kRegular && (describes_checkpoint(e.name) || role == FileRole::kUnfinished || role == FileRole::kData))
       return true;
   return false;
 }
@@ -99,6 +100,11 @@ std::vector<Step> steps_where(Store& store, const std::string& run, const std::s
 }
 
 }  // namespace
+
+bool is_checkpoint_folder(Store& store, const std::string& path) {
+  return std::ranges::any_of(store.list(path),
+                             [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
+}
 
 std::vector<Step> steps_of(Store& store, const std::string& run, const std::string& pattern) {
   return steps_where(store, run, pattern, [&](const std::string& path) { return looks_like_checkpoint(store, path); });
@@ -152,7 +158,7 @@ std::string find_step(Store& store, const StepQuery& query, const OpenOptions& o
     broken.push_back(s);
   }
   Problem p = make_problem(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted, there);
-  if (store.facts(run + "/.metadata")) p.remedy = Remedy::kNoStep;
+  if (is_checkpoint_folder(store, run)) p.remedy = Remedy::kNoStep;
   throw Error(std::move(p));
 }
 

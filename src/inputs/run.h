@@ -11,6 +11,8 @@
 
 namespace dcp {
 
+bool is_checkpoint_folder(Store& store, const std::string& path);
+
 struct Step {
   uint64_t number = 0;
   std::string path;

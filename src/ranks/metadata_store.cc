@@ -4,13 +4,12 @@
 
 #include "base/working_names.h"
 #include "base/wrappers.h"
+#include "catalog/kind.h"
 #include "inputs/open.h"
 #include "ranks/wire.h"
 
 namespace dcp {
 namespace {
-
-constexpr std::string_view kMetadata = ".metadata";
 
 // Handles of files in memory are below every handle of an operating system.
 class WithFiles final : public StoreWrapper {
@@ -83,7 +82,7 @@ Descriptions gather_metadata(RankTree& tree, Store& store, const std::string& pa
       if (has_description(e.name)) names.push_back(e.name);
   WireWriter out;
   const bool is_file = store.facts(folder) && store.facts(folder)->kind == FileKind::kRegular;
-  out.number<bool>(!is_file && std::ranges::find(names, kMetadata) == names.end());
+  out.number<bool>(!is_file && std::ranges::none_of(names, is_sole_metadata_name));
   out.number<uint64_t>(names.size());
   for (const std::string& name : names) out.text(name);
   const std::vector<std::byte> reported = tree.broadcast(out.take());

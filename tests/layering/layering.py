@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads the sources and fails on what src/README.md forbids: arrows against the order of the rooms, printing, exiting, the environment and
-threads where they do not belong, options and arguments named where no command line is known.
+threads where they do not belong, options and arguments named where no command line is known, questions about the kind of a checkpoint.
 
     layering.py ROOT         check the tree
     layering.py --self-test  check the checker on made-up trees
@@ -52,6 +52,22 @@ CHANGEABLE = re.compile(r"(?<!const )(?<!const dcp::)\bCatalog&")
 # An argument's meaning is declared; the word that the help shows for it is not it.
 BY_WORD = re.compile(r'\bvalue == "')
 
+# The kind of a checkpoint is known to its adapter and to the table; whoever else asks, asks for a property of the table's rows.
+KIND = re.compile(r"\bCheckpointKind::(?!kCount\b)\w+")
+# Only torch.save files have this; knows_items() says whether they have been opened.
+OF_TORCH_FILES = re.compile(r"\bcatalog_?(?:\(\))?(?:\.|->)torch\b(?!\s*(?:->|=[^=]))")
+ROW_NAMES = re.compile(r'\.(?:metadata_ending|vital|data_ending) = "\*?([^"*]+?)_?\*?"')
+
+
+def kind_tests(root):
+    """Comparisons with the names of files of a kind."""
+    table = root / "src/catalog/kinds.def"
+    names = {name for name in ROW_NAMES.findall(table.read_text(encoding="utf-8")) if name != ".safetensors"} if table.exists() else set()
+    if not names:
+        return None
+    text = '"(?:[^"]*/)?(?:' + "|".join(map(re.escape, sorted(names))) + ')"'
+    return re.compile(rf"(?:[=!]=|\b(?:ends_with|starts_with|find|contains|facts)\()[^;\n\"]{{0,40}}{text}|{text}\s*[=!]=")
+
 
 def without_comments_and_strings(text):
     blank = lambda m: '""' if m.group(0)[0] in "\"'" else re.sub(r"[^\n]", "", m.group(0))
@@ -59,7 +75,7 @@ def without_comments_and_strings(text):
 
 
 def check(root):
-    complaints = []
+    complaints, name_of_kind = [], kind_tests(root)
     for path in sorted([*root.glob("src/**/*"), *root.glob("include/**/*"), *root.glob("cmd/**/*"), *root.glob("tests/**/*")]):
         if path.suffix not in (".h", ".cc", ".def", ".inc"):
             continue
@@ -94,6 +110,13 @@ def check(root):
             for found in BY_WORD.finditer(text):
                 complain(found.start(), 'value == ": what an argument is, its declaration says (Option in cmd/command.h)')
         text_seen = without_comments_and_strings(text)
+        if room != "inputs" and not (room == "catalog" and path.stem in ("kind", "kinds")):
+            asked = "asks for the kind of a checkpoint: a property of its row in catalog/kinds.def answers"
+            for found in name_of_kind.finditer(text) if name_of_kind else []:
+                complain(found.start(), f"{found.group(0)} {asked}")
+            for pattern in [KIND, OF_TORCH_FILES] if name.as_posix() != "src/catalog/catalog.h" else [KIND]:
+                for found in pattern.finditer(text_seen):
+                    complain(found.start(), f"{found.group(0)} {asked}")
         if room not in ("catalog", "inputs", "maps"):
             for found in CHANGEABLE.finditer(text_seen):
                 complain(found.start(), "a Catalog that can be changed: only opening and maps/derive build them")
@@ -108,9 +131,13 @@ def check(root):
 
 
 def self_test():
+    KINDS = 'DCP_KIND(kA, a_input, .metadata_ending = ".metadata", .vital = "model_world_*", .data_ending = ".safetensors")\n'
     good = {
         "src/base/workers.cc": "#include <thread>\nstd::thread t;  // printf(\n",
         "src/plan/a.cc": '#include "base/a.h"\n#include "catalog/a.h"\nconst char* s = "exit(1)"; auto c = "a" + f(--b) + "c"; int n = 1\'000\'000; std::snprintf(b, 1, ""); flag.exit(); Exit exit() const;\n',
+        "src/catalog/kinds.def": KINDS,
+        "src/inputs/a.cc": 'bool b = k == CheckpointKind::kA || name == ".metadata" || catalog.torch;\n',
+        "src/exec/a.cc": 'write(".metadata"); n = catalog.torch->n; catalog.torch = x; need(k < CheckpointKind::kCount); r = traits_of(k).of_ranks;\n',
         "cmd/main.cc": '#include <iostream>\n#include "app/a.h"\nint main() { exit(getenv("A") != nullptr); }\n',
     }
     bad = [
@@ -132,6 +159,14 @@ def self_test():
         ({"src/app/a.cc": '// CKPT\nauto at = line.find(" CKPT ");\n'}, "src/app/a.cc:2: CKPT in a text of src/"),
         ({"cmd/a.cc": 'bool b = argument.value == "CKPT";\n'}, 'cmd/a.cc:1: value == "'),
         ({"src/app/a.cc": "void f(Catalog& c, const Catalog& d);\n"}, "src/app/a.cc:1: a Catalog that can be changed"),
+        ({"src/app/a.cc": "\nbool b = c.kind == CheckpointKind::kHf;\n"}, "src/app/a.cc:2: CheckpointKind::kHf asks for the kind"),
+        ({"cmd/a.cc": "switch (k) {\ncase CheckpointKind::kHf: f();\n}\n"}, "cmd/a.cc:2: CheckpointKind::kHf asks for the kind"),
+        ({"src/plan/a.cc": "if (catalog_.torch && n > 1) f();\n"}, "src/plan/a.cc:1: catalog_.torch asks for the kind"),
+        ({"src/plan/a.cc": "\nif (source.catalog().torch != nullptr) f();\n"}, "src/plan/a.cc:2: catalog().torch asks for the kind"),
+        ({"src/exec/a.cc": 'if (name.ends_with(".metadata")) f();\n', "src/catalog/kinds.def": KINDS}, "src/exec/a.cc:1: ends_with(\".metadata\""),
+        ({"cmd/a.cc": 'bool b = path.filename() == ".metadata";\n', "src/catalog/kinds.def": KINDS}, 'cmd/a.cc:1: == ".metadata" asks'),
+        ({"src/app/a.cc": 'if (store.facts(run + "/.metadata")) f();\n', "src/catalog/kinds.def": KINDS}, "src/app/a.cc:1: facts(run"),
+        ({"src/app/a.cc": 'if (n.starts_with("model_world")) f();\n', "src/catalog/kinds.def": KINDS}, "src/app/a.cc:1: starts_with("),
         ({"src/attic/a.cc": "\n"}, "src/attic/a.cc: a room"),
     ]
     failures = 0
