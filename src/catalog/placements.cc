@@ -131,7 +131,7 @@ std::pair<size_t, Placement> parse_named(std::string_view text, const Mesh& mesh
 
 uint64_t Mesh::ranks() const {
   uint64_t n = 1;
-  for (const uint32_t size : sizes) n *= size;
+  for (const uint32_t size : sizes) n = std::min(n * size, uint64_t{1} << 32);  // more than there can be, and no overflow
   return n;
 }
 

@@ -1,6 +1,7 @@
 #include "catalog/structure.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/workers.h"
 #include "catalog/cover.h"
@@ -115,7 +116,11 @@ std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
     return catalog.items[item].file == kNone || std::ranges::binary_search(catalog.named_twice, item);
   };
   for (const Problem& p : opened.unloadable) add(p);
+  std::set<std::string_view> known;  // to be damaged: what is missing follows from that
+  for (const Problem& p : opened.findings)
+    if (p.severity == Severity::kDamage && !p.place.tensor.empty()) known.insert(p.place.tensor);
   for (const Tensor& t : catalog.tensors) {
+    if (known.contains(catalog.key(t))) continue;
     if (const auto fault = check_cover(catalog, t)) add(hole_or_overlap(catalog, t, *fault));
     for (uint32_t c = 0; c < t.chunk_count; ++c)
       if (has_no_one_item(catalog.item_of(t, c)) && volume(catalog.box(t, c).sizes) > 0)

@@ -15,6 +15,9 @@ class DTensorReader {
     LocalShard shard;
     if (made_with.kind != Kind::kTuple || made_with.n < 3 || !numbers(m_.element(made_with, 2), shard.sizes)) return {};
     shard.local = attribute(state, "_local_tensor");
+    if (const Value made = shard.local.kind == Kind::kObject ? m_.arguments_of(shard.local) : Value{};
+        made.kind == Kind::kTuple && made.n > 2)
+      numbers(m_.element(made, 2), shard.local_sizes);
     const Value spec = state_of(attribute(state, "_spec"));
     if (shard.local.kind != Kind::kObject || !placements(attribute(spec, "placements"), shard.placements)) return {};
     if (!coordinate(attribute(state_of(attribute(spec, "mesh")), "_coordinate_on_dim"), shard)) return {};

@@ -20,6 +20,7 @@ namespace dcp {
 
 struct LocalShard {
   Value local;                        // the rank's own tensor
+  std::vector<int64_t> local_sizes;   // of it
   std::vector<int64_t> sizes;         // of the whole tensor
   std::vector<Placement> placements;  // one a mesh dim
   std::vector<uint32_t> coordinate;   // of the rank, one a mesh dim; none: the rank is outside the mesh and holds nothing

@@ -4,96 +4,26 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "catalog/build.h"
 #include "catalog/data_files.h"
 #include "inputs/at_once.h"
-#include "inputs/dtensor.h"
 #include "inputs/rank_local.h"
+#include "inputs/rank_shards.h"
 #include "inputs/torch_reader.h"
 
 namespace dcp {
 namespace {
 
-// What all ranks say of a tensor that is sharded, and the boxes that follow from it.
-class Shards {
- public:
-  Shards(const std::string& path, std::vector<Problem>& findings) : path_(path), findings_(findings) {}
-
-  void meet(std::string_view key, const LocalShard& shard) {
-    Sharded& s = of_key_[std::string(key)];
-    if (s.placements.empty()) s.placements = shard.placements, s.sizes = shard.sizes, s.mesh.sizes.resize(shard.placements.size());
-    if (s.placements != shard.placements) return disagree(key, s, "two lists of placements");
-    if (s.sizes != shard.sizes) return disagree(key, s, "two shapes");
-    for (size_t d = 0; d < shard.coordinate.size(); ++d) s.mesh.sizes[d] = std::max(s.mesh.sizes[d], shard.coordinate[d] + 1);
-  }
-
-  TensorPart part(std::string_view key, const LocalShard& shard) {
-    Sharded& s = of_key_.at(std::string(key));
-    TensorPart part{.local = shard.local, .local_sizes = {}, .sizes = shard.sizes, .boxes = {}};
-    if (shard.coordinate.empty() || s.is_disputed) return part;
-    place(key, s);
-    uint32_t rank = 0;
-    for (size_t d = 0; d < shard.coordinate.size(); ++d) rank = rank * s.mesh.sizes[d] + shard.coordinate[d];
-    const auto [first, last] = std::ranges::equal_range(s.boxes.rank_of, rank);
-    const size_t dims = s.sizes.size();
-    // Where the rank has several boxes, its tensor has the runs of each dim one after the other.
-    std::vector<std::map<int64_t, int64_t>> runs(dims);  // of a dim: offset to size, then to where it begins in `local`
-    for (auto it = first; it != last; ++it) {
-      const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
-      for (size_t d = 0; d < dims; ++d) runs[d][box.offsets[d]] = box.sizes[d];
-    }
-    for (size_t d = 0; d < dims; ++d) {
-      int64_t begin = 0;
-      for (auto& [offset, size] : runs[d]) begin += std::exchange(size, begin);
-      part.local_sizes.push_back(begin);
-    }
-    for (auto it = first; it != last; ++it) {
-      const BoxView box = s.boxes.box(static_cast<size_t>(it - s.boxes.rank_of.begin()), dims);
-      TensorPart::Box b{
-          .offsets = {box.offsets.begin(), box.offsets.end()}, .sizes = {box.sizes.begin(), box.sizes.end()}, .local_offsets = {}};
-      for (size_t d = 0; d < dims; ++d) b.local_offsets.push_back(runs[d].at(box.offsets[d]));
-      part.boxes.push_back(std::move(b));
-    }
-    return part;
-  }
-
- private:
-  struct Sharded {
-    std::vector<Placement> placements;
-    std::vector<int64_t> sizes;
-    Mesh mesh;
-    RankBoxes boxes;
-    bool is_disputed = false;
-  };
-
-  void place(std::string_view key, Sharded& s) const {
-    if (!s.boxes.rank_of.empty()) return;
-    if (s.mesh.ranks() > kMaxRanks || !place_ranks(s.mesh, s.placements, s.sizes, s.boxes))
-      fail(ProblemId::torch_rank_part, {.path = path_, .tensor = std::string(key)}, "placements that its shape does not have");
-  }
-
-  void disagree(std::string_view key, Sharded& s, std::string what) {
-    if (std::exchange(s.is_disputed, true)) return;
-    findings_.push_back(
-        make_finding(ProblemId::ranks_disagree, Severity::kDamage, {.path = path_, .tensor = std::string(key)}, std::move(what)));
-  }
-
-  const std::string& path_;
-  std::vector<Problem>& findings_;
-  std::map<std::string, Sharded, std::less<>> of_key_;
-};
-
 class Opening {
  public:
-  Opening(Store& store, const std::string& path, const OpenOptions& options)
-      : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, findings_) {}
+  Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
+      : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, files, findings_), files_(files.size()) {}
 
   OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
-    files_.resize(files.size());
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
+    shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
     for (size_t f = 0, end = 0; f < files.size(); f = end) {
       while (end < files.size() && files[end].under == files[f].under) ++end;
@@ -186,7 +116,7 @@ class Opening {
     state.put_under(under);
     state.flatten([&](const StateDict::Leaf& leaf) {
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
-      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(leaf.key, *shard);
+      if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard);
     });
   }
 
@@ -239,7 +169,7 @@ class Opening {
   const OpenOptions& options_;
   Limits limits_;  // what is left
   std::vector<Problem> findings_;
-  Shards shards_;
+  RankShards shards_;
   std::vector<bool> has_shards_;  // by file: a DTensor, or the like
   std::vector<int64_t> strides_{0};
   std::vector<TorchContent> contents_;
@@ -252,7 +182,7 @@ class Opening {
 
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
                               const OpenOptions& options) {
-  return Opening(store, path, options).open(files, kind);
+  return Opening(store, path, files, options).open(files, kind);
 }
 
 }  // namespace dcp

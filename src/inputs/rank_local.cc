@@ -11,7 +11,10 @@ namespace {
 
 class Merger {
  public:
-  Merger(const std::string& path, std::vector<Problem>& findings) : path_(path), findings_(findings) {}
+  Merger(const std::string& path, std::vector<Problem>& findings) : path_(path), findings_(findings) {
+    for (const Problem& p : findings)
+      if (p.severity == Severity::kDamage) damaged_.insert(p.place.tensor);
+  }
 
   void add(const MetadataContent& rank) {
     base_ = out_.ints.size();
@@ -38,7 +41,7 @@ class Merger {
  private:
   void disagree(std::string_view key, std::string what) {
     ignored_.insert(key);
-    if (reported_.insert(key).second)
+    if (reported_.insert(key).second && !damaged_.contains(std::string(key)))
       findings_.push_back(
           make_finding(ProblemId::ranks_disagree, Severity::kDamage, {.path = path_, .tensor = std::string(key)}, std::move(what)));
   }
@@ -146,6 +149,7 @@ class Merger {
 
   const std::string& path_;
   std::vector<Problem>& findings_;
+  std::unordered_set<std::string> damaged_;                  // keys of which that is known
   std::unordered_set<std::string_view> ignored_, reported_;  // keys that are described differently: by the current rank, by any
   MetadataContent out_;
   uint64_t base_ = 0;  // of the current rank's ints

@@ -23,8 +23,7 @@ constexpr std::string_view kMetadataName = "metadata.pkl";
 
 struct ItemFile {
   std::string name;
-  bool is_torch = true;
-  bool holds_tensors = false;  // and is no torch.save file
+  std::string form{};  // "": torch.save's
 };
 using Items = std::map<std::string, std::map<uint32_t, ItemFile>>;  // by item and rank
 
@@ -61,9 +60,8 @@ class MetadataReader {
         const Value path = entry(layout, "file_path");
         if (path.kind != Kind::kText) refuse("a layout without file_path");
         const Value format = entry(entry(layout, "serialization_format"), "type");
-        file = {.name = std::string(m_.text(path)),
-                .is_torch = m_.is_text(format, "TorchSerialization"),
-                .holds_tensors = m_.is_text(format, "SafetensorsSerialization")};
+        file = {.name = std::string(m_.text(path)), .form = format.kind == Kind::kText ? std::string(m_.text(format)) : "no known form"};
+        if (file.form == "TorchSerialization") file.form.clear();
       }
       files.insert_or_assign(static_cast<uint32_t>(rank.integer()), std::move(file));
     }
@@ -89,19 +87,21 @@ class MetadataReader {
   uint32_t world_size_ = 0;
 };
 
-// ITEM_RANK.pt of items that the metadata does not name, and of none that it does.
+// ITEM_RANK.pt of items that the metadata does not name, and of none that it does; with another ending, what a layout has put there.
 void add_unnamed(const std::vector<DirEntry>& entries, uint32_t world_size, Items& items) {
-  constexpr std::string_view kEnding = ".pt";
   std::set<std::string_view> named;
   for (const auto& [item, files] : items)
     for (const auto& [rank, file] : files) named.insert(file.name);
   Items found;
   for (const DirEntry& e : entries) {
-    if (e.kind == FileKind::kDirectory || !e.name.ends_with(kEnding) || named.contains(e.name)) continue;
-    const std::string_view stem = std::string_view(e.name).substr(0, e.name.size() - kEnding.size());
-    const size_t bar = stem.rfind('_');
-    const auto rank = bar != stem.npos && bar > 0 ? decimal<uint32_t>(stem.substr(bar + 1)) : std::nullopt;
-    if (rank && *rank < world_size) found[std::string(stem.substr(0, bar))].insert_or_assign(*rank, ItemFile{.name = e.name});
+    const std::string_view name = e.name;
+    const size_t dot = std::min(name.rfind('.'), name.size()), bar = name.rfind('_', dot);
+    if (e.kind == FileKind::kDirectory || named.contains(name) || bar == name.npos || bar == 0) continue;
+    const auto rank = decimal<uint32_t>(name.substr(bar + 1, dot - bar - 1));
+    const std::string form(name.substr(dot)), item(name.substr(0, bar));
+    if (!rank || *rank >= world_size) continue;
+    if (form == ".pt") found[item].insert_or_assign(*rank, ItemFile{.name = e.name});
+    else found[item + form].insert_or_assign(*rank, ItemFile{.name = e.name, .form = form.empty() ? "no known form" : form});
   }
   for (auto& [item, files] : found) items.try_emplace(item, std::move(files));
 }
@@ -112,8 +112,17 @@ std::vector<std::string> globals_of(const PickleGraph& graph) {
   return {names.begin(), names.end()};
 }
 
-// Items in formats other than torch.save's are left out, with a finding, which is damage where tensors are lost. Throws not_checkpoint if
-// the pickle is something else, and what open_rank_files throws.
+// Why an item is left out; damage where tensors are lost. A safetensors file has one rank's parts, and does not say which they are.
+Problem left_out(const std::string& folder, const std::string& item, const ItemFile& file) {
+  const bool holds_tensors = file.form.find("afetensors") != file.form.npos;
+  Problem p = make_finding(ProblemId::item_format_unread, holds_tensors ? Severity::kDamage : Severity::kWarning,
+                           {.path = folder + "/" + file.name}, item + ", in " + file.form);
+  if (holds_tensors) p.hint = "save it with TorchSerialization; the file of each rank can be read by itself";
+  return p;
+}
+
+// Items in forms other than torch.save's are left out, with a finding. Throws not_checkpoint if the pickle is something else, and what
+// open_rank_files throws.
 OpenedCatalog open_torch_checkpointing(Found& found) {
   Store& store = found.store();
   const std::string path = found.is_folder() ? found.path() : found.folder();
@@ -129,12 +138,11 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
     fail(ProblemId::usage, {.path = path, .setting = "prefer_rank"}, std::to_string(*options.prefer_rank), "a rank that is there");
   std::vector<RankFile> files;
   std::map<std::string, std::string> item_of;  // of a file that is read: a layout may name one for all ranks
-  std::vector<Problem> left_out;
+  std::vector<Problem> findings;
   for (auto& [item, of_rank] : items) {
-    if (std::ranges::any_of(of_rank, [](const auto& f) { return !f.second.is_torch; })) {
-      left_out.push_back(make_problem(ProblemId::item_format_unread, {.path = path + "/" + of_rank.begin()->second.name}, item));
-      const bool holds_tensors = std::ranges::any_of(of_rank, [](const auto& f) { return f.second.holds_tensors; });
-      left_out.back().severity = holds_tensors ? Severity::kDamage : Severity::kWarning;
+    const auto other = std::ranges::find_if(of_rank, [](const auto& f) { return !f.second.form.empty(); });
+    if (other != of_rank.end()) {
+      findings.push_back(left_out(path, item, other->second));
       continue;
     }
     std::vector<uint32_t> ranks;
@@ -152,7 +160,7 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
   if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
   OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);
   opened.catalog.provenance.unknown_globals = globals_of(graph);
-  std::ranges::move(left_out, std::back_inserter(opened.findings));
+  std::ranges::move(findings, std::back_inserter(opened.findings));
   return opened;
 }
 

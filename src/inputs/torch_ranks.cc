@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "base/decimal.h"
@@ -35,14 +34,17 @@ std::optional<Named> parse_name(std::string_view name) {
 
 // All ranks of one world, each once: every part has the files of all.
 void check_complete(const std::vector<Named>& files, const std::string& path) {
-  std::map<std::string, std::set<uint32_t>> ranks;
+  std::map<std::string, std::map<uint32_t, std::string_view>> ranks;
   for (const Named& f : files) {
     if (f.world_size != files.front().world_size) {
       Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + files.front().name, "files of one save");
       p.hint = "move the files of one world size into a folder of their own";
       throw Error(std::move(p));
     }
-    ranks[f.part].insert(f.rank);
+    const auto [known, fresh] = ranks[f.part].try_emplace(f.rank, f.name);
+    if (!fresh)
+      fail(ProblemId::not_checkpoint, {.path = path}, f.name + " beside " + std::string(known->second),
+           "one file of rank " + std::to_string(f.rank));
   }
   ranks["model"];  // the others' parts are no checkpoint
   for (const auto& [part, of_part] : ranks) {

@@ -93,9 +93,51 @@ def two_shapes_of_one_tensor(c):
 def two_shapes_are_damage(c):
     """
     damage: ranks: tensor 'model.w': two ranks describe a key differently (got two shapes)
-    damage: ranks: tensor 'model.w': the chunks of the tensor leave a hole (got [0:4, 0:2] in no chunk)
     """
     two_shapes_of_one_tensor(c)
+
+
+@case("rank_place_taken", "consolidate ranks out.pt", "convert ranks out")
+def a_file_that_is_a_copy_of_another(c):
+    """
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': two ranks say that they are at the same place in the mesh (got [0], where model_world_size_2_rank_0.pt is, expected a place of its own)
+    hint: one of the files may be a copy of the other
+    """
+    ranks(c, *(dtensor((4, 2), (shard(),), (0,)) for n in range(2)))
+
+
+@case("rank_place_taken", "verify ranks", "verify ranks --quick", exit=1, says="findings")
+def a_copy_is_damage(c):
+    """
+    damage: ranks/model_world_size_4_rank_3.pt: tensor 'model.w': two ranks say that they are at the same place in the mesh (got [2], where model_world_size_4_rank_2.pt is, expected a place of its own)
+    """
+    ranks(c, *(dtensor((8, 2), (shard(),), (n,)) for n in (0, 1, 2, 2)))
+
+
+@case("rank_lacks_key", "consolidate ranks out.pt", "convert ranks out")
+def a_key_that_the_last_rank_lacks(c):
+    """
+    dcpctl: ranks/model_world_size_3_rank_2.pt: tensor 'model.w': the file of a rank lacks its part of a tensor that other ranks have
+    """
+    files = {f"model_world_size_3_rank_{n}.pt": {"w": dtensor((6, 2), (shard(),), (n,))} for n in range(2)}
+    put(c, files | {"model_world_size_3_rank_2.pt": {"v": 1}})
+
+
+@case("rank_lacks_key", "verify ranks", exit=1, says="findings")
+def a_key_that_a_rank_lacks_is_damage(c):
+    """
+    damage: ranks/model_world_size_3_rank_1.pt: tensor 'model.w': the file of a rank lacks its part of a tensor that other ranks have
+    """
+    files = {f"model_world_size_3_rank_{n}.pt": {"w": dtensor((6, 2), (shard(),), (n,))} for n in (0, 2)}
+    put(c, files | {"model_world_size_3_rank_1.pt": {"v": 1}})
+
+
+@case("not_checkpoint")
+def two_files_of_one_rank(c):
+    """
+    dcpctl: ranks: is not a checkpoint (got model_world_size_1_rank_00.pt beside model_world_size_1_rank_0.pt, expected one file of rank 0)
+    """
+    put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_1_rank_00.pt": {}})
 
 
 FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=3), (3,))]
@@ -244,7 +286,8 @@ LISTED = dict(model=[at("model.safetensors", "SafetensorsSerialization")], optim
 @case("item_format_unread", "consolidate ranks out.pt", "convert ranks out")
 def a_model_in_safetensors(c):
     """
-    dcpctl: ranks/model.safetensors: an item that was not written with torch.save is left out (got model)
+    dcpctl: ranks/model.safetensors: an item that was not written with torch.save is left out (got model, in SafetensorsSerialization)
+    hint: save it with TorchSerialization; the file of each rank can be read by itself
     """
     put(c, {"metadata.pkl": metadata(metadata=items(**LISTED), world_size=1), "optim_0.pt": {"step": 1}})
 
@@ -252,9 +295,17 @@ def a_model_in_safetensors(c):
 @case("item_format_unread", "verify ranks", says="findings", exit=1)
 def a_model_in_safetensors_is_damage(c):
     """
-    damage: ranks/model.safetensors: an item that was not written with torch.save is left out (got model)
+    damage: ranks/model.safetensors: an item that was not written with torch.save is left out (got model, in SafetensorsSerialization)
     """
     a_model_in_safetensors(c)
+
+
+@case("item_format_unread", "verify ranks", exit=0, says="findings")
+def an_item_in_json_that_nothing_names(c):
+    """
+    warning: ranks/train_0.json: an item that was not written with torch.save is left out (got train.json, in .json)
+    """
+    put(c, {"metadata.pkl": metadata(), "model_0.pt": {"w": 1}, "model_1.pt": {"w": 1}, "train_0.json": b"{}", "train_1.json": b"{}"})
 
 
 @case(None, "inspect ranks/metadata.pkl", "verify ranks/metadata.pkl", "diff ranks ranks/metadata.pkl", exit=0)
@@ -265,7 +316,7 @@ def metadata_pkl_stands_for_its_folder(c):
 @case("item_format_unread", "inspect ranks", exit=0, says="findings")
 def an_item_in_json(c):
     """
-    warning: ranks/train.json: an item that was not written with torch.save is left out (got train)
+    warning: ranks/train.json: an item that was not written with torch.save is left out (got train, in JsonSerialization)
     """
     listed = items(model=[None], train=[at("train.json", "JsonSerialization")])
     put(c, {"metadata.pkl": metadata(metadata=listed, world_size=1), "model_0.pt": {"w": rebuild(storage(count=4), (4,))}})

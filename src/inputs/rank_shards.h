@@ -1,0 +1,55 @@
+// What the files of all ranks say of tensors that are sharded, and the boxes that follow from it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "inputs/dtensor.h"
+#include "inputs/rank_files.h"
+#include "inputs/torch_reader.h"
+
+namespace dcp {
+
+// Files are known by their numbers. What cannot be, because of a rank that contradicts the others, has another's place in the mesh or lacks
+// the key, becomes a finding of that key, which has no boxes then.
+class RankShards {
+ public:
+  RankShards(const std::string& path, const std::vector<RankFile>& files, std::vector<Problem>& findings)
+      : path_(path), files_(files), findings_(findings) {}
+
+  void meet(size_t file, std::string_view key, const LocalShard& shard);
+  // After all have been met.
+  void check();
+  // Throws torch_rank_part.
+  TensorPart part(std::string_view key, const LocalShard& shard);
+
+ private:
+  struct Sharded {
+    std::vector<Placement> placements;
+    std::vector<int64_t> sizes;
+    Mesh mesh;
+    RankBoxes boxes;
+    std::vector<size_t> files, outside;  // that have it: those in the mesh, others
+    std::vector<uint32_t> coordinates;   // of each of `files`
+    bool is_disputed = false;
+
+    std::span<const uint32_t> coordinate(size_t n) const { return {coordinates.data() + n * mesh.sizes.size(), mesh.sizes.size()}; }
+  };
+  using Places = std::vector<std::vector<size_t>>;
+
+  Places places(const Sharded& s) const;
+  bool explain(std::string_view key, Sharded& s);
+  const RankFile* lacking(const Sharded& s) const;
+  void place(std::string_view key, Sharded& s) const;
+  void dispute(Sharded& s, Problem why);
+
+  const std::string& path_;
+  const std::vector<RankFile>& files_;
+  std::vector<Problem>& findings_;
+  std::map<std::string, Sharded, std::less<>> of_key_;
+};
+
+}  // namespace dcp
