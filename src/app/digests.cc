@@ -18,7 +18,7 @@ Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const Diges
     const Entry& e = plan.digests[f];
     const bool elements = !e.is_blob() && !plan.is_object[f];
     if (!elements) {
-      if (manifest.objects) (*manifest.objects)[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
+      (*manifest.objects)[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];

@@ -111,7 +111,9 @@ class Planner {
       if (records_[i].offset == resolved_.items[item].record) taken_[i] = true;
   }
 
+  // Of a kind whose objects have bytes of their own.
   bool object(const std::vector<ItemId>& items) {
+    if (!catalog_.traits().has_metadata) return false;
     uint64_t bytes = 0;
     for (const ItemId item : items) {
       if (!resolved_.items[item].resolved || (catalog_.items[item].transforms != 0 && !resolved_.blobs.contains(resolved_.first_of(item))))

@@ -4,6 +4,7 @@
 #include "base/seeds.h"
 #include "base/sums.h"
 #include "catalog/made_blobs.h"
+#include "catalog/made_torch_file.h"
 #include "exec/random_run.h"
 #include "exec/verified.h"
 
@@ -197,4 +198,17 @@ TEST_CASE("many small items are read together") {
   CHECK(v.findings.empty());
   CHECK(v.compared() == 20'000);
   CHECK(io.calls(dcp::test::Op::kRead) - before < 200);
+}
+
+TEST_CASE("objects without bytes of their own have no digest") {
+  Made m;
+  m.dict().key("w").floats(2, "0").key("n").number(3).end_dict();
+  FakeIo io;
+  put(io, m.done(), {{"data/0", kEight}});
+  const Verified v(io, {.digests = true}, "m.pt");
+  CHECK(v.findings.empty());
+  CHECK(v.digests.size() == 1);
+  CHECK(v.digests.contains("w"));
+  REQUIRE(v.plan.not_digested.size() == 1);
+  CHECK(v.plan.not_digested[0].key == "n");
 }
