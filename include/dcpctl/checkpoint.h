@@ -33,17 +33,19 @@ struct OpenOptions {
   unsigned threads = 0;                     // per read; 0: the number of cores, clamped to 4..16
 };
 
-// `count` indices of a dim, beginning at `start`, `step` (1 or more) apart. A count of -1 runs to the end of the dim.
+// `count` indices of a dim, beginning at `start`, `step` (1 or more) apart, all of them below the dim's size. A count of -1 runs to the end
+// of the dim: with a start at its size, there are none.
 struct Range {
   int64_t start = 0, count = -1, step = 1;
 };
 
 struct ReadOptions {
-  std::vector<Range> slice = {};  // one per dim; empty: the whole tensor
-  std::string dtype = {};         // convert to this dtype, as Tensor.to does; "": keep the checkpoint's. Floating point only
+  std::vector<Range> slice = {};  // one per dim: their counts are the shape of what is read; empty: the whole tensor
+  std::string dtype = {};         // convert to this dtype, as Tensor.to does, from one floating-point dtype to another; "": keep it
 };
 
-// Movable. All member functions may be called from several threads at once.
+// Movable; after that the other may only be assigned to or destroyed. All member functions may be called from several threads at once: each
+// read then has threads and memory of its own (OpenOptions).
 class DCPCTL_API Checkpoint {
  public:
   Checkpoint(Checkpoint&&) noexcept;
@@ -60,6 +62,9 @@ class DCPCTL_API Checkpoint {
   //
   // For a whole tensor, the CRC-32 that torch stores with each record is checked: a mismatch throws crc_mismatch. A CRC covers a whole
   // record, so slices are not checked. After an Error the contents of `to` are unspecified.
+  //
+  // Throws key_missing; usage for a buffer of another size, a slice that is not inside the tensor, or a conversion that there is not; and what
+  // is wrong with the data, such as file_missing, tensor_hole, dtype_unknown (Kind::kInput).
   void read(std::string_view key, std::span<std::byte> to, const ReadOptions& options = {}) const;
 
  private:
@@ -70,7 +75,8 @@ class DCPCTL_API Checkpoint {
 };
 
 // Reads the metadata. Data files are opened on demand and stay open (at most 256) while the Checkpoint lives; the process's soft limit on
-// open files is raised to allow that, where permitted.
+// open files is raised to allow that, where permitted. Throws no_such_path, not_checkpoint, step_missing, memory_cap, or what is wrong with
+// the metadata.
 DCPCTL_API Checkpoint open(const std::string& path, const OpenOptions& options = {});
 
 }  // namespace dcpctl

@@ -1,6 +1,9 @@
 // The whole library. A checkpoint is a torch.distributed.checkpoint folder (`.metadata` and .distcp files), or any other kind that the
 // dcpctl program reads: torch.save and safetensors files, Hugging Face folders, per-rank files, a step of a run.
 //
+// C++20. In CMake: find_package(dcpctl) and target_link_libraries(PROGRAM PRIVATE dcpctl::dcpctl). Paths and keys are bytes, as the system and
+// the checkpoint have them; as a rule they are UTF-8.
+//
 // Functions may be called on several threads at the same time, unless they say otherwise. None ends the process; what fails is an Error.
 #pragma once
 

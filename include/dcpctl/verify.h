@@ -14,7 +14,7 @@ struct VerifyOptions {
   std::string step = {};                    // see OpenOptions
   bool data = true;                         // false: only metadata, item headers and small records
   std::string against = {};                 // a manifest (`dcpctl verify --manifest`, or `manifest` here) to compare with; "": none
-  std::string manifest = {};                // where to write a manifest; "": nowhere
+  std::string manifest = {};                // where to write a manifest, in a new file and of a sound checkpoint only; "": nowhere
   uint64_t max_memory = uint64_t{1} << 30;  // bytes, on top of what the process holds
   unsigned threads = 0;                     // 0: the number of cores, clamped to 4..16
 };

@@ -51,6 +51,15 @@ dcp::SliceAxis axis_of(const Range& range, size_t dim, const TensorInfo& tensor)
   return {.start = range.start, .step = range.step, .count = range.count < 0 ? max_count : range.count};
 }
 
+// The command line leaves such tensors as they are; who has made a buffer for the elements gets them or an error.
+dcp::DType conversion(const TensorInfo& from, const std::string& to) {
+  const dcp::DType wanted = cast_target(to);
+  const auto stored = dcp::dtype_named(from.dtype);
+  if (stored && *stored != wanted && !dcp::is_cast_target(*stored))
+    dcp::fail(dcp::ProblemId::usage, {.tensor = from.key}, from.dtype + " to " + to, "a floating-point tensor");
+  return wanted;
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -74,7 +83,7 @@ void Checkpoint::read(std::string_view key, std::span<std::byte> to, const ReadO
   guarded([&] {
     const TensorInfo& tensor = state_->tensor(key);
     dcp::Reader::Part part{.tensor = static_cast<dcp::TensorId>(&tensor - state_->tensors.data()), .axes = {}, .dtypes = {}};
-    if (!options.dtype.empty()) part.dtypes = {.dtype = cast_target(options.dtype), .scope = dcp::DtypeScope::kAll};
+    if (!options.dtype.empty()) part.dtypes.rules = {{.glob = "*", .dtype = conversion(tensor, options.dtype)}};
     if (!options.slice.empty()) {
       if (options.slice.size() != tensor.shape.size())
         dcp::fail(dcp::ProblemId::usage, {.tensor = tensor.key}, std::to_string(options.slice.size()) + " ranges",

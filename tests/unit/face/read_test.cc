@@ -63,6 +63,19 @@ TEST_CASE("slices, steps and dtypes") {
   CHECK(wide == std::vector<double>{100, 101, 102, 103, 104});
 }
 
+TEST_CASE("a read converts between floating-point dtypes, whatever the tensor's name, and nothing else") {
+  const TempDir dir;
+  const std::vector<int32_t> ids{1, 2};
+  const std::vector<float> scale{0.5, 2};
+  save(dir / "ckpt", std::vector<Shard>{{.key = "ids", .dtype = "int32", .shape = {2}, .data = ids.data()},
+                                        {.key = "w_scale_inv", .dtype = "float32", .shape = {2}, .data = scale.data()}});
+  const Checkpoint checkpoint = open(dir / "ckpt");
+  CHECK(thrown([&] { read(checkpoint, "ids", {.dtype = "float32"}, 2); }).got == "int32 to float32");
+  std::vector<double> wide(2);
+  checkpoint.read("w_scale_inv", std::as_writable_bytes(std::span(wide)), {.dtype = "float64"});
+  CHECK(wide == std::vector<double>{0.5, 2});
+}
+
 TEST_CASE("many threads read one checkpoint") {
   const TempDir dir;
   const Checkpoint checkpoint = open(made(dir));
