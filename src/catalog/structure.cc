@@ -116,9 +116,9 @@ std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
     return catalog.items[item].file == kNone || std::ranges::binary_search(catalog.named_twice, item);
   };
   for (const Problem& p : opened.unloadable) add(p);
-  std::set<std::string_view> known;  // to be damaged: what is missing follows from that
+  std::set<std::string_view> known;  // what ranks contradict each other about: what is missing follows from that
   for (const Problem& p : opened.findings)
-    if (p.severity == Severity::kDamage && !p.place.tensor.empty()) known.insert(p.place.tensor);
+    if (catalog.traits().of_ranks && p.severity == Severity::kDamage && !p.place.tensor.empty()) known.insert(p.place.tensor);
   for (const Tensor& t : catalog.tensors) {
     if (known.contains(catalog.key(t))) continue;
     if (const auto fault = check_cover(catalog, t)) add(hole_or_overlap(catalog, t, *fault));
