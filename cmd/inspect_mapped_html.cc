@@ -22,7 +22,11 @@ constexpr size_t kMaxTensors = 20'000, kMaxBlocks = 256, kMaxSources = 16, kMaxS
 constexpr std::string_view kMappedStyle =
     "td{vertical-align:top;white-space:nowrap}svg{width:120px;height:40px;background:var(--faint)}rect{stroke:#0005;stroke-"
     "width:.5;vector-effect:non-scaling-stroke}"
-    "i{display:inline-block;width:1em;height:1em;margin-right:.4em}.bad{color:#c33}";
+    "i{display:inline-block;width:1em;height:1em;margin-right:.4em}.bad{color:#c33}"
+    "h1,p,td:first-child,.to{white-space:normal;overflow-wrap:anywhere}"
+    // Narrow: the sources of a tensor one below the other, and then the tensor.
+    "@media(max-width:60em){thead{display:none}tbody{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line)}tr{display:contents}"
+    "td{border:0}td:first-child,.to{flex:0 0 100%}[rowspan]{order:1}i{float:left;margin-top:.2em}.to::before{content:'\\2192\\a0'}}";
 
 // Neighbours get colours far apart: the golden angle.
 std::string colour_of(size_t i) { return "hsl(" + std::to_string(i * 137 % 360) + ",55%,55%)"; }
@@ -36,13 +40,14 @@ class MappedPage {
     body_ = "<p>" + html_text(applied_maps(answer_)) + "</p>\n";
     for (const std::string& n : made.notes) body_ += "<p>note: " + html_text(n) + "</p>\n";
     for (const Problem& p : made.problems) body_ += "<p class=\"bad\">" + html_text(to_line(worded(p))) + "</p>\n";
-    body_ += "<table><tr><th>in the checkpoint<th>shape<th><th>becomes<th><th>dtype<th>shape</tr>\n";
+    body_ += "<table><thead><tr><th>in the checkpoint<th>shape<th><th>becomes<th><th>dtype<th>shape</tr></thead>\n";
     for (size_t n = 0; n < std::min(made.targets.size(), kMaxTensors); ++n) row(made.targets[n]);
     for (const maps::Tie& t : made.ties)
-      body_ += "<tr><td>" + html_text(t.tensor.key) + "<td><td colspan=\"5\">must be the same as " + html_text(t.same_as.key) + "</tr>\n";
-    for (const uint32_t t : made.left_out) body_ += "<tr><td>" + source(t) + "<td colspan=\"5\">left out</tr>\n";
+      body_ +=
+          "<tbody><tr><td>" + html_text(t.tensor.key) + "<td><td colspan=\"5\">must be the same as " + html_text(t.same_as.key) + "</tr>\n";
+    for (const uint32_t t : made.left_out) body_ += "<tbody><tr><td>" + source(t) + "<td colspan=\"5\">left out</tr>\n";
     for (const std::string& key : made.not_made)
-      body_ += "<tr><td class=\"bad\">nothing<td><td><td>" + html_text(key) + "<td colspan=\"3\"></tr>\n";
+      body_ += "<tbody><tr><td class=\"bad\">nothing<td><td><td class=\"to\">" + html_text(key) + "<td colspan=\"3\"></tr>\n";
     body_ += "</table>\n";
     if (made.targets.size() > kMaxTensors)
       body_ += "<p>" + grouped(made.targets.size() - kMaxTensors) + " more tensors are not shown; --include narrows the choice.</p>\n";
@@ -58,13 +63,13 @@ class MappedPage {
       if (b.source != IndexBlock::kZeros && std::ranges::find(sources, b.source) == sources.end()) sources.push_back(b.source);
     const size_t shown = std::min(sources.size(), kMaxSources), rows = std::max<size_t>(shown + (shown < sources.size()), 1);
     for (size_t i = 0; i < rows; ++i) {
-      body_ += "<tr><td>";
+      body_ += i == 0 ? "<tbody><tr><td>" : "<tr><td>";
       if (i < shown) body_ += "<i style=\"background:" + colour_of(i) + "\"></i>" + source(sources[i]) + "<td>" + taken(m, sources[i], i);
       else body_ += sources.empty() ? "nothing<td><td>" : "and " + grouped(sources.size() - shown) + " more<td><td>";
       if (i == 0) {
-        const std::string span = "<td rowspan=\"" + std::to_string(rows) + "\">";
-        body_ +=
-            span + html_text(m.key) + span + made(m, sources) + span + std::string(facts_of(m.dtype).name) + span + shape_text(m.shape);
+        const std::string rowspan = " rowspan=\"" + std::to_string(rows) + "\">", span = "<td" + rowspan;
+        body_ += "<td class=\"to\"" + rowspan + html_text(m.key) + span + made(m, sources) + span + std::string(facts_of(m.dtype).name) +
+                 span + shape_text(m.shape);
       }
       body_ += "</tr>\n";
     }
