@@ -28,6 +28,4 @@ uint64_t reading_cap(const std::string& max_memory);
 // -j, --threads
 void add_threads(Command& command, unsigned& threads, const std::string& group);
 
-// As --json names it: "dcp".
-
 }  // namespace dcp::cmd

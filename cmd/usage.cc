@@ -210,10 +210,13 @@ class Reader {
     }
     line_.command = build_command(next->path, context_);
     if (is_group(command())) return true;
-    // What an option says of looks or confinement holds for a command without it, too; a document is another answer.
+    // What an option says of looks holds for a command without it, too; a document is another answer, and what opens files must not seem confined.
+    const auto opens = [](const Option& o) { return o.access.has_value(); };
+    const bool opens_files = std::ranges::any_of(command().options, opens) || std::ranges::any_of(command().arguments, opens);
     for (const auto& [name, text] : std::exchange(before_, {})) {
       if (Option* o = command().find(name)) give(*o, text);
-      else if (name == "--json" || name == "--report") blame("'" + joined(command().path, " ") + "' has no option " + name);
+      else if (name == "--json" || name == "--report" || (name == "--sandbox" && text == "on" && opens_files))
+        blame("'" + joined(command().path, " ") + "' has no option " + name);
     }
     return true;
   }

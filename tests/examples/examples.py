@@ -287,4 +287,5 @@ if __name__ == "__main__":
     dcpctl = os.path.abspath(dcpctl)
     if python == "--all":
         sys.exit(check_all(dcpctl))
+    python = os.path.abspath(python)
     sys.exit(run(Runner(dcpctl, python, "--no-ranks" not in flags, "--refresh" in flags), sources))

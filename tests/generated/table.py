@@ -49,6 +49,9 @@ def check_command(command, path, wrong):
         check_value(option, label, wrong)
     for option in command["options"]:
         wrong += [f"{where}: {option['names']} needs or excludes {other}, which is not there" for other in option.get("needs", []) + option.get("excludes", []) if other not in seen]
+    # What functions of cmd/source.h and cmd/context.h declare. `completions` answers a shell, and nobody else.
+    if where != "dcpctl completions" and any(option.get("value") == "CKPT" for option in command["positionals"]):
+        wrong += [f"{where}: reads CKPT and has no {name}" for name in ("--json", "--max-memory", "--sandbox", "--step") if name not in seen]
     children = [c["name"] for c in command["commands"]]
     if len(set(children)) != len(children):
         wrong.append(f"{where}: a command is there twice: {children}")
