@@ -92,7 +92,7 @@ void add_diff(Command& c, Context& context) {
   c.arguments.front().value = "A";
   c.argument("B", o.b, "The checkpoint to compare with, of any kind").is_source().reads().is_required();
   c.find("--step")->help = "A is a run folder: take step N, or 'latest' (the newest complete one)";
-  c.option("--step-b", o.step_b, "N|latest", "The same for B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
+  c.option("--step-b", o.step_b, "N|latest", "Like --step, for B").opens(Access::kSteps).offers(Offer::kSteps).in("Source");
   add_max_memory(c, o.max_memory, "Reading");
   add_threads(c, o.threads, "Reading");
   const std::string how = "How values are compared";

@@ -24,7 +24,7 @@ OUT is a new folder whose data files are clones of the source's (reflinks) if th
 
 With --in-place CKPT itself gets the new metadata, in one step; the old one is kept as .metadata.orig, and 'mv' brings it back.
 
-Space is freed only when files that no key needs any more are deleted; reshard and cast rewrite what is left of a file.
+Dropping keys frees only the data files that no remaining key uses; reshard or cast reclaims the rest.
 
   dcpctl edit step-1000 renamed --rename '^model\.=>'
   dcpctl edit step-1000 weights --model-only --keep-root --link hard

@@ -21,7 +21,7 @@ terminal it asks; elsewhere it needs --yes.
   --keep-latest K   keep the complete steps with the K highest numbers
   --keep-every N    also keep steps whose number is a multiple of N
   --partial         delete steps left by interrupted saves, if nothing in them has changed for --grace
-  --older-than AGE  of these, delete only steps that are older
+  --older-than AGE  of the steps to be deleted, delete only those older than AGE
   --drop-optimizer  full steps keep their model and lose the rest instead of being deleted; no complete step is deleted
 
 Whatever the rules say, these stay: the newest complete step with model and training state, the newest model-only one, steps that a link or

@@ -64,11 +64,10 @@ void add_ranks(Command& c, RanksFlags& f, Gathers gathers) {
              "Who writes: rank0 (default; the others send to it), or none: each rank writes its part of an OUT that all share")
         .one_of({"rank0", "none"})
         .in(group);
-  c.option("--transport", take(f.transport), "NAME",
-           "How bytes get from rank to rank: auto, file (every rank sees every file), gloo or nccl")
+  c.option("--transport", take(f.transport), "NAME", "How ranks exchange bytes: auto, file (every rank can see every file), gloo or nccl")
       .one_of({"auto", "file", "gloo", "nccl"})
       .in(group);
-  c.number("--timeout", f.timeout_s, {1.0, 86400.0}, "SECONDS", "Give a rank up after so many seconds without a sign of life (default 60)")
+  c.number("--timeout", f.timeout_s, {1.0, 86400.0}, "SECONDS", "Give up on a rank that has been silent for SECONDS (default 60)")
       .in(group);
   c.flag("--alone", f.alone, "Work alone, whatever a launcher's variables say").in(group);
 }

@@ -15,11 +15,10 @@ writer stored. torch checks no CRC: it loads damaged bytes silently.
 
   damage     something cannot be loaded as it was saved; exit code 1
   warning    odd but harmless, or impossible to check (a file that belongs to no item, records without a CRC)
-  note       may mean nothing
+  note       probably harmless
 
-Code that loading a pickle would run and that torch.load(weights_only=True) refuses is named in a warning, or is damage where a tensor
-should be: in every object, in the metadata (torch loads both with pickle.load), in a torch.save file. --fail-on unsafe makes the exit code
-1.
+If loading a pickle would run code that torch.load(weights_only=True) refuses, a warning names it; where a tensor should be, that is damage.
+This holds for every object, the metadata (torch loads both with pickle.load) and torch.save files. --fail-on unsafe makes the exit code 1.
 
 A manifest holds a digest of every tensor (CRC-64/XZ of its elements with dtype and shape: the same for every sharding and file format), of
 every object (its pickle and storages, comparable between DCP folders) and of every file. --against proves that a checkpoint, or an output
@@ -53,7 +52,7 @@ void check_flags(const Command& command, const VerifyOptions& o) {
 void add_flags(Command& c, Context& context, VerifyOptions& o) {
   const std::string what = "What is checked", manifest = "Manifest";
   add_source(c, context, o.source);
-  c.flag("--quick", o.quick, "Leave the data out: metadata, item headers and small records only").in(what);
+  c.flag("--quick", o.quick, "Skip tensor data: check metadata, item headers and small records only").in(what);
   c.option("--sample", o.sample, "PERCENT", "Check only this much of the data, always the same part").excludes("--quick").in(what);
   c.flag(
        "--strict", o.strict,
@@ -74,7 +73,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
       .excludes("--sample")
       .in(manifest);
   c.flag("--subset", o.subset, "With --against: the checkpoint may lack keys of the manifest").needs("--against").in(manifest);
-  c.flag("--no-files", o.no_files, "Leave out whole files, which take a second read").in(manifest);
+  c.flag("--no-files", o.no_files, "Do not digest whole files, which takes a second read").in(manifest);
   c.flag("--force", o.force, "Replace the file of --manifest").needs("--manifest").in(manifest);
   add_key_flags(c, o.keys);
   add_map(c, o.map);
