@@ -75,7 +75,7 @@ RankShards::Places RankShards::places(const Sharded& s) const {
 const RankFile* RankShards::lacking(const Sharded& s) const {
   for (size_t f = 0; f < files_.size(); ++f) {
     const bool beside = !s.files.empty() && files_[f].under == files_[s.files.front()].under;
-    if (beside && std::ranges::find(s.files, f) == s.files.end() && std::ranges::find(s.outside, f) == s.outside.end()) return &files_[f];
+    if (beside && !std::ranges::binary_search(s.files, f) && !std::ranges::binary_search(s.outside, f)) return &files_[f];
   }
   return nullptr;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ class RankShards {
   RankShards(const std::string& path, const std::vector<RankFile>& files, std::vector<Problem>& findings)
       : path_(path), files_(files), findings_(findings) {}
 
+  // In the order of the files.
   void meet(size_t file, std::string_view key, const LocalShard& shard);
   // After all have been met.
   void check();
@@ -32,7 +34,7 @@ class RankShards {
     std::vector<int64_t> sizes;
     Mesh mesh;
     RankBoxes boxes;
-    std::vector<size_t> files, outside;  // that have it: those in the mesh, others
+    std::vector<size_t> files, outside;  // that have it, sorted: those in the mesh, others
     std::vector<uint32_t> coordinates;   // of each of `files`
     bool is_disputed = false;
 
