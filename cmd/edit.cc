@@ -82,6 +82,7 @@ void add_edit(Command& c, Context& context) {
   Options& o = *options;
   c.details = kText;
   add_source(c, context, o.source);
+  c.arguments.front().help = "DCP folder, or a run folder with --step";
   c.arguments.front().opens(Access::kChange);  // a file gets another name only where the rights are the same, and --in-place writes there
   c.argument("OUT", o.out, "A new folder").writes();
   add_key_flags(c, o.keys);

@@ -43,7 +43,7 @@ void print_steps(const RunSurvey& run, const Context& context) {
   print_table(context, {true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t s = 0; s < run.steps.size(); ++s) {
       const StepFacts& step = run.steps[s];
-      row({std::to_string(step.number), escaped(step.name), age_text(now - step.modified_ns), human_bytes(step.bytes),
+      row({std::to_string(step.number), escaped(step.name), age_text(step, now), human_bytes(step.bytes),
            std::string(content_name(step.content)), standing(run, s)});
     }
   });
@@ -64,7 +64,8 @@ void list_json(const ListResult& found, int exit, const std::function<void(std::
   json.key("steps").begin_array();
   for (const StepFacts& s : run.steps) {
     step_json(json, s);
-    json.member("age_seconds", (now - s.modified_ns) / 1'000'000'000).end_object();
+    if (s.modified_ns != 0) json.member("age_seconds", (now - s.modified_ns) / 1'000'000'000);
+    json.end_object();
   }
   json.end_array().key("pointers").begin_array();
   for (const RunPointer& p : run.pointers) {

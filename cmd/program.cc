@@ -28,6 +28,7 @@ constexpr const char* kAbout =
 what is in them. The answer goes to standard output, everything else to standard error. An output appears whole or not at all.
 
   dcpctl inspect step-1000
+  dcpctl list run --latest-full
   dcpctl verify step-1000
   dcpctl consolidate step-1000 model.safetensors --model-only
   dcpctl help consolidate)";

@@ -9,7 +9,7 @@ namespace dcp::cmd {
 
 void add_source(Command& c, Context& context, SourceFlags& flags) {
   const std::string group = "Source";
-  c.argument("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of safetensors files, or a run folder with --step")
+  c.argument("CKPT", flags.path, "DCP folder, torch.save or safetensors file, folder of such files, or a run folder with --step")
       .is_source()
       .reads()
       .is_required();

@@ -47,9 +47,10 @@ int64_t wall_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-std::string age_text(int64_t ns) {
+std::string age_text(const StepFacts& step, int64_t now) {
+  if (step.modified_ns == 0) return "-";
   constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
-  const int64_t s = std::max<int64_t>(ns, 0) / kSecond;
+  const int64_t s = std::max<int64_t>(now - step.modified_ns, 0) / kSecond;
   if (s < 2 * kMinute) return std::to_string(s) + " s";
   if (s < 2 * kHour) return std::to_string(s / kMinute) + " min";
   if (s < 2 * kDay) return std::to_string(s / kHour) + " h";
@@ -96,7 +97,7 @@ void step_json(JsonWriter& json, const StepFacts& step) {
   if (step.content != StepContent::kUnknown)
     json.member("content", step.content == StepContent::kState ? "state" : content_name(step.content));
   json.member("bytes", step.bytes).member("files", step.files);
-  json.member("modified", static_cast<double>(step.modified_ns / 1'000'000) / 1e3);
+  if (step.modified_ns != 0) json.member("modified", static_cast<double>(step.modified_ns / 1'000'000) / 1e3);
   if (step.is_link) json.member("link", true);
   if (!step.parts.empty()) text_json(json, "parts", step.parts);
   if (!step.fault) return;

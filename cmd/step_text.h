@@ -23,8 +23,8 @@ void add_run(Command& command, Context& context, RunFlags& flags, Access access)
 
 // Since the epoch.
 int64_t wall_clock_ns();
-// "45 s", "5 min", "3 h", "12 d"; a time in the future is "0 s".
-std::string age_text(int64_t ns);
+// "45 s", "5 min", "3 h", "12 d"; a time in the future is "0 s"; without one, "-".
+std::string age_text(const StepFacts& step, int64_t now);
 enum class Seconds : uint8_t { kWithUnit, kWithoutUnit };  // where 7 may be meant as days, it takes a unit
 // 90s, 10min, 12h, 7d, 2w, and 0: nanoseconds. Throws usage.
 uint64_t parse_duration(const std::string& text, const char* option, Seconds seconds);

@@ -6,7 +6,8 @@ mkdir "$1"
 cd "$1"
 
 cp -r "$data/fsdp2_ws4/ckpt" step-1000                          # a small transformer with AdamW, saved by 4 FSDP2 ranks
-mkdir run && cp -r step-1000 run/                               # a run, of one step
+mkdir run && cp -r step-1000 run/ && cp -r step-1000 run/step-500
+cp -r step-1000 run/step-1500 && rm run/step-1500/.metadata     # a save that crashed
 dcpctl consolidate step-1000 base.safetensors -q --model-only   # what a trainer expects
 mkdir base-model && echo '{}' >base-model/config.json && echo '{}' >base-model/tokenizer.json
 dcpctl reshard step-1000 rank-local-ckpt -q --world-size 1      # each rank with metadata of its own

@@ -83,7 +83,7 @@ class Runner:
         return read, written, folders
 
     def paths_of_one(self, words, read, written):
-        command = self.tree
+        command, given = self.tree, list(words)
         while words and (below := [c for c in command["commands"] if c["name"] == words[0]]):
             command = below[0]
             words.pop(0)
@@ -94,7 +94,8 @@ class Runner:
             word, value = words.pop(0), None
             if word.startswith("-"):
                 name, _, value = word.partition("=")
-                option = options[name]
+                if (option := options.get(name)) is None:
+                    return self.fault(" ".join(["dcpctl", *given]), f"there is no option {name}")
                 if "value" in option and not value:
                     value = words.pop(0)
             else:
@@ -141,7 +142,7 @@ class Runner:
         if self.refresh:
             golden.write_text(text)
         elif text != before and not self.faults:
-            self.fault(name, "its golden is of other lines, or in another order: --refresh")
+            self.fault(name, "its golden has lines that are not shown: --refresh")
 
     def block(self, block, is_page):
         """[(command, its output as the golden has it)]"""
@@ -181,8 +182,13 @@ class Runner:
         return text
 
     def next_expected(self, line):
-        command, text = self.expected.pop(0) if self.expected else ("", "")
-        return text if command == line.command else f"| (there is {command})\n"
+        """What the golden has for the line; for a line that is new, nothing, and the rest is compared with its own."""
+        at = next((n for n, (command, _) in enumerate(self.expected) if command == line.command), None)
+        if at is None:
+            return "| (not in the golden)\n"
+        text = self.expected[at][1]
+        del self.expected[: at + 1]
+        return text
 
     def line(self, line, folder, before, states_exit, is_page):
         """(exit code, what was printed)"""
@@ -274,7 +280,7 @@ def check_all(dcpctl):
         help_lines = [line.command for block in in_help.get(source, []) if not block.files for line in block.lines]
         if help_lines != in_man.get(source, []):
             wrong.append(f"{source}: the help shows {help_lines}, the manual page {in_man.get(source)}")
-    wrong += shown.dead_links()
+    wrong += shown.dead_links() + shown.unknown_options(dcpctl)
     if "```" in (shown.ROOT / "README.md").read_text():
         wrong.append("README.md: a fenced block, whose command lines are not seen: indent it by four")
     print("\n".join(wrong) or f"{len(every)} places show command lines, and all are run")

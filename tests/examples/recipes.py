@@ -15,6 +15,13 @@ import tempfile
 import unittest
 from pathlib import Path
 
+try:
+    import yaml
+except ImportError:  # Debian's package is for Debian's python3, which need not be the first in $PATH
+    if sys.executable == "/usr/bin/python3":
+        raise
+    os.execv("/usr/bin/python3", ["/usr/bin/python3", "-B", *sys.argv])
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import shown  # noqa: E402
@@ -150,18 +157,20 @@ class Ci:
         (self.checkpoints / "llama-run").mkdir()
         self.assertEqual(self.pipeline().returncode, 1)
 
-    def variables(self, text):
-        return "".join(f"export {name}={value}\n" for name, value in re.findall(r"^ +([A-Z]+): (\S+)$", text, re.MULTILINE))
+    def exported(self, variables):
+        return "".join(f"export {name}={value}\n" for name, value in variables.items())
 
 
 class GitHub(Ci, Recipe):
     def pipeline(self):
         """Each step in a shell of its own; $GITHUB_ENV is what later ones get."""
-        text = self.script(".github/workflows/publish.yml")
+        job = yaml.safe_load(self.script(".github/workflows/publish.yml"))["jobs"]["publish"]
         (self.folder / "github.env").write_text("")
-        for step in re.findall(r"^ +- run: (.*)$", text, re.MULTILINE):
-            given = self.variables(text) + f"set -a; . {self.folder}/github.env; set +a\n"
-            ran = self.shell(["-eo", "pipefail", "-c", given + step], self.work)
+        for step in job["steps"]:
+            if "run" not in step:
+                continue
+            given = self.exported(job["env"]) + f"set -a; . {self.folder}/github.env; set +a\n"
+            ran = self.shell(["-eo", "pipefail", "-c", given + step["run"]], self.work)
             if ran.returncode != 0:
                 break
         return ran
@@ -170,15 +179,24 @@ class GitHub(Ci, Recipe):
 class GitLab(Ci, Recipe):
     def pipeline(self):
         """One shell for all lines."""
-        text = self.script(".gitlab-ci.yml")
-        lines = re.search(r"^  script:\n((?:    - .*\n)+)", text, re.MULTILINE)[1]
-        return self.shell(["-eo", "pipefail", "-c", self.variables(text) + re.sub(r"^    - ", "", lines, flags=re.MULTILINE)], self.work)
+        job = yaml.safe_load(self.script(".gitlab-ci.yml"))["publish"]
+        return self.shell(["-eo", "pipefail", "-c", self.exported(job["variables"]) + "\n".join(job["script"])], self.work)
 
 
 class Pages(unittest.TestCase):
     def test_every_script_is_run_here(self):
         fences = [f for page in shown.pages() for f in re.findall(r"^```(?:sh|yaml)\n.*?^```", (shown.ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)]
         self.assertEqual((len(fences), sorted(SCRIPTS)), (4, [".github/workflows/publish.yml", ".gitlab-ci.yml", "/etc/slurm/epilog.sh", "after.sh"]))
+
+    def test_our_own_workflows_call_what_is_there(self):
+        """.ci/run and ./dev, jobs that need each other, and the files of workflows that call others."""
+        workflows = {p: yaml.safe_load(p.read_text(encoding="utf-8"))["jobs"] for p in sorted((shown.ROOT / ".github/workflows").glob("*.yml"))}
+        commands = [step["run"] for jobs in workflows.values() for job in jobs.values() for step in job.get("steps", []) if "run" in step]
+        self.assertTrue({"bash .ci/run", "./dev check packages"} <= set(commands), commands)
+        for jobs in workflows.values():
+            for job in jobs.values():
+                self.assertIn(job.get("needs", next(iter(jobs))), jobs)
+                self.assertTrue("steps" in job or (shown.ROOT / job["uses"]).exists(), job)
 
 
 if __name__ == "__main__":

@@ -130,6 +130,22 @@ def dead_links():
     return [f"{page}: no {link}" for page, link in named if not (ROOT / page).parent.joinpath(link).exists()]
 
 
+def unknown_options(dcpctl):
+    """Options that prose names, of the help and of pages, and that neither a command nor ./dev has. Lines that are run are not looked at."""
+    option = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+    tree = list(commands_of(help_tree(dcpctl)))
+    known = {name for _, command in tree for declared in command["options"] for name in declared["names"]}
+    known |= set(option.findall(subprocess.run([ROOT / "dev", "help"], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout))
+    texts = {}
+    for path, command in tree:
+        described = [command["about"], command["details"], *(declared["help"] for declared in [*command["options"], *command["positionals"]])]
+        texts[" ".join(["help", *path])] = re.sub(r"(?m)^ .*$", "", "\n".join(described))
+    for page in pages():
+        prose = re.sub(r"(?ms)^```.*?^```|^    [^\n]*$", "", (ROOT / page).read_text(encoding="utf-8"))
+        texts[page] = re.sub(r"`(cmake|ctest|python3|sbatch|torchrun) [^`]*`", "", prose)
+    return [f"{where}: there is no option {name}" for where, text in texts.items() for name in sorted(set(option.findall(text)) - known)]
+
+
 def indented(text):
     """Blocks of code: indented by four, with empty lines between."""
     for code in re.findall(r"(?:(?<=\n\n)|^)((?:    .*\n|\n(?=    ))+)", text + "\n"):
