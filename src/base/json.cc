@@ -33,15 +33,15 @@ void JsonWriter::separate() {
   if (level == '{' || level == '[') {
     level = level == '{' ? '}' : ']';  // it now holds something
   } else {
-    text(",");
+    buffer_ += ',';
   }
   new_line();
 }
 
 void JsonWriter::new_line() {
   if (indent_ == 0) return;
-  text("\n");
-  text(std::string(levels_.size() * indent_, ' '));
+  buffer_ += '\n';
+  buffer_.append(levels_.size() * indent_, ' ');
 }
 
 void JsonWriter::text(std::string_view raw) {
@@ -54,14 +54,14 @@ void JsonWriter::text(std::string_view raw) {
 JsonWriter& JsonWriter::begin_object() {
   separate();
   levels_ += '{';
-  text("{");
+  buffer_ += '{';
   return *this;
 }
 
 JsonWriter& JsonWriter::begin_array() {
   separate();
   levels_ += '[';
-  text("[");
+  buffer_ += '[';
   return *this;
 }
 
@@ -72,14 +72,14 @@ JsonWriter& JsonWriter::end(char bracket) {
   const bool holds_something = levels_.back() == bracket;
   levels_.pop_back();
   if (holds_something) new_line();
-  text({&bracket, 1});
+  buffer_ += bracket;
   return *this;
 }
 
 JsonWriter& JsonWriter::key(std::string_view name) {
   separate();
   quoted(name);
-  text(indent_ > 0 ? ": " : ":");
+  buffer_ += indent_ > 0 ? ": " : ":";
   after_key_ = true;
   return *this;
 }
@@ -120,7 +120,7 @@ JsonWriter& JsonWriter::raw_value(std::string_view literal) {
 // Beyond what JSON asks for, everything that acts on a terminal is escaped too: the reader of the JSON gets the same text back. All
 // of it lies below U+10000, so that four digits do.
 void JsonWriter::quoted(std::string_view raw) {
-  text("\"");
+  buffer_ += '"';
   while (!raw.empty()) {
     const auto plain = static_cast<size_t>(std::find_if_not(raw.begin(), raw.end(), is_plain) - raw.begin());
     text(raw.substr(0, plain));

@@ -3,6 +3,7 @@
 #include "format/dcp_metadata.h"
 
 #include <algorithm>
+#include <memory_resource>
 #include <unordered_map>
 
 #include "base/checked.h"
@@ -271,16 +272,24 @@ void for_each_text(MetadataContent& c, const Visit& visit) {
 
 }  // namespace
 
+// 10^5 small allocations would scatter what is looked up next.
 std::deque<std::string> hold_text(MetadataContent& content) {
-  std::deque<std::string> held;
-  std::unordered_map<const char*, std::string_view> copies;  // by the place in the pickle, which has a text once and names it often
+  std::deque<std::string> blocks;
+  const auto hold = [&](std::string_view text) {
+    if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < text.size())
+      blocks.emplace_back().reserve(std::max<size_t>(64 * kKiB, text.size()));
+    return std::string_view(blocks.back().append(text)).substr(blocks.back().size() - text.size());
+  };
+  std::pmr::monotonic_buffer_resource memory;
+  std::pmr::unordered_map<const char*, std::string_view> copies(&memory);  // by the place in the pickle, which has each once
+  copies.reserve(content.tensors.size() + content.blobs.size());
   for_each_text(content, [&](std::string_view& text) {
     if (text.empty()) return void(text = "");
     std::string_view& copy = copies[text.data()];
-    if (copy.size() != text.size()) copy = held.emplace_back(text);
+    if (copy.size() != text.size()) copy = hold(text);
     text = copy;
   });
-  return held;
+  return blocks;
 }
 
 MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits& limits) {
