@@ -68,6 +68,8 @@ MODELS = {  # name: class, sizes
     "qwen3_5_moe_text": ("Qwen3_5MoeText", {**SHARED, **RECURRENT}),
     "qwen3_5": ("Qwen3_5", {"text_config": {**SMALL, "head_dim": 16, **RECURRENT}, "vision_config": IMAGES}),
     "qwen3_5_moe": ("Qwen3_5Moe", {"text_config": {**SHARED, **RECURRENT}, "vision_config": IMAGES}),
+    "gemma": ("Gemma", {**SMALL, "head_dim": 12}),
+    "gemma_untied": ("Gemma", {**SMALL, "head_dim": 12, "attention_bias": True, "tie_word_embeddings": False}),
     "gemma2": ("Gemma2", {**SMALL, "head_dim": 12}),
     "gemma2_biases": ("Gemma2", {**SMALL, "head_dim": 12, "attention_bias": True}),
     "gemma3_text": ("Gemma3Text", {**SMALL, "head_dim": 12}),
@@ -78,6 +80,10 @@ MODELS = {  # name: class, sizes
     "deepseek_v3_mtp": ("DeepseekV3", DEEPSEEK),  # what predicts a further token is added where it is published
     "glm4_moe": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True, "attention_bias": True}),
     "glm4_moe_plain": ("Glm4Moe", {**DEEPSEEK, "num_key_value_heads": 2, "head_dim": 8}),
+    "glm4": ("Glm4", {**SMALL, "head_dim": 12}),
+    "glm4_plain": ("Glm4", {**SMALL, "head_dim": 12, "attention_bias": False, "tie_word_embeddings": True}),
+    "smollm3": ("SmolLM3", {**SMALL, "no_rope_layer_interval": 2}),
+    "smollm3_untied": ("SmolLM3", {**SMALL, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": False}),
     "olmo2": ("Olmo2", SMALL),
     "olmo3": ("Olmo3", {**SMALL, "attention_bias": True}),
     "olmoe": ("Olmoe", {**SMALL, "num_experts": 4, "num_experts_per_tok": 2}),
@@ -159,6 +165,8 @@ def from_memory(name, scratch):
     model.save_pretrained(scratch / "hf")
     config = json.loads((scratch / "hf/config.json").read_text())
     architectures = config.pop("architectures")
+    if config.get("tie_word_embeddings") == type(model.config)().tie_word_embeddings:  # older releases leave out what is the class's default
+        del config["tie_word_embeddings"]
     (scratch / "hf/config.json").write_text(json.dumps(config))
     dcp.save({"model": model.state_dict()}, checkpoint_id=scratch / "ckpt", no_dist=True)
     dcpctl("consolidate", scratch / "ckpt", scratch / "out", "--model-only", "--map", "auto", "--assets", scratch / "hf", "--max-shard-size", "40KB")
@@ -330,7 +338,7 @@ def from_trainer_with_masks(name, trained, more, image, scratch):
 MEGATRON = {  # name: how its layers are held
     "llama": ("numbered", "stacked"), "llama_tied": ("stacked",), "mistral": ("stacked",), "qwen2": ("numbered", "stacked"), "qwen2_tied": ("numbered",),
     "qwen3": ("numbered", "stacked"), "qwen3_moe": ("numbered", "stacked"), "qwen3_moe_mixed": ("numbered",), "mixtral": ("numbered", "stacked"),
-    "deepseek_v3": ("numbered",), "deepseek_v3_one_rank": ("numbered",),
+    "deepseek_v3": ("numbered",), "deepseek_v3_one_rank": ("numbered",), "smollm3": ("numbered", "stacked"), "smollm3_untied": ("stacked",),
 }  # fmt: skip
 
 

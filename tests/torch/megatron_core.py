@@ -33,6 +33,7 @@ MODELS = {  # name: transformers' class, its sizes
     "llama_tied": ("Llama", {**SMALL, "tie_word_embeddings": True}),
     "mistral": ("Mistral", {**SMALL, "head_dim": 12, "sliding_window": None}),
     "qwen2": ("Qwen2", SMALL),
+    "smollm3": ("SmolLM3", {**SMALL, "no_rope_layer_interval": 2}),
     "qwen3": ("Qwen3", {**SMALL, "head_dim": 16}),
     "phi3": ("Phi3", {**SMALL, "sliding_window": None}),
     "qwen3_moe": ("Qwen3Moe", EXPERTS),
@@ -90,6 +91,8 @@ def trainer_config(c, **more):
         plain |= {"num_moe_experts": experts, "moe_ffn_hidden_size": getattr(c, "moe_intermediate_size", None) or c.intermediate_size,
                   "moe_router_topk": c.num_experts_per_tok, "moe_router_load_balancing_type": "none", "moe_token_dispatcher_type": "allgather",
                   "moe_aux_loss_coeff": 0.0, "moe_permute_fusion": False}  # fmt: skip
+    if k == "smollm3":
+        plain |= {"no_rope_freq": [1 - has_rope for has_rope in c.no_rope_layers]}
     if k == "gpt_oss":
         from megatron.core.activations import quick_gelu
 
