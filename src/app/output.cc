@@ -45,21 +45,29 @@ struct AssetsRequest {
 };
 
 // config.json of the output: with the dtype that is written, and the class of what a map publishes. Of a text model alone it is the text
-// model's.
-std::string configured(std::string json, const AssetsRequest& request, World& world) {
+// model's, and no other asset is of more than text.
+void configure(std::vector<Asset>& assets, const AssetsRequest& request, World& world) {
+  const auto its = std::ranges::find(assets, "config.json", &Asset::name);
+  if (its == assets.end()) return;
+  std::string& json = its->bytes;
   if (request.dtype) json = with_dtype(json, facts_of(*request.dtype).name);
   const PublishedModel& published = request.published;
-  if (published.model_type.empty()) return json;
+  if (published.model_type.empty()) return;
   const maps::Config config = maps::Config::read(json, request.folder + "/config.json", Limits());
   const bool is_within = published.is_text_part && config.has("text_config.model_type");
   const std::string was = config.architecture().empty() ? "absent" : escaped(config.architecture());
   if (published.architecture.empty() && is_within)
     world.events.info("config.json: of " + was + ", but the names that are written are those of its text model, " +
                       escaped(published.model_type));
-  if (published.architecture.empty() || (!is_within && published.architecture == config.architecture())) return json;
+  if (published.architecture.empty() || (!is_within && published.architecture == config.architecture())) return;
   world.events.info("config.json: " + std::string(is_within ? "took text_config alone, and " : "") + "set architectures to " +
                     published.architecture + " (was " + was + ")");
-  return with_architecture(is_within ? text_part(json) : json, published.architecture);
+  json = with_architecture(is_within ? text_part(json) : json, published.architecture);
+  if (!is_within) return;
+  std::erase_if(assets, [&](const Asset& a) {
+    if (is_processor(a.name)) world.events.info("left out " + escaped(a.name) + ", which is of the image model");
+    return is_processor(a.name);
+  });
 }
 
 // Adds the assets (plan/assets.h) of a folder to the plan of a folder. Throws no_such_path, no_assets, over_limit, map_config.
@@ -73,10 +81,10 @@ void copy_assets(const AssetsRequest& request, World& world, Plan& plan) {
     if (e.kind != FileKind::kRegular || !is_asset(e.name)) continue;
     const std::vector<std::byte> bytes = read_file_beneath(world.store, dir, e.name, FollowLinks::kCacheOnly, Limits{}.asset_bytes);
     assets.push_back({e.name, std::string(as_text(bytes))});
-    if (e.name == "config.json") assets.back().bytes = configured(std::move(assets.back().bytes), request, world);
-    world.events.verbose("copies " + escaped(e.name));
   }
   if (assets.empty()) fail(ProblemId::no_assets, {.path = dir});
+  configure(assets, request, world);
+  for (const Asset& a : assets) world.events.verbose("copies " + escaped(a.name));
   add_assets(plan, std::move(assets));
 }
 

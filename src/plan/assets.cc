@@ -129,6 +129,8 @@ std::string text_part(std::string_view json) {
   return part;
 }
 
+bool is_processor(std::string_view name) { return name.ends_with("processor_config.json"); }
+
 bool is_asset(std::string_view name) {
   const std::string text(name);
   const auto matches = [&](const char* pattern) { return fnmatch(pattern, text.c_str(), FNM_PERIOD) == 0; };

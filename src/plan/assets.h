@@ -14,6 +14,9 @@ namespace dcp {
 // processor_config.json, LICENSE*, NOTICE*. Not README.md, which describes another file's weights, and no code.
 bool is_asset(std::string_view name);
 
+// Of assets, those by which a model gets more than text: a text model alone has none.
+bool is_processor(std::string_view name);
+
 // A config.json with "dtype" and "torch_dtype" set to another floating dtype, otherwise unchanged. Text that is not JSON is returned as it
 // is.
 std::string with_dtype(std::string_view json, std::string_view dtype);

@@ -19,6 +19,9 @@ TEST_CASE("configuration and tokenizer are assets, weights and code are not") {
                            "pytorch_model.bin", "vocab.bin", "README.md", "modeling_llama.py", "training_args.bin", ".config.json",
                            "optimizer.pt", "myconfig.json", ""})
     CHECK_FALSE(is_asset(name));
+  for (const char* name : {"preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json"})
+    CHECK(is_processor(name));
+  for (const char* name : {"config.json", "tokenizer_config.json", "chat_template.jinja"}) CHECK_FALSE(is_processor(name));
 }
 
 TEST_CASE("assets come before the index, which stays the last file") {
