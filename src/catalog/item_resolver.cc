@@ -32,9 +32,15 @@ void ItemResolver::end() {
 void ItemResolver::in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end) {
   collect([&] {
     SliceSource source(files_.store(), files_.open(file), *catalog_.files[file].bytes);
+    Place place{.path = catalog_.file_path(file)};  // made once: there may be 10^5 items
     for (const Wanted& w : wanted) {
-      if (options_.faults == Faults::kThrow) one(source, w, run_end);
-      else collect([&] { examine(source, w, run_end); });
+      const Item& item = item_of(catalog_, w);
+      place.tensor = key(w);
+      place.object = w.item >= catalog_.chunk_total;
+      place.offset = item.offset;
+      place.length = item.length;
+      if (options_.faults == Faults::kThrow) one(source, w, place, run_end);
+      else collect([&] { examine(source, w, place, run_end); });
     }
     bytes_read_ += source.bytes_read();
   });
@@ -62,9 +68,8 @@ std::string_view ItemResolver::key(const Wanted& w) const {
   return w.tensor != kNone ? catalog_.key(catalog_.tensors[w.tensor]) : catalog_.key(catalog_.blobs[w.blob]);
 }
 
-void ItemResolver::one(SliceSource& source, const Wanted& w, uint64_t run_end) {
+void ItemResolver::one(SliceSource& source, const Wanted& w, const Place& place, uint64_t run_end) {
   const Item& item = catalog_.items[w.item];
-  const Place place = catalog_.place_of(w.item, key(w));
   if (is_raw(w, item)) return raw(w, item, place);
   if (item.transforms != 0) return transformed(w, place);
   source.go_to(item.offset, item.length, run_end);
@@ -146,13 +151,8 @@ std::vector<std::byte> ItemResolver::decoded_whole(const Wanted& w, const Place&
 }
 
 // --- collecting: one item, whatever is wrong with another
-void ItemResolver::examine(SliceSource& source, const Wanted& w, uint64_t run_end) {
+void ItemResolver::examine(SliceSource& source, const Wanted& w, const Place& place, uint64_t run_end) {
   const Item& item = item_of(catalog_, w);
-  const Place place{.path = catalog_.file_path(item.file),
-                    .tensor = std::string(key(w)),
-                    .object = w.item >= catalog_.chunk_total,
-                    .offset = item.offset,
-                    .length = item.length};
   if (is_raw(w, item)) return examine_raw(w, item, place);
   if (item.transforms == 0) {
     source.go_to(item.offset, item.length, run_end);

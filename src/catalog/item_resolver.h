@@ -42,14 +42,14 @@ class ItemResolver {
   void collect(const Body& body);
   void found(Problem p, Severity severity = Severity::kDamage);
   std::string_view key(const Wanted& w) const;
-  void one(SliceSource& source, const Wanted& w, uint64_t run_end);
+  void one(SliceSource& source, const Wanted& w, const Place& place, uint64_t run_end);
   bool is_raw(const Wanted& w, const Item& item) const;
   void raw(const Wanted& w, const Item& item, const Place& place);
   void from_torch_file(const Wanted& w, const Place& place);
   void transformed(const Wanted& w, const Place& place);
   EndsSource decoded_ends(const Wanted& w, const Place& place);
   std::vector<std::byte> decoded_whole(const Wanted& w, const Place& place);
-  void examine(SliceSource& source, const Wanted& w, uint64_t run_end);
+  void examine(SliceSource& source, const Wanted& w, const Place& place, uint64_t run_end);
   void examine_raw(const Wanted& w, const Item& item, const Place& place);
   void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base);
   void look_into(ItemSource& source, const Place& place);
