@@ -338,7 +338,7 @@ def from_trainer_with_masks(name, trained, more, image, scratch):
 MEGATRON = {  # name: how its layers are held
     "llama": ("numbered", "stacked"), "llama_tied": ("stacked",), "mistral": ("stacked",), "qwen2": ("numbered", "stacked"), "qwen2_tied": ("numbered",),
     "qwen3": ("numbered", "stacked"), "qwen3_moe": ("numbered", "stacked"), "qwen3_moe_mixed": ("numbered",), "mixtral": ("numbered", "stacked"),
-    "deepseek_v3": ("numbered",), "deepseek_v3_one_rank": ("numbered",), "smollm3": ("numbered", "stacked"), "smollm3_untied": ("stacked",),
+    "deepseek_v3": ("numbered",), "deepseek_v3_one_rank": ("numbered",), "smollm3": ("numbered", "stacked"),
 }  # fmt: skip
 
 
