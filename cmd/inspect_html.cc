@@ -26,6 +26,7 @@ constexpr size_t kMaxFiles = 2'000;
 constexpr std::string_view kStyle =
     "svg{display:block;background:var(--faint)}rect{stroke:#0005;stroke-width:.5;vector-effect:non-scaling-stroke}"
     ".files svg{width:60vw;max-width:50em;height:14px}.cut svg{width:120px;height:28px}.files rect{stroke:none}"
+    "@media(max-width:60em){table{display:block;overflow-x:auto}td{white-space:nowrap}}"
     ".head td{font-weight:600;border:0;padding-top:8px}.bad{color:#c33}.key i{display:inline-block;width:1em;height:1em;margin:0 .4em 0 "
     "1.2em}";
 
