@@ -62,6 +62,14 @@ class Builder {
     return id;
   }
 
+  // Lists name keys in one order: mostly it is the one after the last that was looked for, and nothing is hashed.
+  std::optional<StringId> find(std::string_view key) {
+    if (next_ < out_.strings.size() && out_.strings[next_] == key) return next_++;
+    const std::optional<StringId> id = out_.strings.find(key);
+    if (id) next_ = *id + 1;
+    return id;
+  }
+
   void tensors() {
     out_.numbers.reserve(in_.ints.size() / 4);
     for (const MetadataContent::Tensor& t : in_.tensors) {
@@ -137,7 +145,7 @@ class Builder {
     if (!in_.has_planner_data) return;
     std::vector<PathRange> of_key(in_.tensors.size() + in_.blobs.size());
     for (const MetadataContent::Path& p : in_.paths) {
-      const std::optional<StringId> key = out_.strings.find(p.key);
+      const std::optional<StringId> key = find(p.key);
       if (!key || *key >= of_key.size()) continue;  // a path for a key that was not saved
       of_key[*key] = {narrow<uint32_t>(out_.path_elements.size()), p.count};
       for (uint64_t i = p.first; i < p.first + p.count; ++i) {
@@ -153,7 +161,7 @@ class Builder {
 
   void mcore_shapes() {
     for (const MetadataContent::McoreShape& s : in_.mcore_shapes) {
-      const std::optional<StringId> key = out_.strings.find(s.key);
+      const std::optional<StringId> key = find(s.key);
       if (!key || *key >= out_.tensors.size()) continue;  // a shape for a key that was not saved
       out_.mcore_shapes.push_back({.tensor = *key, .rank = narrow<uint8_t>(s.rank), .dims_at = out_.numbers.size()});
       const int64_t* dims = in_.ints.data() + s.dims_at;
@@ -181,10 +189,10 @@ class Builder {
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
     std::string_view named;
-    std::optional<StringId> key = out_.strings.find(named);
+    std::optional<StringId> key = find(named);
     for (const MetadataContent::Storage& s : in_.storage) {
       // Writers name the chunks of a tensor one after another, and a pickle holds its key once.
-      if (s.key.data() != named.data() || s.key.size() != named.size()) key = out_.strings.find(named = s.key);
+      if (s.key.data() != named.data() || s.key.size() != named.size()) key = find(named = s.key);
       ItemId item = kNone;
       if (key && *key < tensor_count && s.has_offset && s.rank == out_.tensors[*key].rank)
         item = chunk_at(out_, *key, Dims(in_.ints.data() + s.offsets_at, s.rank), s.hint);
@@ -212,6 +220,7 @@ class Builder {
   FindingList findings_;
   std::vector<uint32_t> order_;
   std::vector<uint32_t> file_of_;
+  StringId next_ = 0;
 };
 
 }  // namespace
