@@ -20,7 +20,8 @@ from recipes import small  # noqa: E402
 
 TRACED = "%process,%network,open,openat,openat2,creat,name_to_handle_at,open_by_handle_at,ptrace,process_vm_readv,io_uring_setup,bpf,mount,symlinkat,linkat,link,symlink"
 # The loader, the C library, and facts about the machine that the C library or dcpctl asks for. Nothing in them comes from the checkpoint.
-SYSTEM = re.compile(r"/etc/ld\.so\.(cache|preload)$|(/usr)?/lib(64|32)?/|/proc/self/(status|task|cgroup|cmdline)|/proc/\d+/(status|cgroup|cmdline)|/sys/devices/system/cpu|/proc/stat$|/sys/fs/cgroup|/dev/null$|/proc/self$")
+# (glibc's malloc reads overcommit_memory before it gives back memory of a thread.)
+SYSTEM = re.compile(r"/etc/ld\.so\.(cache|preload)$|(/usr)?/lib(64|32)?/|/proc/self/(status|task|cgroup|cmdline)|/proc/\d+/(status|cgroup|cmdline)|/sys/devices/system/cpu|/proc/stat$|/proc/sys/vm/overcommit_memory$|/sys/fs/cgroup|/dev/null$|/proc/self$")
 NO_PROCESS = re.compile(r"^(fork|vfork|execveat|kill|tkill|ptrace|process_vm_readv|io_uring_setup|bpf|mount|symlinkat|symlink)$")
 CALL = re.compile(r"^(?:\d+\s+)?(\w+)\((.*)$")
 DISALLOWED_NETWORK = re.compile(r"^(socket|connect|bind|listen|accept4?|send(to|msg|mmsg)|socketpair)$")
