@@ -42,7 +42,7 @@ class Asking {
   Asking(const MapRequest& request, World& world, const MapQuestion& q) : request_(request), world_(world), q_(q) {
     if (const std::string path = config_path(request, world.store, q); !path.empty()) config_ = open_config(path, world.store);
     if (q.has_run) run_ = maps::run_keys(q.catalog, q.selection);
-    if (!run_.any) run_.model = maps::parameters_of(q.selection);
+    if (run_.is_bare_model()) run_.model = maps::parameters_of(q.selection);
   }
 
   AskedMap run() {
@@ -62,7 +62,7 @@ class Asking {
     maps::Resolved made = through(answer, first, !has_model);
     if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(answer.map, made.targets))
       report_published("", made.not_made);
-    if (!run_.any) {
+    if (run_.is_bare_model()) {
       answer.made = std::move(made);
       return std::move(answer);
     }
@@ -111,6 +111,7 @@ class Asking {
       if (!e.is_blob()) raw.push_back({std::string(e.key), e.tensor()});
     const auto takes_all = [&](maps::Side side) { return maps::fit_of(answer_.map, side, keys_of(raw)).taken == raw.size(); };
     if (!run_.any && !answer_.map.lines.empty() && (takes_all(maps::Side::kLeft) || takes_all(maps::Side::kRight))) {
+      run_ = {};
       run_.model = std::move(raw);
       return;
     }
@@ -178,10 +179,20 @@ class Asking {
       if (e.problem().id != ProblemId::map_auto_none) throw;
       if (!take_text_names()) {
         if (std::optional<maps::Auto> of_text = find_by_text_config(ask)) return std::move(*of_text);
-        if (!may_leave) throw;
+        if (!may_leave) fail_below_root(e.problem());
       }
     }
     return ask(may_leave);
+  }
+
+  // The names may be a map's below the root of the model.
+  [[noreturn]] void fail_below_root(Problem p) const {
+    for (const Entry& e : q_.selection.entries) {
+      if (!p.hint.empty() || !run_.is_bare_model() || !q_.selection.state.is_model(e.ref)) break;
+      const std::string& root = q_.selection.state.model_of(e.ref).path;
+      if (!root.empty() && e.key.starts_with(root + ".")) p.hint = "model-only takes what is below the root '" + root + "'";
+    }
+    throw Error(std::move(p));
   }
 
   // The names are a text model's own, and only config.json is that of a model of images.
@@ -261,7 +272,7 @@ class Asking {
     answer.made = through(answer, run_.model, false);
     check_holds(answer, world_);
     report_published("no map applied: ", answer.made.not_made);
-    if (run_.any) return;
+    if (!run_.is_bare_model()) return;
     maps::ResolveOptions back = options_for(answer.map, nullptr, false);
     back.from = maps::Side::kLeft;
     add_second(answer.map, back, answer.made);

@@ -12,6 +12,7 @@
 #include "catalog/torch_files.h"
 #include "catalog/unsafe.h"
 #include "catalog/values.h"
+#include "maps/selected.h"
 
 namespace dcp {
 
@@ -21,10 +22,12 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   const Catalog& catalog = result.catalog();
   std::vector<Problem> structure = structure_findings(*result.opened);
   if (request.map.is_given()) {
-    const Selection selection = select_keys(catalog, {.rules = request.select.rules, .model_only = request.select.model_only});
-    result.map =
-        ask_map(request.map, world, {.catalog = catalog, .selection = selection, .assets = {}, .has_run = !request.select.model_only})
-            .answer;
+    SelectOptions select = maps::before_map(request.select);
+    select.keep_root = false;  // a map has the model's names
+    const Selection selection = select_keys(catalog, select);
+    result.map = ask_map(request.map, world,
+                         {.catalog = catalog, .selection = selection, .assets = {}, .has_run = !select.model_only && select.root.empty()})
+                     .answer;
     if (result.map) return;
   }
   result.findings = std::move(structure);

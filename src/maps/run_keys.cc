@@ -44,7 +44,7 @@ class Reader {
       if (!selection_.state.is_model(e.ref)) out_.any = true;
       else add_model(e);
     }
-    if (!out_.any) return std::move(out_);
+    if (out_.is_bare_model()) return std::move(out_);
     learn_parameters();
     out_.has.resize(out_.optimized.size());
     for (const Entry& e : selection_.entries)

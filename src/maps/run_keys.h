@@ -50,6 +50,8 @@ struct RunKeys {
   std::vector<Group> groups;
   std::vector<KeyRef> kept;      // belongs to no optimizer, or to none of its parameters
   std::vector<KeyRef> unplaced;  // tensors of an optimizer, with numbered parameters or none
+
+  bool is_bare_model() const { return !any && root.empty(); }
 };
 
 // A parameter's name without the prefixes of module wrappers (rename.h), and without PEFT's `base_model.model.` and `.base_layer.`.
