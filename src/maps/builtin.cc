@@ -33,8 +33,8 @@ std::string names() {
     fail(ProblemId::map_auto_none, {}, "model_type " + std::string(query.model_type) + ", which has no map", "one of " + names());
   Problem p = make_problem(ProblemId::map_auto_none, {}, tried);
   for (const std::string_view key : query.keys) {
-    if (!is_adapter(key)) continue;
-    p.hint = shortened(key) + " is of a LoRA adapter, " + std::string(kAdapterHint);
+    if (adapter_of(key).empty()) continue;
+    p.hint = shortened(key) + " is of " + std::string(adapter_of(key)) + ", " + std::string(kAdapterHint);
     break;
   }
   throw Error(std::move(p));

@@ -70,6 +70,12 @@ class Choice {
       for (const uint32_t s : *keys) out_.is_taken[s] = true;
     for (auto& [spot, name] : all.missing) {
       Problem p = problem_at(map_, spot, ProblemId::map_tensor_missing);
+      const size_t dot = std::min(name.rfind('.'), name.size());
+      const std::string original = name.substr(0, dot) + ".original_module" + name.substr(dot);
+      if (by_key_.contains(original)) {
+        p.got = "only " + original + ", of " + std::string(adapter_of(original));
+        p.hint = "merge the adapter first, with PEFT's merge_and_unload";
+      }
       p.place.tensor = std::move(name);
       out_.problems.push_back(std::move(p));
     }

@@ -1,6 +1,7 @@
 #include "maps/keys.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dcp::maps {
 
@@ -39,7 +40,14 @@ const Taker* Takers::rest_of(std::string_view key) const {
   return it == rests_.end() ? nullptr : &*it;
 }
 
-bool is_adapter(std::string_view key) { return key.find("lora_") != std::string_view::npos; }
+std::string_view adapter_of(std::string_view key) {
+  constexpr std::string_view kTwice = "a module that PEFT keeps twice";
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"lora_", "a LoRA adapter"}, {".ia3_l", "an IA3 adapter"}, {".modules_to_save.", kTwice}, {".original_module.", kTwice}};
+  for (const auto& [word, what] : kWords)
+    if (key.find(word) != key.npos) return what;
+  return {};
+}
 
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys) {
   const Takers takers(map, side);

@@ -40,8 +40,8 @@ struct Fit {
   std::string_view untaken;  // the first that no line takes
 };
 
-// Of a LoRA adapter, as PEFT names it.
-bool is_adapter(std::string_view key);
+// What PEFT keeps beside or around a weight: "a LoRA adapter". "": the key is none of that.
+std::string_view adapter_of(std::string_view key);
 constexpr std::string_view kAdapterHint = "which maps do not merge: merge it first with PEFT's merge_and_unload, or leave it out";
 
 // How many of the keys a side of the map has names for, ignoring sizes and conditions.

@@ -358,8 +358,8 @@ class Resolver {
       p = problem_at(map_, name->spot, ProblemId::map_key_unmapped);
       p.what = "the line of this key is not used";
       p.got = "another branch or another name of the same tensor, or a group that is not whole";
-    } else if (is_adapter(keys_[source])) {
-      p.got = "a LoRA adapter, " + std::string(kAdapterHint);
+    } else if (const std::string_view adapter = adapter_of(keys_[source]); !adapter.empty()) {
+      p.got = std::string(adapter) + ", " + std::string(kAdapterHint);
     }
     p.place.tensor = keys_[source];
     return p;
