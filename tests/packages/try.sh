@@ -54,6 +54,8 @@ for name in ("LICENSE", "glibc.txt", *(f"{part}.txt" for part in linked)):
 PYTHON
   "$scratch/venv/bin/pip" uninstall -q -y dcpctl
   [ ! -e "$bin" ] || wrong "the program stays"
+  "$scratch/venv/bin/pip" install -q uv
+  works "$ckpt" "$scratch" env UV_CACHE_DIR="$scratch/uv" "$scratch/venv/bin/uvx" -q --no-index --find-links "$scratch/dist" dcpctl
   echo "wheel: $bytes bytes"
 }
 
