@@ -56,7 +56,7 @@ Selection Preparation::make(const SelectOptions& options, Selection before) {
   if (!map_) return before;
   derived_ = derive({opened_->catalog, resolved_}, map_->made.targets);
   if (map_->run) add_objects({opened_->catalog, resolved_}, *map_->run, *derived_);
-  return maps::select_mapped(derived_->catalog, options, std::move(before));
+  return maps::select_mapped(derived_->catalog, options, std::move(before), map_->objects());
 }
 
 void Preparation::take_part(const Subscript& slice, TensorId tensor) {

@@ -70,9 +70,7 @@ class Choice {
       for (const uint32_t s : *keys) out_.is_taken[s] = true;
     for (auto& [spot, name] : all.missing) {
       Problem p = problem_at(map_, spot, ProblemId::map_tensor_missing);
-      const size_t dot = std::min(name.rfind('.'), name.size());
-      const std::string original = name.substr(0, dot) + ".original_module" + name.substr(dot);
-      if (by_key_.contains(original)) {
+      if (const std::string original = original_of(name); by_key_.contains(original)) {
         p.got = "only " + original + ", of " + std::string(adapter_of(original));
         p.hint = "merge the adapter first, with PEFT's merge_and_unload";
       }
@@ -283,8 +281,11 @@ class Choice {
     size_t best = 0;
     const auto rank = [&](size_t b) {
       const bool has_any = all[b].found > 0, is_whole = all[b].lacking == 0;
-      return std::tuple(has_any && is_whole, has_any, !has_any && is_whole, has_any && is_whole && requested == b, all[b].found,
-                        requested == b, holds(block.branches[b].conditions, config_));
+      // State may lack parameters, which does not make another branch its form.
+      const bool is_form =
+          !may_lack_ || from_ == Side::kLeft || (requested ? requested == b : holds(block.branches[b].conditions, config_));
+      return std::tuple(has_any && is_form, has_any && is_whole, has_any, !has_any && is_whole, has_any && is_whole && requested == b,
+                        all[b].found, requested == b, holds(block.branches[b].conditions, config_));
     };
     for (size_t b = 1; b < all.size(); ++b)
       if (rank(b) > rank(best)) best = b;

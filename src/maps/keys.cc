@@ -49,6 +49,11 @@ std::string_view adapter_of(std::string_view key) {
   return {};
 }
 
+std::string original_of(const std::string& name) {
+  const size_t dot = std::min(name.rfind('.'), name.size());
+  return name.substr(0, dot) + ".original_module" + name.substr(dot);
+}
+
 Fit fit_of(const ModelMap& map, Side side, std::span<const std::string_view> keys) {
   const Takers takers(map, side);
   Fit fit;

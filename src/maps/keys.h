@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -42,6 +43,8 @@ struct Fit {
 
 // What PEFT keeps beside or around a weight: "a LoRA adapter". "": the key is none of that.
 std::string_view adapter_of(std::string_view key);
+// The name of its original, where PEFT keeps a module twice.
+std::string original_of(const std::string& name);
 constexpr std::string_view kAdapterHint = "which maps do not merge: merge it first with PEFT's merge_and_unload, or leave it out";
 
 // How many of the keys a side of the map has names for, ignoring sizes and conditions.

@@ -1,6 +1,6 @@
 #include "maps/selected.h"
 
-#include <set>
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -40,7 +40,7 @@ Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptio
   return out;
 }
 
-Selection select_mapped(const Catalog& derived, const SelectOptions& options, Selection before) {
+Selection select_mapped(const Catalog& derived, const SelectOptions& options, Selection before, std::span<const BlobId> used) {
   SelectOptions last;
   last.add_root = options.add_root;
   last.dtypes = options.dtypes;
@@ -55,9 +55,7 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.dropped_top = std::move(before.dropped_top);
   after.dropped_outside_root = before.dropped_outside_root;
   after.dropped_blobs = before.dropped_blobs;
-  std::set<std::string_view> kept;
-  for (ItemId item = derived.chunk_total; item < derived.saved_keys.size(); ++item) kept.insert(derived.strings[derived.saved_keys[item]]);
-  for (const Entry& e : before.entries) after.dropped_blobs += e.is_blob() && !kept.contains(e.key);
+  for (const Entry& e : before.entries) after.dropped_blobs += e.is_blob() && !std::ranges::binary_search(used, e.blob());
   after.renamed = before.renamed;
   after.unmapped = std::move(before.unmapped);
   return after;
