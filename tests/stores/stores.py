@@ -70,7 +70,7 @@ class Both:
         typed = [re.sub(r"(\S*)@", lambda m: at + m[1], w) for w in words]
         ran = subprocess.run([*self.programs[where], *typed], cwd=out, capture_output=True, timeout=120)
         plain = lambda text: re.sub(re.escape(at).encode() + rb"\b", b"", text)
-        said = [MEASURED.sub(b"N", plain(text)) for text in [ran.stdout, ran.stderr]]
+        said = [re.sub(rb" +", b" ", MEASURED.sub(b"N", plain(text))) for text in [ran.stdout, ran.stderr]]  # an age of 9 s or 10 s moves its column
         return ran.returncode, *said, {n: plain(b) for n, b in contents(out).items()}
 
     def same(self, *words, exit=0):
