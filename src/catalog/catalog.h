@@ -147,9 +147,11 @@ struct ItemRecord {
 struct DataFile {
   StringId name = 0;                     // relative to the checkpoint's folder
   std::optional<uint64_t> bytes;         // nullopt: the file is missing, cannot be read, or was not looked at (look_at_files)
-  std::shared_ptr<const Problem> fault;  // why an existing file cannot be read
+  std::shared_ptr<const Problem> fault;  // why an existing file cannot be read: then `bytes` is nullopt
   bool raw = false;                      // a safetensors file: items are row-major payloads of the metadata's dtype, without a CRC;
                                          // or a torch.save file: items are its records (Catalog::torch)
+
+  bool reaches(const Item& i) const { return bytes && i.offset <= *bytes && i.length <= *bytes - i.offset; }  // to the item's end
 };
 
 // Who wrote the checkpoint and who can load it, as far as the metadata shows.

@@ -45,12 +45,6 @@ void batch(ItemResolver& items, const Catalog& catalog, std::span<const Wanted> 
   }
 }
 
-bool is_inside(const Catalog& catalog, const Item& i) {
-  if (i.file == kNone || !catalog.files[i.file].bytes) return false;
-  const uint64_t bytes = *catalog.files[i.file].bytes;
-  return i.offset <= bytes && i.length <= bytes - i.offset;
-}
-
 }  // namespace
 
 uint64_t Resolved::memory_bytes() const {
@@ -66,7 +60,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   const bool all = options.faults == Faults::kCollect;
   const auto want = [&](const Wanted& w, const Item& i) {
     if (options.only_files && i.file != kNone && !(*options.only_files)[i.file]) return;
-    if (!all || is_inside(catalog, i)) wanted.push_back(w);
+    if (!all || (i.file != kNone && catalog.files[i.file].reaches(i))) wanted.push_back(w);
   };
   for (TensorId t : tensors) {
     const Tensor& tensor = catalog.tensors[t];

@@ -73,14 +73,10 @@ Problem hole_or_overlap(const Catalog& catalog, const Tensor& t, const CoverProb
   return make_problem(ProblemId::chunks_too_complex, place, std::to_string(t.chunk_count) + " chunks");
 }
 
-bool is_inside(const DataFile& file, const Item& i) {
-  return !file.fault && file.bytes && i.offset <= *file.bytes && i.length <= *file.bytes - i.offset;
-}
-
 // nullopt: the slice lies inside its file.
 std::optional<Problem> slice_fault(const Catalog& catalog, const Item& i, const Place& place, const std::string& what) {
   const DataFile& file = catalog.files[i.file];
-  if (is_inside(file, i)) return std::nullopt;
+  if (file.reaches(i)) return std::nullopt;
   if (const auto& fault = file.fault) {
     Problem p = *fault;
     if (p.id == ProblemId::file_unseen) p.place.tensor = place.tensor, p.place.object = place.object;
@@ -98,7 +94,7 @@ bool has_one_place(const Catalog& catalog, ItemId item) {
 
 bool is_where_it_should_be(const Catalog& catalog, ItemId item) {
   const Item& i = catalog.items[item];
-  return has_one_place(catalog, item) && is_inside(catalog.files[i.file], i);
+  return has_one_place(catalog, item) && catalog.files[i.file].reaches(i);
 }
 
 // nullopt: the item is where the metadata says.

@@ -18,8 +18,7 @@ Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptio
                           std::span<const Parameter> parameters);
 
 // The selection of a map's result: its names under the requested root and in the requested dtypes. Keys left out before stay reported, and
-// so do
-// objects other than `used`, which are sorted.
+// so do objects other than `used`, which are sorted.
 Selection select_mapped(const Catalog& derived, const SelectOptions& options, Selection before, std::span<const BlobId> used);
 
 }  // namespace dcp::maps
