@@ -18,7 +18,7 @@ void expectation_json(JsonWriter& json, const Expectation& e) {
   constexpr std::string_view kMembers[kDifferenceKinds] = {"missing", "unexpected", "shape", "dtype"};
   constexpr uint64_t kShown = 1000;  // of each kind
   json.key("expect").begin_object().member("reference", e.reference).member("differences", uint64_t{e.differences.size()});
-  if (e.has_gap) json.member("incomplete", true);
+  if (e.may_lack_shards) json.member("incomplete", true);
   for (size_t k = 0; k < kDifferenceKinds; ++k) {
     json.key(kMembers[k]).begin_array();
     uint64_t shown = 0;

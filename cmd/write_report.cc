@@ -6,6 +6,7 @@
 #include "dcp_output.h"
 #include "dtype_flags.h"
 #include "expect.h"
+#include "findings.h"
 #include "map_flags.h"
 #include "problem_words.h"
 #include "ranks_flags.h"
@@ -76,7 +77,8 @@ void WriteReport::describe_losses(Context& context) const {
 
 void WriteReport::describe(Context& context) const {
   constexpr size_t kMaxWarnings = 8;
-  for (size_t i = 0; i < result.warnings.size() && i < kMaxWarnings; ++i) context.info("warning: " + to_line(worded(result.warnings[i])));
+  for (size_t i = 0; i < result.warnings.size() && i < kMaxWarnings; ++i)
+    context.info(std::string(severity_word(result.warnings[i].severity)) + " " + to_line(worded(result.warnings[i])));
   if (result.warnings.size() > kMaxWarnings) context.info("and " + counted(result.warnings.size() - kMaxWarnings, "more warning"));
   if (result.source->map()) cmd::describe(*result.source->map(), context);
   describe_selection(context, result.selection);

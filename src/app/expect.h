@@ -18,7 +18,7 @@ struct ExpectRequest {
 struct Expectation {
   std::string reference;
   std::vector<Difference> differences;
-  bool has_gap = false;  // the reference may lack tensors itself: it is, or was copied from, a checkpoint with a missing file
+  bool may_lack_shards = false;  // the reference may lack tensors itself: it is a checkpoint of which a file may be missing
 };
 // Warns of each difference, at most kShown per kind. Throws expect_differs if there are any; always fills `found`.
 void check_expected(const ExpectRequest& request, std::vector<Signature> result, World& world, Expectation& found);

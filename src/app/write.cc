@@ -6,6 +6,7 @@
 #include "app/memory.h"
 #include "app/output_in_source.h"
 #include "app/parts.h"
+#include "catalog/structure.h"
 #include "exec/output_free.h"
 
 namespace dcp {
@@ -32,14 +33,13 @@ void refuse_lost_weights(Preparation& source, const Selection& selection) {
   fail(ProblemId::no_dtype_in_output, {.path = catalog.path}, names);
 }
 
-// What a missing file could have held is not missing where the result is what was expected, unless the reference lacks it, too.
-void weigh_gap(World& world, WriteResult& result) {
-  const auto gap = std::ranges::find(result.warnings, ProblemId::shard_gap, &Problem::id);
-  if (result.expectation.reference.empty() || gap == result.warnings.end()) return;
-  if (result.expectation.has_gap)
+// What a missing file could have held is not missing where the result is what was expected, unless the reference may lack it, too.
+void weigh_missing_shards(World& world, WriteResult& result) {
+  if (result.expectation.reference.empty() || std::ranges::none_of(result.warnings, tells_unseen_shards)) return;
+  if (result.expectation.may_lack_shards)
     world.events.info(world.events.name_of("expect") + " " + escaped(result.expectation.reference) +
-                      " has such a gap itself: it cannot show what is missing");
-  else std::erase_if(result.warnings, [](const Problem& p) { return p.id == ProblemId::shard_gap; });
+                      " cannot show what is missing: it may lack the same");
+  else std::erase_if(result.warnings, tells_unseen_shards);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   result.checkpoint = catalog.path;
   refuse_source(output.path, catalog);
   for (const Problem& p : opened.findings)
-    if (p.severity == Severity::kWarning) result.warnings.push_back(p);
+    if (p.severity == Severity::kWarning || tells_unseen_shards(p)) result.warnings.push_back(p);
   OutputForm form = form_of(output);
   result.selection = source.select(request.select, request.map, output.assets, form.blobs);
   Parts parts = check_selected(opened, result.selection, form);
@@ -73,7 +73,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   const Plan& plan = *result.plan;
   source.check_same_plan(plan);
   check_expected(request.expect, signatures_of(source.catalog(), result.selection, plan), world, result.expectation);
-  weigh_gap(world, result);
+  weigh_missing_shards(world, result);
   result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
   planned();
   if (request.dry_run) {

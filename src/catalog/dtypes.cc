@@ -24,12 +24,15 @@ class Chooser {
 
   DType choose(const Entry& e) {
     const Tensor& t = catalog_.tensors[e.tensor()];
-    if (!t.dtype_known) return t.dtype;
+    if (!t.dtype_known) {
+      if (!t.strided && catalog_.traits().in_torch_files) refuse_not_strided(e, t);
+      return t.dtype;
+    }
     if (!is_cast_target(t.dtype)) {
       if (facts_of(t.dtype).kind == DTypeKind::kQuantized) refuse_quantized(e, t);
       return t.dtype;
     }
-    const DType wanted = wanted_for(e, t);
+    const DType wanted = wanted_for(e, t).value_or(t.dtype);
     if (wanted == t.dtype) return wanted;
     if (is_float8(t.dtype) && !options_.raw) refuse_scaled(t);
     ++summary_.tensors;
@@ -55,18 +58,31 @@ class Chooser {
     return nullptr;
   }
 
-  DType wanted_for(const Entry& e, const Tensor& t) {
-    if (const DtypeRule* rule = rule_for(e)) return rule->dtype.value_or(t.dtype);
-    if (!options_.dtype) return t.dtype;
+  // nullopt: its own.
+  std::optional<DType> wanted_for(const Entry& e, const Tensor& t) {
+    if (const DtypeRule* rule = rule_for(e)) return rule->dtype;
+    if (!options_.dtype) return std::nullopt;
     if (is_scale(e.key) || is_scale(catalog_.key(t))) {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
-      return t.dtype;
+      return std::nullopt;
     }
     if (options_.scope == DtypeScope::kModel && !state_.is_model(e.ref)) {
       ++summary_.kept_non_model;
-      return t.dtype;
+      return std::nullopt;
     }
-    return *options_.dtype;
+    return options_.dtype;
+  }
+
+  // Sparse, nested, on meta, of a class of its own: copied as it is. Left in a model of another dtype it would be wrong without a word. If its
+  // class alone knows its dtype, it has the name of that.
+  void refuse_not_strided(const Entry& e, const Tensor& t) {
+    const std::string_view name = catalog_.strings[t.dtype_name];
+    const bool is_described = name.starts_with(facts_of(t.dtype).name);
+    if (is_described && !is_cast_target(t.dtype)) return;
+    const std::optional<DType> wanted = wanted_for(e, t);
+    if (wanted && !(is_described && *wanted == t.dtype))
+      fail(ProblemId::cast_opaque, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))},
+           std::string(name) + " that is not strided");
   }
 
   void refuse_quantized(const Entry& e, const Tensor& t) {

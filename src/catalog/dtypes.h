@@ -4,7 +4,8 @@
 //   else the dtype                         the model's floats, or with kAll all floats; float8 scales stay
 //
 // Only floats that torch computes with are ever cast: integers, bools, complex, e8m0 scales and packed tensors stay, and a rule that
-// matches them says nothing about them. Quantized tensors stay as well; a rule that would cast one is an error.
+// matches them says nothing about them. Quantized tensors stay as well; a rule that would cast one is an error. So is casting what may hold
+// floats that nothing here can convert: sparse and nested tensors, those on meta or of a class of its own.
 #pragma once
 
 #include <optional>
@@ -47,7 +48,7 @@ struct CastSummary {
 bool is_cast_target(DType dtype);
 
 // Sets Entry::dtype of each tensor and Selection::casts. Throws cast_scaled (a float8 tensor means nothing without its scale),
-// cast_opaque (a rule for a quantized tensor).
+// cast_opaque (a rule for a quantized tensor, a tensor of a torch.save file that is not strided).
 void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selection& selection);
 
 }  // namespace dcp

@@ -4,7 +4,10 @@
 #include <array>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "catalog/state_names.h"
 
 namespace dcp {
 namespace {
@@ -124,6 +127,8 @@ class Finder {
     uint64_t parent;
     uint64_t subtree;  // what it stands for
     uint32_t bits;
+    bool of_weight = false;  // by the rest of the key
+    uint64_t model = 0;      // the `model` or `module` that it is below, with no `state` between; 0: none
     auto operator<=>(const Sibling&) const = default;
   };
 
@@ -144,7 +149,12 @@ class Finder {
     if (!ref.is_blob() && key.find("state.") != std::string_view::npos) note_states(k, key);
     Word state, next;          // the deepest `state` so far, and the word below it
     uint32_t below_state = 0;  // words below it so far
-    bool has_state = false, in_model = false, state_in_model = false;
+    uint64_t model = 0;        // the first `model` or `module`
+    bool has_state = false, state_in_model = false;
+    const auto sibling = [&](const Word& w, uint32_t bits) {
+      const std::string_view parameter = w.is_last ? key.substr(0, w.begin - (w.begin > 0)) : key;
+      siblings_.push_back({w.before, w.through, bits, is_parameter_name(parameter), has_state ? 0 : model});
+    };
     for_words(key, [&](const Word& w) {
       if (w.text == "param_groups") {
         const size_t last = key.rfind('.');
@@ -153,8 +163,8 @@ class Finder {
         return false;
       }
       if (const auto slot = std::ranges::lower_bound(kSlots, w.text); slot != kSlots.end() && *slot == w.text) {
-        siblings_.push_back({w.before, w.through, 1u << (slot - kSlots.begin())});
-        if (!has_state && !in_model && !w.is_last && !ref.is_blob()) note_below(k, w, key.substr(w.end + 1));
+        sibling(w, 1u << (slot - kSlots.begin()));
+        if (!has_state && model == 0 && !w.is_last && !ref.is_blob()) note_below(k, w, key.substr(w.end + 1));
         if (!has_state || state_in_model) return false;
         const bool by_position = below_state == 1 && is_integer(next.text);
         if (w.is_last && below_state > 0) slots_.push_back(by_position ? state.through : w.before);
@@ -162,34 +172,32 @@ class Finder {
         return false;
       }
       if (w.is_last) {
-        look_at_leaf(ref, w, has_state && below_state == 1 && is_integer(next.text), has_state && below_state > 0, state.through);
+        const bool at_position = has_state && below_state == 1 && is_integer(next.text);
+        if (w.text == "step" && is_scalar(ref)) {
+          sibling(w, kStepBit);
+          if (at_position) steps_.push_back({w.before, state.through});
+        } else if (has_state && below_state > 0 && is_one_of(kWeakSlots, w.text)) {
+          sibling(w, kWeakBit);
+        } else if (at_position && (w.text == "weight" || w.text == "bias")) {
+          modules_.push_back(w.before);
+        }
         return false;
       }
       if (w.text == "state") {
         state = w;
-        state_in_model = has_state ? state_in_model : in_model;  // parameters may be called anything
+        state_in_model = has_state ? state_in_model : model != 0;  // parameters may be called anything
         has_state = true;
         below_state = 0;
       } else if (has_state && below_state++ == 0) {
         next = w;
       }
-      in_model = in_model || w.text == "model" || w.text == "module";
+      if (model == 0 && (w.text == "model" || w.text == "module")) model = w.through;
       return true;
     });
   }
 
-  void look_at_leaf(KeyRef ref, const Word& w, bool at_position, bool in_state, uint64_t state) {
-    if (w.text == "step" && is_scalar(ref)) {
-      siblings_.push_back({w.before, w.through, kStepBit});
-      if (at_position) steps_.push_back({w.before, state});
-    } else if (in_state && is_one_of(kWeakSlots, w.text)) {
-      siblings_.push_back({w.before, w.through, kWeakBit});
-    } else if (at_position && (w.text == "weight" || w.text == "bias")) {
-      modules_.push_back(w.before);
-    }
-  }
-
   void judge_siblings() {
+    std::vector<Sibling> in_models;
     std::ranges::sort(siblings_);
     for (size_t i = 0; i < siblings_.size();) {
       size_t end = i;
@@ -198,10 +206,13 @@ class Finder {
       const bool strong = (bits & ~(kStepBit | kWeakBit)) != 0;
       const bool several = (bits & (bits - 1)) != 0;
       for (; i < end; ++i) {
-        if (several && (strong || (bits & kStepBit) != 0)) slots_.push_back(siblings_[i].subtree);
+        const bool is_slot = several && (strong || (bits & kStepBit) != 0);
+        if (is_slot && siblings_[i].model == 0) slots_.push_back(siblings_[i].subtree);
+        else if (is_slot) in_models.push_back(siblings_[i]);
         else if (strong) alone_.push_back(siblings_[i]);
       }
     }
+    judge_in_models(in_models);
     judge_alone();
     // `state.0.step` alone is an optimizer's, unless what has the step is a module.
     std::ranges::sort(modules_);
@@ -210,6 +221,17 @@ class Finder {
     siblings_ = {};
     steps_ = {};
     modules_ = {};
+  }
+
+  // A module may keep averages in buffers of these names. An optimizer keeps them of weights, too.
+  void judge_in_models(const std::vector<Sibling>& siblings) {
+    std::unordered_set<uint64_t> of_weights;
+    for (const Sibling& s : siblings)
+      if (s.of_weight) of_weights.insert(s.model);
+    for (const Sibling& s : siblings) {
+      if (of_weights.contains(s.model)) slots_.push_back(s.subtree);
+      else alone_.push_back(s);
+    }
   }
 
   // One slot without others is an optimizer's where what it is of is a tensor: `w.exp_avg` beside `w`, which no module has.

@@ -8,9 +8,9 @@
 //   P.state.<fqn>.anything   for all below P.state, where tensors of these names are elsewhere
 //   exp_avg.<fqn>            the same, for all below exp_avg
 //   <fqn>.exp_avg            where <fqn> is a tensor, which no module has
-//   exp_avg beside exp_avg_sq, wherever
+//   exp_avg beside exp_avg_sq
 //
-// Below a module called `model` one other such name alone proves nothing.
+// Below a module called `model` one other such name alone proves nothing, and several beside each other only where some are of a `weight`.
 #pragma once
 
 #include <cstdint>

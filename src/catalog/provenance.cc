@@ -141,7 +141,7 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
   }
   if (!content.unloadable.empty()) {
     p.loads_in = "none";
-    p.why = {"Python cannot load the metadata: " + content.unloadable[0].got + ", expected " + content.unloadable[0].expected};
+    p.why = {"torch cannot load the metadata: " + content.unloadable[0].got + ", expected " + content.unloadable[0].expected};
   }
   for (const auto& [package, example] : packages_of(content.unknown_globals)) {
     p.packages.push_back(package);

@@ -9,6 +9,10 @@
 namespace dcp {
 namespace {
 
+bool is_number(std::string_view name) {
+  return !name.empty() && name.size() < 20 && name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 bool is_float(const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind == DTypeKind::kFloat; }
 
 }  // namespace
@@ -63,8 +67,8 @@ void StateTree::make_dirs() {
     uint32_t at = 0;
     for (uint32_t i = p.first; i + 1 < p.first + p.count; ++i) {
       const PathElement e = c_.path_elements[i];
-      at = e.is_position() ? child(at, e.list_position() << 1 | 1, {}, true)
-                           : child(at, uint64_t{e.name_id()} << 1, c_.strings[e.name_id()], e.is_integer());
+      const std::string_view name = e.is_position() ? std::string_view() : c_.strings[e.name_id()];
+      at = e.is_position() ? child(at, e.list_position() << 1 | 1, {}, true) : child(at, uint64_t{e.name_id()} << 1, name, is_number(name));
     }
     // Without planner data there is one level, the words before the first dots; it is for names, and nothing is a root.
     if (!c_.has_planner_data)

@@ -23,7 +23,7 @@ class StateTree {
     uint64_t text_end = 0;       // of its path in a key, with the dot
     std::string_view name;       // empty for a position
     StringId name_id = kNone;    // of a checkpoint with planner data
-    bool is_numbered = false;    // a position of a list, or an integer
+    bool is_numbered = false;    // a position of a list, or a number: planner data has integers as text
     bool in_model = false;       // it or one above it is named like a model
     bool in_state_dict = false;  // ... or state_dict
     bool is_state = false;       // by its name or that of one above it

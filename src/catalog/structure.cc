@@ -160,6 +160,10 @@ namespace {
 
 }  // namespace
 
+bool tells_unseen_shards(const Problem& finding) {
+  return finding.id == ProblemId::shard_gap || finding.id == ProblemId::shard_count_unknown;
+}
+
 void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out) {
   for (const Problem& p : opened.findings)
     if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) fail_with(p);

@@ -29,6 +29,9 @@ FrozenCatalog freeze(OpenedCatalog opened, Store& store, FollowLinks links);
 // (check_whole).
 std::vector<Problem> structure_findings(const OpenedCatalog& opened);
 
+// Whether a finding says that shards may be missing of which nothing else shows anything.
+bool tells_unseen_shards(const Problem& finding);
+
 // Throws damage found while opening, such as a missing file that an index names; ignores damage to keys of the catalog that are left out.
 void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out);
 // Throws the first fault of this tensor: an unknown dtype or layout, a chunk outside it, a hole, an overlap, a chunk without an item, an

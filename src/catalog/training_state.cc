@@ -70,8 +70,9 @@ class Sorter {
     std::vector<uint32_t> pieces;
     for (const uint32_t c : tree_.children(root))
       if (tree_.dir(c).open_tensors() > 0) pieces.push_back(c);
-    const bool is_list = root != 0 && !pieces.empty() && tree_.dir(root).parameters == 0 &&
-                         std::ranges::all_of(pieces, [&](uint32_t c) { return tree_.dir(c).is_numbered; });
+    // Below no root they need the names of a state dict, with dots: a module's own children may have numbers, too.
+    const auto may_be_piece = [&](uint32_t c) { return tree_.dir(c).is_numbered && (root != 0 || tree_.dir(c).fqns > 0); };
+    const bool is_list = !pieces.empty() && tree_.dir(root).parameters == 0 && std::ranges::all_of(pieces, may_be_piece);
     if (is_list && are_disjoint(pieces)) return add_pieces(root, pieces);
     const uint32_t named = is_list && tree_.dir(pieces[0]).name.empty() ? tree_.dir(root).parent : root;
     roots_.push_back({root, models_++, tree_.dir(named).depth, named});

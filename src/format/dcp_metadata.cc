@@ -162,6 +162,8 @@ Value MetadataHandler::build_tensor(PickleMachine& m, const Value& state) {
     if (name == "chunks") chunks = v;
   });
   if (!is(properties, kProperties)) fail_field(m, "TensorStorageMetadata.properties", properties, "TensorProperties");
+  // torch compares it with the size of the tensor that it loads into, to which no list is equal (default_planner.py).
+  if (size.kind == Kind::kList) cannot_load(m, "TensorStorageMetadata.size: a list", "torch.Size", ProblemId::metadata_field);
   size = checked_size(m, "TensorStorageMetadata.size", size);
   const Global& dtype = globals_[properties.payload];
   MetadataContent::Tensor tensor{

@@ -100,7 +100,7 @@ struct MetadataContent {
   // Metadata.mcore_data[key]["nd_reformulated_orig_global_shape"], where it is a tuple of sizes; in the file's order.
   std::vector<McoreShape> mcore_shapes;
 
-  // Why pickle.load cannot load it although its content is clear: pickle_unloadable, possibly several.
+  // Why no torch can load it although its content is clear: pickle_unloadable for what pickle.load stops at, metadata_field; possibly several.
   std::vector<Problem> unloadable;
 
   // Evidence of who wrote it and who can load it.

@@ -115,10 +115,9 @@ void MetadataHandler::check_layout(const PickleMachine& m, const Value& name) {
   cannot_load(m, "layout " + describe(m, name), "a layout of torch");
 }
 
-void MetadataHandler::cannot_load(const PickleMachine& m, std::string got, std::string expected) {
+void MetadataHandler::cannot_load(const PickleMachine& m, std::string got, std::string expected, ProblemId id) {
   constexpr size_t kTold = 8;
-  if (content_.unloadable.size() < kTold)
-    content_.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, place_of(m), std::move(got), std::move(expected)));
+  if (content_.unloadable.size() < kTold) content_.unloadable.push_back(make_problem(id, place_of(m), std::move(got), std::move(expected)));
 }
 
 Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {

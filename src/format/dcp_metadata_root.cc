@@ -77,9 +77,9 @@ void MetadataHandler::read_state_dict(PickleMachine& m, const Value& dict) {
   else content_.tensors = std::move(tensors);
 }
 
-// A path is a tuple of dict keys (text) and list positions (integers, 0 or more).
+// A path is a tuple of dict keys (text) and list positions (integers, 0 or more). torch makes none without elements, and cannot follow one.
 bool MetadataHandler::read_path(PickleMachine& m, const Value& key, const Value& path) {
-  if (key.kind != Kind::kText || path.kind != Kind::kTuple) return false;
+  if (key.kind != Kind::kText || path.kind != Kind::kTuple || path.n == 0) return false;
   spend(m, path.n);
   content_.paths.push_back({.key = m.text(key), .first = content_.path_elements.size(), .count = path.n});
   for (uint32_t i = 0; i < path.n; ++i) {

@@ -64,10 +64,15 @@ bool read_big_endian(ItemSource& item, const ZipDirectory& directory, const Plac
   fail(ProblemId::item_byteorder, place_in(place, record.header, record), text, "little or big");
 }
 
-// What nothing here needs, but torch reads as it opens an archive: where their headers are broken it refuses all of it.
-void check_headers_of_unused(ItemSource& item, const ZipDirectory& directory, const Place& place) {
-  for (const std::string_view name : {".format_version", ".storage_alignment", ".data/serialization_id"})
+// What nothing here needs, but torch reads as it opens an archive: where it cannot, it refuses all of it.
+void check_unused(ItemSource& item, const ZipDirectory& directory, const Place& place) {
+  for (const std::string_view name : {".format_version", ".data/serialization_id"})
     if (const ZipRecord* record = directory.find(name)) payload_of(item, directory, *record, place);
+  if (directory.find(".storage_alignment") == nullptr) return;
+  const ZipRecord& record = readable_record(directory, ".storage_alignment", place);
+  const std::string text = read_word(item, directory, record, ProblemId::item_alignment, place);
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos)
+    fail(ProblemId::item_alignment, place_in(place, record.header, record), text, "digits");
 }
 
 }  // namespace
@@ -126,7 +131,7 @@ ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits
   ItemArchive archive{.directory = read_zip_directory(item, place, limits)};
   check_version(item, archive.directory, place);
   archive.big_endian = read_big_endian(item, archive.directory, place);
-  check_headers_of_unused(item, archive.directory, place);
+  check_unused(item, archive.directory, place);
   return archive;
 }
 

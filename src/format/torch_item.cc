@@ -6,6 +6,7 @@
 #include "format/torch_item.h"
 
 #include <map>
+#include <optional>
 
 #include "base/checked.h"
 #include "format/item_archive.h"
@@ -45,6 +46,9 @@ class ItemHandler : public TorchNames {
     return object;
   }
   Value persistent(PickleMachine& machine, const Value& id) { return machine.object({.kind = Kind::kGlobal, .n = kStorage}, id); }
+  void refused(PickleMachine& machine, Op op) {
+    if (!refused_opcode_) refused_opcode_ = {machine.place(), std::string(op_name(op))};
+  }
 
   TorchGlobal meaning(const Value& v) const override {
     if (v.kind == Kind::kGlobal) return {names_[v.n].means, {}};
@@ -55,8 +59,15 @@ class ItemHandler : public TorchNames {
     return v.kind == Kind::kOpaque || (v.kind == Kind::kGlobal && v.n != kStorage) ? names_[v.n].text : std::string();
   }
 
+  // The first opcode that weights_only does not know.
+  struct RefusedOpcode {
+    Place place;
+    std::string name;
+  };
+  const std::optional<RefusedOpcode>& refused_opcode() const { return refused_opcode_; }
+
   // Globals that weights_only refuses.
-  std::vector<std::string> refused() const {
+  std::vector<std::string> refused_globals() const {
     std::vector<std::string> texts;
     for (const Name& n : names_)
       if (!n.is_allowed) texts.push_back(n.text);
@@ -74,7 +85,10 @@ class ItemHandler : public TorchNames {
   static constexpr size_t kMaxNames = 4096;  // of one item: a subclass made of subclasses has some ten
   std::vector<Name> names_{{.text = {}, .means = Means::kStorage}};
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
+  std::optional<RefusedOpcode> refused_opcode_;
 };
+
+constexpr const char* kTaken = "what torch.load(weights_only=True) takes";
 
 TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Value root, TensorItem& item) {
   const PickleMachine& machine = reader.machine();
@@ -88,10 +102,10 @@ TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Val
       (call == TorchGlobal::Kind::kTensorV2 || call == TorchGlobal::Kind::kTensorV3) && machine.state_of(root).kind == Kind::kUnset;
   TorchStorage storage;
   if (plain) storage = reader.read(call, machine.arguments_of(root), item);
-  item.refused = names.refused();
+  item.refused = names.refused_globals();
   for (const std::string& global : item.refused)
-    if (plain || weights_only_blocks(global))
-      fail(ProblemId::item_refused, reader.place(), global, "what torch.load(weights_only=True) takes");
+    if (plain || weights_only_blocks(global)) fail(ProblemId::item_refused, reader.place(), global, kTaken);
+  if (const auto& odd = names.refused_opcode()) fail(ProblemId::item_refused, odd->place, "the opcode " + odd->name, kTaken);
   if (plain) return storage;
   item.form = ItemForm::kOpaque;
   item.opaque_class = name;

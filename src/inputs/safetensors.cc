@@ -215,7 +215,7 @@ std::string padded(uint32_t number) {
 // A number that no file has. Of MMMMM files of one process each holds tensors, so one that is missing takes them along: damage. Of files
 // that ranks wrote, a rank may have had nothing to write (another saved its replicas), but nothing in the others shows it: a warning. What
 // a missing one held of tensors that others hold, too, is a hole, or it was at the end of a tensor: there only a rank without elements,
-// which torch writes down with its offsets, shows how large the tensor is.
+// which torch writes down with its offsets, shows how large the tensor is. So nothing shows that the last rank is there.
 void find_gaps(const std::vector<std::string>& names, const std::string& path, std::vector<Problem>& findings) {
   struct Group {
     std::set<uint32_t> numbers;
@@ -234,7 +234,9 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
     ranks.insert(n->rank);
     shards.insert({n->prefix, n->number, n->rank});
   }
+  bool has_gap = false;
   const auto gap = [&](std::string got) {
+    has_gap = true;
     findings.push_back(make_finding(ProblemId::shard_gap, Severity::kWarning, {.path = path}, std::move(got)));
   };
   for (const auto& [name, group] : groups) {
@@ -249,7 +251,8 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
   if (ranks.empty()) return;
   uint32_t next = 1;
   while (ranks.contains(next)) ++next;
-  if (next < *ranks.rbegin()) return gap("no shard-" + padded(next) + " beside shard-" + padded(*ranks.rbegin()));
+  const std::string last = padded(*ranks.rbegin());
+  if (next < *ranks.rbegin()) return gap("no shard-" + padded(next) + " beside shard-" + last);
   for (const auto& [name, group] : groups) {
     const auto& [prefix, of] = name;
     for (const uint32_t number : group.numbers) {
@@ -261,6 +264,8 @@ void find_gaps(const std::vector<std::string>& names, const std::string& path, s
                      " beside other ranks' shards of it");
     }
   }
+  if (!has_gap)
+    findings.push_back(make_finding(ProblemId::shard_count_unknown, Severity::kNote, {.path = path}, "shard-00001 to shard-" + last));
 }
 
 OpenedCatalog open_all(Store& store, const std::string& path, const std::vector<std::string>& names, const OpenOptions& options) {

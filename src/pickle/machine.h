@@ -6,6 +6,7 @@
 //   Value new_object(PickleMachine&, Value cls, Value arguments, Value keywords)   machine.open(id), kTyped, kOpaque, machine.object(...)
 //   Value build(PickleMachine&, Value object, Value state)                         what the object is, now that it has a state
 //   Value persistent(PickleMachine&, Value id)
+//   void refused(PickleMachine&, Op)                                               optional: an opcode that weights_only stops at
 //
 // `callable` and `cls` are kGlobal or kObject, `arguments` a kTuple, `keywords` a kDict or kUnset, `object` a kOpen, kTyped or kObject. A
 // kOpaque callable or object never reaches the handler: anything made from it stays opaque.
@@ -34,6 +35,7 @@
 #include "pickle/memo.h"
 #include "pickle/tokens.h"
 #include "pickle/value.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 
@@ -246,6 +248,7 @@ Value PickleMachine::run(Handler& handler) {
 
 template <Op op, class Handler>
 inline void PickleMachine::run_one(Handler& handler) {
+  if constexpr (!weights_only_reads(op) && requires { handler.refused(*this, op); }) handler.refused(*this, op);
   if constexpr (op == Op::MEMOIZE) {
     need(1);
     memoize_top(memo_.memoize(stack_.back()));

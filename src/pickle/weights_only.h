@@ -1,4 +1,4 @@
-// What torch.load(weights_only=True) accepts and refuses, by the names that a pickle imports.
+// What torch.load(weights_only=True) accepts and refuses: the names that a pickle imports, and its opcodes.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "base/problem.h"
+#include "pickle/tokens.h"
 
 namespace dcp {
 
@@ -17,6 +18,32 @@ bool weights_only_allows(std::string_view global);
 
 // Whether it refuses a global even if a program allows it with torch.serialization.add_safe_globals: "posix.system".
 bool weights_only_blocks(std::string_view global);
+
+// Whether its unpickler knows the opcode: it stops at any other. torch's own pickles, of protocol 2, have none of those.
+constexpr bool weights_only_reads(Op op) {
+  switch (op) {
+    case Op::POP:
+    case Op::POP_MARK:
+    case Op::DUP:
+    case Op::BINSTRING:
+    case Op::LIST:
+    case Op::DICT:
+    case Op::LONG4:
+    case Op::BINBYTES:
+    case Op::SHORT_BINBYTES:
+    case Op::SHORT_BINUNICODE:
+    case Op::BINUNICODE8:
+    case Op::BINBYTES8:
+    case Op::ADDITEMS:
+    case Op::FROZENSET:
+    case Op::NEWOBJ_EX:
+    case Op::STACK_GLOBAL:
+    case Op::MEMOIZE:
+    case Op::FRAME:
+    case Op::BYTEARRAY8: return false;
+    default: return true;
+  }
+}
 
 // The refused globals of a pickle, distinct, in order of appearance: all imports count, used in its value or not. The pickle's values are
 // not kept unless it takes names from its stack (protocol 4). Throws Error: pickle_*, over_limit; pickle_unloadable for a text that is not

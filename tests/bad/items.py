@@ -2,7 +2,7 @@
 import pickle
 import struct
 
-from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, op, rebuild, storage, tensor_item, zstd
+from recipes import Item, Op, Record, archive, call, case, compressed, data_pkl, dump, glob, op, rebuild, storage, tensor_item, zstd
 
 COMMANDS = ["consolidate ckpt out.pt"]
 SIX = range(6)
@@ -87,6 +87,14 @@ def an_unknown_byte_order(c):
     dcpctl: ckpt/__0_0.distcp > byteorder @ 0xd7: tensor 'model.w': the item's byte order is unknown (got middle, expected little or big)
     """
     c.item("model.w").data["byteorder"].data = b"middle"
+
+
+@case("item_alignment")
+def an_alignment_that_is_no_number(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > .storage_alignment @ 0x202: tensor 'model.w': the item's storage alignment is no number (got wide, expected digits)
+    """
+    c.item("model.w").data.records.append(Record(".storage_alignment", b"wide"))
 
 
 @case("over_limit")

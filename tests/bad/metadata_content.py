@@ -390,6 +390,14 @@ def planner_data_of_another_planner(c):
     c.paths = {"model.w": ["model", "w"]}
 
 
+@case("planner_data_foreign", "inspect ckpt", "verify ckpt", exit=0, says="findings")
+def a_path_without_elements(c):
+    """
+    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for tuple, expected a dict of keys to paths)
+    """
+    c.paths = {"model.w": ()}
+
+
 @case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
 def planner_data_that_is_an_object(c):
     """
@@ -488,3 +496,11 @@ def a_dtype_that_torch_has_not(c):
     warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got torch.float3)
     """
     c.tensors["model.w"].dtype = "torch.float3"
+
+
+@case("metadata_field", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+def a_size_that_is_a_list(c):
+    """
+    damage: ckpt/.metadata @ 0x2b5: tensor 'model.w': a field of the metadata is missing or invalid (got TensorStorageMetadata.size: a list, expected torch.Size)
+    """
+    c.tensors["model.w"].fields["size"] = list(c.tensors["model.w"].size)

@@ -64,6 +64,23 @@ def a_blocked_module_inside_a_subclass(c):
     data_pkl(c, call("torch._tensor._rebuild_from_type_v2", glob("torch._utils._rebuild_wrapper_subclass"), glob("mine.Class"), (glob("mine.Class"),), {"inner": inner, "x": call("posix.system", "true")}))
 
 
+@case("item_refused", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+def an_opcode_of_protocol_4(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': torch refuses to load the item of this tensor (got the opcode FRAME, expected what torch.load(weights_only=True) takes)
+    """
+    body = rebuild(storage(count=6), (2, 3)) + pickle.STOP
+    c.item("model.w").data = archive(pickle.PROTO + b"\x04" + pickle.FRAME + struct.pack("<Q", len(body)) + body, bytes(24))
+
+
+@case("item_refused", "verify ckpt", says="findings", exit=1)
+def an_opcode_of_protocol_4_in_protocol_2(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x42: tensor 'model.w': torch refuses to load the item of this tensor (got the opcode SHORT_BINUNICODE, expected what torch.load(weights_only=True) takes)
+    """
+    c.item("model.w").data = archive(pickle.PROTO + b"\x02" + pickle.SHORT_BINUNICODE + b"\x01x" + pickle.BINPUT + b"\0" + rebuild(storage(count=6), (2, 3)) + pickle.STOP, bytes(24))
+
+
 @case("pickle_unsafe", "verify ckpt --fail-on unsafe", says="findings", exit=1)
 def a_subclass_that_a_program_may_allow(c):
     """

@@ -10,7 +10,9 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include <cstring>
+#include <iterator>
 #include <mutex>
+#include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <vector>
@@ -114,6 +116,17 @@ class NcclMessages : public Messages {
   Nccl nccl_;
 };
 
+// NCCL refuses two ranks on one GPU only when the first bytes are to go, in words about its own calls. A GPU is known by its UUID, since each
+// rank may count those that it sees from 0.
+void claim(const Connecting& how, const c10::Device& device) {
+  const auto& uuid = at::cuda::getDeviceProperties(device.index())->uuid.bytes;
+  const std::string gpu(std::begin(uuid), std::end(uuid)), mine = std::to_string(how.rank);
+  const std::vector<uint8_t> owner = how.store->compareSet("gpu/" + gpu, {}, {mine.begin(), mine.end()});
+  if (const std::string other(owner.begin(), owner.end()); other != mine)
+    throw Lacking("NCCL needs a GPU for each rank, and GPU " + std::to_string(device.index()) + " of rank " + mine + " is rank " + other +
+                  "'s, too: start as many ranks on a machine as it has GPUs");
+}
+
 }  // namespace
 
 const bool kInOrder = true;
@@ -121,6 +134,7 @@ const bool kInOrder = true;
 std::unique_ptr<Messages> make_messages(const Connecting& how) {
   if (at::cuda::device_count() == 0) throw Lacking("NCCL needs a GPU, and there is none");
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(how.local_rank % at::cuda::device_count()));
+  claim(how, device);
   auto options = ::c10d::ProcessGroupNCCL::Options::create();
   options->timeout = how.timeout;
   auto store = c10::make_intrusive<::c10d::PrefixStore>("nccl", how.store);

@@ -66,7 +66,7 @@ TEST_CASE("dcpctl's own form is no torch's, and what Python cannot load loads no
   const Provenance p =
       provenance([](MetadataContent& c) { c.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, {}, "text 'a'", "UTF-8")); });
   CHECK(p.loads_in == "none");
-  CHECK(p.why == std::vector<std::string>{"Python cannot load the metadata: text 'a', expected UTF-8"});
+  CHECK(p.why == std::vector<std::string>{"torch cannot load the metadata: text 'a', expected UTF-8"});
 }
 
 TEST_CASE("what else needs a newer torch: the newest need counts") {

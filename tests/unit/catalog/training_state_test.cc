@@ -205,6 +205,14 @@ TEST_CASE("parameters that are called like an optimizer's") {
     CHECK(told(below) == Lines{"model: model", "optimizer: param_groups"});
   }
   CHECK(told({"model/state.cell.exp_avg", "model/state.cell.weight"}) == Lines{"model: model"});
+  // Averages that a module keeps in buffers; an optimizer keeps them of weights, too.
+  const Lines buffers{"model/0.weight", "model/quantizer.exp_avg", "model/quantizer.exp_avg_sq", "model/quantizer.momentum_buffer",
+                      "model/quantizer.step []"};
+  CHECK(told(buffers) == Lines{"model: model"});
+  CHECK(flat(buffers) == Lines{"model: "});
+  CHECK(told({"model/0.weight", "z/model.A_log.exp_avg", "z/model.A_log.exp_avg_sq", "z/model.0.weight.exp_avg",
+              "z/model.0.weight.exp_avg_sq"}) == Lines{"model: model", "z: slots"});
+  CHECK(told({"model/A_log", "model/A_log.exp_avg", "model/A_log.exp_avg_sq"}) == Lines{"model: model", "model: slots"});
   CHECK(told({"model/optim/w", "app/model/step"}) == told({"app/model/step", "model/optim/w"}));
 }
 
@@ -275,6 +283,9 @@ TEST_CASE("several models, and one in pieces") {
   CHECK(told({"net1/0.weight", "net2/0.weight"}) == Lines{"model: net1", "model: net2"});
   CHECK(told({"model0/0.weight", "model1/1.weight", opt}) == Lines{"model: ", "o: param_groups"});
   CHECK(told({"model/#0/w", "model/#1/v"}) == Lines{"model: model"});
+  CHECK(told({"model/0/w", "model/1/v"}) == Lines{"model: model"});
+  CHECK(told({"model/0/0.weight", "model/0/1.weight", "model/1/2.weight", "model/1/3.weight"}) == Lines{"model: model"});
+  CHECK(told({"0/0.weight", "0/1.weight", "1/2.weight", "1/3.weight", opt}) == Lines{"model: ", "o: param_groups"});
   CHECK(told({"a/model/#0/w", "a/model/#1/w", "!loss"}) == Lines{"model: a", "loss: beside"});  // keys in common: the list stays
   CHECK(told({"model/model/model.w"}) == Lines{"model: model.model"});
 }
