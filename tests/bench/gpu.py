@@ -6,6 +6,7 @@ tensors (a model's, bfloat16) as dcpctl stages; what counts is how long its call
 """
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -65,7 +66,57 @@ def curve(build, out):
     link = document["curve"].get("link", {})
     limit = link.get("limit", 0) / 1e9
     row("best rate of any copy", f"{best:.1f} GB/s", note=f"{link.get('name', 'link not known')}" + (f", {best / limit:.0%} of {limit:.1f} GB/s" if limit else ""))
-    print(document["curve"]["verdict"], file=sys.stderr)
+    row("verdict", document["curve"]["verdict"])
+
+
+def devices(build):
+    """one large block from every GPU at once, with buffers on the GPU's NUMA node and wherever the kernel puts them"""
+    document["devices"] = {}
+    for name, options in (("on the GPU's NUMA node", []), ("wherever the kernel puts them", ["--no-numa"])):
+        found = staging(build, "--devices", "all", "--sizes", "1GiB", "--methods", "pinned-reused", "--streams", 1, "--chunks", "whole", "--repeats", REPEATS, *options)
+        document["devices"][name] = found
+        best = (found["together"][0]["rate"] if "together" in found else found["best_rate"]) / 1e9
+        row(f"all {len(found['devices'])} GPUs at once, 1 GiB each, buffers {name}", f"{best:.1f} GB/s", note=f"NUMA nodes {found['numa_nodes']}")
+
+
+def link(build):
+    """the link that dcpctl says it found under load, beside what nvidia-smi sees while it copies"""
+    query = ["nvidia-smi", "--query-gpu=pcie.link.gen.current,pcie.link.width.current,pcie.link.gen.max", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        idle = subprocess.run(query, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as missing:
+        row("link under load", "not measured", note=str(missing))
+        return
+    options = ["--sizes", "1GiB", "--methods", "pinned-reused", "--streams", 1, "--chunks", "whole", "--repeats", 60, "--json"]
+    with tempfile.TemporaryFile("w+") as out:
+        running = subprocess.Popen([str(c) for c in [build / "dcpctl", "bench", "staging", "--device", "cuda", *options]], stdout=out)
+        seen = set()
+        while running.poll() is None:
+            seen.add(tuple(int(n) for n in subprocess.run(query, check=True, stdout=subprocess.PIPE, text=True).stdout.split(",")[:2] if n.strip().isdigit()))
+        out.seek(0)
+        said = json.load(out).get("link", {})
+    document["link"] = {"idle": idle, "seen": sorted(seen), "said": said}
+    fastest = max(seen, default=())
+    row("link under load: dcpctl / nvidia-smi", f"{said.get('generation')} x{said.get('width')} / {' x'.join(map(str, fastest))}", "equal", (said.get("generation"), said.get("width")) == fastest, f"idle: {idle}")
+
+
+def nccl(build, scratch):
+    """two ranks on one GPU: both end with 5, and it is said which rank has the GPU"""
+    if not list(build.glob("**/libdcpctl_c10d_nccl.so")):
+        row("NCCL", "not measured", note="the build has no libdcpctl_c10d_nccl.so (-DDCPCTL_WITH_TORCH=ON)")
+        return
+    gpus = len(subprocess.run(["nvidia-smi", "--list-gpus"], stdout=subprocess.PIPE, text=True).stdout.splitlines())
+    ranks, source = gpus + 1, Path(__file__).resolve().parents[1] / "data" / "fsdp2_ws4" / "ckpt"
+    command = [str(c) for c in [build / "dcpctl", "consolidate", source, scratch / "nccl.pt", "--transport", "nccl", "--gather", "rank0", "--no-sync"]]
+    begin, running = time.monotonic(), []
+    for rank in range(ranks):
+        variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 29577}
+        running.append(subprocess.Popen(command, env=os.environ | {k: str(v) for k, v in variables.items()}, stderr=subprocess.PIPE, text=True))
+    said = [p.communicate(timeout=200)[1] for p in running]
+    codes = [p.returncode for p in running]
+    document["nccl"] = {"ranks": ranks, "codes": codes, "said": said, "seconds": time.monotonic() - begin}
+    understood = 5 in codes and any("NCCL needs a GPU for each rank" in text for text in said) and not (scratch / "nccl.pt").exists()
+    row(f"NCCL, {ranks} ranks on {gpus} GPU: exit codes", str(codes), "5, in words", understood, " ".join(said[0].split()))
 
 
 def model(build):
@@ -140,6 +191,9 @@ def main():
         torch_staging(Path(scratch), ours)
         modes(build, out, Path(scratch))
         curve(build, out)
+        devices(build)
+        link(build)
+        nccl(build, Path(scratch))
     (out / "gpu.json").write_text(json.dumps(document | {"rows": rows}, indent=1))
     table = ["| what | measured | aim | met | more |", "| --- | --- | --- | --- | --- |", *("| " + " | ".join(r) + " |" for r in rows)]
     (out / "gpu.md").write_text("\n".join(table) + "\n")

@@ -121,9 +121,9 @@ class NcclMessages : public Messages {
 void claim(const Connecting& how, const c10::Device& device) {
   const auto& uuid = at::cuda::getDeviceProperties(device.index())->uuid.bytes;
   const std::string gpu(std::begin(uuid), std::end(uuid)), mine = std::to_string(how.rank);
-  const std::vector<uint8_t> owner = how.store->compareSet("gpu/" + gpu, {}, {mine.begin(), mine.end()});
-  if (const std::string other(owner.begin(), owner.end()); other != mine)
-    throw Lacking("NCCL needs a GPU for each rank, and GPU " + std::to_string(device.index()) + " of rank " + mine + " is rank " + other +
+  const std::string owner = how.store->compareSet("gpu/" + gpu, std::string(), mine);
+  if (owner != mine)
+    throw Lacking("NCCL needs a GPU for each rank, and GPU " + std::to_string(device.index()) + " of rank " + mine + " is rank " + owner +
                   "'s, too: start as many ranks on a machine as it has GPUs");
 }
 
