@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kText = R"(Prints a completion script, as it is installed under share.
 
+  mkdir -p ~/.local/share/bash-completion/completions ~/.zsh/completions ~/.config/fish/completions
   dcpctl completions bash > ~/.local/share/bash-completion/completions/dcpctl
   dcpctl completions zsh > ~/.zsh/completions/_dcpctl      # a folder of $fpath
   dcpctl completions fish > ~/.config/fish/completions/dcpctl.fish

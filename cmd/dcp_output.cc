@@ -73,7 +73,15 @@ void describe_dcp(Context& context, const DcpNotes& notes) {
                  " (dict or list) of plain values as one object each, for torch before 2.4");
   for (const KeyNote& n : notes.attributes_left_out)
     context.info("left out attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
-  for (const KeyNote& n : notes.kept_as_is) context.info("warning: '" + escaped(n.key) + "': " + escaped(n.text));
+  constexpr size_t kMaxOdd = 8;
+  for (size_t i = 0; i < notes.kept_as_is.size(); ++i) {
+    const KeyNote& n = notes.kept_as_is[i];
+    const std::string line = "warning: '" + escaped(n.key) + "': " + escaped(n.text);
+    if (i < kMaxOdd) context.info(line);
+    else context.verbose(line);
+  }
+  if (notes.kept_as_is.size() > kMaxOdd)
+    context.info("and " + grouped(notes.kept_as_is.size() - kMaxOdd) + " more such tensors, which -v and --report list");
   describe_replicated(context, notes.replicated);
   if (!notes.default_layout.empty())
     context.info("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");

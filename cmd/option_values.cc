@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 
 #include "base/problem.h"
 
@@ -24,12 +25,28 @@ std::string shell_quoted(std::string_view text) {
   return out + "'";
 }
 
+namespace {
+
+// $'...': every byte that a message would not show as it is becomes a number.
+std::string ansi_quoted(std::string_view text) {
+  std::string out = "$'";
+  for (const char c : text) {
+    char number[8];
+    std::snprintf(number, sizeof number, "\\%03o", static_cast<unsigned char>(c));
+    if (c < 0x20 || c == 0x7F) out += number;
+    else out += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  }
+  return out + "'";
+}
+
+}  // namespace
+
 std::string shell_word(std::string_view text) {
+  if (escaped(text) != text) return ansi_quoted(text);
   std::string out;
   for (const char c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<signed char>(c) < 0 ||
                        std::string_view("_./-+=@%:,").find(c) != std::string_view::npos;
-    if (c == '\n') return shell_quoted(text);
     out.append(plain ? "" : "\\").append(1, c);
   }
   return out.empty() ? "''" : out;

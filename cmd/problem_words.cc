@@ -126,9 +126,10 @@ std::string commands_of_parts(const Context& context, const Problem& problem) {
     if (!is_run) (has_run ? after : before) += " " + shell_word(word);
   }
   if (!has_run) before = "dcpctl " + context.command;
-  std::string lines;
-  for (const std::string& part : problem.names) lines += (lines.empty() ? "" : "; ") + before + " " + shell_word(part) + after;
-  return lines;
+  // Alternatives: pasted together they are an error, and not one output that replaces the other.
+  std::string commands;
+  for (const std::string& part : problem.names) commands += (commands.empty() ? "" : ", or ") + before + " " + shell_word(part) + after;
+  return commands;
 }
 
 }  // namespace dcp::cmd

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <exception>
 #include <new>
 #include <optional>
@@ -33,11 +35,18 @@ what is in them. The answer goes to standard output, everything else to standard
   dcpctl consolidate step-1000 model.safetensors --model-only
   dcpctl help consolidate)";
 
-StopFlag g_stop{0};  // the one global: a signal handler can reach nothing else
+StopFlag g_stop{0};  // a signal handler can reach nothing but globals
 
-// The first signal lets workers finish their unit and clean up; a second one ends the program at once.
+// The first signal lets workers finish their unit and clean up; another one ends the program at once. What comes within a second is the same
+// order: timeout(1) and batch systems tell the process, and then its group.
 extern "C" void on_signal(int number) {
-  if (g_stop.exchange(number) != 0) std::_Exit(128 + number);
+  static std::atomic<int64_t> first_ns = 0;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t now_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  int64_t before_ns = 0;
+  if (first_ns.compare_exchange_strong(before_ns, now_ns)) g_stop = number;
+  else if (now_ns - before_ns >= 1'000'000'000) std::_Exit(128 + number);
 }
 
 // A pager reads ^C, too: without us it would fight the shell for the terminal.

@@ -57,11 +57,4 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
   return parts;
 }
 
-std::vector<BlobId> model_objects(const Catalog& catalog, const Selection& selection) {
-  std::vector<BlobId> objects;
-  for (const Entry& e : selection.entries)
-    if (e.is_blob() && selection.state.is_model(e.ref) && !catalog.key(e.ref).ends_with(kExtraState)) objects.push_back(e.blob());
-  return objects;
-}
-
 }  // namespace dcp

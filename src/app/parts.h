@@ -19,9 +19,6 @@ Parts check_selected(const OpenedCatalog& opened, const Selection& selection, co
 // Throws the first fault of what is selected.
 void check_whole(const Catalog& catalog, const Selection& selection);
 
-// Selected objects of the model that may hold weights: tensors of a class that pickles them in a way of its own.
-std::vector<BlobId> model_objects(const Catalog& catalog, const Selection& selection);
-
 // Throws damage found while opening, except to keys that are in the catalog but not selected.
 void check_kept(const OpenedCatalog& opened, const Selection& selection);
 

@@ -8,6 +8,7 @@
 #include "app/memory.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
+#include "catalog/state_names.h"
 #include "catalog/structure.h"
 #include "catalog/training_state.h"
 #include "exec/remove_checkpoint.h"
@@ -47,6 +48,13 @@ StepContent content_of(const TrainingState& state) {
 StepContent joined(StepContent a, StepContent b) {
   if (a == StepContent::kUnknown || a == b) return b;
   return b == StepContent::kUnknown ? a : StepContent::kFull;
+}
+
+// A trainer's file beside a model that it saves as one for others: optimizer.pt of transformers' Trainer.
+bool holds_optimizer(std::string_view name) {
+  const size_t dot = std::min(name.find('.'), name.size());
+  const std::string_view ending = name.substr(dot);
+  return (ending == ".pt" || ending == ".bin" || ending == ".pth") && may_name_optimizer(name.substr(0, dot));
 }
 
 class Surveyor {
@@ -89,6 +97,7 @@ class Surveyor {
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names.push_back(e.name);
+      if (holds_optimizer(e.name)) facts.content = joined(facts.content, StepContent::kState);
       ++facts.files;
       facts.bytes += file->bytes;
       if (file->names == 1) facts.bytes_of_its_own += file->bytes;

@@ -6,6 +6,7 @@
 #include "app/memory.h"
 #include "app/output_in_source.h"
 #include "app/parts.h"
+#include "catalog/state_names.h"
 #include "catalog/structure.h"
 #include "exec/output_free.h"
 
@@ -20,17 +21,23 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
   source.take_part(slice, e.tensor());
 }
 
-// A tensor of a class that pickles it in a way of its own is an object, and a weight all the same: a model without it is not the model.
-void refuse_lost_weights(Preparation& source, const Selection& selection) {
+// Objects of a model that hold tensors are weights all the same: those of a class that pickles them in a way of its own, packed parameters of
+// quantized modules. A model without them is not the model, and one in which they keep their dtype is not of the new one.
+void refuse_weights_in_objects(Preparation& source, const SelectOptions& select, const Selection& selection, ProblemId id) {
   const Catalog& catalog = source.catalog();
-  const std::vector<BlobId> lost = source.weights_among(model_objects(catalog, selection));
-  if (lost.empty()) return;
+  std::vector<BlobId> objects;
+  for (const Entry& e : selection.entries) {
+    const bool counts = e.is_blob() && selection.state.is_model(e.ref) && !catalog.key(e.ref).ends_with(kExtraState);
+    if (counts && (id != ProblemId::cast_opaque || is_to_be_cast(select.dtypes, e.key))) objects.push_back(e.blob());
+  }
+  const std::vector<BlobId> weights = source.tensors_among(objects);
+  if (weights.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;
-  for (size_t i = 0; i < lost.size() && i < kNamed; ++i)
-    names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[lost[i]])) + " (an object that holds tensors)";
-  if (lost.size() > kNamed) names += " and " + std::to_string(lost.size() - kNamed) + " more";
-  fail(ProblemId::no_dtype_in_output, {.path = catalog.path}, names);
+  for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
+    names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
+  if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
+  fail(id, {.path = catalog.path}, names);
 }
 
 // What a missing file could have held is not missing where the result is what was expected, unless the reference may lack it, too.
@@ -63,7 +70,8 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   Parts parts = check_selected(opened, result.selection, form);
   if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = source.map()->objects()};
   if (source.map() && source.map()->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
-  if (!form.blobs) refuse_lost_weights(source, result.selection);
+  if (!form.blobs) refuse_weights_in_objects(source, request.select, result.selection, ProblemId::no_dtype_in_output);
+  else if (request.select.dtypes.any()) refuse_weights_in_objects(source, request.select, result.selection, ProblemId::cast_opaque);
   if (request.slice) take_part(source, *request.slice, result.selection);
   source.resolve(parts.tensors, parts.blobs, Faults::kThrow, form.blob_use);
   source.compare_copies(Faults::kThrow);

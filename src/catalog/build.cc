@@ -1,7 +1,11 @@
 #include "catalog/build.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "base/checked.h"
 #include "catalog/provenance.h"
@@ -23,6 +27,63 @@ ItemId chunk_at(const Catalog& catalog, TensorId tensor, Dims offsets, uint32_t 
   }
   return first < t.chunk_count && is_at(first) ? catalog.item_of(t, first) : kNone;
 }
+
+// The dicts and lists that paths make, by the rule that plan/tree has for an output. Only these get numbers, which few keys have to
+// themselves, and a key is looked up among them only where its own dict has such below it.
+class Nesting {
+ public:
+  explicit Nesting(const Catalog& catalog) : c_(catalog) {}
+
+  // The first key found whose place is not one thing.
+  std::optional<StringId> conflict(const std::vector<PathRange>& of_key) {
+    std::vector<uint32_t> dir_of(of_key.size());
+    for (StringId key = 0; key < of_key.size(); ++key) {
+      const auto dir = dir_above(path_of(of_key, key));
+      if (!dir) return key;
+      dir_of[key] = *dir;
+    }
+    for (StringId key = 0; key < of_key.size(); ++key)
+      if (dirs_[dir_of[key]].holds_dirs && numbers_.contains({dir_of[key], code(path_of(of_key, key).back())})) return key;
+    return std::nullopt;
+  }
+
+ private:
+  struct Dir {
+    bool is_list = false;
+    bool holds_dirs = false;
+  };
+
+  std::span<const PathElement> path_of(const std::vector<PathRange>& of_key, StringId key) {
+    const PathRange p = of_key[key];
+    if (p.count > 0) return std::span(c_.path_elements).subspan(p.first, p.count);
+    itself_ = PathElement::name(key);
+    return {&itself_, 1};
+  }
+  static uint64_t code(PathElement e) { return e.is_position() ? ~e.list_position() : e.name_id(); }
+
+  // nullopt: something on the path is both a dict and a list. Paths follow one another that begin alike: only the rest is looked up.
+  std::optional<uint32_t> dir_above(std::span<const PathElement> path) {
+    size_t i = 0;
+    while (i < trail_.size() && i + 1 < path.size() && path[i] == trail_[i].first) ++i;
+    trail_.resize(i, {path[0], 0});
+    for (;; ++i) {
+      const uint32_t at = i == 0 ? 0 : trail_.back().second;
+      if (dirs_[at].is_list != path[i].is_position()) return std::nullopt;
+      if (i + 1 == path.size()) return at;
+      const auto [it, fresh] = numbers_.try_emplace({at, code(path[i])}, static_cast<uint32_t>(dirs_.size()));
+      trail_.emplace_back(path[i], it->second);
+      if (!fresh) continue;
+      dirs_[at].holds_dirs = true;
+      dirs_.push_back({.is_list = path[i + 1].is_position()});
+    }
+  }
+
+  const Catalog& c_;
+  PathElement itself_ = PathElement::name(0);
+  std::vector<Dir> dirs_ = std::vector<Dir>(1);                // the first is the root
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> numbers_;  // by dir and code; no hash, since positions are anybody's choice
+  std::vector<std::pair<PathElement, uint32_t>> trail_;        // the elements of the last path that are dirs
+};
 
 class Builder {
  public:
@@ -157,6 +218,9 @@ class Builder {
     }
     for (Tensor& t : out_.tensors) t.path = of_key[t.key];
     for (Blob& b : out_.blobs) b.path = of_key[b.key];
+    // One finding: where one key does not fit, any number may not. torch.save files have their paths from dicts and lists.
+    if (const auto key = out_.traits().in_torch_files ? std::nullopt : Nesting(out_).conflict(of_key))
+      finding(ProblemId::path_conflict, Severity::kWarning, at(out_.strings[*key], *key >= out_.tensors.size()));
   }
 
   void mcore_shapes() {

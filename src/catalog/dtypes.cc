@@ -1,7 +1,5 @@
 #include "catalog/dtypes.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
 #include "catalog/select.h"
@@ -15,6 +13,12 @@ bool is_float8(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFloat &
 
 bool is_scale(std::string_view key) {
   return std::ranges::any_of(kScaleEndings, [&](std::string_view ending) { return key.ends_with(ending); });
+}
+
+// The first that matches; null if none does.
+const DtypeRule* rule_for(const DtypeOptions& options, std::string_view key) {
+  const auto rule = std::ranges::find_if(options.rules, [&](const DtypeRule& r) { return glob_matches(r.glob, key); });
+  return rule == options.rules.end() ? nullptr : &*rule;
 }
 
 class Chooser {
@@ -41,26 +45,26 @@ class Chooser {
     return wanted;
   }
 
+  // An object stays as it is, also without a rule that says so.
+  void object(const Entry& e) {
+    if (const DtypeRule* rule = rule_for(options_, e.key); rule != nullptr && !rule->dtype) used_rule(e);
+  }
+
   void end() {
     for (size_t r = 0; r < used_.size(); ++r)
       if (!used_[r]) summary_.unmatched_rules.push_back(options_.rules[r].glob);
   }
 
  private:
-  // The first that matches; null if none does.
-  const DtypeRule* rule_for(const Entry& e) {
-    const std::string key(e.key);
-    for (size_t r = 0; r < options_.rules.size(); ++r) {
-      if (fnmatch(options_.rules[r].glob.c_str(), key.c_str(), 0) != 0) continue;
-      used_[r] = true;
-      return &options_.rules[r];
-    }
-    return nullptr;
+  const DtypeRule* used_rule(const Entry& e) {
+    const DtypeRule* rule = rule_for(options_, e.key);
+    if (rule != nullptr) used_[static_cast<size_t>(rule - options_.rules.data())] = true;
+    return rule;
   }
 
   // nullopt: its own.
   std::optional<DType> wanted_for(const Entry& e, const Tensor& t) {
-    if (const DtypeRule* rule = rule_for(e)) return rule->dtype;
+    if (const DtypeRule* rule = used_rule(e)) return rule->dtype;
     if (!options_.dtype) return std::nullopt;
     if (is_scale(e.key) || is_scale(catalog_.key(t))) {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
@@ -86,7 +90,7 @@ class Chooser {
   }
 
   void refuse_quantized(const Entry& e, const Tensor& t) {
-    const DtypeRule* rule = rule_for(e);
+    const DtypeRule* rule = used_rule(e);
     if (rule == nullptr || !rule->dtype) return;
     fail(ProblemId::cast_opaque, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))}, std::string(facts_of(t.dtype).name));
   }
@@ -111,6 +115,11 @@ class Chooser {
 
 }  // namespace
 
+bool is_to_be_cast(const DtypeOptions& options, std::string_view key) {
+  const DtypeRule* rule = rule_for(options, key);
+  return rule != nullptr ? rule->dtype.has_value() : options.dtype.has_value();
+}
+
 bool is_cast_target(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFloat; }
 
 void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selection& selection) {
@@ -119,8 +128,10 @@ void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selectio
   selection.casts.requested = options.any();
   if (!options.any()) return;
   Chooser chooser(catalog, options, selection.state, selection.casts);
-  for (Entry& e : selection.entries)
-    if (!e.is_blob()) e.dtype = chooser.choose(e);
+  for (Entry& e : selection.entries) {
+    if (e.is_blob()) chooser.object(e);
+    else e.dtype = chooser.choose(e);
+  }
   chooser.end();
 }
 

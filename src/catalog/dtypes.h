@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/dtype.h"
@@ -43,6 +44,9 @@ struct CastSummary {
   std::string scale_example;
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor
 };
+
+// Whether a key of the model, under its final name, is asked to get another dtype.
+bool is_to_be_cast(const DtypeOptions& options, std::string_view key);
 
 // Whether tensors may be cast to this dtype.
 bool is_cast_target(DType dtype);

@@ -229,7 +229,10 @@ void ItemResolver::look_into(ItemSource& source, const Place& place) {
   if (bytes > max_to_look_at())
     return found(unseen_pickle(place, "a pickle of " + std::to_string(bytes) + " bytes", max_to_look_at()), Severity::kWarning);
   const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
-  unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));
+  const ObjectPickle object = run_object_pickle(pickle.bytes, pickle.place, looking_);
+  if (object.unseen) return unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));  // which keeps nothing
+  unsafe(place, object.fault ? refused_before(*object.fault, pickle.bytes, pickle.place, options_.limits) : object.refused);
+  check_object(source, directory, object, place);
 }
 
 // dcp.load gives torch.load an object's item without weights_only.
@@ -307,7 +310,11 @@ BlobItem ItemResolver::with_pickle(ItemSource& source, const Place& place) {
   const ItemArchive archive = open_blob_archive(source, place, options_.limits);
   if (const ZipRecord* pickle = archive.directory.find("data.pkl"); pickle != nullptr && pickle->size <= options_.limits.blob_bytes)
     hold(pickle->size, place);
-  return read_blob_item(source, archive, options_.limits.blob_bytes, options_.limits, place);
+  BlobItem b = read_blob_item(source, archive, options_.limits.blob_bytes, options_.limits, place);
+  Limits left = looking_;
+  left.memory_bytes = std::min(left.memory_bytes, (options_.memory_bytes - std::min<uint64_t>(options_.memory_bytes, held_)) / 2);
+  check_object(source, archive.directory, run_object_pickle(b.pickle, b.pickle_place, left), place);
+  return b;
 }
 
 // False: an opaque item.
@@ -316,14 +323,11 @@ bool ItemResolver::tensor(ItemSource& source, const Wanted& w, const Place& plac
   ItemInfo& info = out_.items[w.item];
   if (t.form == ItemForm::kOpaque) {
     if (options_.faults == Faults::kCollect) unsafe(place, t.refused);
+    if (t.described) check_is_chunk(w, t, place);
     info.resolved = info.opaque = true;
     return false;
   }
-  const Dims sizes = catalog_.box(catalog_.tensors[w.tensor], w.chunk).sizes;
-  if (!std::ranges::equal(sizes, t.sizes)) {
-    const std::vector<int64_t> zero(t.sizes.size(), 0), origin(sizes.size(), 0);
-    fail(ProblemId::chunk_shape_differs, place, slice_text(zero, t.sizes), slice_text(origin, sizes));
-  }
+  check_is_chunk(w, t, place);
   check_packed_once(w, t.packed != 0, place);
   if (t.packed != 0) {
     const std::lock_guard lock(mutex_);
@@ -347,8 +351,21 @@ bool ItemResolver::tensor(ItemSource& source, const Wanted& w, const Place& plac
   return true;
 }
 
+// The plan compares the dtypes of plain tensors, which torch converts. Others it does not; a writer copies them with the dtype that they have.
+void ItemResolver::check_is_chunk(const Wanted& w, const TensorItem& t, const Place& place) const {
+  const Tensor& tensor = catalog_.tensors[w.tensor];
+  const Dims sizes = catalog_.box(tensor, w.chunk).sizes;
+  if (!std::ranges::equal(sizes, t.sizes)) {
+    const std::vector<int64_t> zero(t.sizes.size(), 0), origin(sizes.size(), 0);
+    fail(ProblemId::chunk_shape_differs, place, slice_text(zero, t.sizes), slice_text(origin, sizes));
+  }
+  const bool is_asked = options_.faults == Faults::kCollect && t.form == ItemForm::kOpaque;
+  if (is_asked && tensor.dtype_known && t.dtype != tensor.dtype)
+    fail(ProblemId::dtype_not_convertible, place, std::string(facts_of(t.dtype).name), std::string(facts_of(tensor.dtype).name));
+}
+
 void ItemResolver::blob(ItemSource& source, const Wanted& w, const Place& place, std::vector<std::byte> decoded, uint64_t base) {
-  BlobItem b = options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, options_.limits) : with_pickle(source, place);
+  BlobItem b = options_.blobs == BlobUse::kWhole ? read_blob_records(source, place, looking_) : with_pickle(source, place);
   for (BlobItem::Storage& s : b.storages) {
     check_packed_once(w, s.packed != 0, place);
     s.payload += base;

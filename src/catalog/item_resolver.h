@@ -1,6 +1,7 @@
 // What resolve() does with each item. Called by several workers at once.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -31,7 +32,10 @@ inline const Item& item_of(const Catalog& catalog, const Wanted& w) {
 class ItemResolver {
  public:
   ItemResolver(DataFiles& files, const Catalog& catalog, const ResolveOptions& options, Resolved& out)
-      : files_(files), catalog_(catalog), options_(options), out_(out), findings_(out.findings) {}
+      : files_(files), catalog_(catalog), options_(options), out_(out), findings_(out.findings), looking_(options.limits) {
+    looking_.blob_bytes = max_to_look_at();
+    looking_.memory_bytes = std::min(looking_.memory_bytes, options.memory_bytes / (2 * std::max(options.workers, 1u)));
+  }
   // Items of one file in offset order; none reaches beyond run_end.
   void in_file(uint32_t file, std::span<const Wanted> wanted, uint64_t run_end);
   // Call when all are done: sums them up.
@@ -70,6 +74,7 @@ class ItemResolver {
   uint64_t max_to_look_at() const;
   BlobItem with_pickle(ItemSource& source, const Place& place);
   bool tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base);
+  void check_is_chunk(const Wanted& w, const TensorItem& t, const Place& place) const;
   void blob(ItemSource& source, const Wanted& w, const Place& place, std::vector<std::byte> decoded, uint64_t base);
   ResolvedBlob& blob_at(ItemId item);
 
@@ -78,6 +83,7 @@ class ItemResolver {
   const ResolveOptions& options_;
   Resolved& out_;
   FindingList findings_;
+  Limits looking_;                                  // for pickles that are only looked at
   std::set<std::pair<uint32_t, uint64_t>> listed_;  // file and payload of records of raw files
   std::mutex mutex_;                                // strides, blobs, findings, records
   std::atomic<uint64_t> bytes_read_{0}, checked_{0}, without_crc_{0};

@@ -153,7 +153,7 @@ Provenance provenance_of(const MetadataContent& content, const Catalog& catalog)
       p.why.push_back("dtype " + std::string(t.dtype_name) + ", which this dcpctl does not know: older torch may not either");
   if (std::ranges::any_of(catalog.tensors,
                           [](const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind == DTypeKind::kQuantized; }))
-    p.why.push_back("all but the quantized tensors: dcp.load of no torch takes them, torch.load of their items does");
+    p.why.push_back("quantized tensors get the scale of what dcp.load loads into; torch.load of their items gives them their own");
   if (transforms_of(content).contains("stream.zstd/1")) {
     p.packages.push_back("zstandard");
     p.why.push_back("items are compressed: torch needs the Python package 'zstandard'");

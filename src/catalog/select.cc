@@ -50,12 +50,23 @@ uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
   return 0;
 }
 
+// Without planner data a root is what keys begin with, up to a dot.
+bool strip_text(Selection& s, Entry& e, const std::string& root) {
+  if (e.key.size() < root.size() + 2 || !e.key.starts_with(root) || e.key[root.size()] != '.') return false;
+  e.key.remove_prefix(root.size() + 1);
+  e.first = static_cast<uint32_t>(s.parts.size());
+  e.count = 1;
+  s.parts.push_back({e.key});
+  return true;
+}
+
 // Throws, listing what exists instead of the first missing component of `root`, and the closest name.
 [[noreturn]] void fail_root(const Catalog& catalog, const std::string& root, const Selection& s) {
   size_t depth = 0;  // leading components of `root` that some path has
   std::set<std::string> names;
   for (const Entry& e : s.entries) {
     const std::span<const PathPart> path = s.path(e);
+    if (!catalog.has_planner_data && e.key.find('.') != e.key.npos) names.emplace(e.key.substr(0, e.key.find('.')));
     size_t same = 0, at = 0;
     for (; same + 1 < path.size(); ++same) {
       const std::string step = joined(path.subspan(same, 1));
@@ -113,7 +124,7 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
   for (Entry e : s.entries) {
     const uint32_t n = under_root(s.path(e), root);
     strip(s, e, n);
-    if (n > 0) kept.push_back(e);
+    if (n > 0 || (!catalog.has_planner_data && strip_text(s, e, root))) kept.push_back(e);
   }
   if (kept.empty()) fail_root(catalog, root, s);
   s.root = root;

@@ -30,8 +30,8 @@ struct RenameRule {
 struct SelectOptions {
   std::vector<KeyRule> rules;  // in order, last match wins; if the first is an include or key, all else starts out
   bool model_only = false;
-  bool keep_root = false;                         // with model_only: do not strip the root
-  std::string root;                               // dotted path components at any depth: take this subtree and strip it
+  bool keep_root = false;  // with model_only: do not strip the root
+  std::string root;  // dotted path components at any depth (what keys begin with, without planner data): take this subtree and strip it
   bool tensors_only = false;                      // byte items out
   std::string add_root;                           // dotted path components put above all paths
   bool clean_fqns = false;                        // strip the prefixes of wrappers

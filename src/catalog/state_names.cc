@@ -6,13 +6,13 @@
 namespace dcp {
 namespace {
 
-constexpr std::string_view kStateNames[] = {"optim", "optimizer", "optimizers", "optimizer_state", "optimizer_states", "opt_state",
-                                            "opt_states", "lr_scheduler", "lr_schedulers", "train_state", "dataloader", "dataloaders",
-                                            "rng_state", "rng_states", "random_states", "ema_optimizer", "global_step",
-                                            "rerun_state_machine_state", "hparams",
-                                            // What the tutorials of torch and Lightning's .ckpt files call the same.
-                                            "optimizer_state_dict", "optim_state_dict", "scheduler_state_dict", "lr_scheduler_state_dict",
-                                            "scaler_state_dict", "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
+constexpr std::string_view kStateNames[] = {
+    "optim", "optimizer", "optimizers", "optimizer_state", "optimizer_states", "opt_state", "opt_states", "lr_scheduler", "lr_schedulers",
+    "train_state", "dataloader", "dataloaders", "rng_state", "rng_states", "random_states", "ema_optimizer", "global_step",
+    "rerun_state_machine_state", "hparams",
+    // What the tutorials of torch and Lightning's .ckpt files call the same.
+    "optimizer_state_dict", "optim_state_dict", "optim_state", "optim_states", "scheduler_state_dict", "lr_scheduler_state_dict",
+    "scaler_state_dict", "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
 // Modules and parameters have these names as well.
 constexpr std::string_view kDoubtfulNames[] = {"scheduler", "schedulers", "scaler", "rng",      "epoch",
                                                "step",      "iteration",  "loops",  "callbacks"};

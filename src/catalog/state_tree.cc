@@ -106,20 +106,26 @@ std::vector<StateTree::Contents> StateTree::contents() const {
     c.has_tensors = true;
     c.has_fqns = c.has_fqns || (has_dots(leaf(k)) && (is_parameter_name(leaf(k)) || tensor(k)->rank >= 2));
   }
+  std::vector<bool> has_models(
+      dirs_.size());  // by dir: itself or a child not called like an optimizer holds parameters with dots in their names
   for (size_t d = dirs_.size(); d-- > 1;) {
     Contents &up = of[dirs_[d].parent], &c = of[d];
     if (!c.has_tensors) continue;
     up.has_tensors = true;
+    c.holds_fqns = c.holds_fqns || c.has_fqns;
+    up.holds_fqns = up.holds_fqns || c.holds_fqns;
+    has_models[dirs_[d].parent] = has_models[dirs_[d].parent] || up.has_fqns || (c.holds_fqns && !may_name_optimizer(dirs_[d].name));
     c.roots += is_root_name(dirs_[d].name) && !up.has_fqns;
     up.roots += c.roots;
     up.has_copies = up.has_copies || names_copy(dirs_[d].name);
     up.has_optimizers = up.has_optimizers || c.has_optimizers || may_name_optimizer(dirs_[d].name);
   }
+  for (size_t d = 1; d < dirs_.size(); ++d) of[d].is_beside_fqns = has_models[dirs_[d].parent];
   return of;
 }
 
-// What is called like an optimizer is one where a model's root stands elsewhere, or where it repeats names and shapes. Under any other name
-// only what repeats them in several dicts, and is not called like copies of a model.
+// What is called like an optimizer is one where a model's root stands elsewhere, beside a state dict of any name if it is none itself, or where
+// it repeats names and shapes. Under any other name only what repeats them in several dicts, and is not called like copies of a model.
 void StateTree::judge_optimizers() {
   const std::vector<Contents> of = contents();
   std::vector<MirrorQuestion> asked;
@@ -137,7 +143,8 @@ void StateTree::judge_optimizers() {
   const std::vector<Mirror> mirrors = find_mirrors(c_, *this, asked);
   std::vector<std::optional<StateSign>> signs(dirs_.size());
   for (const MirrorQuestion& q : asked) {
-    const bool beside_root = c_.has_planner_data && !dirs_[q.dir].in_state_dict && of[0].roots > of[q.dir].roots;
+    const bool beside_root = c_.has_planner_data && !dirs_[q.dir].in_state_dict &&
+                             (of[0].roots > of[q.dir].roots || (of[q.dir].is_beside_fqns && !of[q.dir].holds_fqns));
     const Mirror required = q.is_optimizers && c_.has_planner_data ? Mirror::kItself : Mirror::kTwice;
     if (mirrors[q.dir] >= required) signs[q.dir] = StateSign::kSlots;
     else if (q.is_optimizers && beside_root) signs[q.dir] = StateSign::kName;

@@ -82,6 +82,8 @@ class StateTree {
   // What is in and below a dir, before it is judged.
   struct Contents {
     bool has_tensors = false, has_fqns = false;  // not state; has_fqns: of its own leaves
+    bool holds_fqns = false;                     // itself or one below it has
+    bool is_beside_fqns = false;                 // its dict, or another one in it that is not called like an optimizer, holds some
     bool has_copies = false;                     // of a model, by the name of a child
     bool has_optimizers = false;                 // by a name below it
     uint32_t roots = 0;                          // of models, itself included

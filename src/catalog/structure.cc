@@ -30,9 +30,9 @@ std::vector<FileLook> look_at_files(Store& store, const Catalog& catalog, Follow
       const std::optional<Handle> handle = open_data_file(store, catalog, static_cast<uint32_t>(n), links);
       if (!handle) return;
       const OpenFile open(store, *handle);
-      const uint64_t bytes = store.facts(*handle).bytes;
-      refuse_lfs_pointer(store, *handle, bytes);
-      found[n].bytes = bytes;
+      const FileFacts facts = store.facts(*handle);
+      refuse_lfs_pointer(store, *handle, facts.bytes);
+      found[n] = {.bytes = facts.bytes, .inode = facts.id.inode, .modified_ns = facts.modified_ns, .fault = nullptr};
     } catch (const Error& error) {  // a link, a FIFO, no permission: reported to whoever needs an item in it
       found[n].fault = std::make_shared<const Problem>(error.problem());
     }

@@ -16,6 +16,8 @@ namespace dcp {
 // What looking at a data file finds: its size, or why it cannot be read. Neither: it is missing.
 struct FileLook {
   std::optional<uint64_t> bytes;
+  uint64_t inode = 0;
+  int64_t modified_ns = 0;
   std::shared_ptr<const Problem> fault;
 };
 // Looks at every data file: one open each; if it is small enough to be a Git LFS pointer, its bytes are read.

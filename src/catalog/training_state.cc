@@ -40,32 +40,42 @@ class Sorter {
     if (!c_.has_planner_data) return add_model(0);
     std::vector<uint32_t> open{0};
     while (!open.empty()) {
-      uint32_t root = open.back();  // the deepest that is sure to be one
+      const Descent d = descend(open.back());
       open.pop_back();
-      for (uint32_t at = root;;) {
-        const std::vector<uint32_t> parts = parts_of(at);
-        if (parts.empty()) {
-          add_model(root);
-          break;
-        }
-        if (parts.size() > 1 && are_pieces(parts)) {
-          add_pieces(at, parts);
-          break;
-        }
-        if (parts.size() > 1) {
-          open.insert(open.end(), parts.begin(), parts.end());
-          break;
-        }
-        const Dir &part = tree_.dir(parts[0]), &whole = tree_.dir(at);
-        // A module's state dict is flat: what is in a dict and has dots in its name is one of its own.
-        const bool is_all = part.fqns > 0 && part.open_tensors() == whole.open_tensors();
-        const bool sure = is_root_name(part.name) || tree_.is_trainers(at) || is_all;
-        at = parts[0];
-        if (sure) root = at;
-      }
+      if (d.parts.empty()) add_model(is_list_of_ranks(d.end) ? d.end : d.root);
+      else if (are_pieces(d.parts)) add_pieces(d.end, d.parts);
+      else open.insert(open.end(), d.parts.begin(), d.parts.end());
     }
   }
-  // The pieces in a list have numbers for names. If they have keys in common, no dict can be the model; the list stays a list.
+
+  // Down from a dict as long as all of the model is in one child.
+  struct Descent {
+    uint32_t root;  // the deepest that is sure to be a model's
+    uint32_t end;
+    std::vector<uint32_t> parts;  // of `end`: several, or none
+  };
+  Descent descend(uint32_t from) {
+    Descent d{from, from, parts_of(from)};
+    while (d.parts.size() == 1) {
+      const Dir &part = tree_.dir(d.parts[0]), &whole = tree_.dir(d.end);
+      // A module's state dict is flat: what is in a dict and has dots in its name is one of its own.
+      const bool is_all = part.fqns > 0 && part.open_tensors() == whole.open_tensors();
+      const bool sure = is_root_name(part.name) || tree_.is_trainers(d.end) || is_all;
+      d.end = d.parts[0];
+      if (sure) d.root = d.end;
+      d.parts = parts_of(d.end);
+    }
+    return d;
+  }
+  // What each rank of a trainer holds: a model's root, and more.
+  bool is_list_of_ranks(uint32_t at) const {
+    const auto is_ranks = [&](uint32_t c) {
+      return tree_.dir(c).is_numbered && (tree_.dir(c).holds_named || tree_.dir(c).open_tensors() == 0);
+    };
+    return tree_.dir(at).holds_named && std::ranges::all_of(tree_.children(at), is_ranks);
+  }
+
+  // The pieces in a list have numbers for names. If they have keys in common, they are models themselves.
   void add_model(uint32_t root) {
     std::vector<uint32_t> pieces;
     for (const uint32_t c : tree_.children(root))
@@ -74,11 +84,20 @@ class Sorter {
     const auto may_be_piece = [&](uint32_t c) { return tree_.dir(c).is_numbered && (root != 0 || tree_.dir(c).fqns > 0); };
     const bool is_list = !pieces.empty() && tree_.dir(root).parameters == 0 && std::ranges::all_of(pieces, may_be_piece);
     if (is_list && are_disjoint(pieces)) return add_pieces(root, pieces);
-    const uint32_t named = is_list && tree_.dir(pieces[0]).name.empty() ? tree_.dir(root).parent : root;
-    roots_.push_back({root, models_++, tree_.dir(named).depth, named});
+    const auto is_whole = [&](uint32_t c) { return tree_.dir(c).name.empty() || tree_.dir(c).fqns > 0; };
+    if (!is_list || !std::ranges::all_of(pieces, is_whole)) pieces = {root};
+    for (const uint32_t p : pieces) roots_.push_back({p, models_++, tree_.dir(p).depth, p});
   }
+  // A piece may have a root of its own: pp_rank_0.model, pp_rank_1.model.
   void add_pieces(uint32_t at, std::span<const uint32_t> pieces) {
-    for (const uint32_t p : pieces) roots_.push_back({p, models_, tree_.dir(p).depth, at});
+    std::vector<uint32_t> roots;
+    for (const uint32_t p : pieces) {
+      const Descent d = descend(p);
+      roots.push_back(d.parts.empty() ? d.root : p);
+    }
+    const auto depth = [&](uint32_t d) { return tree_.dir(d).depth; };
+    if (!std::ranges::all_of(roots, [&](uint32_t r) { return depth(r) == depth(roots[0]); })) roots.assign(pieces.begin(), pieces.end());
+    for (const uint32_t r : roots) roots_.push_back({r, models_, depth(r), at});
     ++models_;
   }
 

@@ -4,8 +4,10 @@
 #include <numeric>
 #include <set>
 
+#include "catalog/bare_pickle.h"
 #include "catalog/resolve.h"
 #include "catalog/torch_files.h"
+#include "pickle/tokens.h"
 #include "pickle/weights_only.h"
 
 namespace dcp {
@@ -66,6 +68,17 @@ void find_in_torch_file(const Catalog& catalog, uint32_t number, std::vector<Pro
   if (!rest.empty()) found.push_back(unsafe_pickle(whole, std::move(rest)));
 }
 
+// Only other zip tools compress storages.
+void find_compressed(const Catalog& catalog, uint32_t number, std::vector<Problem>& found) {
+  const BlobItem& archive = catalog.torch->files[number]->archive;
+  const auto is_packed = [](const BlobItem::Storage& s) { return s.packed > 0; };
+  const auto first = std::ranges::find_if(archive.storages, is_packed);
+  if (first == archive.storages.end()) return;
+  const auto more = std::count_if(first, archive.storages.end(), is_packed) - 1;
+  found.push_back(warning(ProblemId::torch_compressed, {.path = catalog.file_path(number)},
+                          "data/" + first->key + (more > 0 ? " and " + std::to_string(more) + " more" : "")));
+}
+
 }  // namespace
 
 Problem unsafe_pickle(Place place, std::vector<std::string> globals) {
@@ -83,6 +96,17 @@ Problem unseen_pickle(Place place, std::string got, uint64_t max) {
   return p;
 }
 
+std::vector<std::string> refused_before(const Problem& fault, Bytes pickle, const Place& place, const Limits& limits) {
+  std::vector<std::string> globals = look_at_bare_pickle(pickle, place, limits).refused;
+  const uint64_t at = fault.place.offset.value_or(0) - place.offset.value_or(0);
+  if (fault.id != ProblemId::pickle_refused_opcode || as_text(pickle)[at] != static_cast<char>(Op::INST)) return globals;
+  const std::string_view lines = as_text(pickle).substr(at + 1);
+  const size_t module = lines.find('\n'), name = lines.find('\n', module + 1);
+  if (module == lines.npos || name == lines.npos) return globals;
+  globals.push_back(std::string(lines.substr(0, module)) + "." + std::string(lines.substr(module + 1, name - module - 1)));
+  return globals;
+}
+
 // A pickle that is not read to its end may run what Python meets before it stops there, too, or does not stop at.
 bool tells_unsafe(ProblemId id) {
   return id == ProblemId::item_refused || id == ProblemId::item_not_tensor || id_name(id).starts_with("pickle_");
@@ -98,7 +122,10 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   const std::string file = is_in_folder ? catalog.path + "/" + name : catalog.path;
   if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, std::move(of_metadata)));
   const bool in_torch_files = catalog.traits().in_torch_files && catalog.knows_items();
-  for (uint32_t f = 0; in_torch_files && f < catalog.files.size(); ++f) find_in_torch_file(catalog, f, found);
+  for (uint32_t f = 0; in_torch_files && f < catalog.files.size(); ++f) {
+    find_in_torch_file(catalog, f, found);
+    find_compressed(catalog, f, found);
+  }
   return found;
 }
 

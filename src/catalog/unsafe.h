@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "base/problem.h"
 #include "base/workers.h"
@@ -16,11 +17,13 @@ namespace dcp {
 Problem unsafe_pickle(Place place, std::vector<std::string> globals);
 // pickle_unseen: a pickle, or an object, too large to examine.
 Problem unseen_pickle(Place place, std::string got, uint64_t max);
+// What Python imports of a pickle before it stops at the fault, and at it: INST, which only Python 2 wrote, imports and calls at once.
+std::vector<std::string> refused_before(const Problem& fault, Bytes pickle, const Place& place, const Limits& limits);
 // Whether the finding says that a pickle runs something, or that this is unknown.
 bool tells_unsafe(ProblemId id);
 
 // Examines the metadata's own pickle, which torch reads with pickle.load, and all values of a torch.save file. A value that several keys
-// share is reported for the first.
+// share is reported for the first. Says also where torch.load reads other numbers than are there.
 std::vector<Problem> find_unsafe_pickles(const Catalog& catalog);
 
 // Which items to examine. kSome: the first 64 MiB of byte items, except pickles over 1 MiB; what is skipped is reported. kAll: every item,

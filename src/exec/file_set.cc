@@ -1,6 +1,7 @@
 #include "exec/file_set.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/checked.h"
 #include "base/recent_files.h"
@@ -120,8 +121,11 @@ void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
   };
   const std::string interrupted = "left by an interrupted run";
   if (form == Form::kInPlace) {
-    for (const DirEntry& entry : io.list(inside.get())) {
-      if (!is_working_file(entry) || entry.name == kLock) continue;
+    std::vector<DirEntry> entries = io.list(inside.get());
+    // Final names first: the working ones tell whose they are.
+    std::ranges::stable_partition(entries, std::not_fn(is_working_file));
+    for (const DirEntry& entry : entries) {
+      if (entry.name == kLock || (!is_working_file(entry) && !has_working_name(io, inside.get(), entry.name))) continue;
       if (const auto facts = io.facts(inside.get(), entry.name))
         remove(out + "/" + entry.name, entry.name, *facts, Links::kNever, interrupted);
     }
@@ -280,16 +284,17 @@ void FileSet::State::swap_folders() {
   io.remove_folder(around.get(), old);
 }
 
-// The last file says that the others are there, so it must not reach the disk before them.
+// The last file says that the others are there, so it must not reach the disk before them. Working names go when it is there: until then they
+// tell the next run what is ours.
 void FileSet::State::name_in_place() {
   const auto now = io.facts(out);
   if (!now || now->id != io.facts(inside.get()).id) fail(ProblemId::output_swapped, Place{.path = out});
   for (uint32_t i = 0; i < files.size(); ++i) {
     if (i > 0 && i + 1 == files.size()) sync_folder(inside.get());
     name_file(i, Replace::kNo);
-    remove_written(files[i].name, *files[i].made);
   }
   committed = true;
+  for (const File& f : files) remove_written(f.name, *f.made);
   sync_folder(inside.get());
 }
 

@@ -1,6 +1,7 @@
 #include "exec/output_free.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/working_names.h"
 #include "exec/claim.h"
@@ -48,9 +49,21 @@ bool is_working_file(const DirEntry& entry) {
   return entry.kind == FileKind::kRegular && (entry.name == kLock || (entry.name.starts_with('.') && entry.name.ends_with(kPartial)));
 }
 
+bool has_working_name(Io& io, Handle folder, const std::string& name) {
+  const auto named = io.facts(folder, name), working = io.facts(folder, beside(name, kPartial));
+  return named && working && !named->link && !working->link && named->id == working->id;
+}
+
 bool is_empty_folder(Io& io, const std::string& path) {
   const std::optional<std::vector<DirEntry>> entries = entries_of(io, path);
-  return entries && std::ranges::all_of(*entries, is_working_file);
+  if (!entries) return false;
+  const auto is_partial = [](const DirEntry& e) { return is_working_file(e) && e.name != kLock; };
+  const auto partials = std::ranges::count_if(*entries, is_partial);
+  const auto named = std::ranges::count_if(*entries, std::not_fn(is_working_file));
+  if (named == 0) return true;
+  if (named >= partials) return false;  // something else; or all have their names, and the output is complete
+  const OpenFile folder(io, io.open_folder(path));
+  return std::ranges::all_of(*entries, [&](const DirEntry& e) { return is_working_file(e) || has_working_name(io, folder.get(), e.name); });
 }
 
 void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries) {

@@ -20,12 +20,15 @@ void check_space(Io& io, const std::string& out, const std::string& folder, uint
 // Whether the output's files go into the existing folder: an empty one, or a link to one that is not replaced.
 bool is_filled_in_place(Io& io, const std::string& out, bool folder, Replace replace);
 
-// Of the two halves of check_output_free for a folder. Replacing a folder removes everything in it: output_exists if that is more than an
+// Of the two halves of check_output_free for a folder. A folder counts as empty if it holds nothing but what an interrupted run has left that filled
+// it. Replacing a folder removes everything in it: output_exists if that is more than an
 // output consists of.
 bool is_empty_folder(Io& io, const std::string& path);
 void check_replaceable(const std::string& out, const std::vector<DirEntry>& entries);
 
 // A file of ours inside a folder that is filled in place.
 bool is_working_file(const DirEntry& entry);
+// One that has its final name as well: files keep their working names until all have their final ones. What tells an interrupted run's files.
+bool has_working_name(Io& io, Handle folder, const std::string& name);
 
 }  // namespace dcp

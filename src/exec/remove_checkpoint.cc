@@ -1,6 +1,7 @@
 #include "exec/remove_checkpoint.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/problem.h"
 #include "base/working_names.h"
@@ -63,8 +64,13 @@ RemovalOrder removal_order(std::vector<std::string> names) {
 }
 
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
-  const ClaimedName claim(io, run, beside(folder.name, kLock));
-  if (!claim.is_ours()) return false;
+  std::optional<ClaimedName> claim;
+  try {
+    claim.emplace(io, run, beside(folder.name, kLock));
+    if (!claim->is_ours()) return false;
+  } catch (const Error& e) {  // a file system that is full, as runs are pruned for, may have no room for a lock
+    if (e.problem().id != ProblemId::io_no_space) throw;
+  }
   const std::optional<Handle> handle = io.open_folder(run, folder.name);
   if (!handle) return false;
   const OpenFile inside(io, *handle);
@@ -73,6 +79,13 @@ bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
   if (!names) return false;
   const RemovalOrder order = removal_order(*names);
   if (order.names.size() != names->size()) return false;
+  OpenFile first;  // to go: locked where there is no other lock
+  if (!claim && !order.names.empty()) {
+    const std::optional<Handle> file = io.open_write(inside.get(), order.names.front());
+    if (!file) return false;
+    first = OpenFile(io, *file);
+    if (!io.try_lock(first.get())) return false;
+  }
   for (size_t i = 0; i < order.names.size(); ++i) {
     if (i == order.metadata) io.sync_folder(inside.get());
     io.remove_file(inside.get(), order.names[i]);

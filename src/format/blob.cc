@@ -1,14 +1,63 @@
 #include "format/blob.h"
 
+#include <algorithm>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "format/item_archive.h"
+#include "format/torch_tensor.h"
+#include "pickle/machine.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 namespace {
 
 constexpr std::string_view kFolder = "data/";
+
+// Classes of storages are kTyped; any other global is opaque, and so is what it makes.
+class ObjectHandler : public TorchNames {
+ public:
+  ObjectHandler(ObjectPickle& out, const Limits& limits) : out_(out), limits_(limits) {}
+
+  Value global(PickleMachine&, std::string_view module, std::string_view name) {
+    const TorchGlobal g = torch_global(module, name);
+    if (g.kind == TorchGlobal::Kind::kTypedStorage || g.kind == TorchGlobal::Kind::kUntypedStorage)
+      return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
+    std::string text = std::string(module) + "." + std::string(name);
+    if (!weights_only_allows(text) && known_.insert(text).second) out_.refused.push_back(std::move(text));
+    return {.kind = Kind::kOpaque};
+  }
+  Value persistent(PickleMachine& machine, const Value& id) {
+    const Place place = machine.place();
+    const TensorReader reader(machine, *this, limits_, place);
+    if (reader.names_storage(id)) {
+      out_.storages.push_back(reader.storage(id));
+      // The memo may repeat a key of a megabyte with three bytes.
+      held_ += sizeof(TorchStorage) + out_.storages.back().key.capacity();
+      if (held_ > limits_.memory_bytes) fail(ProblemId::memory_cap, place);
+    } else if (id.kind != Kind::kTuple || id.n != 5) {
+      fail(ProblemId::pickle_storage_id, place, machine.describe(id), "('storage', class, key, location, count)");
+    }
+    return {.kind = Kind::kOpaque};
+  }
+  // Storages have no calls.
+  Value reduce(PickleMachine&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
+  Value new_object(PickleMachine&, const Value&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
+  Value build(PickleMachine&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
+
+  TorchGlobal meaning(const Value& v) const override {
+    if (v.kind != Kind::kTyped) return {};
+    return {static_cast<TorchGlobal::Kind>(v.tag), static_cast<DType>(v.n)};
+  }
+  std::string name_of(const Value&) const override { return {}; }
+
+ private:
+  ObjectPickle& out_;
+  const Limits& limits_;
+  std::unordered_set<std::string> known_;
+  uint64_t held_ = 0;  // bytes of storages
+};
 
 }  // namespace
 
@@ -50,6 +99,41 @@ BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t p
   return blob;
 }
 
+ObjectPickle run_object_pickle(Bytes pickle, const Place& place, const Limits& limits) {
+  ObjectPickle object;
+  try {
+    PickleMachine machine(pickle, place, limits);
+    ObjectHandler handler(object, limits);
+    machine.run(handler);
+    if (const auto& bad = machine.bad_text()) object.fault = make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8");
+  } catch (const Error& e) {
+    object.unseen = e.problem().id == ProblemId::memory_cap || e.problem().id == ProblemId::over_limit;
+    if (!object.unseen) object.fault = e.problem();
+  }
+  return object;
+}
+
+void check_object(ItemSource& item, const ZipDirectory& directory, const ObjectPickle& object, const Place& place) {
+  if (object.fault) throw Error(*object.fault);
+  if (object.unseen || object.storages.empty()) return;
+  StorageRecords records(item, directory, place);
+  for (const TorchStorage& s : object.storages) records.check(s);
+}
+
+namespace {
+
+// A pickle that is not understood here is no reason to refuse a copy.
+void check_named_storages(ItemSource& item, const ZipDirectory& directory, const Limits& limits, const Place& place) {
+  const ZipRecord* record = directory.find("data.pkl");
+  if (record == nullptr || (record->method != ZipRecord::kStored && !record->deflated())) return;
+  if (record->size > (record->deflated() ? std::min(limits.blob_bytes, limits.decoded_bytes) : limits.blob_bytes)) return;
+  const ItemPickle pickle = read_item_pickle(item, directory, limits.blob_bytes, limits, place);
+  const ObjectPickle object = run_object_pickle(pickle.bytes, pickle.place, limits);
+  if (!object.fault) check_object(item, directory, object, place);
+}
+
+}  // namespace
+
 BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits) {
   BlobItem blob{.pickle = {}, .packed_pickle = 0, .pickle_place = place, .storages = {}};
   ZipDirectory directory;
@@ -69,6 +153,7 @@ BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& l
                              .crc = record.crc,
                              .has_crc = has_crc(record) && record.method == ZipRecord::kStored});
   }
+  check_named_storages(item, directory, limits, place);
   return blob;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -43,8 +44,21 @@ BlobItem read_blob_item(ItemSource& item, const Place& place, const Limits& limi
 // The same for an archive whose directory has been read, with a pickle of at most `pickle_bytes`.
 BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t pickle_bytes, const Limits& limits, const Place& place);
 
+// What loading an object imports and reads, found in one run of its pickle that keeps no object.
+struct ObjectPickle {
+  std::vector<std::string> refused;    // globals that weights_only refuses, distinct, in order of appearance
+  std::vector<TorchStorage> storages;  // of the persistent ids that are torch's
+  std::optional<Problem> fault;        // why Python cannot load it: pickle_*; then the others are incomplete
+  // It was too large to be run (limits.memory_bytes) or nested too deep: the others are incomplete, and nothing is known to be wrong.
+  bool unseen = false;
+};
+ObjectPickle run_object_pickle(Bytes pickle, const Place& place, const Limits& limits);
+// That the pickle can be loaded, and that the records of its storages are as long as these. Throws its fault, item_no_record,
+// item_compressed, item_short_storage, item_long_storage.
+void check_object(ItemSource& item, const ZipDirectory& directory, const ObjectPickle& object, const Place& place);
+
 // For an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are not an
-// archive.
+// archive. A pickle of at most limits.blob_bytes is looked into, too: its storages must be there, as above.
 BlobItem read_blob_records(ItemSource& item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

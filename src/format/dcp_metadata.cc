@@ -8,7 +8,6 @@
 
 #include "base/checked.h"
 #include "format/dcp_metadata_handler.h"
-#include "pickle/weights_only.h"
 
 namespace dcp {
 
@@ -103,8 +102,9 @@ Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   // A dtype that this table lacks is still a global of torch.
   const bool is_dtype = is(dtype, kDType) || (dtype.kind == Kind::kGlobal && globals_[dtype.n].module == "torch");
   if (!is_dtype) fail_field(m, "TensorProperties.dtype", dtype, "a dtype of torch");
-  if (!is(dtype, kDType) && !weights_only_allows(name_of(globals_[dtype.n])))
-    cannot_load(m, "dtype " + std::string(globals_[dtype.n].name), "one that torch 2.15 has");
+  if (!is(dtype, kDType))
+    cannot_load(m, "TensorProperties.dtype: " + name_of(globals_[dtype.n]), "one whose tensors torch 2.15 can load",
+                ProblemId::metadata_field);
   const bool strided = layout.kind == Kind::kUnset || (is(layout, kGetLayout) && layout.n == 1);
   const bool grad = requires_grad.kind == Kind::kBool && requires_grad.payload == 1;
   return typed(kProperties, dtype.n, (strided ? kStrided : 0) | (grad ? kRequiresGrad : 0));

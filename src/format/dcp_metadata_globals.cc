@@ -82,6 +82,12 @@ Value MetadataHandler::reduce(PickleMachine& m, Value callable, Value arguments)
       if (const Value v = argument(0); arguments.n != 1 || v.kind != Kind::kInt || v.integer() < 0 || v.integer() > 2)
         cannot_load(m, "memory format " + describe(m, v), "0, 1 or 2");
       return typed(kMemoryFormat);
+    case kPath:
+      spend(m, arguments.n);
+      for (const Value& v : m.elements(arguments))
+        if (v.kind != Kind::kText && v.kind != Kind::kOpaque)  // another path is opaque
+          cannot_load(m, name_of(globals_[callable.n]) + " of " + describe(m, m.final(v)), "text", ProblemId::pickle_unloadable, "");
+      break;
     case kDictClass:
       // With arguments beside the factory of a defaultdict it holds more than its items.
       if (arguments.n > (globals_[callable.n].name == "defaultdict" ? 1 : 0)) break;
@@ -115,9 +121,10 @@ void MetadataHandler::check_layout(const PickleMachine& m, const Value& name) {
   cannot_load(m, "layout " + describe(m, name), "a layout of torch");
 }
 
-void MetadataHandler::cannot_load(const PickleMachine& m, std::string got, std::string expected, ProblemId id) {
+void MetadataHandler::cannot_load(const PickleMachine& m, std::string got, std::string expected, ProblemId id, Key key) {
   constexpr size_t kTold = 8;
-  if (content_.unloadable.size() < kTold) content_.unloadable.push_back(make_problem(id, place_of(m), std::move(got), std::move(expected)));
+  if (content_.unloadable.size() == kTold) return;
+  content_.unloadable.push_back(make_problem(id, place_of(m, key), std::move(got), std::move(expected)));
 }
 
 Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {

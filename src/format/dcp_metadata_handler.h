@@ -132,7 +132,8 @@ class MetadataHandler {
   [[noreturn]] void fail_field(const PickleMachine& m, std::string_view field, const Value& got, std::string_view expected,
                                Key key = {}) const;
   // Notes what would make torch fail, and goes on.
-  void cannot_load(const PickleMachine& m, std::string got, std::string expected, ProblemId id = ProblemId::pickle_unloadable);
+  void cannot_load(const PickleMachine& m, std::string got, std::string expected, ProblemId id = ProblemId::pickle_unloadable,
+                   Key key = {});
   [[noreturn]] void fail_limit(const PickleMachine& m, std::string got, uint64_t max) const;
 
   MetadataContent& content_;

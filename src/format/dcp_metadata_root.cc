@@ -6,6 +6,14 @@
 #include "format/dcp_metadata_handler.h"
 
 namespace dcp {
+namespace {
+
+// A value of one of Python's own types, other than None.
+bool is_plain(const Value& v) {
+  return (v.kind > Kind::kNil && v.kind < Kind::kGlobal) || (v.kind >= Kind::kTuple && v.kind <= Kind::kSet);
+}
+
+}  // namespace
 
 Value MetadataHandler::build_root(PickleMachine& m, const Value& state) {
   if (has_root_) fail(ProblemId::metadata_not_dcp, m.place(), "a second Metadata object", "one");
@@ -23,6 +31,8 @@ Value MetadataHandler::build_root(PickleMachine& m, const Value& state) {
     } else if (name == "storage_meta") {
       content_.has_storage_meta = is(v, kStorageMeta);
       content_.has_storage_meta_modules = content_.has_storage_meta && v.n == 1;
+      // torch sets an attribute of it (FileSystemReader.read_metadata), which the values of Python's own types do not have.
+      if (is_plain(v)) cannot_load(m, "Metadata.storage_meta: " + describe(m, v), "StorageMeta", ProblemId::metadata_field, "");
     } else if (name == "version") {
       content_.has_version = true;
       if (v.kind == Kind::kText) content_.version = m.text(v);

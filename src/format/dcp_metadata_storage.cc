@@ -20,6 +20,8 @@ Value MetadataHandler::build_index(PickleMachine& m, const Value& state) {
   entry.key = m.text(fqn);
   if (index.kind == Kind::kInt && index.payload < entry.hint) entry.hint = static_cast<uint32_t>(index.payload);
   if (offset.kind != Kind::kUnset && offset.kind != Kind::kNil) {
+    // These are the keys of a dict, which no list can be part of.
+    if (offset.kind == Kind::kList) cannot_load(m, "MetadataIndex.offset: a list", "torch.Size", ProblemId::pickle_unloadable, entry.key);
     const Value size = checked_size(m, "MetadataIndex.offset", offset, entry.key);
     entry.has_offset = true;
     entry.rank = static_cast<uint16_t>(size.n);

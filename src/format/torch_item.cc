@@ -45,7 +45,10 @@ class ItemHandler : public TorchNames {
     if (object.kind == Kind::kObject) machine.set_state(object, state);
     return object;
   }
-  Value persistent(PickleMachine& machine, const Value& id) { return machine.object({.kind = Kind::kGlobal, .n = kStorage}, id); }
+  Value persistent(PickleMachine& machine, const Value& id) {
+    if (id.kind == Kind::kTuple && id.n > 0) ids_.push_back(id);
+    return machine.object({.kind = Kind::kGlobal, .n = kStorage}, id);
+  }
   void refused(PickleMachine& machine, Op op) {
     if (!refused_opcode_) refused_opcode_ = {machine.place(), std::string(op_name(op))};
   }
@@ -58,6 +61,8 @@ class ItemHandler : public TorchNames {
   std::string name_of(const Value& v) const override {
     return v.kind == Kind::kOpaque || (v.kind == Kind::kGlobal && v.n != kStorage) ? names_[v.n].text : std::string();
   }
+
+  const std::vector<Value>& persistent_ids() const { return ids_; }
 
   // The first opcode that weights_only does not know.
   struct RefusedOpcode {
@@ -85,21 +90,54 @@ class ItemHandler : public TorchNames {
   static constexpr size_t kMaxNames = 4096;  // of one item: a subclass made of subclasses has some ten
   std::vector<Name> names_{{.text = {}, .means = Means::kStorage}};
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> numbers_;
+  std::vector<Value> ids_;  // persistent ones
   std::optional<RefusedOpcode> refused_opcode_;
 };
+
+using Means = TorchGlobal::Kind;
+
+// A class called with sizes makes memory that nobody has filled, and torch gives what its own calls make no state but another storage.
+void check_works(const TensorReader& reader, const std::string& name, Value root) {
+  const Value state = reader.machine().state_of(root);
+  if (name.starts_with("torch.") && name.rfind('.') == 5) fail(ProblemId::item_not_tensor, reader.place(), name, "a tensor");
+  for (const Means call : {Means::kTensorV2, Means::kTensorV3, Means::kQuantized, Means::kSparse, Means::kMeta})
+    if (reader.call_of(root) == call && state.kind != Kind::kUnset)
+      fail(ProblemId::item_bad_tensor, reader.place(), "a state: " + reader.machine().describe(state), "none");
+}
+
+// Of a tensor that is not plain. A class may call torch's functions with what suits only itself.
+bool describe(const TensorReader& reader, const ItemHandler& names, Value root, TensorItem& item) {
+  const PickleMachine& machine = reader.machine();
+  while (reader.call_of(root) == Means::kParameterWithState) root = reader.argument(machine.arguments_of(root), 0, 4, 4);
+  Means call = reader.call_of(root);
+  if (call == Means::kOther) return false;
+  Value arguments = machine.arguments_of(root);
+  bool of_class = call == Means::kWrapper;
+  if (call == Means::kFromType) {
+    of_class = names.meaning(reader.argument(arguments, 1, 4, 4)).kind != Means::kTensorClass;
+    call = names.meaning(machine.element(arguments, 0)).kind;
+    arguments = machine.element(arguments, 2);
+  }
+  try {
+    return reader.read_opaque(call, arguments, item);
+  } catch (const Error&) {
+    if (!of_class) throw;
+    return false;
+  }
+}
 
 constexpr const char* kTaken = "what torch.load(weights_only=True) takes";
 
 TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Value root, TensorItem& item) {
   const PickleMachine& machine = reader.machine();
-  while (reader.call_of(root) == TorchGlobal::Kind::kParameter) root = reader.argument(machine.arguments_of(root), 0, 3, 3);
+  while (reader.call_of(root) == Means::kParameter) root = reader.argument(machine.arguments_of(root), 0, 3, 3);
   const Value callable = root.kind == Kind::kObject ? machine.callable_of(root) : Value{};
   const std::string name = names.name_of(callable.kind == Kind::kGlobal ? callable : root);
   if (callable.kind != Kind::kGlobal || !makes_tensor(name))
     fail(ProblemId::item_not_tensor, reader.place(), name.empty() ? machine.describe(root) : name, "a tensor");
-  const TorchGlobal::Kind call = reader.call_of(root);
-  const bool plain =
-      (call == TorchGlobal::Kind::kTensorV2 || call == TorchGlobal::Kind::kTensorV3) && machine.state_of(root).kind == Kind::kUnset;
+  check_works(reader, name, root);
+  const Means call = reader.call_of(root);
+  const bool plain = call == Means::kTensorV2 || call == Means::kTensorV3;
   TorchStorage storage;
   if (plain) storage = reader.read(call, machine.arguments_of(root), item);
   item.refused = names.refused_globals();
@@ -107,6 +145,7 @@ TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Val
     if (plain || weights_only_blocks(global)) fail(ProblemId::item_refused, reader.place(), global, kTaken);
   if (const auto& odd = names.refused_opcode()) fail(ProblemId::item_refused, odd->place, "the opcode " + odd->name, kTaken);
   if (plain) return storage;
+  item.described = describe(reader, names, root, item);
   item.form = ItemForm::kOpaque;
   item.opaque_class = name;
   return {};
@@ -146,8 +185,15 @@ TensorItem read_tensor_item(ItemSource& source, const Place& place, const Limits
   if (const auto& bad = machine.bad_text()) fail(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8");
   TensorItem item;
   item.big_endian = archive.big_endian;
-  const TorchStorage storage = read_root(TensorReader(machine, handler, limits, pickle.place), handler, root, item);
-  if (item.form == ItemForm::kStrided) find_storage(source, archive, storage, item, place);
+  const TensorReader reader(machine, handler, limits, pickle.place);
+  const TorchStorage storage = read_root(reader, handler, root, item);
+  if (item.form == ItemForm::kStrided) {
+    find_storage(source, archive, storage, item, place);
+  } else {
+    StorageRecords records(source, archive.directory, place);
+    for (const Value& id : handler.persistent_ids())
+      if (reader.names_storage(id)) records.check(reader.storage(id));
+  }
   return item;
 }
 

@@ -51,12 +51,20 @@ ZipDirectory read_zip_directory(ItemSource& item, const Place& place, const Limi
 // Position of the payload in the item, from the local header, which must agree with the directory on the name.
 uint64_t payload_of(ItemSource& item, const ZipDirectory& directory, const ZipRecord& record, const Place& place);
 
+// A storage, as a persistent id names it.
+struct TorchStorage {
+  std::string key;
+  bool typed = false;
+  DType dtype{};       // of a typed one
+  uint64_t bytes = 0;  // as the pickle claims
+};
+
 enum class ItemForm : uint8_t {
   kStrided,  // a plain strided tensor: every field below holds
   kOpaque,   // a tensor, but not a plain one (quantized, wrapper subclass): copied, never resliced
 };
 
-// What data.pkl of a tensor item says, checked: shapes non-negative, strides and offset inside the storage, storage inside its record.
+// What data.pkl of a tensor item says, checked: shapes non-negative, strides and offset inside the storage, as long as its record.
 struct TensorItem {
   ItemForm form = ItemForm::kStrided;
   DType dtype{};
@@ -71,6 +79,7 @@ struct TensorItem {
   uint64_t packed = 0;        // bytes of the record in the item if it is deflated, else 0
   uint32_t crc = 0;
   bool has_crc = false;              // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
+  bool described = true;             // false, for kOpaque: dtype and sizes are its class's affair
   std::string opaque_class;          // for kOpaque: "torch._utils._rebuild_qtensor"
   std::vector<std::string> refused;  // for kOpaque: globals that dcp.load refuses unless the program allows them: a subclass's own
 };

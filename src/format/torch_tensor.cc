@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "format/item_archive.h"
 #include "pickle/tokens.h"
 
 namespace dcp {
@@ -137,7 +138,16 @@ Value TensorReader::sizes_in(const Value& v) const {
 
 TorchStorage TensorReader::read_storage(const Value& v) const {
   if (call_of(v) != Means::kStorage) fail(ProblemId::item_bad_storage, place_, machine_.describe(v), "a persistent id");
-  const Value id = machine_.arguments_of(v);
+  return storage(machine_.arguments_of(v));
+}
+
+bool TensorReader::names_storage(const Value& id) const {
+  if (id.kind != Kind::kTuple || id.n != 5 || !machine_.is_text(machine_.element(id, 0), "storage")) return false;
+  const Means cls = names_.meaning(machine_.element(id, 1)).kind;
+  return cls == Means::kTypedStorage || cls == Means::kUntypedStorage;
+}
+
+TorchStorage TensorReader::storage(const Value& id) const {
   if (id.kind != Kind::kTuple || id.n != 5 || !machine_.is_text(machine_.element(id, 0), "storage")) {
     fail(ProblemId::item_bad_storage, place_, machine_.describe(id), "('storage', class, key, location, count)");
   }
@@ -218,10 +228,24 @@ bool is_dense(const TensorItem& item) {
 }
 
 void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place) {
-  if (record_bytes >= storage.bytes) return;
+  if (record_bytes == storage.bytes) return;
   Place here = at_offset(place, payload);
   here.member = "data/" + storage.key;
-  fail(ProblemId::item_short_storage, std::move(here), std::to_string(record_bytes) + " bytes", std::to_string(storage.bytes));
+  const ProblemId id = record_bytes < storage.bytes ? ProblemId::item_short_storage : ProblemId::item_long_storage;
+  fail(id, std::move(here), std::to_string(record_bytes) + " bytes", std::to_string(storage.bytes));
+}
+
+StorageRecords::StorageRecords(ItemSource& item, const ZipDirectory& directory, const Place& place)
+    : item_(item), directory_(directory), place_(place) {
+  for (const ZipRecord& r : directory.records) records_.emplace(r.name, &r);
+}
+
+void StorageRecords::check(const TorchStorage& storage) {
+  const std::string name = "data/" + storage.key;
+  const auto found = records_.find(name);
+  const ZipRecord& record = found == records_.end() ? readable_record(directory_, name, place_) : *found->second;  // which throws
+  check_method(record, place_);
+  if (record.size != storage.bytes) check_record(storage, record.size, payload_of(item_, directory_, record, place_), place_);
 }
 
 }  // namespace dcp

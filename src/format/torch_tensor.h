@@ -13,6 +13,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/limits.h"
@@ -58,13 +59,6 @@ class TorchNames {
   virtual std::string name_of(const Value& v) const = 0;  // "module.name" of a global, or of the callable of an opaque value
 };
 
-struct TorchStorage {
-  std::string key;
-  bool typed = false;
-  DType dtype{};       // of a typed one
-  uint64_t bytes = 0;  // as the pickle claims
-};
-
 // Reads the values of a finished machine. Checks only facts about the pickle; the archive's are checked later.
 class TensorReader {
  public:
@@ -79,6 +73,9 @@ class TensorReader {
   Value argument(const Value& arguments, uint32_t i, uint32_t min, uint32_t max) const;
   // For a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, which the tensor has been checked to fit.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
+  // Whether a persistent id is one of torch's, of a class that is known here; then, what it says.
+  bool names_storage(const Value& id) const;
+  TorchStorage storage(const Value& id) const;
   // For a tensor that is not plain: dtype and sizes only; the rest is up to its class. False: the call does not give them.
   bool read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
 
@@ -98,7 +95,20 @@ class TensorReader {
   const Place& place_;
 };
 
-// The archive's part: checks that the storage's record is as long as the storage.
+// The archive's part: checks that the storage's record is as long as the storage, as torch does. Throws item_short_storage,
+// item_long_storage.
 void check_record(const TorchStorage& storage, uint64_t record_bytes, uint64_t payload, const Place& place);
+// The same for storages that an item's pickle names. Views all that it is given.
+class StorageRecords {
+ public:
+  StorageRecords(ItemSource& item, const ZipDirectory& directory, const Place& place);
+  void check(const TorchStorage& storage);  // throws item_no_record and item_compressed, too
+
+ private:
+  ItemSource& item_;
+  const ZipDirectory& directory_;
+  const Place& place_;
+  std::unordered_map<std::string_view, const ZipRecord*> records_;  // by name
+};
 
 }  // namespace dcp

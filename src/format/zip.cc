@@ -14,8 +14,8 @@
 // Every position counts from the start of the item. Sizes of local headers are not used: torch writes zeros there.
 //
 // What torch reads is what its reader (miniz) makes of this: the end record is the last "PK\5\6" that has room for one, whatever its
-// comment says; names are found without regard to case, and of two equal ones any may be found. An archive that other readers take
-// otherwise is refused.
+// comment says, and none where its search leaves the file (check_found); names are found without regard to case, and of two equal ones any
+// may be found. An archive that other readers take otherwise is refused.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -76,11 +76,24 @@ std::optional<uint64_t> last_mark(Bytes tail) {
   return std::nullopt;
 }
 
+// miniz (mz_zip_reader_locate_header_sig) searches blocks of 4096 bytes backwards from the end, each sharing 3 bytes with the one behind it,
+// and fails if a block but the first would begin before the file.
+void check_found(uint64_t at, uint64_t size, const Place& place) {
+  constexpr uint64_t kBlock = 4096, kStep = kBlock - 3;
+  const uint64_t distance = size - at;
+  if (distance <= kBlock || size >= kBlock + (distance - kBlock + kStep - 1) / kStep * kStep) return;
+  fail(ProblemId::zip_bad_end, Where{place, at}, number(distance - kEndBytes) + " bytes behind it, where torch does not find it",
+       "at most " + number(kBlock - kEndBytes));
+}
+
 // torch's lies in the last 98 bytes, so a short read comes first.
 uint64_t find_end(ItemSource& item, const Place& place) {
   const uint64_t size = item.size();
   for (const uint64_t window : {std::min(size, kTailBytes), std::min(size, kSearchBytes)}) {
-    if (const auto at = last_mark(item.at(size - window, window))) return size - window + *at;
+    const auto found = last_mark(item.at(size - window, window));
+    if (!found) continue;
+    check_found(size - window + *found, size, place);
+    return size - window + *found;
   }
   fail(ProblemId::zip_no_end, place);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -51,6 +52,7 @@ void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOption
   Catalog& catalog = opened.catalog;
   std::vector<TensorId> owner(catalog.chunk_total);
   std::map<uint32_t, uint64_t> suspects;  // files, and where their safetensors part begins: torch says that of every tensor in it
+  std::set<uint32_t> transformed;         // of them those in which an empty stream stands before it for each tensor
   for (TensorId t = 0; t < catalog.tensors.size(); ++t) {
     const Tensor& tensor = catalog.tensors[t];
     for (uint32_t c = 0; c < tensor.chunk_count; ++c) {
@@ -58,23 +60,29 @@ void use_safetensors_items(Store& store, OpenedCatalog& opened, const OpenOption
       owner[item] = t;
       const Item& i = catalog.items[item];
       // No archive is as short as its payload.
-      if (i.file != kNone && i.transforms == 0 && tensor.dtype_known &&
-          i.length == volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype))
-        suspects.emplace(i.file, i.offset);
+      if (i.file == kNone || !tensor.dtype_known || i.length != volume(catalog.box(tensor, c).sizes) * bytes_of(tensor.dtype)) continue;
+      uint64_t& begin = suspects[i.file];
+      begin = std::max(begin, i.offset);
+      if (i.transforms != 0) transformed.insert(i.file);
     }
   }
   std::unordered_map<uint32_t, std::vector<ItemId>> items;
   for (ItemId i = 0; !suspects.empty() && i < catalog.chunk_total; ++i)
     if (suspects.contains(catalog.items[i].file)) items[catalog.items[i].file].push_back(i);
   Limits left = options.limits;
-  for (const auto& [file, begin] : suspects) {
+  for (const auto& [file, last] : suspects) {
     const std::optional<Handle> handle = store.open_beneath(catalog.folder, catalog.file_name(file), options.links);
     if (!handle) continue;  // look_at_files tells
     const OpenFile open(store, *handle);
-    const uint64_t bytes = store.facts(*handle).bytes - std::min(begin, store.facts(*handle).bytes);
-    std::vector<std::byte> head(std::min<uint64_t>(bytes, kSafetensorsBeginBytes));
-    read_exact(store, *handle, begin, head);
-    if (!begins_like_safetensors(head, bytes)) continue;
+    const uint64_t bytes = store.facts(*handle).bytes - std::min(last, store.facts(*handle).bytes);
+    constexpr uint64_t kEmptyStreamBytes = 64;  // zstd's has 9; streams may be in streams
+    std::vector<std::byte> head(std::min<uint64_t>(bytes, kEmptyStreamBytes + kSafetensorsBeginBytes));
+    read_exact(store, *handle, last, head);
+    uint64_t skipped = 0;
+    const auto is_here = [&] { return begins_like_safetensors(Bytes(head).subspan(skipped), bytes - skipped); };
+    while (!is_here() && transformed.contains(file) && skipped < std::min<uint64_t>(kEmptyStreamBytes, bytes)) ++skipped;
+    if (!is_here()) continue;
+    const uint64_t begin = last + skipped;
     const Place place{.path = catalog.file_path(file)};
     set_items(opened, {file, begin, items[file]},
               read_safetensors_file(store, {*handle, std::string(catalog.file_name(file)), place, begin}, left), owner);

@@ -61,6 +61,10 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
     throw Error(std::move(p));
   }
   const ItemArchive archive = open_item_archive(source, place, limits);
+  // Nothing uses these, though torch reads the second; but the file is damaged where they are.
+  for (const std::string_view name : {".format_version", ".data/serialization_id"})
+    if (const ZipRecord* r = archive.directory.find(name))
+      check_record_crc(source, *r, payload_of(source, archive.directory, *r, place), place);
   return read_blob_item(source, archive, limits.archive_pickle_bytes, limits, place);
 }
 
@@ -88,8 +92,7 @@ class TorchReader {
       if (held > limits_.memory_bytes) fail_memory({.path = place_.path}, limits_.memory_bytes, held, "its state dict");
       out.paths.push_back({.key = leaf.key, .first = out.path_elements.size(), .count = narrow<uint32_t>(leaf.path.size())});
       out.path_elements.insert(out.path_elements.end(), leaf.path.begin(), leaf.path.end());
-      if (leaf.tensor.kind == Means::kOther && !leaf.tensor.opaque) blob(leaf);
-      else whole_or_part(leaf);
+      add(leaf);
     });
     file_.odd_keys = state_.odd_keys();
     count_unreferenced();
@@ -98,6 +101,7 @@ class TorchReader {
 
  private:
   void blob(const StateDict::Leaf& leaf) {
+    check_storages(leaf.value);
     MetadataContent& out = out_.content;
     out.order.push_back(KeyRef::blob_at(out.blobs.size()));
     out.blobs.push_back(leaf.key);
@@ -105,13 +109,15 @@ class TorchReader {
     out_.values.push_back({.value = leaf.empty_mapping ? Value{} : leaf.value, .info = {}});
   }
 
-  void whole_or_part(const StateDict::Leaf& leaf) {
+  void add(const StateDict::Leaf& leaf) {
+    const bool is_blob = leaf.tensor.kind == Means::kOther && !leaf.tensor.opaque;
     try {
+      if (is_blob) return blob(leaf);
       if (const std::optional<TensorPart> part = part_of_(leaf)) return this->part(leaf, *part);
       whole(leaf);
-    } catch (const Error& e) {  // many tensors are in one pickle: say which
+    } catch (const Error& e) {  // many values are in one pickle: say which
       Problem p = e.problem();
-      if (p.place.tensor.empty()) p.place.tensor = leaf.key;
+      if (p.place.tensor.empty()) p.place.tensor = leaf.key, p.place.object = is_blob;
       throw Error(std::move(p));
     }
   }
@@ -171,6 +177,7 @@ class TorchReader {
   }
 
   void opaque(const StateDict::Leaf& leaf) {
+    check_storages(leaf.value);
     Read r{.offset = *place_.offset, .length = file_.archive.packed_pickle};
     const bool described = describe(reader_, leaf.tensor, r.tensor);
     r.info.opaque = true;
@@ -266,6 +273,16 @@ class TorchReader {
     return *found->second;
   }
 
+  // Of all that a value names; what several leaves share is looked at for the first.
+  void check_storages(const Value& value) {
+    if (!value.in_arena()) return;
+    file_.graph->visit(value, seen_, [&](const Value& v) {
+      if (!file_.graph->is_persistent(v)) return;
+      const Value id = reader_.machine().arguments_of(v);
+      if (reader_.names_storage(id)) record_of(reader_.storage(id));
+    });
+  }
+
   void count_unreferenced() {
     uint64_t bytes = 0;
     std::unordered_set<std::string_view> named;
@@ -288,6 +305,7 @@ class TorchReader {
   const Limits& limits_;
   const TensorReader reader_;
   TorchContent out_;
+  std::vector<bool> seen_;  // by check_storages
   uint64_t storage_bytes_ = 0;
   uint64_t decoded_ = 0;  // bytes that deflated storages are decoded to, once for each tensor
 };

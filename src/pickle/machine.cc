@@ -168,8 +168,13 @@ void PickleMachine::push_scalar() {
   }
 }
 
+void PickleMachine::check_text(std::string_view what, std::string_view text) {
+  if (bad_text_ || is_pickled_text(text)) return;
+  bad_text_ = {place(), std::string(what) + " '" + std::string(text.substr(0, 200)) + "'"};
+}
+
 void PickleMachine::push_text() {
-  if (!bad_text_ && !is_pickled_text(token_.text)) bad_text_ = {place(), "text '" + std::string(token_.text.substr(0, 200)) + "'"};
+  check_text("text", token_.text);
   push_view(Kind::kText, token_.text);
 }
 

@@ -114,7 +114,7 @@ class PickleMachine {
 
   Value dict() { return make_chain(Kind::kDict); }  // an empty dict, for objects that are dicts
 
-  // Why CPython cannot read a text in the pickle, with the place of its opcode: the first one; nullopt: it can read all.
+  // Why CPython cannot read a text, or the name of a GLOBAL, with the place of its opcode: the first one; nullopt: it can read all.
   struct BadText {
     Place place;
     std::string got;
@@ -197,6 +197,7 @@ class PickleMachine {
   void run_one(Handler& handler);
   void push_scalar();
   void push_text();
+  void check_text(std::string_view what, std::string_view text);
   void push_kept(uint64_t slot) {
     Value v = memo_.get(slot);
     if (v.kind == Kind::kUnset) fail_unset();
@@ -269,6 +270,8 @@ inline void PickleMachine::run_one(Handler& handler) {
   } else if constexpr (op == Op::EMPTY_DICT) {
     push(make_chain(Kind::kDict));
   } else if constexpr (op == Op::GLOBAL) {
+    check_text("module", token_.text);
+    check_text("name", token_.name);
     run_global(handler, token_.text, token_.name);
   } else if constexpr (op == Op::STACK_GLOBAL) {
     need(2);

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "pickle/shadow.h"
+#include "pickle/weights_only.h"
 
 namespace dcp {
 namespace {
@@ -28,50 +29,8 @@ struct Survey {
   }
 };
 
-// What Unpickler.load of torch 2.15, torch/_weights_only_unpickler.py, reads.
-bool weights_only_reads(Op op) {
-  switch (op) {
-    case Op::PROTO:
-    case Op::GLOBAL:
-    case Op::REDUCE:
-    case Op::BUILD:
-    case Op::NEWOBJ:
-    case Op::APPEND:
-    case Op::APPENDS:
-    case Op::SETITEM:
-    case Op::SETITEMS:
-    case Op::MARK:
-    case Op::TUPLE:
-    case Op::TUPLE1:
-    case Op::TUPLE2:
-    case Op::TUPLE3:
-    case Op::NONE:
-    case Op::NEWTRUE:
-    case Op::NEWFALSE:
-    case Op::EMPTY_TUPLE:
-    case Op::EMPTY_LIST:
-    case Op::EMPTY_DICT:
-    case Op::EMPTY_SET:
-    case Op::BININT:
-    case Op::BININT1:
-    case Op::BININT2:
-    case Op::BINFLOAT:
-    case Op::BINUNICODE:
-    case Op::SHORT_BINSTRING:
-    case Op::BINPERSID:
-    case Op::BINGET:
-    case Op::LONG_BINGET:
-    case Op::BINPUT:
-    case Op::LONG_BINPUT:
-    case Op::LONG1:
-    case Op::STOP: return true;
-    // These are dropped or rewritten on the way.
-    case Op::FRAME:
-    case Op::MEMOIZE:
-    case Op::SHORT_BINUNICODE: return true;
-    default: return false;
-  }
-}
+// Dropped or written in another way.
+bool is_rewritten(Op op) { return op == Op::FRAME || op == Op::MEMOIZE || op == Op::SHORT_BINUNICODE; }
 
 bool is_put(Op op) { return op == Op::BINPUT || op == Op::LONG_BINPUT || op == Op::MEMOIZE; }
 
@@ -84,7 +43,7 @@ Survey survey(Bytes pickle, const Place& place, const Limits& limits, const Rena
   do {
     reader.next(t);
     shadow.step(t);
-    s.result.weights_only_opcodes = s.result.weights_only_opcodes && weights_only_reads(t.op);
+    s.result.weights_only_opcodes = s.result.weights_only_opcodes && (is_rewritten(t.op) || weights_only_reads(t.op));
     if (is_put(t.op) && shadow.slot() >= s.slots) {
       s.slots = shadow.slot() + 1;
       s.highest_put = t.offset;

@@ -124,10 +124,13 @@ class DcpLayout {
 
   void tensor(size_t e, const Tensor& t) {
     if (is_copied(t)) {
+      const bool quantized = facts_of(t.dtype).kind == DTypeKind::kQuantized;
+      std::string text = quantized
+                             ? "quantized: dcp.load gives it the scale of the tensor that it loads into, torch.load of its item its own"
+                             : "of a subclass: dcp.load takes it only if the program allows the class";
       if (!options_.source_boxes && (t.chunk_count > 1 || options_.world_size > 1))
-        plan_.dcp->kept_as_is.push_back(
-            {std::string(entries_[e].key), "not a plain tensor (quantized, or of a subclass): it keeps its " +
-                                               (t.chunk_count == 1 ? "one chunk" : std::to_string(t.chunk_count) + " chunks")});
+        text += "; it keeps its " + (t.chunk_count == 1 ? "one chunk" : std::to_string(t.chunk_count) + " chunks");
+      plan_.dcp->kept_as_is.push_back({std::string(entries_[e].key), std::move(text)});
       for (uint32_t c = 0; c < t.chunk_count; ++c) copy_item(e, catalog_.item_of(t, c), min_filled());
       plan_.tensor_bytes += catalog_.tensor_bytes(t);
       return;

@@ -1,8 +1,12 @@
 #include "ranks/file_visibility.h"
 
+#include <algorithm>
 #include <bit>
+#include <functional>
 #include <span>
 
+#include "base/sums.h"
+#include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "ranks/wire.h"
 
@@ -14,8 +18,63 @@ constexpr int64_t kUnseen = -1;
 // Of one file, or what several ranks know of it together.
 struct Seen {
   int64_t bytes = kUnseen;
+  uint64_t inode = 0;
+  int64_t modified_ns = 0;
+  bool has_copies = false;
   bool differs = false;
+
+  void merge(const Seen& other) {
+    if (other.bytes == kUnseen) return;
+    if (bytes == kUnseen) return void(*this = other);
+    has_copies = has_copies || other.has_copies || inode != other.inode || modified_ns != other.modified_ns;
+    differs = differs || other.differs || bytes != other.bytes;
+  }
 };
+
+// Of the beginning and the end of a file; 0: this rank does not see it.
+struct Sum {
+  uint64_t crcs = 0;
+  bool differs = false;
+
+  void merge(const Sum& other) {
+    differs = differs || other.differs || (crcs != 0 && other.crcs != 0 && crcs != other.crcs);
+    if (crcs == 0) crcs = other.crcs;
+  }
+};
+
+Sum sum_of(Store& store, const Catalog& catalog, uint32_t file, FollowLinks links) {
+  const std::optional<Handle> handle = open_data_file(store, catalog, file, links);
+  if (!handle) return {};
+  const OpenFile open(store, *handle);
+  const uint64_t bytes = store.facts(*handle).bytes;
+  std::vector<std::byte> block(std::min<uint64_t>(bytes, 64 * kKiB));
+  read_exact(store, *handle, 0, block);
+  const uint64_t begin = crc32(block);
+  read_exact(store, *handle, bytes - block.size(), block);
+  return {.crcs = (begin << 32 | crc32(block)) + 1};
+}
+
+// A host's own disk may still hold a file of an older save.
+void compare_copies(RankTree& tree, const Session& session, std::span<const uint32_t> files, const std::function<Sum(uint32_t)>& look,
+                    std::vector<Seen>& seen) {
+  if (files.empty()) return;
+  std::vector<Sum> sums;
+  for (const uint32_t f : files) sums.push_back(look(f));
+  const auto take = [&] {
+    WireWriter out;
+    out.array(sums);
+    return out.take();
+  };
+  tree.gather(
+      [&](Bytes bytes) {
+        const std::vector<Sum> theirs = WireReader(bytes).array_of<Sum>(sums.size());
+        for (size_t i = 0; i < sums.size(); ++i) sums[i].merge(theirs[i]);
+      },
+      take);
+  const std::vector<std::byte> all = tree.broadcast(session.rank() == 0 ? take() : std::vector<std::byte>());
+  sums = WireReader(all).array_of<Sum>(sums.size());
+  for (size_t i = 0; i < files.size(); ++i) seen[files[i]].differs = sums[i].differs;
+}
 
 std::vector<FileLook> found_together(const Catalog& catalog, std::span<const Seen> seen,
                                      std::span<const std::shared_ptr<const Problem>> faults) {
@@ -59,7 +118,7 @@ FilesTogether look_together(RankTree& tree, Session& session, Store& store, cons
   for (uint32_t f = 0; f < seen.size(); ++f) {
     faults[f] = mine[f].fault;
     if (!mine[f].bytes) continue;
-    seen[f].bytes = static_cast<int64_t>(*mine[f].bytes);
+    seen[f] = {.bytes = static_cast<int64_t>(*mine[f].bytes), .inode = mine[f].inode, .modified_ns = mine[f].modified_ns};
     visibility.bits_[f * visibility.words_ + session.rank() / 64] |= uint64_t{1} << (session.rank() % 64);
   }
   const auto take = [&] {
@@ -84,11 +143,7 @@ FilesTogether look_together(RankTree& tree, Session& session, Store& store, cons
         WireReader in(bytes);
         const std::vector<Seen> theirs = in.array_of<Seen>(seen.size());
         const std::vector<uint64_t> bits = in.array_of<uint64_t>(visibility.bits_.size());
-        for (size_t f = 0; f < seen.size(); ++f) {
-          if (theirs[f].differs || (theirs[f].bytes != kUnseen && seen[f].bytes != kUnseen && theirs[f].bytes != seen[f].bytes))
-            seen[f].differs = true;
-          if (seen[f].bytes == kUnseen) seen[f].bytes = theirs[f].bytes;
-        }
+        for (size_t f = 0; f < seen.size(); ++f) seen[f].merge(theirs[f]);
         for (size_t i = 0; i < bits.size(); ++i) visibility.bits_[i] |= bits[i];
         read_faults(in);
       },
@@ -99,6 +154,11 @@ FilesTogether look_together(RankTree& tree, Session& session, Store& store, cons
   visibility.bits_ = in.array_of<uint64_t>(visibility.bits_.size());
   faults.assign(faults.size(), nullptr);
   read_faults(in);
+  std::vector<uint32_t> copied;
+  for (uint32_t f = 0; f < seen.size(); ++f)
+    if (seen[f].has_copies && !seen[f].differs) copied.push_back(f);
+  const auto look = [&](uint32_t f) { return mine[f].bytes ? sum_of(store, catalog, f, links) : Sum{}; };
+  compare_copies(tree, session, copied, look, seen);
   std::vector<FileLook> found = found_together(catalog, seen, faults);
   return {std::move(visibility), std::move(found)};
 }

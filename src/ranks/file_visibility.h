@@ -32,7 +32,8 @@ struct FilesTogether {
   FileVisibility visibility;
   std::vector<FileLook> found;
 };
-// Called by all ranks with the same catalog. Throws file_seen_twice if ranks see different sizes.
+// Called by all ranks with the same catalog. Throws file_seen_twice if ranks see different files under one name: of another size, or copies whose
+// beginnings or ends differ. Files with one inode number and time are taken for one.
 FilesTogether look_together(RankTree& tree, Session& session, Store& store, const Catalog& catalog, FollowLinks links);
 
 }  // namespace dcp

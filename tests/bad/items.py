@@ -203,7 +203,7 @@ def a_storage_that_is_a_tuple(c):
 @case("pickle_storage_id")
 def a_persistent_id_that_is_no_storage_in_an_object(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: object 'step': a persistent id in the pickle names no storage (got another value, expected ('storage', class, key, location, count))
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: object 'step': a persistent id in the pickle names no storage (got text 'module', expected ('storage', class, key, location, count))
     """
     c.item("step").data = archive(dump(Op(op("module") + pickle.BINPERSID), 2))
 
@@ -330,6 +330,14 @@ def a_storage_longer_than_its_record(c):
     tensor(c, tensor_item(SIX, (2, 3), stored=storage(count=1000)))
 
 
+@case("item_long_storage")
+def a_record_longer_than_its_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x180: tensor 'model.w': the storage's record is longer than the storage, which torch refuses (got 28 bytes, expected 24)
+    """
+    c.item("model.w").data["data/0"].data += bytes(4)
+
+
 @case("chunk_shape_differs")
 def another_shape_than_the_chunk(c):
     """
@@ -345,6 +353,65 @@ def quantized_bits_for_a_float_tensor(c):
     hint: leave the key out with --exclude
     """
     tensor(c, archive(dump(rebuild(storage("torch.QInt8Storage", count=6), (2, 3)), 2), bytes(6)))
+
+
+@case("item_not_tensor", "verify ckpt", says="findings", exit=1)
+def a_class_of_tensors_that_is_called(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item does not hold a tensor (got torch.FloatTensor, expected a tensor)
+    """
+    data_pkl(c, call("torch.FloatTensor", 2, 3))
+
+
+@case("item_bad_tensor", "verify ckpt", says="findings", exit=1)
+def a_tensor_that_is_given_a_state(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got a state: a dict, expected none)
+    """
+    data_pkl(c, Op(rebuild(storage(count=6), (2, 3)) + op({"note": 1}) + pickle.BUILD))
+
+
+# ---- tensors that are not plain
+
+
+def put_quantized(c, *storages, count=2, dtype="torch.qint8"):
+    """`model.b` as a quantized tensor."""
+    stored, scheme = storage("torch.QInt8Storage", count=count), (glob("torch.per_tensor_affine"), 1, 0)
+    c.tensors["model.b"].dtype = dtype
+    made = call("torch._utils._rebuild_qtensor", stored, 0, (count,), (1,), scheme, False, call("collections.OrderedDict"))
+    c.item("model.b").data = archive(dump(made, 2), *storages)
+
+
+@case("item_short_storage", "verify ckpt", says="findings", exit=1)
+def a_quantized_tensor_whose_storage_is_short(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x48e: tensor 'model.b': the storage's record is shorter than the storage (got 1 bytes, expected 2)
+    """
+    put_quantized(c, bytes(1))
+
+
+@case("item_no_record")
+def a_quantized_tensor_whose_storage_is_missing(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x30e: tensor 'model.b': the item lacks a record
+    """
+    put_quantized(c)
+
+
+@case("chunk_shape_differs", "verify ckpt", says="findings", exit=1)
+def a_quantized_tensor_of_another_shape(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x30e: tensor 'model.b': the stored tensor's shape is not its chunk's (got [0:5], expected [0:2])
+    """
+    put_quantized(c, bytes(5), count=5)
+
+
+@case("dtype_not_convertible", "verify ckpt", says="findings", exit=1)
+def a_quantized_tensor_where_the_metadata_says_float(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x30e: tensor 'model.b': the stored dtype cannot be converted to the metadata's (got qint8, expected float32)
+    """
+    put_quantized(c, bytes(2), dtype="torch.float32")
 
 
 @case("opaque_sharded")
@@ -399,9 +466,76 @@ def a_big_endian_tensor_in_an_object(c):
 @case("item_no_record")
 def an_object_that_names_a_missing_storage(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the item lacks a record (got data/../0)
+    dcpctl: ckpt/__0_0.distcp > data/../0 @ 0x59c: object 'step': the item lacks a record
     """
     c.item("step").data = tensor_item([1], (1,), stored=storage(key="../0", count=1))
+
+
+TENSOR = {"t": rebuild(storage(count=3), (3,)), "k": 1}
+
+
+@case("item_short_storage", "consolidate ckpt out.pt", "convert ckpt out")
+def an_object_whose_storage_is_short(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x71c: object 'step': the storage's record is shorter than the storage (got 8 bytes, expected 12)
+    """
+    c.item("step").data = archive(dump(TENSOR, 2), bytes(8))
+
+
+@case("item_short_storage", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+def an_object_whose_storage_is_short_verified(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x71c: object 'step': the storage's record is shorter than the storage (got 8 bytes, expected 12)
+    """
+    c.item("step").data = archive(dump(TENSOR, 2), bytes(8))
+
+
+@case("item_long_storage", "verify ckpt", says="findings", exit=1)
+def an_object_whose_storage_is_long(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x71c: object 'step': the storage's record is longer than the storage, which torch refuses (got 13 bytes, expected 12)
+    """
+    c.item("step").data = archive(dump(TENSOR, 2), bytes(13))
+
+
+@case("item_no_record", "verify ckpt", says="findings", exit=1)
+def an_object_whose_storage_is_missing(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x59c: object 'step': the item lacks a record
+    """
+    c.item("step").data = archive(dump(TENSOR, 2))
+
+
+@case("pickle_underflow", "verify ckpt", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
+def an_object_that_is_nothing(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': too few values on the pickle's stack (got 0 values, expected 1 for STOP)
+    """
+    c.item("step").data = archive(pickle.PROTO + b"\2" + pickle.STOP)
+
+
+@case("pickle_operand", "verify ckpt", says="findings", exit=1)
+def an_object_with_a_key_without_a_value(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e5: object 'step': a pickle opcode is applied to a value that it does not accept (got an odd number of values for SETITEMS, expected keys and values)
+    """
+    c.item("step").data = archive(dump(Op(pickle.EMPTY_DICT + pickle.MARK + op(1) + pickle.SETITEMS), 2))
+
+
+@case("pickle_no_mark", "verify ckpt", says="findings", exit=1)
+def an_object_without_a_mark(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e4: object 'step': no mark on the pickle's stack (got APPENDS)
+    """
+    c.item("step").data = archive(dump(Op(pickle.EMPTY_LIST + op(1) + pickle.APPENDS), 2))
+
+
+@case("pickle_protocol", "verify ckpt", says="findings", exit=1)
+def an_object_of_protocol_104(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5dc: object 'step': a pickle protocol that does not exist (got 104, expected at most 5)
+    """
+    c.item("step").data = archive(dump(1, 104))
 
 
 @case("pickle_memo_unset")

@@ -345,6 +345,37 @@ def a_path_through_a_tensor(c):
     c.paths = {"model.w": ("model",), "model.b": ("model", "b"), "step": ("step",)}
 
 
+@case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
+def a_path_that_is_a_dict_and_a_list_verified(c):
+    """
+    warning: ckpt: tensor 'model.b': the paths of the planner data contradict each other
+    """
+    c.paths = {"model.w": ("model", "w"), "model.b": ("model", 0), "step": ("step",)}
+
+
+@case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
+def a_path_through_a_tensor_verified(c):
+    """
+    warning: ckpt: tensor 'model.w': the paths of the planner data contradict each other
+    """
+    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w", "b"), "step": ("step",)}
+
+
+@case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
+def a_path_of_the_dict_of_others(c):
+    """
+    warning: ckpt: object 'step': the paths of the planner data contradict each other
+    """
+    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "b"), "step": ("model",)}
+
+
+@case(None, "verify ckpt", "inspect ckpt", exit=0, says="findings")
+def paths_that_begin_alike_at_different_places(c):
+    """
+    """
+    c.paths = {"model.w": ("a", 0, "w"), "model.b": ("a", 1, "a", 0), "step": ("b", "a", "w")}
+
+
 @case("keys_collide", "consolidate ckpt out.pt", exit=2)
 def two_keys_with_one_path(c):
     """
@@ -489,13 +520,37 @@ def a_key_that_is_not_utf8_and_a_pickle(c):
     c.item("model.b").key = "model.\udcff"
 
 
-@case("pickle_unloadable", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+@case("metadata_field", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
 def a_dtype_that_torch_has_not(c):
     """
-    damage: ckpt/.metadata @ 0x172: tensor 'model.w': Python cannot load the pickle (got dtype float3, expected one that torch 2.15 has)
+    damage: ckpt/.metadata @ 0x172: tensor 'model.w': a field of the metadata is missing or invalid (got TensorProperties.dtype: torch.float3, expected one whose tensors torch 2.15 can load)
     warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got torch.float3)
     """
     c.tensors["model.w"].dtype = "torch.float3"
+
+
+@case("metadata_field", "verify ckpt --quick", "inspect ckpt --fail-on damage", says="findings", exit=1)
+def a_dtype_that_nothing_is_saved_in(c):
+    """
+    damage: ckpt/.metadata @ 0x170: tensor 'model.w': a field of the metadata is missing or invalid (got TensorProperties.dtype: torch.int4, expected one whose tensors torch 2.15 can load)
+    """
+    c.tensors["model.w"].dtype = "torch.int4"
+
+
+@case("metadata_field", "verify ckpt --quick", "inspect ckpt --fail-on damage", says="findings", exit=1)
+def a_class_for_a_dtype(c):
+    """
+    damage: ckpt/.metadata @ 0x172: tensor 'model.w': a field of the metadata is missing or invalid (got TensorProperties.dtype: torch.Tensor, expected one whose tensors torch 2.15 can load)
+    """
+    c.tensors["model.w"].dtype = "torch.Tensor"
+
+
+@case("metadata_field", "verify ckpt --quick", "inspect ckpt --fail-on damage", says="findings", exit=1)
+def a_storage_meta_that_is_a_dict(c):
+    """
+    damage: ckpt/.metadata @ 0x961: a field of the metadata is missing or invalid (got Metadata.storage_meta: dict, expected StorageMeta)
+    """
+    c.fields["storage_meta"] = {"load_id": None}
 
 
 @case("metadata_field", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)

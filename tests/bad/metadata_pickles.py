@@ -293,3 +293,43 @@ def a_list_that_doubles_forty_times(c):
         last = pickle.BINGET + bytes([n])
         lists = Op(lists + pickle.POP + pickle.EMPTY_LIST + pickle.MARK + last + last + pickle.APPENDS + pickle.BINPUT + bytes([n + 1]))
     c.fields["planner_data"] = {"model.w": lists}
+
+
+# ---- what Python cannot load
+
+
+def path_object(*parts, name="PosixPath"):
+    cls = Op(pickle.GLOBAL + b"pathlib\n" + name.encode(errors="surrogateescape") + b"\n")
+    return new(METADATA + "StorageMeta", {"checkpoint_id": Op(cls + op(parts) + pickle.REDUCE)})
+
+
+@case("pickle_unloadable", "verify ckpt --quick", "inspect ckpt --fail-on damage", says="findings", exit=1)
+def a_class_whose_name_is_not_utf8(c):
+    r"""
+    damage: ckpt/.metadata @ 0x983: Python cannot load the pickle (got name 'Posix\xffath', expected UTF-8)
+    warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got pathlib.Posix\xffath)
+    """
+    c.fields["storage_meta"] = path_object("/", name="Posix\udcffath")
+
+
+@case("pickle_unloadable", "verify ckpt --quick", "inspect ckpt --fail-on damage", says="findings", exit=1)
+def a_path_of_a_number(c):
+    """
+    damage: ckpt/.metadata @ 0x9a3: Python cannot load the pickle (got pathlib.PosixPath of 4, expected text)
+    """
+    c.fields["storage_meta"] = path_object("/", 4)
+
+
+@case("pickle_unloadable", "verify ckpt --quick", "inspect ckpt --fail-on damage", says="findings", exit=1)
+def an_offset_that_is_a_list(c):
+    """
+    damage: ckpt/.metadata @ 0x6c5: tensor 'model.b': Python cannot load the pickle (got MetadataIndex.offset: a list, expected torch.Size)
+    """
+    c.item("model.b").index["offset"] = [0]
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def an_offset_that_is_a_list_consolidated(c):
+    """
+    """
+    c.item("model.b").index["offset"] = [0]

@@ -140,7 +140,7 @@ def two_files_of_one_rank(c):
     put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_1_rank_00.pt": {}})
 
 
-FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=3), (3,))]
+FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 
 
 @case("ranks_kept_apart", "verify ranks", "inspect ranks", exit=0, says="findings")

@@ -163,7 +163,7 @@ def a_rank_with_40000_chunks_of_one_tensor(c):
 def a_step_of_two_checkpoints(c):
     """
     dcpctl: ./checkpoint-7: the step holds several checkpoints
-    hint: dcpctl consolidate ./checkpoint-7/pytorch_model_fsdp_0 out.pt; dcpctl consolidate ./checkpoint-7/optimizer_0 out.pt
+    hint: dcpctl consolidate ./checkpoint-7/pytorch_model_fsdp_0 out.pt, or dcpctl consolidate ./checkpoint-7/optimizer_0 out.pt
     """
     c.write()
     for step in ("checkpoint-3", "checkpoint-7"):

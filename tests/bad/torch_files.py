@@ -107,6 +107,38 @@ def a_storage_that_is_too_short(c):
     put(c, saved({"w": tensor(3)}, EIGHT))
 
 
+@case("item_long_storage")
+def a_storage_that_is_too_long(c):
+    """
+    dcpctl: m.pt > data/0 @ 0x180: tensor 'w': the storage's record is longer than the storage, which torch refuses (got 9 bytes, expected 8)
+    """
+    put(c, saved({"w": tensor()}, EIGHT + b"\0"))
+
+
+@case("item_short_storage")
+def an_object_whose_storage_is_too_short(c):
+    """
+    dcpctl: m.pt > data/1 @ 0x240: object 'o': the storage's record is shorter than the storage (got 7 bytes, expected 8)
+    """
+    put(c, saved({"w": tensor(), "o": (rebuild(storage(key="1", count=2), (2,)),)}, EIGHT, EIGHT[1:]))
+
+
+@case("item_no_record")
+def an_object_whose_storage_is_not_there(c):
+    """
+    dcpctl: m.pt > data/1: object 'o': the item lacks a record
+    """
+    put(c, saved({"w": tensor(), "o": (rebuild(storage(key="1", count=2), (2,)),)}, EIGHT))
+
+
+@case("item_short_storage")
+def a_subclass_whose_storage_is_too_short(c):
+    """
+    dcpctl: m.pt > data/0 @ 0x240: tensor 'w': the storage's record is shorter than the storage (got 7 bytes, expected 8)
+    """
+    put(c, saved({"w": wrapped("torchao.Int8", tensor())}, EIGHT[1:]))
+
+
 @case("item_outside_storage")
 def a_view_beyond_its_storage(c):
     """
@@ -147,6 +179,40 @@ def a_damaged_pickle(c):
     """
     made = saved({"w": tensor()}, EIGHT)
     made["data.pkl"].crc = 1
+    put(c, made)
+
+
+@case("crc_mismatch")
+def a_damaged_format_version(c):
+    """
+    dcpctl: m.pt > .format_version @ 0x200: the CRC of a record does not match its bytes (got CRC-32 83dcefb7 over 1 bytes, expected CRC-32 00000001)
+    hint: the bytes were damaged after they were written
+    """
+    made = saved({"w": tensor()}, EIGHT)
+    made.records.append(Record(".format_version", b"1", crc=1))
+    put(c, made)
+
+
+@case("deflate_broken")
+def a_serialization_id_that_cannot_be_inflated(c):
+    """
+    dcpctl: m.pt > .data/serialization_id @ 0x240: a compressed record is damaged (got an end in the middle of it)
+    """
+    made = saved({"w": tensor()}, EIGHT)
+    made.records.append(Record(".data/serialization_id", b"0" * 40))
+    deflate(made.records[-1])
+    made.records[-1].data = made.records[-1].data[:-1]
+    put(c, made)
+
+
+@case("torch_compressed", "verify m.pt", "inspect m.pt", says="findings", exit=0)
+def storages_that_are_compressed(c):
+    """
+    warning: m.pt: torch.load(FILE, mmap=True) takes the bytes of compressed storages for numbers, without an error (got data/0 and 1 more)
+    """
+    made = saved({"w": tensor(), "v": rebuild(storage(key="1", count=2), (2,))}, EIGHT, EIGHT)
+    deflate(made["data/0"])
+    deflate(made["data/1"])
     put(c, made)
 
 

@@ -3,7 +3,7 @@ import pickle
 import struct
 from fractions import Fraction
 
-from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, rebuild, storage, zstd
+from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, op, rebuild, storage, zstd
 
 COMMANDS = ["consolidate ckpt out.pt"]
 
@@ -99,6 +99,36 @@ def an_object_that_is_a_call(c):
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
     """
     c.item("step").data = archive(dump(call("posix.system", "true"), 2))
+
+
+CALLED = {"unsafe": [{"object": "step", "path": "ckpt/__0_0.distcp", "globals": ["os.system"]}]}
+
+
+@case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
+def an_object_that_python_2_called_by_name(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e8: object 'step': a pickle opcode that torch never writes (got INST)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = archive(dump(Op(pickle.MARK + op("true") + pickle.INST + b"os\nsystem\n"), 2))
+
+
+@case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
+def an_object_that_python_2_called(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f3: object 'step': a pickle opcode that torch never writes (got OBJ)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = archive(dump(Op(pickle.MARK + glob("os.system") + op("true") + pickle.OBJ), 2))
+
+
+@case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
+def an_object_that_runs_something_before_its_fault(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f6: object 'step': too few values on the pickle's stack (got 0 values, expected 2 for APPEND)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = archive(dump(Op(call("os.system", "true") + pickle.POP + pickle.APPEND), 2))
 
 
 MANY = [*(f"mine.f{n}" for n in range(18)), "mine.a, b"]

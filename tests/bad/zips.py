@@ -415,6 +415,14 @@ def an_end_record_in_the_comment_of_another(c):
 
 
 @case("zip_bad_end")
+def a_comment_behind_which_torch_does_not_find_the_end_record(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x2f8: tensor 'model.w': the archive's end record is invalid (got 4075 bytes behind it, where torch does not find it, expected at most 4074)
+    """
+    c.item("model.w").data = broken(c).bytes()[:-2] + struct.pack("<H", 4075) + bytes(4075)
+
+
+@case("zip_bad_end")
 def something_between_the_directory_and_its_end(c):
     """
     dcpctl: ckpt/__0_0.distcp @ 0x2fb: tensor 'model.w': the archive's end record is invalid (got 246 bytes of directory at 514, expected an end at 763)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The program as users run it, its system calls made to fail by strace: what the faults of Io are checked against.
 
-    strace.py DCPCTL    each call of each writing command once with an error, once interrupted, once killed
+    strace.py DCPCTL    each call of each writing command once with an error, once interrupted, once killed; stopped twice at once, as timeout(1) does
 
 Exits 77, which ctest shows as skipped, where strace is missing or may not trace.
 """
@@ -21,6 +21,7 @@ COMMANDS = {
     "a DCP folder": ["reshard", "ckpt", "out", "--world-size", "2"],
     "a DCP folder, cast": ["cast", "ckpt", "out", "--dtype", "bf16"],
     "a file to a DCP folder": ["convert", "model.pt", "out"],
+    "an empty folder": ["reshard", "ckpt", "empty", "--world-size", "2"],
 }
 # What fails in which way. Calls that only make room for memory or threads are not among them: memory that runs out is another test's.
 ERRORS = {
@@ -39,11 +40,14 @@ class World:
     def __init__(self, dcpctl, scratch, arguments):
         self.dcpctl, self.folder, self.arguments = dcpctl, scratch / "world", arguments
         self.source = scratch / "source"
+        self.in_place = "empty" in arguments
         shutil.rmtree(self.source, ignore_errors=True)
         shutil.copytree(DATA / "torch21" / "ckpt", self.source / "ckpt")
         if "model.pt" in arguments:
             subprocess.run([dcpctl, "consolidate", "ckpt", "model.pt", "-q"], cwd=self.source, check=True, stdout=subprocess.DEVNULL)
             shutil.rmtree(self.source / "ckpt")
+        if self.in_place:
+            (self.source / "empty").mkdir()
         self.untouched = files_below(self.source)
         trace = scratch / "trace"
         self.run(["-o", str(trace)])
@@ -55,8 +59,8 @@ class World:
             if call := re.match(r"\d+\s+(\w+)\(", line):
                 self.counts[call[1]] = self.counts.get(call[1], 0) + 1
 
-    def run(self, options, force=False):
-        if not force:
+    def run(self, options, again=False, force=False):
+        if not again:
             shutil.rmtree(self.folder, ignore_errors=True)
             shutil.copytree(self.source, self.folder)
         command = [self.dcpctl, *self.arguments, "-j", "1", "--progress", "none"] + (["--force"] if force else [])
@@ -64,18 +68,22 @@ class World:
         return subprocess.run(tracer + command, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
 
     def fault(self, call, k, what):
-        how = "signal=SIGKILL" if what == "kill" else f"error={what}"
-        ran = self.run(["-o", "/dev/null", "-e", f"inject={call}:{how}:when={k}"])
+        how = {"kill": "signal=SIGKILL", "twice": "signal=SIGTERM"}.get(what, f"error={what}")
+        ran = self.run(["-o", "/dev/null", "-e", f"inject={call}:{how}:when={k}" + (f"..{k + 1}" if what == "twice" else "")])
         now = files_below(self.folder)
         source = {n: b for n, b in now.items() if n in self.untouched}
         if source != self.untouched:
             return "the source has changed"
         ours = {n for n in now if ".dcpctl-" in n}
         seen = {n: b for n, b in now.items() if n not in ours}
-        if seen != self.untouched and seen != self.complete:
+        # A folder that is filled is no checkpoint until its last file is there.
+        half = self.in_place and what == "kill" and "empty/.metadata" not in seen
+        if seen != self.untouched and seen != self.complete and not half:
             return f"exit {ran.returncode}: neither nothing nor all: {sorted(seen.keys() ^ self.complete.keys()) or 'other bytes'}: {ran.stderr}"
         if what == "EINTR" and ran.returncode != 0:
             return f"interrupted it fails: {ran.stderr}"
+        if what == "twice" and ran.returncode not in (0, 143):
+            return f"stopped twice it ends with {ran.returncode}"
         if what != "kill":
             if ran.returncode == 0 and seen != self.complete:
                 return "exit 0 without the output"
@@ -83,10 +91,11 @@ class World:
                 return f"exit {ran.returncode} with the output: {ran.stderr}"
             if ours and seen != self.complete and call != "unlinkat":
                 return f"left behind: {sorted(ours)}"
-        again = self.run([], force=True)
+        again = self.run([], again=True, force=seen == self.complete)
         if again.returncode != 0 or files_below(self.folder) != self.complete:
             return f"the next run fails: {again.stderr}"
-        if any(not n.endswith("-lock") for n in ours) and "interrupted run" not in again.stderr:
+        replaced = self.in_place and seen == self.complete  # with its working names
+        if not replaced and any(not n.endswith("-lock") for n in ours) and "interrupted run" not in again.stderr:
             return "the next run does not say what it found"
         return None
 
@@ -109,7 +118,7 @@ def main():
         for name, arguments in COMMANDS.items():
             world = World(dcpctl, Path(scratch), arguments)
             faults = [(call, k, what) for call in ERRORS for k in range(1, world.counts.get(call, 0) + 1)
-                      for what in (ERRORS[call], "kill", *(["EINTR"] if call in RESTARTED and k > world.before_main.get(call, 0) else []))]
+                      for what in (ERRORS[call], "kill", *(["EINTR"] if call in RESTARTED and k > world.before_main.get(call, 0) else []), *(["twice"] if call == "pwrite64" else []))]
             for call, k, what in faults:
                 done += 1
                 if fault := world.fault(call, k, what):

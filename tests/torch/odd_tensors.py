@@ -1,6 +1,6 @@
 """What stands in a tensor's place: tensors that are not plain, and what is none.
 
-    odd_tensors.py DCPCTL items|opaque...
+    odd_tensors.py DCPCTL items|storages|opaque|objects...
 """
 import copyreg
 import io
@@ -8,8 +8,9 @@ import os
 import pickle
 import shutil
 import sys
+import zipfile
 
-from agree import Runs, answer, put_item, save, saved
+from agree import Runs, answer, metadata_of, put_item, save, saved
 from case import Case, check, finish, same, torch
 
 
@@ -47,6 +48,27 @@ def odd_tensors():
     }
 
 
+def describe(folder, dtype, shape=None):
+    """Another dtype and shape in the metadata of `w`."""
+    metadata = metadata_of(folder)
+    w = metadata.state_dict_metadata["w"]
+    w.properties.dtype = dtype
+    if shape:
+        w.size = w.chunks[0].sizes = torch.Size(shape)
+    (folder / ".metadata").write_bytes(pickle.dumps(metadata))
+
+
+def changed(item, function):
+    """Its records as function(name, data) gives them; None: without it."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(item)) as old, zipfile.ZipFile(out, "w") as new:
+        for info in old.infolist():
+            data = function(info.filename.partition("/")[2], old.read(info))
+            if data is not None:
+                new.writestr(info.filename, data)
+    return out.getvalue()
+
+
 def items(case):
     """What stands in a tensor's place: what torch reads is taken, what it refuses is damage, and no writer copies it."""
     torch.serialization.add_safe_globals([Doubled])
@@ -57,9 +79,15 @@ def items(case):
         save(case.out / "dcp", {"w": torch.empty(tensor.shape), "n": 1})
         item = saved(tensor)
         put_item(case.out / "dcp", "w", item)
+        describe(case.out / "dcp", dtype=tensor.dtype)
         check(isinstance(torch.load(io.BytesIO(item), weights_only=True), torch.Tensor), f"torch refuses {name}")
         said = answer(case, "verify", case.out / "dcp", 0, "--quick")
         same([f["id"] for f in said["findings"]], ["pickle_unsafe"] if name == "subclass" else [], f"{name}: findings")
+        if name in ("quantized", "sparse", "csr", "meta"):
+            describe(case.out / "dcp", dtype=torch.float64)
+            same([f["id"] for f in answer(case, "verify", case.out / "dcp", 1)["findings"]], ["dtype_not_convertible"], f"{name} of another dtype")
+            describe(case.out / "dcp", dtype=tensor.dtype, shape=(7, 5))
+            same([f["id"] for f in answer(case, "verify", case.out / "dcp", 1)["findings"]], ["chunk_shape_differs"], f"{name} of another shape")
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         save(case.out / "dcp", state)
         item = saved(plain, pickle_protocol=protocol)
@@ -80,13 +108,14 @@ def items(case):
         "state dict": {"w": hooked},
         "device": torch.device("cpu"),
         "object": Runs(copyreg._reconstructor, Case, object, None),
+        "class with a size": Runs(torch.FloatTensor, 3),
     }
     for name, value in refused.items():
         save(case.out / "dcp", state)
         item = saved(value)
         try:
-            is_tensor = isinstance(torch.load(io.BytesIO(item), weights_only=True), torch.Tensor)
-        except pickle.UnpicklingError:
+            is_tensor = torch.load(io.BytesIO(item), weights_only=True).shape == plain.shape
+        except (pickle.UnpicklingError, AttributeError):
             is_tensor = False
         check(not is_tensor, f"torch takes {name} for a tensor")
         put_item(case.out / "dcp", "w", item)
@@ -98,6 +127,50 @@ def items(case):
             command = "reshard" if out == "out" else "consolidate"
             case.run(command, case.out / "dcp", case.out / out, *(["--world-size", "2"] if out == "out" else []), exit_code=3)
             check(not (case.out / out).exists(), f"{name}: {out} is written")
+
+
+def storages(case):
+    """Records that are missing, or not as long as the storages that the pickle names, and pickles that are not whole: damage exactly where torch does not load the item."""
+    values = {
+        "object": {"t": torch.arange(3.0), "e": torch.empty(0), "s": torch.ones(2, dtype=torch.int16)[:1], "u": torch.ones(5, dtype=torch.uint16)},
+        "tensor": torch.arange(6.0).reshape(2, 3),
+        "sparse": torch.sparse_coo_tensor(torch.tensor([[0, 1], [1, 0]]), torch.tensor([1.0, 2.0]), (2, 3)),
+    }
+    changes = {
+        "as it is": lambda name, data: data,
+        "missing": lambda name, data: None if name.startswith("data/") else data,
+        "short": lambda name, data: data[:-1] if name.startswith("data/") else data,
+        "long": lambda name, data: data + b"x" if name.startswith("data/") else data,
+        "one is long": lambda name, data: data + b"x" if name == "data/0" else data,
+        "nothing": lambda name, data: b"\x80\2." if name == "data.pkl" else data,
+        "odd dict": lambda name, data: b"\x80\2}(K\1u." if name == "data.pkl" else data,
+        "no mark": lambda name, data: b"\x80\2]K\1e." if name == "data.pkl" else data,
+        "no slot": lambda name, data: b"\x80\2h\5." if name == "data.pkl" else data,
+        "protocol": lambda name, data: b"\x80\x68" + data[2:] if name == "data.pkl" else data,
+        "a state": lambda name, data: data[:-1] + b"}X\1\0\0\0aK\1sb." if name == "data.pkl" else data,
+    }
+    for kind, value in values.items():
+        for change, function in changes.items():
+            if change == "protocol" and kind != "object":
+                continue  # the reader of weights_only=True only warns
+            item = changed(saved(value), function)
+            try:
+                torch.load(io.BytesIO(item), weights_only=kind != "object")
+                loads = True
+            except Exception:
+                loads = False
+            save(case.out / "dcp", {"w": torch.empty(2, 3), "o": {"object": 1}})
+            put_item(case.out / "dcp", "o.object" if kind == "object" else "w", item)
+            said = answer(case, "verify", case.out / "dcp", 0 if loads else 1)
+            same(sum(f["severity"] == "damage" for f in said["findings"]), 0 if loads else 1, f"{kind}, {change}: findings {said['findings']}")
+            if not loads and not (kind == "object" and change in ("nothing", "odd dict", "no mark", "no slot", "protocol", "a state")):
+                case.run("convert", case.out / "dcp", case.out / "out", exit_code=3)
+            case.run("consolidate", case.out / "dcp", case.out / "out.pt", "--force", exit_code=0 if loads else 3)
+            if change in ("as it is", "missing", "short", "long", "one is long"):
+                whole = io.BytesIO()
+                torch.save({"a": value, "b": 1}, whole)
+                (case.out / "in.pt").write_bytes(changed(whole.getvalue(), function))
+                case.run("verify", case.out / "in.pt", exit_code=0 if loads else 3)
 
 
 def opaque(case):
@@ -137,6 +210,37 @@ def opaque(case):
         case.run(*cast, "--dtype-rule", "layer.weight=keep")
         same(torch.load(case.out / "cast.pt", weights_only=False)["layer"]["bias"].dtype, torch.bfloat16, f"{name}: the others")
         (case.out / "cast.pt").unlink()
+
+
+class Packed(torch.Tensor):
+    """A class that pickles itself in a way of its own."""
+
+    def __reduce_ex__(self, protocol):
+        return Runs, (torch.ones, torch.zeros(2))
+
+
+def objects(case):
+    """Objects of a model that hold tensors are weights: an output without objects is refused, and so is a cast that would leave them as they are."""
+    torch.backends.quantized.engine = next(e for e in torch.backends.quantized.supported_engines if e != "none")
+    layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8))
+    int8 = torch.ao.quantization.quantize_dynamic(layers, {torch.nn.Linear}, dtype=torch.qint8).state_dict()
+    bias = torch.ones(3)
+    states = {
+        "packed parameters": (int8, "0._packed_params._packed_params"),
+        "a class": ({"fc.weight": torch.ones(3).as_subclass(Packed), "fc.bias": bias}, "fc.weight"),
+        "a tuple": ({"fc": (torch.ones(2), 1), "fc.bias": bias}, "fc"),
+    }
+    for name, (state, key) in states.items():
+        torch.save({"model": state, "epoch": 1}, case.out / "in.pt")
+        save(case.out / "in", {"model": state, "epoch": 1})
+        for source in ["in.pt", "in"] if name != "a class" else ["in.pt"]:  # which a tensor item must not name
+            for command in [["consolidate", "out.safetensors"], ["consolidate", "out.safetensors", "--model-only"], ["consolidate", "out", "--max-shard-size", "1MB"], ["cast", "cast.pt" if source == "in.pt" else "cast", "--dtype", "bf16"]]:
+                said = case.run(command[0], case.out / source, case.out / command[1], *command[2:], exit_code=3).stderr
+                check(f"{key} (an object that holds tensors)" in said, f"{name}, {source}, {command}: {said}")
+                check(not (case.out / command[1]).exists(), f"{name}, {source}, {command}: something was written")
+            kept = case.out / ("kept.pt" if source == "in.pt" else "kept")
+            case.run("cast", case.out / source, kept, "--dtype", "bf16", "--dtype-rule", f"model.{key}=keep", "--force")
+            case.run("consolidate", case.out / source, case.out / "rest.safetensors", "--exclude", f"model.{key}", "--force")
 
 
 def main():

@@ -218,6 +218,22 @@ def run_optims(scratch):
                 loads(folder / "model.pt", model.state_dict(), what)
 
 
+    # Optimizers of one's own keep what they have by position, under names of their own, and the model may have any name.
+    model = Net()
+    slots = [torch.randn_like(p) for p in model.parameters()]
+    kept = {"adam": {"m": slots, "v": slots, "t": 5}, "opt": {i: {"m": t, "v": t} for i, t in enumerate(slots)}, "adam_m": slots, "sgd": {"buf": torch.randn(99)}, "optim_state": [{"m": t} for t in slots]}
+    for i, (called, optim) in enumerate(kept.items()):
+        root = ["actor", "G", "params", "policy", "weights"][i]
+        folder = scratch / f"by-position-{called}"
+        folder.mkdir()
+        state = {root: model.state_dict(), called: optim}
+        for source in saved(state, folder):
+            what = f"{called} beside {root}, {source.name}"
+            casts_the_model(source, state, (root,), what)
+            dcpctl("consolidate", source, folder / "model.pt", "--model-only", "--no-sync", "--force")
+            loads(folder / "model.pt", model.state_dict(), what)
+
+
 class Counter(nn.Module):
     def __init__(self):
         super().__init__()
@@ -260,6 +276,7 @@ def run_several(scratch):
         "two apps": ({"a": {"model": one.state_dict(), "optim": adam}, "b": {"model": two.state_dict(), "optim": sgd}}, ["a.model", "b.model"]),
         "timm": ({"state_dict": one.state_dict(), "state_dict_ema": two.state_dict(), "arch": "x", "args": None}, ["state_dict", "state_dict_ema"]),
         "copies": ({"model": alone, "ema": alone, "optimizer": adam}, ["ema", "model"]),
+        "list": ({"nets": [one.state_dict(), two.state_dict()], "optimizers": [adam, sgd]}, ["nets.0", "nets.1"]),
         "copies by number": ({"net1": one.state_dict(), "net2": two.state_dict(), "args": None}, ["net1", "net2"]),
     }
     for name, (state, models) in cases.items():
@@ -288,7 +305,8 @@ def run_several(scratch):
     # What looks like several and is one.
     first, second = nn.ModuleDict({"0": nn.Linear(2, 2)}).state_dict(), nn.ModuleDict({"1": nn.Linear(2, 2)}).state_dict()
     for i, state in enumerate([{"model_parts": [first, second]}, {"model": [first, second], "optimizer": adam}, {"model0": first, "model1": second, "optimizer": sgd},
-                               {"model": {"model": {"model.model.w": torch.ones(2, 2)}}, "optimizer": adam}]):  # fmt: skip
+                               {"model": {"model": {"model.model.w": torch.ones(2, 2)}}, "optimizer": adam}, {"model": {"0": first, "1": second}, "optimizer": adam},
+                               {"pp_rank_0": {"model": first}, "pp_rank_1": {"model": second}, "optimizer": adam}]):  # fmt: skip
         folder = scratch / f"one-{i}"
         folder.mkdir()
         for source in saved(state, folder):

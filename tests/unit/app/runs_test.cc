@@ -245,6 +245,20 @@ TEST_CASE("whatever fails while a step goes, it is complete or known not to be")
   }
 }
 
+TEST_CASE("a file system without room for a lock can be freed") {
+  for (const bool is_held : {false, true}) {
+    MadeRun f;
+    for (const char* name : {"step-1", "step-2"}) f.step(name);
+    const Handle held = is_held ? *f.io.open_write(OpenFile(f.io, f.io.open_folder("/run/step-1")).get(), ".metadata") : 0;
+    if (is_held) REQUIRE(f.io.try_lock(held));
+    PruneResult result;
+    const auto confirmed = [&] { return f.io.fail_at(test::Op::kCreate, f.io.calls(test::Op::kCreate), ProblemId::io_no_space), true; };
+    prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60}, f.world, result, confirmed);
+    CHECK(f.io.exists("/run/step-1/.metadata") == is_held);  // another run that found no room is at it
+    if (is_held) f.io.close(held);
+  }
+}
+
 TEST_CASE("a step that changes between the plan and the deed stays") {
   MadeRun f;
   for (const char* name : {"step-1", "step-2"}) f.step(name);

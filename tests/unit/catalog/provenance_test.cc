@@ -111,7 +111,7 @@ TEST_CASE("packages: what Python and torch bring is not named, and each package 
 TEST_CASE("quantized tensors load in no torch") {
   const Provenance p = provenance([](MetadataContent&) {}, DType::qint8);
   CHECK(p.loads_in == ">=2.3");
-  CHECK(p.why.back() == "all but the quantized tensors: dcp.load of no torch takes them, torch.load of their items does");
+  CHECK(p.why.back() == "quantized tensors get the scale of what dcp.load loads into; torch.load of their items gives them their own");
 }
 
 TEST_CASE("a dtype that is not known is said, once") {

@@ -162,6 +162,35 @@ TEST_CASE("an item of another shape than its chunk") {
         "ckpt/__0_0.distcp @ 0x0: tensor 't': the stored tensor's shape is not its chunk's (got [0:3, 0:2], expected [0:2, 0:3])");
 }
 
+TEST_CASE("a tensor that is not plain, of another shape or dtype than its chunk") {
+  Rng rng(1);
+  MadeTensor t{.key = "q", .dtype = DType::qint8, .dims = {5}, .chunks = {quantized_chunk(rng, 9)}};
+  t.chunks[0].sizes = {5};
+  CHECK(Checkpoint(checkpoint_of({t})).refusal() ==
+        "ckpt/__0_0.distcp @ 0x0: tensor 'q': the stored tensor's shape is not its chunk's (got [0:9], expected [0:5])");
+  Checkpoint other(checkpoint_of({{.key = "q", .dtype = DType::float32, .dims = {9}, .chunks = {quantized_chunk(rng, 9)}}}));
+  CHECK(other.refusal() == "no error");  // a writer copies it as it is
+  const std::vector<Problem> found = other.resolve({.faults = Faults::kCollect}).findings;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == ProblemId::dtype_not_convertible);
+  CHECK(found[0].severity == Severity::kDamage);
+}
+
+TEST_CASE("an object with a storage that is not as long as its pickle says") {
+  Rng rng(1);
+  MadeCheckpoint made;
+  made.blobs = {nested_blob(rng, "b", {3, 4})};
+  made.blobs[0].storages[1].bytes.pop_back();
+  Checkpoint c(std::move(made));
+  for (const BlobUse use : {BlobUse::kPickles, BlobUse::kWhole})
+    CHECK(c.refusal({.blobs = use}).ends_with("object 'b': the storage's record is shorter than the storage (got 15 bytes, expected 16)"));
+  // Too little memory to run the pickle: nothing is known to be wrong.
+  CHECK(c.refusal({.blobs = BlobUse::kWhole, .memory_bytes = 64}) == "no error");
+  const std::vector<Problem> found = c.resolve({.faults = Faults::kCollect}).findings;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == ProblemId::item_short_storage);
+}
+
 TEST_CASE("transforms that are not known") {
   MadeTensor t = tensor("t", {5});
   t.chunks[0].zstd = true;

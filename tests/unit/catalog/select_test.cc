@@ -138,10 +138,11 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
   CHECK(model({{"enc.w", "enc/w"}, {"enc.b", "enc/b"}}) == Lines{"enc.w = enc/w", "enc.b = enc/b"});
   CHECK(model({{"enc.w", "enc/w"}, {"optimizer", "", true}}) == Lines{"w"});
   CHECK(model({{"net.model.w", "net/model/w"}}) == Lines{"w"});
-  // Pieces of a pipeline are one dict, unless they have keys in common; then their list stays in its dict.
+  // Pieces of a pipeline are one dict. If they have keys in common, they are several models.
   CHECK(model({{"model.0.w", "model/#0/w"}, {"model.1.v", "model/#1/v"}}) == Lines{"w", "v"});
-  CHECK(model({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}}) ==
-        Lines{"model.0.w = model/#0/w", "model.1.w = model/#1/w"});
+  const Catalog list = catalog_of({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}});
+  CHECK(refusal(list, {.model_only = true}) == "ckpt: there are several models (got root a.model.0, root a.model.1)");
+  CHECK(left(list, {.root = "a.model.1"}) == Lines{"w"});
   CHECK(model({{"model0.w", "model0/w"}, {"model1.v", "model1/v"}, {"optimizer", "", true}, {"loss", "loss"}}) == Lines{"w", "v"});
   CHECK(model({{"model", "model"}}) == Lines{"model"});  // the leaf is no root
 }
@@ -181,7 +182,10 @@ TEST_CASE("without planner data a key is one component, judged by what stands be
   const Catalog c = catalog_of({{"model.w"}, {"optimizer.state.w"}, {"encoder.optimizer.w"}}, false);
   CHECK(left(c, {.model_only = true}) == Lines{"model.w", "encoder.optimizer.w"});
   CHECK(select_keys(c, {.model_only = true}).dropped_top == Lines{"optimizer"});
-  CHECK(refusal(c, {.root = "model"}) == "ckpt: no key lies under this root (got model)");
+  // A root is text then.
+  CHECK(left(c, {.root = "model"}) == Lines{"w"});
+  CHECK(left(c, {.root = "optimizer.state"}) == Lines{"w"});
+  CHECK(refusal(c, {.root = "mode"}) == "ckpt: no key lies under this root (got mode, expected one of encoder, model, optimizer)");
 }
 
 TEST_CASE("a root at any depth is taken and stripped") {

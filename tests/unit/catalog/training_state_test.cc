@@ -244,6 +244,21 @@ TEST_CASE("names say it: whole components, with a number, not below a model") {
   }
 }
 
+TEST_CASE("what is called like an optimizer, beside a state dict of any name") {
+  for (const char* name : {"opt", "adam", "adam_m", "sgd", "actor_optimizer", "muon_state"}) {
+    CAPTURE(name);
+    const std::string n = name;
+    const Lines wanted{"model: actor", n + ": name"};
+    CHECK(told({"actor/0.weight", n + "/#0", n + "/#1"}) == wanted);
+    CHECK(told({"actor/0.weight", n + "/m/#0", n + "/v/#0"}) == wanted);
+    CHECK(told({"actor/0.weight", n + "/0/m", n + "/0/v"}) == wanted);
+    CHECK(told({"actor/0.weight", n + "/buf"}) == wanted);
+    CHECK(told({"agents/a/0.weight", n + "/buf"}) == Lines{"model: agents.a", n + ": name"});
+  }
+  CHECK(told({"actor/0.weight", "opt/1.weight"}) == Lines{"model: actor", "model: opt"});  // a state dict itself
+  CHECK(told({"actor/weight", "opt/buf"}) == Lines{"model: "});                            // modules
+}
+
 TEST_CASE("what stands beside the model is not model") {
   CHECK(told({"model/0.weight", "!seed", "!a/b", "loss []", "queue", "stats/mean [3]"}) ==
         Lines{"model: model", "a: beside", "loss: beside", "queue: beside", "seed: beside", "stats: beside"});
@@ -286,7 +301,18 @@ TEST_CASE("several models, and one in pieces") {
   CHECK(told({"model/0/w", "model/1/v"}) == Lines{"model: model"});
   CHECK(told({"model/0/0.weight", "model/0/1.weight", "model/1/2.weight", "model/1/3.weight"}) == Lines{"model: model"});
   CHECK(told({"0/0.weight", "0/1.weight", "1/2.weight", "1/3.weight", opt}) == Lines{"model: ", "o: param_groups"});
-  CHECK(told({"a/model/#0/w", "a/model/#1/w", "!loss"}) == Lines{"model: a", "loss: beside"});  // keys in common: the list stays
+  // Keys in common: models of their own.
+  CHECK(told({"a/model/#0/w", "a/model/#1/w", "!loss"}) == Lines{"model: a.model.0", "model: a.model.1", "loss: beside"});
+  CHECK(told({"models/#0/0.weight", "models/#1/0.weight", opt}) == Lines{"model: models.0", "model: models.1", "o: param_groups"});
+  CHECK(told({"model/0/0.weight", "model/1/0.weight"}) == Lines{"model: model.0", "model: model.1"});
+  CHECK(told({"model/0/weight", "model/1/weight"}) == Lines{"model: model"});  // modules
+  // Pieces with a root of their own.
+  const TrainingState ranks = find_training_state(catalog_of({"r_0/model/0.weight", "r_0/model/1.weight", "r_1/model/2.weight"}));
+  REQUIRE(ranks.models.size() == 1);
+  CHECK((ranks.models[0].path.empty() && ranks.models[0].components == 2));
+  const Lines list{"ranks/#0/model/0.weight", "!ranks/#0/o/param_groups", "ranks/#1/model/1.weight", "!ranks/#1/o/param_groups"};
+  CHECK(told(list) == Lines{"model: ranks", "ranks.0.o: param_groups", "ranks.1.o: param_groups"});
+  CHECK(find_training_state(catalog_of(list)).models[0].components == 3);
   CHECK(told({"model/model/model.w"}) == Lines{"model: model.model"});
 }
 

@@ -102,7 +102,9 @@ TEST_CASE("a crash at any call leaves the output whole or absent, and the next r
       if (!c.options.folder) CHECK((seen == c.before || seen == c.after));
       if (seen.contains("dir/out/.metadata")) CHECK(seen == c.after);
 
-      CHECK(error_line([&] { c.run(io, Replace::kYes); }) == "no error");
+      // A folder that was empty is so again for the next run, as far as links tell what is ours.
+      const bool is_empty = c.empty_folder && c.can_link && !seen.contains("dir/out/.metadata");
+      CHECK(error_line([&] { c.run(io, is_empty ? Replace::kNo : Replace::kYes); }) == "no error");
       CHECK(world_of(io) == c.after);
     }
   }
@@ -120,12 +122,12 @@ TEST_CASE("a power loss finds files synced before their names, and the last file
   kCases[4].set_up(in_place);
   kCases[4].run(in_place);
   const auto first = std::find(in_place.log.begin(), in_place.log.end(), "link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp");
-  CHECK(
-      std::vector<std::string>(first, in_place.log.end()) ==
-      std::vector<std::string>{"link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "remove_file dir/out/.a.distcp.dcpctl-partial",
-                               "link dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp", "remove_file dir/out/.b.distcp.dcpctl-partial",
-                               "sync_folder dir/out", "link dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
-                               "remove_file dir/out/..metadata.dcpctl-partial", "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
+  CHECK(std::vector<std::string>(first, in_place.log.end()) ==
+        std::vector<std::string>{
+            "link dir/out/.a.distcp.dcpctl-partial -> dir/out/a.distcp", "link dir/out/.b.distcp.dcpctl-partial -> dir/out/b.distcp",
+            "sync_folder dir/out", "link dir/out/..metadata.dcpctl-partial -> dir/out/.metadata",
+            "remove_file dir/out/.a.distcp.dcpctl-partial", "remove_file dir/out/.b.distcp.dcpctl-partial",
+            "remove_file dir/out/..metadata.dcpctl-partial", "sync_folder dir/out", "remove_file dir/out/.dcpctl-lock"});
   CHECK(in_place.calls(IoOp::kSync) == 3);
 }
 

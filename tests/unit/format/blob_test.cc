@@ -62,6 +62,46 @@ TEST_CASE("byte items that cannot be read") {
         "over_limit: x.distcp > data.pkl @ 0x40: a number in the file is over the limit (got 5 bytes, expected at most 4)");
 }
 
+TEST_CASE("what loading an object imports and reads") {
+  const auto run = [](const std::string& pickle, const Limits& limits = {}) {
+    return run_object_pickle(as_bytes(pickle), {.path = "x"}, limits);
+  };
+  const TensorText tensor;
+  const std::string call = py_call(py_global("os", "system"), py_text("true"));
+  const ObjectPickle object = run("]" + tensor.call() + "a" + call + "0" + call + "0.");
+  CHECK(object.refused == std::vector<std::string>{"os.system"});
+  REQUIRE(object.storages.size() == 1);
+  CHECK(object.storages[0].key == "0");
+  CHECK(object.storages[0].bytes == 24);
+  CHECK_FALSE(object.fault.has_value());
+  const auto fault = [&](const std::string& pickle) { return std::string(id_name(run(pickle).fault.value().id)); };
+  CHECK(fault(".") == "pickle_underflow");
+  CHECK(fault("}(Nu.") == "pickle_operand");
+  CHECK(fault("]Ne.") == "pickle_no_mark");
+  CHECK(fault("h\5.") == "pickle_memo_unset");
+  CHECK(fault("\x80\x68N.") == "pickle_protocol");
+  CHECK(fault("NQ.") == "pickle_storage_id");
+  CHECK(fault("X\1" + std::string(3, '\0') + "\xff.") == "pickle_unloadable");
+  CHECK(fault("(ios\nsystem\n.") == "pickle_refused_opcode");
+  CHECK(run(TensorText{.type = py_global("torch.xpu", "FloatStorage")}.pickle()).storages.empty());
+  CHECK(run("](" + std::string(100'000, 'N') + "e.", {.memory_bytes = kMiB}).unseen);
+  CHECK(run("(" + py_text(std::string(5000, 'k')) + "q\1" + tensor.storage() + "t.", {.memory_bytes = 64}).unseen);
+}
+
+TEST_CASE("an item that is copied whole has the storages that its pickle names") {
+  const auto copied = [](const ItemText& item) {
+    return error_of([&] {
+      const std::string bytes = item.zip();
+      MemoryItem source(bytes);
+      read_blob_records(source, item_place(), Limits{});
+    });
+  };
+  CHECK(copied({}) == "");
+  CHECK(copied({.payload = "p"}).starts_with("item_short_storage: x.distcp > data/0 @ 0x"));
+  CHECK(copied({.key = "1"}) == "item_no_record: x.distcp > data/0: the item lacks a record");
+  CHECK(copied({.pickle = "not a pickle", .payload = "p"}) == "");
+}
+
 TEST_CASE("every truncation and every flipped byte of a byte item ends in an item or an Error") {
   const std::string bytes = real_item("dict");
   for (size_t n = 0; n < bytes.size(); ++n) CHECK(blob_error(bytes.substr(0, n)) != "");

@@ -117,6 +117,29 @@ TEST_CASE("a dtype of the future is named") {
   CHECK(c.unknown_globals == Strings{"torch.float2"});
 }
 
+TEST_CASE("what no torch can load though it is clear") {
+  const auto why = [](const MetadataText& text) {
+    const MetadataContent c = read_content(text.pickle);
+    std::string lines;
+    for (const Problem& p : c.unloadable) lines += p.place.tensor + ": " + p.got + "\n";
+    return lines;
+  };
+  const MetadataText base;
+  const auto storage_meta = [](const std::string& value) { return MetadataText{.extra = field("storage_meta", value)}; };
+  const auto path = [](const std::string& parts) { return global("pathlib", "PosixPath") + tuple(parts) + kReduce; };
+  CHECK(why({}).empty());
+  CHECK(why({.dtype = global("torch", "int4")}) == "w: TensorProperties.dtype: torch.int4\n");
+  CHECK(why({.dtype = global("torch", "Tensor")}) == "w: TensorProperties.dtype: torch.Tensor\n");
+  CHECK(why({.index1 = base.index("w", field("offset", kList + num(2) + kAppend + num(0) + kAppend))}) ==
+        "w: MetadataIndex.offset: a list\n");
+  CHECK(why(storage_meta(kDict)) == ": Metadata.storage_meta: dict\n");
+  CHECK(why(storage_meta(num(7))) == ": Metadata.storage_meta: 7\n");
+  CHECK(why(storage_meta(kEmptyTuple)) == ": Metadata.storage_meta: tuple\n");
+  CHECK(why(storage_meta(object(global("acme", "Meta"), ""))).empty());
+  CHECK(why(storage_meta(path(short_text("/") + num(4)))) == ": pathlib.PosixPath of 4\n");
+  CHECK(why(storage_meta(path(short_text("/") + path(short_text("a"))))).empty());
+}
+
 TEST_CASE("transforms are kept in order, equal lists once") {
   const MetadataText base;
   const std::string list = field("transform_descriptors", kList + kMark + short_text("a") + short_text("b") + kAppends);

@@ -62,6 +62,22 @@ TEST_CASE("objects") {
   CHECK(repr(text("id") + kPersId + kStop) == "persistent 'id'");
 }
 
+TEST_CASE("text that CPython cannot read") {
+  const auto bad = [](const std::string& pickle) {
+    const PickleGraph graph(as_bytes(pickle), Place{.path = "p"}, {});
+    const auto& text = graph.machine().bad_text();
+    return text ? text->got : std::string();
+  };
+  CHECK(bad(text("\xC3\xA9") + kStop).empty());
+  CHECK(bad(text("\xED\xB2\x80") + kStop).empty());  // a surrogate, as Python writes it
+  CHECK(bad(text("a\xFF") + kStop) == "text 'a\xFF'");
+  CHECK(bad(global("\xC3\xA9", "C") + kStop).empty());
+  CHECK(bad(global("m\xFF", "C") + kStop) == "module 'm\xFF'");
+  CHECK(bad(global("m", "C\xFF") + kStop) == "name 'C\xFF'");
+  CHECK(bad(stack_global("m", "C\xFF") + kStop) == "text 'C\xFF'");
+  CHECK(bad(global("m", "C\xFF") + op(Op::POP) + text("\xFF") + kStop) == "name 'C\xFF'");
+}
+
 TEST_CASE("the stack") {
   CHECK(repr(num(1) + num(2) + "0" + kStop) == "1");
   CHECK(repr(num(1) + kMark + num(2) + num(3) + "1" + kStop) == "1");

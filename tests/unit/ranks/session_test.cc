@@ -182,6 +182,8 @@ TEST_CASE("Who sees which file is found by looking") {
   const std::string twice = to_line(make_problem(ProblemId::file_seen_twice, {.path = "ckpt/__0_0.distcp"}));
   const auto differ = look({{{"__0_0.distcp", "abc"}}, {{"__0_0.distcp", "abcd"}}}, sights, faults);
   CHECK(std::ranges::find(differ, twice) != differ.end());
+  const auto stale = look({{{"__0_0.distcp", "abc"}}, {{"__0_0.distcp", "abd"}}, {}}, sights, faults);
+  CHECK(std::ranges::find(stale, twice) != stale.end());
 }
 
 }  // namespace dcp
