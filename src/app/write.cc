@@ -21,8 +21,8 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
   source.take_part(slice, e.tensor());
 }
 
-// Objects of a model that hold tensors are weights all the same: those of a class that pickles them in a way of its own, packed parameters of
-// quantized modules. A model without them is not the model, and one in which they keep their dtype is not of the new one.
+// A tensor of a class that pickles it in a way of its own is an object, as packed parameters of quantized modules are, and a weight all the
+// same: a model without it is not the model, and one in which it keeps its dtype is not of the new one.
 void refuse_weights_in_objects(Preparation& source, const SelectOptions& select, const Selection& selection, ProblemId id) {
   const Catalog& catalog = source.catalog();
   std::vector<BlobId> objects;
@@ -30,7 +30,7 @@ void refuse_weights_in_objects(Preparation& source, const SelectOptions& select,
     const bool counts = e.is_blob() && selection.state.is_model(e.ref) && !catalog.key(e.ref).ends_with(kExtraState);
     if (counts && (id != ProblemId::cast_opaque || is_to_be_cast(select.dtypes, e.key))) objects.push_back(e.blob());
   }
-  const std::vector<BlobId> weights = source.tensors_among(objects);
+  const std::vector<BlobId> weights = source.weights_among(objects);
   if (weights.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;
