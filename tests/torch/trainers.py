@@ -133,7 +133,10 @@ def leaves(state, path=()):
 def at(state, path):
     """A DCP checkpoint's keys are text where the dict's are numbers."""
     for key in path:
-        state = state[str(key) if isinstance(state, dict) and key not in state else key]
+        if isinstance(state, dict):
+            state = state[key if key in state else str(key)]
+        else:
+            state = state[int(key)]
     return state
 
 
