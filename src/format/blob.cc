@@ -15,15 +15,24 @@ namespace {
 
 constexpr std::string_view kFolder = "data/";
 
-// Classes of storages are kTyped; any other global is opaque, and so is what it makes.
+// Classes of storages and dtypes are kTyped, the functions that make plain tensors kGlobal; any other global is opaque. Of what is made, only
+// storages are kept.
 class ObjectHandler : public TorchNames {
  public:
+  using Means = TorchGlobal::Kind;
+
   ObjectHandler(ObjectPickle& out, const Limits& limits) : out_(out), limits_(limits) {}
 
   Value global(PickleMachine&, std::string_view module, std::string_view name) {
     const TorchGlobal g = torch_global(module, name);
-    if (g.kind == TorchGlobal::Kind::kTypedStorage || g.kind == TorchGlobal::Kind::kUntypedStorage)
-      return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
+    switch (g.kind) {
+      case Means::kTypedStorage:
+      case Means::kUntypedStorage:
+      case Means::kDType: return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
+      case Means::kTensorV2:
+      case Means::kTensorV3: return function(g.kind);
+      default: break;
+    }
     std::string text = std::string(module) + "." + std::string(name);
     if (!weights_only_allows(text) && known_.insert(text).second) out_.refused.push_back(std::move(text));
     return {.kind = Kind::kOpaque};
@@ -36,23 +45,40 @@ class ObjectHandler : public TorchNames {
       // The memo may repeat a key of a megabyte with three bytes.
       held_ += sizeof(TorchStorage) + out_.storages.back().key.capacity();
       if (held_ > limits_.memory_bytes) fail(ProblemId::memory_cap, place);
-    } else if (id.kind != Kind::kTuple || id.n != 5) {
+      return machine.object(function(Means::kStorage), id);
+    }
+    if (id.kind != Kind::kTuple || id.n != 5) {
       fail(ProblemId::pickle_storage_id, place, machine.describe(id), "('storage', class, key, location, count)");
     }
     return {.kind = Kind::kOpaque};
   }
-  // Storages have no calls.
-  Value reduce(PickleMachine&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
+  Value reduce(PickleMachine& machine, const Value& callable, const Value& arguments) {
+    const Means call = meaning(callable).kind;
+    if (call != Means::kOther && !out_.bad_tensor) look_at(machine, call, arguments);
+    return {.kind = Kind::kOpaque};
+  }
   Value new_object(PickleMachine&, const Value&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
   Value build(PickleMachine&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
 
   TorchGlobal meaning(const Value& v) const override {
+    if (v.kind == Kind::kGlobal) return {static_cast<Means>(v.n), {}};
     if (v.kind != Kind::kTyped) return {};
-    return {static_cast<TorchGlobal::Kind>(v.tag), static_cast<DType>(v.n)};
+    return {static_cast<Means>(v.tag), static_cast<DType>(v.n)};
   }
   std::string name_of(const Value&) const override { return {}; }
 
  private:
+  static Value function(Means means) { return {.kind = Kind::kGlobal, .n = static_cast<uint32_t>(means)}; }
+
+  void look_at(const PickleMachine& machine, Means call, const Value& arguments) {
+    const Place place = machine.place();
+    try {
+      TensorReader(machine, *this, limits_, place).check_inside(call, arguments);
+    } catch (const Error& e) {
+      out_.bad_tensor = e.problem();
+    }
+  }
+
   ObjectPickle& out_;
   const Limits& limits_;
   std::unordered_set<std::string> known_;
@@ -115,6 +141,7 @@ ObjectPickle run_object_pickle(Bytes pickle, const Place& place, const Limits& l
 
 void check_object(ItemSource& item, const ZipDirectory& directory, const ObjectPickle& object, const Place& place) {
   if (object.fault) throw Error(*object.fault);
+  if (object.bad_tensor) throw Error(*object.bad_tensor);
   if (object.unseen || object.storages.empty()) return;
   StorageRecords records(item, directory, place);
   for (const TorchStorage& s : object.storages) records.check(s);

@@ -48,13 +48,14 @@ BlobItem read_blob_item(ItemSource& item, const ItemArchive& archive, uint64_t p
 struct ObjectPickle {
   std::vector<std::string> refused;    // globals that weights_only refuses, distinct, in order of appearance
   std::vector<TorchStorage> storages;  // of the persistent ids that are torch's
+  std::optional<Problem> bad_tensor;   // of the first plain tensor that its storage cannot hold
   std::optional<Problem> fault;        // why Python cannot load it: pickle_*; then the others are incomplete
   // It was too large to be run (limits.memory_bytes) or nested too deep: the others are incomplete, and nothing is known to be wrong.
   bool unseen = false;
 };
 ObjectPickle run_object_pickle(Bytes pickle, const Place& place, const Limits& limits);
-// That the pickle can be loaded, and that the records of its storages are as long as these. Throws its fault, item_no_record,
-// item_compressed, item_short_storage, item_long_storage.
+// That the pickle can be loaded, its tensors lie in their storages, and the records of these are as long as they. Throws its fault,
+// item_outside_storage, item_bad_shape, number_overflow, item_no_record, item_compressed, item_short_storage, item_long_storage.
 void check_object(ItemSource& item, const ZipDirectory& directory, const ObjectPickle& object, const Place& place);
 
 // For an item that is copied whole: all its records as `storages`, under their names, and no pickle. None for bytes that are not an

@@ -80,14 +80,32 @@ TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& argumen
   const bool v3 = function == Means::kTensorV3;
   const uint32_t min = v3 ? 7 : 6, max = min + 1;
   const auto at = [&](uint32_t i) { return argument(arguments, i, min, max); };
-  TorchStorage storage = read_storage(at(0));
-  item.storage_offset = static_cast<uint64_t>(natural(at(1), ProblemId::item_bad_shape, "an offset"));
-  item.sizes = naturals(at(2), "sizes");
-  item.strides = naturals(at(3), "strides");
+  TorchStorage storage = read_view(arguments, min, max, item);
   item.dtype = v3 ? read_dtype(at(6)) : typed_dtype(storage);
   if (arguments.n == max) read_flags(at(max - 1), item);
   check_extent(item, storage);
   return storage;
+}
+
+// What the calls of tensors with a storage begin with.
+TorchStorage TensorReader::read_view(const Value& arguments, uint32_t min, uint32_t max, TensorItem& item) const {
+  TorchStorage storage = read_storage(argument(arguments, 0, min, max));
+  item.storage_offset = static_cast<uint64_t>(natural(argument(arguments, 1, min, max), ProblemId::item_bad_shape, "an offset"));
+  item.sizes = naturals(argument(arguments, 2, min, max), "sizes");
+  item.strides = naturals(argument(arguments, 3, min, max), "strides");
+  return storage;
+}
+
+void TensorReader::check_inside(TorchGlobal::Kind function, const Value& arguments) const {
+  if (function != Means::kTensorV2 && function != Means::kTensorV3) return;
+  if (arguments.kind != Kind::kTuple || arguments.n == 0 || call_of(machine_.element(arguments, 0)) != Means::kStorage) return;
+  try {
+    TensorItem tensor;
+    read(function, arguments, tensor);
+  } catch (const Error& e) {
+    const ProblemId id = e.problem().id;
+    if (id == ProblemId::item_outside_storage || id == ProblemId::item_bad_shape || id == ProblemId::number_overflow) throw;
+  }
 }
 
 bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {
@@ -95,10 +113,13 @@ bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& argument
   switch (function) {
     case Means::kTensorV2:
     case Means::kTensorV3: read(function, arguments, item); return true;
-    case Means::kQuantized:
-      item.dtype = typed_dtype(read_storage(argument(arguments, 0, 7, 7)));
-      item.sizes = naturals(argument(arguments, 2, 7, 7), "sizes");
+    case Means::kQuantized: {
+      const TorchStorage storage = read_view(arguments, 7, 7, item);
+      item.dtype = typed_dtype(storage);
+      // Of these a storage's element holds several.
+      if (item.dtype != DType::quint4x2 && item.dtype != DType::quint2x4) check_extent(item, storage);
       return true;
+    }
     case Means::kMeta:
       item.dtype = read_dtype(argument(arguments, 0, 4, 4));
       item.sizes = naturals(sizes_in(argument(arguments, 1, 4, 4)), "sizes");

@@ -73,6 +73,9 @@ class TensorReader {
   Value argument(const Value& arguments, uint32_t i, uint32_t min, uint32_t max) const;
   // For a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, which the tensor has been checked to fit.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
+  // That a plain tensor somewhere in an object lies in its storage: throws item_outside_storage, item_bad_shape, number_overflow. Whatever
+  // else is odd about it is for the class of the object to judge, as are calls of other functions.
+  void check_inside(TorchGlobal::Kind function, const Value& arguments) const;
   // Whether a persistent id is one of torch's, of a class that is known here; then, what it says.
   bool names_storage(const Value& id) const;
   TorchStorage storage(const Value& id) const;
@@ -83,6 +86,7 @@ class TensorReader {
   int64_t natural(const Value& v, ProblemId id, std::string_view what) const;
   Value sizes_in(const Value& v) const;
   std::vector<int64_t> naturals(const Value& v, std::string_view what) const;
+  TorchStorage read_view(const Value& arguments, uint32_t min, uint32_t max, TensorItem& item) const;
   TorchStorage read_storage(const Value& v) const;
   DType typed_dtype(const TorchStorage& storage) const;
   DType read_dtype(const Value& v) const;

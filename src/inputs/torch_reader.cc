@@ -276,9 +276,11 @@ class TorchReader {
   // Of all that a value names; what several leaves share is looked at for the first.
   void check_storages(const Value& value) {
     if (!value.in_arena()) return;
+    const PickleMachine& m = reader_.machine();
     file_.graph->visit(value, seen_, [&](const Value& v) {
+      if (v.kind == Kind::kObject) reader_.check_inside(reader_.call_of(v), m.arguments_of(v));
       if (!file_.graph->is_persistent(v)) return;
-      const Value id = reader_.machine().arguments_of(v);
+      const Value id = m.arguments_of(v);
       if (reader_.names_storage(id)) record_of(reader_.storage(id));
     });
   }

@@ -1,5 +1,5 @@
 """Casts that mean nothing, or that lose too much."""
-from recipes import Tensor, archive, call, case, dump, glob, rebuild, storage, tensor_item
+from recipes import Tensor, archive, call, case, dump, glob, storage, tensor_item
 
 HALF = ["consolidate ckpt out.pt --model-only --dtype float16 --strict-cast", "consolidate ckpt out.safetensors --model-only --dtype fp16 --strict-cast -j 1"]
 

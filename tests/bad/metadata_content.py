@@ -327,146 +327,6 @@ def properties_as_the_root(c):
     c.root = properties()
 
 
-@case("path_conflict", "consolidate ckpt out.pt")
-def a_path_that_is_a_dict_and_a_list(c):
-    """
-    dcpctl: ckpt: tensor 'model.b': the paths of the planner data contradict each other
-    hint: leave one of the keys out with --exclude
-    """
-    c.paths = {"model.w": ("model", "w"), "model.b": ("model", 0), "step": ("step",)}
-
-
-@case("path_conflict", "consolidate ckpt out.pt")
-def a_path_through_a_tensor(c):
-    """
-    dcpctl: ckpt: tensor 'model.b': the paths of the planner data contradict each other
-    hint: leave one of the keys out with --exclude
-    """
-    c.paths = {"model.w": ("model",), "model.b": ("model", "b"), "step": ("step",)}
-
-
-@case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
-def a_path_that_is_a_dict_and_a_list_verified(c):
-    """
-    warning: ckpt: tensor 'model.b': the paths of the planner data contradict each other
-    """
-    c.paths = {"model.w": ("model", "w"), "model.b": ("model", 0), "step": ("step",)}
-
-
-@case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
-def a_path_through_a_tensor_verified(c):
-    """
-    warning: ckpt: tensor 'model.w': the paths of the planner data contradict each other
-    """
-    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w", "b"), "step": ("step",)}
-
-
-@case("path_conflict", "verify ckpt", "inspect ckpt", exit=0, says="findings")
-def a_path_of_the_dict_of_others(c):
-    """
-    warning: ckpt: object 'step': the paths of the planner data contradict each other
-    """
-    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "b"), "step": ("model",)}
-
-
-@case(None, "verify ckpt", "inspect ckpt", exit=0, says="findings")
-def paths_that_begin_alike_at_different_places(c):
-    """
-    """
-    c.paths = {"model.w": ("a", 0, "w"), "model.b": ("a", 1, "a", 0), "step": ("b", "a", "w")}
-
-
-@case("keys_collide", "consolidate ckpt out.pt", exit=2)
-def two_keys_with_one_path(c):
-    """
-    dcpctl: ckpt: tensor 'model.b': two keys have the same name in the output (got 'model.b', which is also the name of 'model.w')
-    hint: leave one of the keys out with --exclude, or give it another name with --rename
-    """
-    c.paths = {"model.w": ("model", "w"), "model.b": ("model", "w"), "step": ("step",)}
-
-
-@case("over_limit", "consolidate ckpt out.pt")
-def a_list_with_10_to_the_18_holes(c):
-    """
-    dcpctl: ckpt: a number in the file is over the limit (got a list position of 1000000000000000000, expected at most 1048576 holes in all)
-    """
-    c.paths["model.w"] = ("list", 10**18)
-
-
-@case("over_limit", "consolidate ckpt out.pt")
-def a_path_of_5000_components(c):
-    """
-    dcpctl: ckpt: tensor 'model.w': a number in the file is over the limit (got 5000 path components, expected at most 1000)
-    """
-    c.paths["model.w"] = ("a",) * 5000
-
-
-@case("tensor_hole", "consolidate ckpt out.pt")
-def terminal_codes_in_the_name_of_a_broken_tensor(c):
-    r"""
-    dcpctl: ckpt: tensor 'model.\x1b]0;owned\x07\u{202e}w\xff\x0d\x0a': the chunks of the tensor leave a hole (got [1:2] in no chunk)
-    hint: torch would load garbage there; leave the key out with --exclude
-    """
-    c.tensors["model.\x1b]0;owned\x07\u202ew\udcff\r\n"] = Tensor((2,), [((0,), (1,))])
-
-
-# ---- planner data and attributes of others
-
-
-@case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
-def planner_data_of_another_planner(c):
-    """
-    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
-    """
-    c.paths = {"model.w": ["model", "w"]}
-
-
-@case("planner_data_foreign", "inspect ckpt", "verify ckpt", exit=0, says="findings")
-def a_path_without_elements(c):
-    """
-    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for tuple, expected a dict of keys to paths)
-    """
-    c.paths = {"model.w": ()}
-
-
-@case("planner_data_foreign", "inspect ckpt", exit=0, says="findings")
-def planner_data_that_is_an_object(c):
-    """
-    warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got my.planner.Data, expected a dict of keys to paths)
-    warning: ckpt/.metadata: loading this runs what torch.load(weights_only=True) refuses (got my.planner.Data)
-    """
-    c.paths = new("my.planner.Data", {"x": 1})
-
-
-@case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
-def planner_data_of_another_planner_consolidated(c):
-    """
-    dcpctl: warning: ckpt: the planner data is not torch's, so the nesting is unknown: each key is taken as one name (got dict with text 'model.w' for list, expected a dict of keys to paths)
-    dcpctl: kept everything; --model-only gives what model.load_state_dict takes
-    """
-    c.paths = {"model.w": ["model", "w"]}
-
-
-MCORE = "nd_reformulated_orig_global_shape"
-
-
-@case("mcore_shape", "consolidate ckpt out.safetensors --mcore-shapes", "consolidate ckpt out.pt --mcore-shapes")
-def a_shape_of_megatron_that_is_no_view(c):
-    """
-    dcpctl: ckpt: tensor 'model.w': Megatron's recorded shape does not fit the way the tensor was saved (got [3, 4] saved as [4, 3])
-    hint: leave --mcore-shapes out: the shape is then the one that torch sees
-    """
-    c.fields["mcore_data"] = {"model.w": {MCORE: (3, 4)}, "model.b": {}}
-
-
-@case(None, "consolidate ckpt out.pt -q --mcore-shapes", exit=0, creates=["out.pt"])
-def shapes_of_megatron_that_are_none(c):
-    """
-    """
-    strange = {"model.w": {MCORE: (-4, 3)}, "model.b": {MCORE: "2"}, "nobody": {MCORE: (7,)}, "step": {MCORE: (1,)}, 7: {}, "x": 8, "y": {MCORE: (1,) * 65, "z": 1}}
-    c.fields["mcore_data"] = strange
-
-
 @case("chunk_without_item", "consolidate ckpt out.pt")
 def a_product_of_pinwheels(c):
     """
@@ -487,6 +347,38 @@ def chunk_of_bytes(offsets, sizes):
         return glob("torch.Size") + pickle.MARK + b"".join(pickle.BININT1 + bytes([n]) for n in numbers) + pickle.TUPLE + pickle.TUPLE1 + pickle.REDUCE
 
     return new(METADATA + "ChunkStorageMetadata", {"offsets": Op(size(offsets)), "sizes": Op(size(sizes))})
+
+
+@case("tensor_hole", "consolidate ckpt out.pt")
+def terminal_codes_in_the_name_of_a_broken_tensor(c):
+    r"""
+    dcpctl: ckpt: tensor 'model.\x1b]0;owned\x07\u{202e}w\xff\x0d\x0a': the chunks of the tensor leave a hole (got [1:2] in no chunk)
+    hint: torch would load garbage there; leave the key out with --exclude
+    """
+    c.tensors["model.\x1b]0;owned\x07\u202ew\udcff\r\n"] = Tensor((2,), [((0,), (1,))])
+
+
+# ---- shapes of Megatron
+
+
+MCORE = "nd_reformulated_orig_global_shape"
+
+
+@case("mcore_shape", "consolidate ckpt out.safetensors --mcore-shapes", "consolidate ckpt out.pt --mcore-shapes")
+def a_shape_of_megatron_that_is_no_view(c):
+    """
+    dcpctl: ckpt: tensor 'model.w': Megatron's recorded shape does not fit the way the tensor was saved (got [3, 4] saved as [4, 3])
+    hint: leave --mcore-shapes out: the shape is then the one that torch sees
+    """
+    c.fields["mcore_data"] = {"model.w": {MCORE: (3, 4)}, "model.b": {}}
+
+
+@case(None, "consolidate ckpt out.pt -q --mcore-shapes", exit=0, creates=["out.pt"])
+def shapes_of_megatron_that_are_none(c):
+    """
+    """
+    strange = {"model.w": {MCORE: (-4, 3)}, "model.b": {MCORE: "2"}, "nobody": {MCORE: (7,)}, "step": {MCORE: (1,)}, 7: {}, "x": 8, "y": {MCORE: (1,) * 65, "z": 1}}
+    c.fields["mcore_data"] = strange
 
 
 # ---- what Python cannot load

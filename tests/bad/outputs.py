@@ -2,7 +2,7 @@
 import fcntl
 import os
 
-from recipes import Tensor, case, tensor_item
+from recipes import case
 
 COMMANDS = ["consolidate ckpt out.pt"]
 

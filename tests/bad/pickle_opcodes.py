@@ -5,7 +5,7 @@ The cases are the lines of tables, one for each opcode and each way to be wrong.
 import pickle
 import struct
 
-from recipes import Op, case, call, dump, glob, op
+from recipes import Op, case, dump, glob, op
 
 COMMANDS = ["inspect ckpt", "consolidate ckpt out.pt"]
 NONE, MARK, DICT, LIST, SET, TUPLE = pickle.NONE, pickle.MARK, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.EMPTY_SET, pickle.EMPTY_TUPLE

@@ -13,7 +13,7 @@ import shutil
 import sys
 import zipfile
 
-from case import Case, check, compare, dcp, finish, loaded, same, torch
+from case import check, compare, dcp, loaded, run_named, same, torch
 
 import cases
 from torch.distributed.checkpoint.api import CheckpointException
@@ -290,14 +290,5 @@ def forms(case):
     check("program" not in answer(case, "inspect", case.out / "base", 0)["writer"], "torch's own is taken for dcpctl's")
 
 
-def main():
-    dcpctl, *names = sys.argv[1:]
-    torch.set_num_threads(1)
-    for name in names:
-        print(name)
-        globals()[name](Case(dcpctl, "threads"))
-    finish()
-
-
 if __name__ == "__main__":
-    main()
+    run_named(globals(), sys.argv[2:], sys.argv[1])

@@ -129,6 +129,15 @@ def loaded(folder):
     return state
 
 
+def run_named(functions, names, dcpctl):
+    """Tests of a case by their names, from a module's globals(); each gets a folder of its own."""
+    torch.set_num_threads(1)
+    for name in names:
+        print(name)
+        functions[name](Case(dcpctl, "threads"))
+    finish()
+
+
 def finish():
     print(f"{len(failures)} failures")
     sys.exit(1 if failures else 0)

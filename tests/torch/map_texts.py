@@ -12,7 +12,6 @@ import bisect
 import collections
 import json
 import re
-import string
 import subprocess
 import sys
 import tempfile

@@ -1,0 +1,176 @@
+"""Items that hold objects, and what their tensors name."""
+import pickle
+
+from recipes import Item, Op, archive, call, case, dump, op, rebuild, storage, tensor_item
+
+COMMANDS = ["consolidate ckpt out.pt"]
+SIX = range(6)
+
+
+@case("blob_not_archive")
+def an_object_that_is_no_archive(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive
+    """
+    c.item("step").data = pickle.dumps(17)
+
+
+@case("no_dtype_in_output", "consolidate ckpt out.safetensors", "consolidate ckpt out.safetensors --model-only", "consolidate ckpt out.safetensors --dry-run")
+def a_weight_that_is_an_object(c):
+    """
+    dcpctl: ckpt: safetensors cannot represent some tensors (got model.v (an object that holds tensors))
+    hint: leave them out with --exclude, or write a .pt file
+    """
+    c.blobs += ["model.v"]
+    c.paths["model.v"] = ("model", "v")
+    c.items.append(Item("model.v", None, "__0_0.distcp", archive(dump(call("te.make_float8", rebuild(storage(count=6), (2, 3))), 2), bytes(24))))
+
+
+@case("blob_big_endian")
+def a_big_endian_tensor_in_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item holds tensors in big-endian order
+    hint: leave the key out with --exclude
+    """
+    c.item("step").data = tensor_item([1], (1,))
+    c.item("step").data["byteorder"].data = b"big"
+
+
+@case("item_no_record")
+def an_object_that_names_a_missing_storage(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/../0 @ 0x59c: object 'step': the item lacks a record
+    """
+    c.item("step").data = tensor_item([1], (1,), stored=storage(key="../0", count=1))
+
+
+TENSOR = {"t": rebuild(storage(count=3), (3,)), "k": 1}
+
+
+@case("item_short_storage", "consolidate ckpt out.pt", "convert ckpt out")
+def an_object_whose_storage_is_short(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data/0 @ 0x71c: object 'step': the storage's record is shorter than the storage (got 8 bytes, expected 12)
+    """
+    c.item("step").data = archive(dump(TENSOR, 2), bytes(8))
+
+
+@case("item_short_storage", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+def an_object_whose_storage_is_short_verified(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x71c: object 'step': the storage's record is shorter than the storage (got 8 bytes, expected 12)
+    """
+    c.item("step").data = archive(dump(TENSOR, 2), bytes(8))
+
+
+@case("item_long_storage", "verify ckpt", says="findings", exit=1)
+def an_object_whose_storage_is_long(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x71c: object 'step': the storage's record is longer than the storage, which torch refuses (got 13 bytes, expected 12)
+    """
+    c.item("step").data = archive(dump(TENSOR, 2), bytes(13))
+
+
+@case("item_no_record", "verify ckpt", says="findings", exit=1)
+def an_object_whose_storage_is_missing(c):
+    """
+    damage: ckpt/__0_0.distcp > data/0 @ 0x59c: object 'step': the item lacks a record
+    """
+    c.item("step").data = archive(dump(TENSOR, 2))
+
+
+@case("pickle_underflow", "verify ckpt", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
+def an_object_that_is_nothing(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': too few values on the pickle's stack (got 0 values, expected 1 for STOP)
+    """
+    c.item("step").data = archive(pickle.PROTO + b"\2" + pickle.STOP)
+
+
+@case("pickle_operand", "verify ckpt", says="findings", exit=1)
+def an_object_with_a_key_without_a_value(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e5: object 'step': a pickle opcode is applied to a value that it does not accept (got an odd number of values for SETITEMS, expected keys and values)
+    """
+    c.item("step").data = archive(dump(Op(pickle.EMPTY_DICT + pickle.MARK + op(1) + pickle.SETITEMS), 2))
+
+
+@case("pickle_no_mark", "verify ckpt", says="findings", exit=1)
+def an_object_without_a_mark(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e4: object 'step': no mark on the pickle's stack (got APPENDS)
+    """
+    c.item("step").data = archive(dump(Op(pickle.EMPTY_LIST + op(1) + pickle.APPENDS), 2))
+
+
+@case("item_outside_storage", "verify ckpt", "verify ckpt --quick", says="findings", exit=1)
+def a_tensor_in_an_object_past_its_storage(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x66f: object 'step': the tensor reaches outside its storage (got element 3, expected less than 3)
+    """
+    c.item("step").data = archive(dump({"t": rebuild(storage(count=3), (4,))}, 2), bytes(12))
+
+
+@case("item_outside_storage", "consolidate ckpt out.pt", "reshard ckpt out --world-size 2")
+def a_tensor_in_an_object_past_its_storage_copied(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x66f: object 'step': the tensor reaches outside its storage (got element 3, expected less than 3)
+    """
+    c.item("step").data = archive(dump({"t": rebuild(storage(count=3), (4,))}, 2), bytes(12))
+
+
+@case("pickle_protocol", "verify ckpt", says="findings", exit=1)
+def an_object_of_protocol_104(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5dc: object 'step': a pickle protocol that does not exist (got 104, expected at most 5)
+    """
+    c.item("step").data = archive(dump(1, 104))
+
+
+@case("pickle_memo_unset")
+def an_object_with_a_dangling_memo(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': a pickle memo slot is read before it is filled (got slot 7)
+    """
+    c.item("step").data = archive(dump(Op(pickle.BINGET + b"\7"), 2))
+
+
+@case("over_limit")
+def an_object_nested_100000_deep(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x9c6: object 'step': a number in the file is over the limit (got containers nested 1001 deep, expected at most 1000)
+    """
+    c.item("step").data = archive(dump(Op(pickle.MARK * 100000 + op(None) + pickle.TUPLE * 100000), 2))
+
+
+@case(None, "consolidate ckpt out.pt -q", exit=0, creates=["out.pt"])
+def os_system_in_an_object_is_copied_and_not_called(c):
+    """
+    """
+    c.item("step").data = archive(dump(call("os.system", "touch executed"), 2))
+
+
+@case("crc_mismatch")
+def a_flipped_byte_in_the_pickle_of_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5dc: object 'step': the CRC of a record does not match its bytes
+    hint: the bytes were damaged after they were written
+    """
+    c.item("step").data["data.pkl"].crc = 7
+
+
+@case("pickle_leftover")
+def an_object_that_leaves_a_key_and_a_value_for_the_dict_around_it(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x600: object 'step': the pickle leaves extra values on the stack (got 4 values and 0 marks, expected one value)
+    hint: no pickler writes this: do not trust where the file comes from
+    """
+    c.item("step").data = archive(dump(Op(op("model.w") + op(0) + op("model.x") + op(17)), 2))
+
+
+@case("pickle_storage_id")
+def a_persistent_id_that_is_no_storage_in_an_object(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: object 'step': a persistent id in the pickle names no storage (got text 'module', expected ('storage', class, key, location, count))
+    """
+    c.item("step").data = archive(dump(Op(op("module") + pickle.BINPERSID), 2))
