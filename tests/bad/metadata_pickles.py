@@ -107,7 +107,7 @@ def a_git_lfs_pointer(c):
 @case("pickle_refused_opcode")
 def an_opcode_that_loads_by_code(c):
     """
-    dcpctl: ckpt/.metadata @ 0x2: a pickle opcode that torch never writes (got EXT1)
+    dcpctl: ckpt/.metadata @ 0x2: a pickle opcode that torch does not write by default (got EXT1)
     """
     c.metadata = PROTO4 + pickle.EXT1 + b"\1" + pickle.STOP
 

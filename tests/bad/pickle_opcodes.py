@@ -113,4 +113,4 @@ add("pickle_truncated", "GLOBAL_without_its_second_line", pickle.GLOBAL + b"torc
 
 REFUSED = ("FLOAT", "INT", "LONG", "PERSID", "STRING", "UNICODE", "GET", "PUT", "INST", "OBJ", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER")
 for name in REFUSED:
-    add("pickle_refused_opcode", f"{name}_is_never_read", getattr(pickle, name) + b"1\n", 0, f"a pickle opcode that torch never writes (got {name})")
+    add("pickle_refused_opcode", f"{name}_is_never_read", getattr(pickle, name) + b"1\n", 0, f"a pickle opcode that torch does not write by default (got {name})")

@@ -107,7 +107,7 @@ CALLED = {"unsafe": [{"object": "step", "path": "ckpt/__0_0.distcp", "globals": 
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_python_2_called_by_name(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e8: object 'step': a pickle opcode that torch never writes (got INST)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5e8: object 'step': a pickle opcode that torch does not write by default (got INST)
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
     """
     c.item("step").data = archive(dump(Op(pickle.MARK + op("true") + pickle.INST + b"os\nsystem\n"), 2))
@@ -116,7 +116,7 @@ def an_object_that_python_2_called_by_name(c):
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_python_2_called(c):
     """
-    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f3: object 'step': a pickle opcode that torch never writes (got OBJ)
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5f3: object 'step': a pickle opcode that torch does not write by default (got OBJ)
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
     """
     c.item("step").data = archive(dump(Op(pickle.MARK + glob("os.system") + op("true") + pickle.OBJ), 2))

@@ -77,9 +77,9 @@ TEST_CASE("messages") {
   CHECK(refusal("J12") == "p @ 0x0: the pickle ends inside an opcode (got 3 bytes left, expected 5 for BININT)");
   CHECK(refusal("cmodule\nname") == "p @ 0x0: the pickle ends inside an opcode (got no line end, expected two lines for GLOBAL)");
   CHECK(refusal("\xff") == "p @ 0x0: not a pickle opcode (got 0xff)");
-  CHECK(refusal("I1\n") == "p @ 0x0: a pickle opcode that torch never writes (got INT)");
-  CHECK(refusal("\x97") == "p @ 0x0: a pickle opcode that torch never writes (got NEXT_BUFFER)");
-  CHECK(refusal("\x82\x01") == "p @ 0x0: a pickle opcode that torch never writes (got EXT1)");
+  CHECK(refusal("I1\n") == "p @ 0x0: a pickle opcode that torch does not write by default (got INT)");
+  CHECK(refusal("\x97") == "p @ 0x0: a pickle opcode that torch does not write by default (got NEXT_BUFFER)");
+  CHECK(refusal("\x82\x01") == "p @ 0x0: a pickle opcode that torch does not write by default (got EXT1)");
   CHECK(refusal(op(Op::LONG4) + le(int32_t{-1})) == "p @ 0x0: a length in the pickle is negative (got -1)");
   CHECK(refusal("T" + le(int32_t{INT32_MIN})) == "p @ 0x0: a length in the pickle is negative (got -2147483648)");
   CHECK(refusal(op(Op::FRAME) + le(uint64_t{2}) + "N") ==
