@@ -110,16 +110,22 @@ class Finder {
 
   std::vector<OptimizerKey> find() {
     for (uint32_t k = 0; k < c_.order.size(); ++k) look(k);
+    judge_optimizers();
     judge_siblings();
     judge_states();
     std::vector<OptimizerKey> keys(c_.order.size());
-    const PrefixSet groups(std::move(groups_)), slots(std::move(slots_));
-    if (groups.empty() && slots.empty()) return keys;
-    for (size_t k = 0; k < keys.size(); ++k) keys[k] = judged(c_.key(c_.order[k]), groups, slots);
+    const Prefixes prefixes{PrefixSet(std::move(groups_)), PrefixSet(std::move(slots_)), PrefixSet(std::move(beside_))};
+    if (prefixes.groups.empty() && prefixes.slots.empty() && prefixes.beside.empty()) return keys;
+    for (size_t k = 0; k < keys.size(); ++k) keys[k] = judged(c_.key(c_.order[k]), prefixes);
     return keys;
   }
 
  private:
+  // What all below is an optimizer's, by what says so.
+  struct Prefixes {
+    PrefixSet groups, slots, beside;
+  };
+
   bool is_scalar(KeyRef ref) const { return ref.is_blob() || c_.elements(c_.tensors[ref.tensor()]) == 1; }
 
   // Siblings that would say together what one alone does not.
@@ -160,6 +166,7 @@ class Finder {
         const size_t last = key.rfind('.');
         if (!ref.is_blob() && !is_one_of(kHyperparameters, key.substr(last + 1))) return false;
         groups_.insert(groups_.end(), {w.through, joined_hash(w.before, "state")});
+        if (w.begin > 0) optimizers_.push_back(w.before);
         return false;
       }
       if (const auto slot = std::ranges::lower_bound(kSlots, w.text); slot != kSlots.end() && *slot == w.text) {
@@ -167,7 +174,10 @@ class Finder {
         if (!has_state && model == 0 && !w.is_last && !ref.is_blob()) note_below(k, w, key.substr(w.end + 1));
         if (!has_state || state_in_model) return false;
         const bool by_position = below_state == 1 && is_integer(next.text);
-        if (w.is_last && below_state > 0) slots_.push_back(by_position ? state.through : w.before);
+        // Composer keeps a model below a `state`, too.
+        const bool may_be_module = (next.text == "model" || next.text == "module") && !is_parameter_name(key.substr(0, w.begin - 1));
+        if (w.is_last && below_state > 0 && may_be_module) beside_.push_back(w.through);
+        else if (w.is_last && below_state > 0) slots_.push_back(by_position ? state.through : w.before);
         else if (!w.is_last && below_state == 0) slots_.push_back(state.through);
         return false;
       }
@@ -196,18 +206,40 @@ class Finder {
     });
   }
 
+  void judge_optimizers() {
+    if (optimizers_.empty()) return;
+    const PrefixSet asked(std::move(optimizers_));
+    std::unordered_set<uint64_t> have_state, have_models;
+    for (const KeyRef ref : c_.order) {
+      for_words(c_.key(ref), [&](const Word& w) {
+        if (w.begin > 0 && asked.contains(w.before)) {
+          if (w.text == "state") have_state.insert(w.before);
+          else if (is_root_name(w.text)) have_models.insert(w.before);
+        }
+        return true;
+      });
+    }
+    for (const uint64_t p : have_state)
+      if (!have_models.contains(p)) groups_.push_back(p);
+    optimizers_ = {};
+  }
+
   void judge_siblings() {
     std::vector<Sibling> in_models;
     std::ranges::sort(siblings_);
     for (size_t i = 0; i < siblings_.size();) {
       size_t end = i;
       uint32_t bits = 0;
-      for (; end < siblings_.size() && siblings_[end].parent == siblings_[i].parent; ++end) bits |= siblings_[end].bits;
+      bool of_weights = false;
+      for (; end < siblings_.size() && siblings_[end].parent == siblings_[i].parent; ++end) {
+        bits |= siblings_[end].bits;
+        of_weights = of_weights || siblings_[end].of_weight;
+      }
       const bool strong = (bits & ~(kStepBit | kWeakBit)) != 0;
       const bool several = (bits & (bits - 1)) != 0;
       for (; i < end; ++i) {
         const bool is_slot = several && (strong || (bits & kStepBit) != 0);
-        if (is_slot && siblings_[i].model == 0) slots_.push_back(siblings_[i].subtree);
+        if (is_slot && siblings_[i].model == 0) (of_weights ? slots_ : beside_).push_back(siblings_[i].subtree);
         else if (is_slot) in_models.push_back(siblings_[i]);
         else if (strong) alone_.push_back(siblings_[i]);
       }
@@ -307,7 +339,7 @@ class Finder {
     below_ = {};
   }
 
-  static OptimizerKey judged(std::string_view key, const PrefixSet& groups, const PrefixSet& slots) {
+  static OptimizerKey judged(std::string_view key, const Prefixes& all) {
     OptimizerKey found;
     uint32_t state = 0, first = 0;  // ends of the words before the deepest `state` or `param_groups`, and of the first word
     bool in_state = false;
@@ -317,17 +349,21 @@ class Finder {
         state = w.begin == 0 ? w.end : w.begin - 1;
         in_state = true;
       }
-      if (groups.contains(w.through)) found.sign = OptimizerSign::kParamGroups;
-      else if (slots.contains(w.through)) found.sign = OptimizerSign::kSlots;
-      else return true;
-      found.top = in_state ? state : first;
-      return false;
+      const bool is_groups = all.groups.contains(w.through), is_slots = all.slots.contains(w.through);
+      if (!is_groups && !is_slots && (found.beside != 0 || !all.beside.contains(w.through))) return true;
+      const bool is_whole = is_groups && w.text != "state" && w.text != "param_groups";
+      found.top = is_whole ? w.end : in_state ? state : first;
+      found.sign = is_groups ? OptimizerSign::kParamGroups : OptimizerSign::kSlots;
+      const bool is_sure = is_groups || is_slots;
+      found.beside = is_sure || w.begin == 0 ? 0 : w.begin - 1;
+      return !is_sure;
     });
     return found;
   }
 
   const Catalog& c_;
-  std::vector<uint64_t> groups_, slots_;  // prefixes below which all is an optimizer's
+  std::vector<uint64_t> groups_, slots_, beside_;  // prefixes below which all is an optimizer's
+  std::vector<uint64_t> optimizers_;               // what holds `param_groups`
   std::vector<Sibling> siblings_, alone_;
   std::vector<std::pair<uint64_t, uint64_t>> steps_;  // of `state.0.step`: 'state.0', 'state'
   std::vector<uint64_t> modules_;                     // `state.0` that has weights

@@ -1,7 +1,8 @@
 // Finds keys that belong to an optimizer by their structure, whatever the optimizer is called. A pure function of the flat keys, so the
 // result is the same with and without planner data.
 //
-//   P.param_groups           hyperparameters below it, or an object: P is the state dict of an optimizer, and so is P.state
+//   P.param_groups           hyperparameters below it, or an object: P is the state dict of an optimizer, and so is P.state. Where both are,
+//                            so is all of P (Lookahead's P.slow_state), unless something in it is named like a model
 //   P.state.3.exp_avg        the optimizer's names for what it keeps of a parameter (exp_avg, momentum_buffer, ...), or `step`
 //   P.state.<fqn>.exp_avg    the same, by parameter name: torch's get_optimizer_state_dict, torchtitan's flattened form
 //   P.state.exp_avg.<fqn>    Megatron's form
@@ -24,7 +25,8 @@ enum class OptimizerSign : uint8_t { kAbsent, kParamGroups, kSlots };
 
 struct OptimizerKey {
   OptimizerSign sign = OptimizerSign::kAbsent;
-  uint32_t top = 0;  // leading bytes of the key that name the optimizer: 3 of "opt.state.0.step"
+  uint32_t top = 0;     // leading bytes of the key that name the optimizer: 3 of "opt.state.0.step"
+  uint32_t beside = 0;  // not 0: such names beside each other are all that says so, in what these leading bytes name; it may be a module
 };
 
 // By position in Catalog::order. Time is linear in the keys' bytes, memory in their number.

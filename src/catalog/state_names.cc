@@ -1,7 +1,6 @@
 #include "catalog/state_names.h"
 
 #include <algorithm>
-#include <string>
 
 namespace dcp {
 namespace {
@@ -59,6 +58,13 @@ std::string_view without_number(std::string_view name) {
   if (digits == name.size() || digits == 0) return name;
   name = name.substr(0, digits);
   return name.size() > 1 && name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
+}
+
+std::string without_numbers(std::string_view name) {
+  std::string text;
+  for (const char c : end_of(name))
+    if (const bool is_digit = c >= '0' && c <= '9'; !is_digit || !text.ends_with('#')) text += is_digit ? '#' : c;
+  return text;
 }
 
 bool names_training_state(std::string_view component) { return is_one_of(kStateNames, without_number(component)); }

@@ -1,6 +1,7 @@
 // What the names of path components in a checkpoint reveal by themselves.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace dcp {
@@ -30,5 +31,7 @@ bool is_parameter_name(std::string_view component);
 
 // Without a number at its end: optimizer_0, optimizer1.
 std::string_view without_number(std::string_view component);
+// With one mark in the place of each number: layer#.#.weight.
+std::string without_numbers(std::string_view name);
 
 }  // namespace dcp

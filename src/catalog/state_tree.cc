@@ -20,9 +20,9 @@ bool is_float(const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind 
 StateTree::StateTree(const Catalog& catalog)
     : c_(catalog), signs_(catalog.order.size()), dir_of_(catalog.order.size(), 0), optimizer_(find_optimizer_keys(catalog)) {
   make_dirs();
-  for (size_t k = 0; k < signs_.size(); ++k)
-    if (optimizer_[k].sign != OptimizerSign::kAbsent)
-      signs_[k] = optimizer_[k].sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
+  judge_keys();
+  find_modules();
+  judge_lists();
   judge_dicts_of_parameters();
   judge_optimizers();
   judge_names();
@@ -81,18 +81,82 @@ void StateTree::make_dirs() {
   numbers_ = {};
 }
 
-// A dict that is called like a tensor elsewhere, dots and all, holds what an optimizer keeps of it.
+// What the structure of the keys says. Names of slots beside each other are a module's buffers where a tensor of another name stands beside them,
+// all in its state dict.
+void StateTree::judge_keys() {
+  std::unordered_set<std::string_view> modules;
+  if (std::ranges::any_of(optimizer_, [](const OptimizerKey& o) { return o.beside > 0; })) {
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (const size_t dot = key(k).rfind('.'); tensor(k) && optimizer_[k].sign == OptimizerSign::kAbsent && dot != std::string_view::npos)
+        modules.insert(key(k).substr(0, dot));
+  }
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    const OptimizerKey& o = optimizer_[k];
+    if (o.sign == OptimizerSign::kAbsent) continue;
+    const bool in_component = !c_.has_planner_data || o.beside > dirs_[dir_of_[k]].text_end;
+    if (o.beside > 0 && in_component && modules.contains(key(k).substr(0, o.beside))) continue;
+    signs_[k] = o.sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
+  }
+}
+
+// A parameter's whole name in one component, as in a module's state dict.
+bool StateTree::is_fqn(size_t k) const { return tensor(k) && has_dots(leaf(k)) && (is_parameter_name(leaf(k)) || tensor(k)->rank >= 2); }
+
+// Without planner data only the whole can be one, where nothing is called like a trainer's.
+void StateTree::find_modules() {
+  std::vector<bool> has_more(dirs_.size());
+  for (size_t d = 1; d < dirs_.size(); ++d)
+    if (c_.has_planner_data || dirs_[d].is_state) has_more[dirs_[d].parent] = true;
+  const auto at = [&](size_t k) { return c_.has_planner_data ? dir_of_[k] : 0; };
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    const bool is_object = !tensor(k) && !has_dots(leaf(k)) && !leaf(k).ends_with(kExtraState);
+    if (signs_[k] || is_object) has_more[at(k)] = true;
+  }
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (!has_more[at(k)] && is_fqn(k)) dirs_[at(k)].is_modules = true;
+}
+
+// Lists of tensors, and what no module is called, beside a dict with `param_groups`: what an optimizer around it keeps (apex:
+// fp32_from_fp16_params, grad_scaler). No module saves lists.
+void StateTree::judge_lists() {
+  std::vector<bool> may_be_modules(dirs_.size()), has_groups(dirs_.size()), beside(dirs_.size());
+  bool has_fqns = false;
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    if (tensor(k) && leaf_id(k) != kNone && (has_dots(leaf(k)) || is_parameter_name(leaf(k)) || tensor(k)->rank >= 2))
+      may_be_modules[dir_of_[k]] = true;
+    if (signs_[k] == StateSign::kParamGroups) has_groups[dir_of_[k]] = true;
+    has_fqns = has_fqns || (is_fqn(k) && !signs_[k]);
+  }
+  if (!c_.has_planner_data || !has_fqns) return;
+  for (size_t d = dirs_.size(); d-- > 1;) {
+    if (may_be_modules[d]) may_be_modules[dirs_[d].parent] = true;
+    if (has_groups[d]) has_groups[dirs_[d].parent] = true;
+  }
+  for (size_t d = 1; d < dirs_.size(); ++d)
+    beside[d] = beside[dirs_[d].parent] || (has_groups[dirs_[d].parent] && !has_groups[d] && !may_be_modules[d] && !dirs_[d].in_model);
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (beside[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kSlots;
+}
+
+// A dict that is called like a tensor elsewhere, dots and all, holds what an optimizer keeps of it; so does one beside it that is called like a
+// tensor, without dots.
 void StateTree::judge_dicts_of_parameters() {
   std::unordered_set<StringId> names, parameters;
-  const auto may_be_one = [&](const Dir& d) { return d.name_id != kNone && !d.in_model && has_dots(d.name); };
+  const auto may_be_one = [&](const Dir& d) { return d.name_id != kNone && !d.in_model; };
+  bool any = false;
   for (const Dir& d : dirs_)
-    if (may_be_one(d)) names.insert(d.name_id);
-  if (names.empty()) return;
+    if (may_be_one(d)) {
+      names.insert(d.name_id);
+      any = any || has_dots(d.name);
+    }
+  if (!any) return;
   for (size_t k = 0; k < signs_.size(); ++k)
     if (tensor(k) && !signs_[k] && names.contains(leaf_id(k))) parameters.insert(leaf_id(k));
-  std::vector<bool> in_one(dirs_.size());
+  std::vector<bool> in_one(dirs_.size()), holds_one(dirs_.size());
+  const auto is_one = [&](const Dir& d) { return may_be_one(d) && parameters.contains(d.name_id); };
   for (size_t d = 1; d < dirs_.size(); ++d)
-    in_one[d] = in_one[dirs_[d].parent] || (may_be_one(dirs_[d]) && parameters.contains(dirs_[d].name_id));
+    if (is_one(dirs_[d]) && has_dots(dirs_[d].name)) holds_one[dirs_[d].parent] = true;
+  for (size_t d = 1; d < dirs_.size(); ++d) in_one[d] = in_one[dirs_[d].parent] || (holds_one[dirs_[d].parent] && is_one(dirs_[d]));
   for (size_t k = 0; k < signs_.size(); ++k)
     if (in_one[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kSlots;
 }
@@ -104,7 +168,7 @@ std::vector<StateTree::Contents> StateTree::contents() const {
     if (!tensor(k) || signs_[k]) continue;
     Contents& c = of[dir_of_[k]];
     c.has_tensors = true;
-    c.has_fqns = c.has_fqns || (has_dots(leaf(k)) && (is_parameter_name(leaf(k)) || tensor(k)->rank >= 2));
+    c.has_fqns = c.has_fqns || is_fqn(k);
   }
   std::vector<bool> has_models(
       dirs_.size());  // by dir: itself or a child not called like an optimizer holds parameters with dots in their names
@@ -155,12 +219,15 @@ void StateTree::judge_optimizers() {
     if (!signs_[k]) signs_[k] = signs[dir_of_[k]];
 }
 
-bool StateTree::leaf_names_state(size_t k) const { return !dirs_[dir_of_[k]].in_model && names_training_state(leaf(k)); }
+bool StateTree::leaf_names_state(size_t k) const {
+  const Dir& d = dirs_[c_.has_planner_data ? dir_of_[k] : 0];
+  return !d.in_model && !(d.is_modules && tensor(k)) && names_training_state(leaf(k));
+}
 
 // A counter has one element; a parameter called `step` may have more, and stands among others.
 bool StateTree::leaf_may_name_state(size_t k, bool among_parameters) const {
   const Dir& d = dirs_[dir_of_[k]];
-  if (d.in_model || d.in_state_dict || !may_name_training_state(leaf(k))) return false;
+  if (d.in_model || d.in_state_dict || d.is_modules || !may_name_training_state(leaf(k))) return false;
   return !tensor(k) || !is_float(*tensor(k)) || (tensor(k)->rank == 0 && !among_parameters);
 }
 

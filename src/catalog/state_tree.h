@@ -27,6 +27,7 @@ class StateTree {
     bool in_model = false;       // it or one above it is named like a model
     bool in_state_dict = false;  // ... or state_dict
     bool is_state = false;       // by its name or that of one above it
+    bool is_modules = false;     // it is a module's state dict: tensors with dots in their names, and nothing that a module does not save
     uint32_t doubtful = kNone;   // the highest one with a name of state that modules have too
     // Of all below:
     uint64_t keys = 0, tensors = 0, state_keys = 0, state_tensors = 0;
@@ -91,6 +92,10 @@ class StateTree {
 
   uint32_t child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered);
   void make_dirs();
+  void judge_keys();
+  bool is_fqn(size_t k) const;
+  void find_modules();
+  void judge_lists();
   void judge_dicts_of_parameters();
   bool leaf_names_state(size_t k) const;
   bool leaf_may_name_state(size_t k, bool among_parameters) const;

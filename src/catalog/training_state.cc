@@ -158,18 +158,24 @@ class Sorter {
     return std::ranges::all_of(parts, [&](uint32_t c) { return tree_.dir(c).name != stem && without_number(tree_.dir(c).name) == stem; }) &&
            are_disjoint(parts);
   }
-  // Whether no key is in two of them. Asked of one list of dirs: the answer takes a look at every key.
+  // Whether no key is in two of them, while some have names in common but for their numbers (layers.0.w and layers.7.w), as models of their own
+  // need not. Asked of one list of dirs: the answer takes a look at every key.
   bool are_disjoint(std::span<const uint32_t> parts) {
     if (parts[0] == disjoint_) return true;
     if (checked_disjoint_) return false;
     checked_disjoint_ = true;
     const std::vector<uint32_t> in = below(parts);
     std::unordered_map<StringId, uint32_t> names;
-    for (size_t k = 0; k < tree_.keys(); ++k)
-      if (const uint32_t i = in[tree_.dir_of(k)]; i != kNone && !signs_[k] && names.try_emplace(tree_.leaf_id(k), i).first->second != i)
-        return false;
-    disjoint_ = parts[0];
-    return true;
+    std::unordered_map<std::string, uint32_t> alike;
+    bool are_alike = false;
+    for (size_t k = 0; k < tree_.keys(); ++k) {
+      const uint32_t i = in[tree_.dir_of(k)];
+      if (i == kNone || signs_[k]) continue;
+      if (names.try_emplace(tree_.leaf_id(k), i).first->second != i) return false;
+      are_alike = are_alike || alike.try_emplace(without_numbers(tree_.leaf(k)), i).first->second != i;
+    }
+    if (are_alike) disjoint_ = parts[0];
+    return are_alike;
   }
 
   // ---- the answer

@@ -6,6 +6,7 @@
     trainers.py DCPCTL modules  modules whose parameters are called like training state: all of them are model
     trainers.py DCPCTL several  several models: refused, with the --root of each; each of these works
 """
+import itertools
 import json
 import subprocess
 import sys
@@ -50,6 +51,12 @@ class Net(nn.Module):
         self.step = nn.Parameter(torch.randn(3))
         self.epoch = nn.Parameter(torch.randn(()))
         self.register_buffer("seen", torch.tensor(7))
+        for book in ["codebook", "norm"]:
+            setattr(self, book, nn.Embedding(4, 4))
+        for name in ["exp_avg", "exp_avg_sq"]:
+            self.codebook.register_buffer(name, torch.randn(4, 4))
+        self.norm.register_buffer("momentum_buffer", torch.randn(4))
+        self.norm.register_buffer("step", torch.tensor(3))
 
     def forward(self, x):
         x = self.body(x) + self.step.sum() + self.epoch
@@ -225,16 +232,45 @@ def run_optims(scratch):
     model = Net()
     slots = [torch.randn_like(p) for p in model.parameters()]
     kept = {"adam": {"m": slots, "v": slots, "t": 5}, "opt": {i: {"m": t, "v": t} for i, t in enumerate(slots)}, "adam_m": slots, "sgd": {"buf": torch.randn(99)}, "optim_state": [{"m": t} for t in slots]}
+    tries = {}
     for i, (called, optim) in enumerate(kept.items()):
         root = ["actor", "G", "params", "policy", "weights"][i]
-        folder = scratch / f"by-position-{called}"
+        tries[f"by position in {called}"] = ({root: model.state_dict(), called: optim}, root)
+    # What an optimizer keeps beside `state` and `param_groups`, and what one that is around it keeps.
+    adam = trained(model).state_dict()
+    wide = [p for p in model.parameters() if p.dim() > 1]
+    around = {"lookahead": {**adam, "slow_state": {i: {"slow_buffer": torch.randn_like(p)} for i, p in enumerate(model.parameters())}},
+              "masters": {"optimizer": adam, "fp32_from_fp16_params": [[torch.randn_like(p) for p in wide]]}}  # fmt: skip
+    for (name, optim), root, called in itertools.product(around.items(), ["policy", "net", "model"], ["solver", "o", "opt"]):
+        tries[f"{name} in {called} beside {root}"] = ({root: model.state_dict(), called: optim}, root)
+    plain, short = model.state_dict(), nn.ModuleDict({"cls": nn.Linear(2, 2), "head": nn.Linear(2, 2)})
+    short.register_parameter("scale", nn.Parameter(torch.ones(5)))
+    tries["parameters without dots"] = ({"x": short.state_dict(), "y": {k: {"projector": v + 1, "count": torch.tensor(1.5)} for k, v in short.state_dict().items()}}, "x")
+    for i, (name, (state, root)) in enumerate(tries.items()):
+        folder = scratch / f"try-{i}"
         folder.mkdir()
-        state = {root: model.state_dict(), called: optim}
         for source in saved(state, folder):
-            what = f"{called} beside {root}, {source.name}"
+            what = f"{name}, {source.name}"
             casts_the_model(source, state, (root,), what)
             dcpctl("consolidate", source, folder / "model.pt", "--model-only", "--no-sync", "--force")
-            loads(folder / "model.pt", model.state_dict(), what)
+            if state[root].keys() == plain.keys():
+                loads(folder / "model.pt", plain, what)
+            else:
+                takes(short, folder / "model.pt", what)
+
+
+class Clock(nn.Module):
+    """Its parameters and buffers have the very names of what trainers keep."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 3)
+        self.register_buffer("global_step", torch.tensor(5))
+        for name in ["hparams", "opt_state", "optim", "optim_1", "optimizer", "rng_state", "lr_scheduler", "train_state", "dataloader", "scaler"]:
+            self.register_parameter(name, nn.Parameter(torch.randn(3)))
+
+    def forward(self, x):
+        return self.body(x[:, :3]) + sum(p for p in self.parameters() if p.dim() == 1)
 
 
 class Counter(nn.Module):
@@ -250,7 +286,7 @@ class Counter(nn.Module):
 
 
 def run_modules(scratch):
-    for make in [Net, Counter, lambda: nn.ModuleDict({"model": nn.Linear(2, 2), "ema": nn.Linear(2, 2), "net": nn.Linear(2, 2)})]:
+    for make in [Net, Clock, Counter, lambda: nn.ModuleDict({"model": nn.Linear(2, 2), "ema": nn.Linear(2, 2), "net": nn.Linear(2, 2)})]:
         model = make()
         plain = model.state_dict()
         folder = Path(tempfile.mkdtemp(dir=scratch))
@@ -264,11 +300,22 @@ def run_modules(scratch):
             dcpctl("consolidate", source, folder / "cast.safetensors", "--dtype", "bf16", "--no-sync", "--force")
             dtypes = {t["dtype"] for t in json.loads(dcpctl("inspect", folder / "cast.safetensors", "--json").stdout)["tensors"]}
             check("float32" not in dtypes, f"{what}: not all is cast")
+    model = Clock()
+    optimizer = trained(model).state_dict()
+    for i, (root, called) in enumerate([("state_dict", "optimizer"), ("net", "opt"), ("policy", "z"), ("model", "adam"), ("G", "optim_g")]):
+        folder = scratch / f"clock-{i}"
+        folder.mkdir()
+        state = {root: model.state_dict(), called: optimizer, "epoch": 3}
+        for source in saved(state, folder):
+            dcpctl("consolidate", source, folder / "model.pt", "--model-only", "--no-sync", "--force")
+            takes(model, folder / "model.pt", f"Clock in {root}, {source.name}")
+            casts_the_model(source, state, (root,), f"Clock in {root}, {source.name}")
 
 
 def run_several(scratch):
     one, two, three = Net(1), Net(2), nn.Linear(3, 3)
     adam, sgd = trained(one).state_dict(), trained(two, lambda p: torch.optim.SGD(p, 0.1)).state_dict()
+    four = nn.ModuleDict({"critic": nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))}).state_dict()
     alone = nn.ParameterDict({"alpha": nn.Parameter(torch.ones(4))}).state_dict()
     cases = {
         "ema": ({"model": one.state_dict(), "ema": two.state_dict(), "teacher": three.state_dict(), "optimizer": adam, "epoch": 3}, ["ema", "model", "teacher"]),
@@ -280,6 +327,9 @@ def run_several(scratch):
         "timm": ({"state_dict": one.state_dict(), "state_dict_ema": two.state_dict(), "arch": "x", "args": None}, ["state_dict", "state_dict_ema"]),
         "copies": ({"model": alone, "ema": alone, "optimizer": adam}, ["ema", "model"]),
         "list": ({"nets": [one.state_dict(), two.state_dict()], "optimizers": [adam, sgd]}, ["nets.0", "nets.1"]),
+        "no key in common": ({"net1": one.state_dict(), "net2": four, "opt": adam}, ["net1", "net2"]),
+        "a list of them": ({"models": [one.state_dict(), four], "opt": adam}, ["models.0", "models.1"]),
+        "model 0 and 1": ({"model_0": one.state_dict(), "model_1": four, "opt": adam}, ["model_0", "model_1"]),
         "copies by number": ({"net1": one.state_dict(), "net2": two.state_dict(), "args": None}, ["net1", "net2"]),
     }
     for name, (state, models) in cases.items():

@@ -139,11 +139,11 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
   CHECK(model({{"enc.w", "enc/w"}, {"optimizer", "", true}}) == Lines{"w"});
   CHECK(model({{"net.model.w", "net/model/w"}}) == Lines{"w"});
   // Pieces of a pipeline are one dict. If they have keys in common, they are several models.
-  CHECK(model({{"model.0.w", "model/#0/w"}, {"model.1.v", "model/#1/v"}}) == Lines{"w", "v"});
+  CHECK(model({{"model.0.w0", "model/#0/w0"}, {"model.1.w1", "model/#1/w1"}}) == Lines{"w0", "w1"});
   const Catalog list = catalog_of({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}});
   CHECK(refusal(list, {.model_only = true}) == "ckpt: there are several models (got root a.model.0, root a.model.1)");
   CHECK(left(list, {.root = "a.model.1"}) == Lines{"w"});
-  CHECK(model({{"model0.w", "model0/w"}, {"model1.v", "model1/v"}, {"optimizer", "", true}, {"loss", "loss"}}) == Lines{"w", "v"});
+  CHECK(model({{"model0.w0", "model0/w0"}, {"model1.w1", "model1/w1"}, {"optimizer", "", true}, {"loss", "loss"}}) == Lines{"w0", "w1"});
   CHECK(model({{"model", "model"}}) == Lines{"model"});  // the leaf is no root
 }
 

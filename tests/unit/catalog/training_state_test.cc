@@ -216,6 +216,43 @@ TEST_CASE("parameters that are called like an optimizer's") {
   CHECK(told({"model/optim/w", "app/model/step"}) == told({"app/model/step", "model/optim/w"}));
 }
 
+TEST_CASE("a module's state dict has parameters and buffers of any name") {
+  const Lines names{"global_step []", "hparams [4]", "optim_1 [4]", "rng_state [4]", "scaler []"};
+  for (const char* root : {"state_dict/", "net/", "policy/", ""}) {
+    Lines keys{std::string(root) + "fc.weight", std::string(root) + "fc.bias [2]"};
+    for (const std::string& n : names) keys.push_back(root + n);
+    std::string model(root);
+    if (!model.empty()) {
+      model.pop_back();
+      keys.insert(keys.end(), {"!z/param_groups/#0/lr", "z/state/0/exp_avg", "!epoch"});
+    }
+    CHECK(told(keys).front() == "model: " + model);
+    CHECK(told(keys).size() == (model.empty() ? 1 : 3));
+  }
+  CHECK(flat({"fc.weight", "global_step []", "hparams [4]"}) == Lines{"model: "});
+  CHECK(flat({"fc.weight", "global_step []", "optimizer/state/0/exp_avg"}) == Lines{"model: ", "global_step: name", "optimizer: slots"});
+
+  // Averages of a module, beside what they are averages of.
+  const Lines of_module{"net/book.embed",      "net/book.exp_avg", "net/book.exp_avg_sq",
+                        "net/norm.weight [2]", "net/norm.step []", "net/norm.momentum_buffer [2]"};
+  Lines with_optimizer = of_module;
+  with_optimizer.insert(with_optimizer.end(), {"z/state/0/exp_avg", "!z/param_groups/#0/lr"});
+  CHECK(told(of_module) == Lines{"model: net"});
+  CHECK(told(with_optimizer) == Lines{"model: net", "z: param_groups"});
+  CHECK(flat(of_module) == Lines{"model: "});
+  CHECK(told({"net/fc.weight", "adam/book/embed", "adam/book/exp_avg", "adam/book/exp_avg_sq"}).back().starts_with("adam"));
+}
+
+TEST_CASE("all of an optimizer's dict is its own, and lists of tensors around it are") {
+  CHECK(told({"policy/0.weight", "o/state/0/exp_avg", "!o/param_groups/#0/lr", "o/slow_state/0/slow_buffer"}) ==
+        Lines{"model: policy", "o: param_groups"});
+  CHECK(flat({"policy.0.weight", "o/state/0/exp_avg", "!o/param_groups/#0/lr", "o/slow_state/0/slow_buffer"}) ==
+        Lines{"model: ", "o: param_groups"});
+  CHECK(told({"policy/0.weight", "o/optimizer/state/0/exp_avg", "!o/optimizer/param_groups/#0/lr", "o/masters/#0/#0"}).front() ==
+        "model: policy");
+  CHECK(told({"app/model/0.weight", "app/state/0/exp_avg", "!app/param_groups/#0/lr"}).front() == "model: app.model");
+}
+
 TEST_CASE("names say it: whole components, with a number, not below a model") {
   for (const char* name : {"optim", "optimizer", "optimizers", "optimizer_0", "optimizer1", "opt_state", "optimizer_state_dict",
                            "lr_scheduler", "train_state", "dataloader", "rng_state", "hparams"}) {
@@ -297,10 +334,14 @@ TEST_CASE("several models, and one in pieces") {
   CHECK(told({"state_dict/model/w", "state_dict/ema/weight"}) == Lines{"model: state_dict.ema", "model: state_dict.model"});
   CHECK(told({"net1/0.weight", "net2/0.weight"}) == Lines{"model: net1", "model: net2"});
   CHECK(told({"model0/0.weight", "model1/1.weight", opt}) == Lines{"model: ", "o: param_groups"});
-  CHECK(told({"model/#0/w", "model/#1/v"}) == Lines{"model: model"});
+  CHECK(told({"model/#0/w0", "model/#1/w1"}) == Lines{"model: model"});
   CHECK(told({"model/0/w", "model/1/v"}) == Lines{"model: model"});
   CHECK(told({"model/0/0.weight", "model/0/1.weight", "model/1/2.weight", "model/1/3.weight"}) == Lines{"model: model"});
   CHECK(told({"0/0.weight", "0/1.weight", "1/2.weight", "1/3.weight", opt}) == Lines{"model: ", "o: param_groups"});
+  // Nothing in common but numbers: the generator and the discriminator of a GAN.
+  CHECK(told({"net1/main.0.weight", "net2/critic.0.weight", opt}) == Lines{"model: net1", "model: net2", "o: param_groups"});
+  CHECK(told({"models/#0/main.0.weight", "models/#1/critic.0.weight", opt}) ==
+        Lines{"model: models.0", "model: models.1", "o: param_groups"});
   // Keys in common: models of their own.
   CHECK(told({"a/model/#0/w", "a/model/#1/w", "!loss"}) == Lines{"model: a.model.0", "model: a.model.1", "loss: beside"});
   CHECK(told({"models/#0/0.weight", "models/#1/0.weight", opt}) == Lines{"model: models.0", "model: models.1", "o: param_groups"});
