@@ -92,8 +92,8 @@ struct ItemDecoder::State {
 ItemDecoder::ItemDecoder(DataFiles& files, const Item& item, const Place& place, uint64_t cap) {
   const bool deflated = item.transforms == Item::kDeflated;
   const std::vector<std::string>& transforms = files.catalog().transforms[deflated ? 0 : item.transforms];
-  for (const std::string& t : transforms)
-    if (t != "stream.zstd/1" && t != "stream.zstd") fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
+  for (const std::string& t : transforms)  // as torch/distributed/checkpoint/_extension.py compares them (torch 2.15)
+    if (t != "stream.zstd/1" && !t.starts_with("stream.zstd/1.")) fail(ProblemId::transform_unknown, place, t, "stream.zstd/1");
   state_ = std::make_unique<State>(files, item);
   State& s = *state_;
   if (!deflated && transforms.empty()) return;

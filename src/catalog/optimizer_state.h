@@ -12,6 +12,7 @@
 //   exp_avg beside exp_avg_sq
 //
 // Below a module called `model` one other such name alone proves nothing, and several beside each other only where some are of a `weight`.
+// Elsewhere several are marked as uncertain (OptimizerKey::beside): StateTree takes them for buffers where a module's other tensors are.
 #pragma once
 
 #include <cstdint>

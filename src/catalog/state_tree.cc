@@ -22,10 +22,10 @@ StateTree::StateTree(const Catalog& catalog)
   make_dirs();
   judge_keys();
   find_modules();
-  judge_lists();
   judge_dicts_of_parameters();
   judge_optimizers();
   judge_names();
+  judge_lists();
   count();
   link_children();
 }
@@ -114,28 +114,6 @@ void StateTree::find_modules() {
   }
   for (size_t k = 0; k < signs_.size(); ++k)
     if (!has_more[at(k)] && is_fqn(k)) dirs_[at(k)].is_modules = true;
-}
-
-// Lists of tensors, and what no module is called, beside a dict with `param_groups`: what an optimizer around it keeps (apex:
-// fp32_from_fp16_params, grad_scaler). No module saves lists.
-void StateTree::judge_lists() {
-  std::vector<bool> may_be_modules(dirs_.size()), has_groups(dirs_.size()), beside(dirs_.size());
-  bool has_fqns = false;
-  for (size_t k = 0; k < signs_.size(); ++k) {
-    if (tensor(k) && leaf_id(k) != kNone && (has_dots(leaf(k)) || is_parameter_name(leaf(k)) || tensor(k)->rank >= 2))
-      may_be_modules[dir_of_[k]] = true;
-    if (signs_[k] == StateSign::kParamGroups) has_groups[dir_of_[k]] = true;
-    has_fqns = has_fqns || (is_fqn(k) && !signs_[k]);
-  }
-  if (!c_.has_planner_data || !has_fqns) return;
-  for (size_t d = dirs_.size(); d-- > 1;) {
-    if (may_be_modules[d]) may_be_modules[dirs_[d].parent] = true;
-    if (has_groups[d]) has_groups[dirs_[d].parent] = true;
-  }
-  for (size_t d = 1; d < dirs_.size(); ++d)
-    beside[d] = beside[dirs_[d].parent] || (has_groups[dirs_[d].parent] && !has_groups[d] && !may_be_modules[d] && !dirs_[d].in_model);
-  for (size_t k = 0; k < signs_.size(); ++k)
-    if (beside[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kSlots;
 }
 
 // A dict that is called like a tensor elsewhere, dots and all, holds what an optimizer keeps of it; so does one beside it that is called like a
@@ -256,6 +234,28 @@ void StateTree::judge_names() {
     const bool may_count = !tensor(k) || !parameters[at] || has_state[at];  // else it is a dict of a module
     if (doubtful != kNone ? !modules[doubtful] : may_count && leaf_may_name_state(k, parameters[at])) signs_[k] = StateSign::kName;
   }
+}
+
+// Lists of tensors, and what no module is called, beside a dict with `param_groups`: what an optimizer around it keeps (apex:
+// fp32_from_fp16_params, grad_scaler). No module saves lists.
+void StateTree::judge_lists() {
+  std::vector<bool> may_be_modules(dirs_.size()), has_groups(dirs_.size()), beside(dirs_.size());
+  bool has_fqns = false;
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    if (tensor(k) && leaf_id(k) != kNone && (has_dots(leaf(k)) || is_parameter_name(leaf(k)) || tensor(k)->rank >= 2))
+      may_be_modules[dir_of_[k]] = true;
+    if (signs_[k] == StateSign::kParamGroups) has_groups[dir_of_[k]] = true;
+    has_fqns = has_fqns || (is_fqn(k) && !signs_[k]);
+  }
+  if (!c_.has_planner_data || !has_fqns) return;
+  for (size_t d = dirs_.size(); d-- > 1;) {
+    if (may_be_modules[d]) may_be_modules[dirs_[d].parent] = true;
+    if (has_groups[d]) has_groups[dirs_[d].parent] = true;
+  }
+  for (size_t d = 1; d < dirs_.size(); ++d)
+    beside[d] = beside[dirs_[d].parent] || (has_groups[dirs_[d].parent] && !has_groups[d] && !may_be_modules[d] && !dirs_[d].in_model);
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (beside[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kBeside;
 }
 
 void StateTree::count() {

@@ -95,13 +95,13 @@ class StateTree {
   void judge_keys();
   bool is_fqn(size_t k) const;
   void find_modules();
-  void judge_lists();
   void judge_dicts_of_parameters();
   bool leaf_names_state(size_t k) const;
   bool leaf_may_name_state(size_t k, bool among_parameters) const;
   std::vector<Contents> contents() const;
   void judge_optimizers();
   void judge_names();
+  void judge_lists();
   void count();
   void count(size_t k, Dir& d);
   void link_children();

@@ -8,7 +8,8 @@
 //                  Beside a `model`, `net`, `module` or `state_dict`, a name like an optimizer's is enough
 //   names          a component of the path (no planner data: the key up to its first dot) that is one of a closed list, or one of them with
 //                  a number. Names that modules have as well (`step`, `scaler`) say it only where something else shows a trainer's
-//                  checkpoint; nothing below a `model` is judged by its name
+//                  checkpoint; nothing below a `model` is judged by its name, and no tensor in a dict that is nothing but a module's state dict
+//   lists          and dicts that no module has, beside a dict with `param_groups`
 //   what is beside the model: where a `model`, `net`, `module` or `state_dict` holds tensors, or where the dict is a trainer's, the model is
 //                  the one subtree that looks like a module's state dict; there may be several
 #pragma once

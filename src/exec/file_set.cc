@@ -70,6 +70,7 @@ struct FileSet::State {
   };
   void rename_written(const Renaming& r, const FileFacts& made, Replace replace);
   void name_file(uint32_t file, Replace replace);
+  void check_folder() const;
   void swap_folders();
   void name_in_place();
   void remove_written(const std::string& file, const FileFacts& made);
@@ -252,13 +253,15 @@ void FileSet::State::name_file(uint32_t file, Replace replace) {
   rename_written({path_of(f), folder(), f.name, f.final_name}, *f.made, replace);
 }
 
+void FileSet::State::check_folder() const {
+  for (const File& f : files) check_written(path_of(f), *f.made, io.facts(inside.get(), f.name));
+  if (io.list(inside.get()).size() != files.size()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "other files");
+}
+
 // The moment without any output is as short as it can be without an exchange; a crash in it is repaired by remove_leftovers. What memory
 // it takes is taken before: afterwards there is no way back.
 void FileSet::State::swap_folders() {
-  for (const File& f : files) check_written(path_of(f), *f.made, io.facts(inside.get(), f.name));
-  if (io.list(inside.get()).size() != files.size())
-    fail(ProblemId::output_swapped, Place{.path = path_of(partial)}, "more files than were written");
-  const FileFacts made = io.facts(inside.get());
+  check_folder();
   const auto there = options.replace == Replace::kYes ? io.open_folder(around.get(), name) : std::nullopt;
   OpenFile replaced;
   std::vector<DirEntry> outdated;
@@ -270,9 +273,13 @@ void FileSet::State::swap_folders() {
   } else if (options.replace == Replace::kYes && io.facts(around.get(), name).value_or(FileFacts{}).link) {
     io.remove_file(around.get(), name);  // it holds nothing that could be lost, and to give a link another name the sandbox does not allow
   }
+  bool named = false;
   try {
-    rename_written({path_of(partial), around.get(), partial, name}, made, Replace::kNo);
+    rename_written({path_of(partial), around.get(), partial, name}, io.facts(inside.get()), Replace::kNo);
+    named = true;
+    check_folder();  // again: a file could be exchanged behind the first look at it
   } catch (...) {
+    if (named) ignoring_errors([&] { io.rename(around.get(), name, partial, Replace::kNo); });
     if (replaced) ignoring_errors([&] { io.rename(around.get(), old, name, Replace::kNo); });
     throw;
   }
@@ -380,7 +387,6 @@ std::vector<std::string> FileSet::shared() const {
 }
 
 Sharing FileSet::sharing_of(uint32_t file) const { return state_->files.at(file).sharing; }
-
 void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }
 
 std::string FileSet::name_of(uint32_t file) const {
@@ -389,7 +395,6 @@ std::string FileSet::name_of(uint32_t file) const {
 }
 
 FileId FileSet::folder_id() const { return state_->made_id; }
-
 void FileSet::abort() noexcept { state_->clean_up(); }
 
 }  // namespace dcp

@@ -75,6 +75,15 @@ void check_unused(ItemSource& item, const ZipDirectory& directory, const Place& 
     fail(ProblemId::item_alignment, place_in(place, record.header, record), text, "digits");
 }
 
+// torch.load asks the first bytes (torch/serialization.py, _is_zipfile; what begins otherwise is read as its format before 1.6, whatever follows)
+// and for TorchScript's own record (_is_torchscript_zip).
+void check_kind(ItemSource& item, const ZipDirectory& directory, const Place& place) {
+  constexpr std::string_view kBegin("PK\3\4");
+  const std::string begin(as_text(item.at(0, std::min<uint64_t>(item.size(), kBegin.size()))));
+  if (begin != kBegin) fail(ProblemId::item_not_archive, place, "text '" + begin + "' at its begin", "'" + std::string(kBegin) + "'");
+  if (directory.find("constants.pkl") != nullptr) fail(ProblemId::item_not_archive, place, "constants.pkl, as TorchScript has");
+}
+
 }  // namespace
 
 void check_method(const ZipRecord& record, const Place& place) {
@@ -132,6 +141,7 @@ ItemArchive open_item_archive(ItemSource& item, const Place& place, const Limits
   check_version(item, archive.directory, place);
   archive.big_endian = read_big_endian(item, archive.directory, place);
   check_unused(item, archive.directory, place);
+  check_kind(item, archive.directory, place);
   return archive;
 }
 

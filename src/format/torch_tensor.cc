@@ -82,6 +82,8 @@ TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& argumen
   const auto at = [&](uint32_t i) { return argument(arguments, i, min, max); };
   TorchStorage storage = read_view(arguments, min, max, item);
   item.dtype = v3 ? read_dtype(at(6)) : typed_dtype(storage);
+  const Value grad = at(4);
+  if (grad.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(grad), "True or False for requires_grad");
   if (arguments.n == max) read_flags(at(max - 1), item);
   check_extent(item, storage);
   return storage;

@@ -440,9 +440,9 @@ def a_flipped_payload_byte_that_nobody_looks_at(c):
     flip(c, PAYLOAD + 5)
 
 
-@case("zip_bad_local")
+@case("item_not_archive")
 def a_flipped_byte_of_a_header(c):
-    """
-    dcpctl: ckpt/__1_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record's own header contradicts the archive's directory (got no local header)
+    r"""
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got text 'QK\x03\x04' at its begin, expected 'PK\x03\x04')
     """
     flip(c, 0)

@@ -106,6 +106,22 @@ def a_pickle_of_20_mebibytes(c):
     c.item("model.w").data["data.pkl"].data = bytes(20 << 20)
 
 
+@case("item_not_archive", "verify ckpt", says="findings", exit=1)
+def bytes_before_the_archive(c):
+    r"""
+    damage: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got text '\x80\x02le' at its begin, expected 'PK\x03\x04')
+    """
+    c.item("model.w").data.before = b"\x80\2legacy\0"
+
+
+@case("item_not_archive")
+def a_torchscript_archive_for_a_tensor(c):
+    """
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got constants.pkl, as TorchScript has)
+    """
+    c.item("model.w").data.records.append(Record("constants.pkl", b"\x80\2)."))
+
+
 @case("item_is_safetensors")
 def a_safetensors_file(c):
     """
@@ -148,6 +164,14 @@ def sizes_that_are_no_tuple(c):
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got 6, expected a tuple of sizes)
     """
     data_pkl(c, call("torch._utils._rebuild_tensor_v2", storage(count=6), 0, 6, (3, 1), False, None))
+
+
+@case("item_bad_tensor")
+def requires_grad_that_is_a_number(c):
+    """
+    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got 1, expected True or False for requires_grad)
+    """
+    tensor(c, tensor_item(SIX, (2, 3), rest=(1, None)))
 
 
 @case("item_bad_tensor")

@@ -1,7 +1,7 @@
 """Items that hold objects, and what their tensors name."""
 import pickle
 
-from recipes import Item, Op, archive, call, case, dump, op, rebuild, storage, tensor_item
+from recipes import Item, Op, Record, archive, call, case, dump, op, rebuild, storage, tensor_item
 
 COMMANDS = ["consolidate ckpt out.pt"]
 SIX = range(6)
@@ -117,6 +117,30 @@ def a_tensor_in_an_object_past_its_storage_copied(c):
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x66f: object 'step': the tensor reaches outside its storage (got element 3, expected less than 3)
     """
     c.item("step").data = archive(dump({"t": rebuild(storage(count=3), (4,))}, 2), bytes(12))
+
+
+@case("blob_not_archive", "verify ckpt", says="findings", exit=1)
+def bytes_before_the_archive_of_an_object(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    """
+    c.item("step").data.before = b"\x80\2K\7."
+
+
+@case("item_not_archive", "consolidate ckpt out.pt")
+def bytes_before_the_archive_of_an_object_that_is_copied(c):
+    r"""
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': torch does not take the item for an archive of torch.save (got text '\x80\x02K\x07' at its begin, expected 'PK\x03\x04')
+    """
+    c.item("step").data.before = b"\x80\2K\7."
+
+
+@case("item_not_archive", "verify ckpt", says="findings", exit=1)
+def a_torchscript_archive_for_an_object(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': torch does not take the item for an archive of torch.save (got constants.pkl, as TorchScript has)
+    """
+    c.item("step").data.records.append(Record("constants.pkl", b"\x80\2)."))
 
 
 @case("pickle_protocol", "verify ckpt", says="findings", exit=1)

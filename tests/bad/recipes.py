@@ -143,12 +143,13 @@ class Archive:
     root: str = "archive"
     end: dict = field(default_factory=dict)
     end64: dict = None
+    before: bytes = b""  # bytes that come first
 
     def __getitem__(self, name):
         return next(r for r in self.records if r.name == name)
 
     def bytes(self):
-        body, directory = b"", b""
+        body, directory = self.before, b""
         for record in self.records:
             at = len(body)
             body += record.header(self.root, at) + record.data

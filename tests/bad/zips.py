@@ -259,9 +259,18 @@ def the_local_name_is_longer_than_it_says(c):
 
 
 @case("zip_bad_local")
-def no_local_header_there(c):
+def no_local_header_of_the_last_record(c):
     """
-    dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x0: tensor 'model.w': a record's own header contradicts the archive's directory (got no local header)
+    dcpctl: ckpt/__0_0.distcp > version @ 0x198: tensor 'model.w': a record's own header contradicts the archive's directory (got no local header)
+    """
+    first, last = broken(c).bytes().rsplit(b"PK\3\4", 1)
+    c.item("model.w").data = first + b"PK\0\0" + last
+
+
+@case("item_not_archive")
+def no_local_header_there(c):
+    r"""
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got text 'PK\x00\x00' at its begin, expected 'PK\x03\x04')
     """
     c.item("model.w").data = broken(c).bytes().replace(b"PK\3\4", b"PK\0\0", 1)
 

@@ -264,7 +264,7 @@ def zipfile_reads(path):
 # What dcpctl refuses though torch's reader and zipfile read the same bytes, and why: a pattern of the message each.
 REFUSED = {
     "crc_mismatch": "torch looks at no CRC",
-    "item_byteorder": "torch.load refuses it, too",
+    "item_byteorder|item_not_archive": "torch.load refuses it, too",
     r"item_version .*\(got \s": "no writer puts a space before the number",
     r"got method \d+\)|got the name|zip_encrypted.*own header": "a local header contradicts the directory, which says what is right for both",
     "zip_encrypted": "of the three bits for encryption zipfile looks at one, and torch, where the record is empty, at none",

@@ -176,6 +176,7 @@ def storages(case):
                 loads = True
             except Exception:
                 loads = False
+            loads = loads and not (kind == "quantized" and change in ("more", "far apart"))  # torch 2.11 makes its storage longer, by bytes that nobody wrote
             save(case.out / "dcp", {"w": torch.empty(2, 3), "o": {"object": 1}})
             put_item(case.out / "dcp", "o.object" if is_object else "w", item)
             if kind == "quantized":

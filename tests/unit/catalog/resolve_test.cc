@@ -199,7 +199,9 @@ TEST_CASE("transforms that are not known") {
   CHECK(with({"stream.lz4"}) == unknown + "(got stream.lz4, expected stream.zstd/1)");
   CHECK(with({"stream.zstd/1", "stream.lz4"}) == unknown + "(got stream.lz4, expected stream.zstd/1)");
   CHECK(with({"stream.zstd/1", "stream.zstd/1"}).find("the zstd stream is damaged") != std::string::npos);
-  CHECK(with({"stream.zstd"}) == "no error");
+  CHECK(with({"stream.zstd/1.2"}) == "no error");
+  CHECK(with({"stream.zstd"}).find("transform") != std::string::npos);
+  CHECK(with({"stream.zstd/11"}).find("transform") != std::string::npos);
 }
 
 TEST_CASE("a stream that holds far more than its tensor is not decoded to the end") {

@@ -80,38 +80,43 @@ TEST_CASE("a leftover that becomes another folder while it is cleared: nothing i
   CHECK(world_of(io) == World{{"dir/.out.dcpctl-partial/a.distcp", "x"}});
 }
 
-// Before each call in turn, every name of what is being written comes to mean something else.
+// Before each call in turn, every name of what is being written comes to mean something else; or those in a folder that gets its name as a whole.
+void swap_before_each_call(const Case& c, const std::vector<std::string>& names, bool folders) {
+  bool finished = false, refused = false;
+  for (uint64_t n = 0; !finished; ++n) {
+    INFO(c.name << ", swapped before call " << n);
+    FakeIo io;
+    c.set_up(io);
+    uint64_t calls = 0;
+    io.before = [&](IoOp, uint64_t) {
+      if (calls++ != n) return;
+      for (const std::string& name : names) {
+        if (!io.exists(name)) continue;
+        io.move(name, "dir/aside-" + std::to_string(name.size()));
+        io.put(folders ? name + "/a.distcp" : name, "evil");
+      }
+    };
+    const std::string id = error_id([&] { c.run(io); });
+    finished = calls <= n;
+    World seen = without_ours(world_of(io));
+    for (const auto& [path, text] : seen)
+      if (path.starts_with("dir/out")) CHECK(text != "evil");
+    std::erase_if(seen, [](const auto& entry) { return entry.first.starts_with("dir/aside"); });
+    if (id.empty()) CHECK(seen == c.after);
+    else if (c.options.replace == Replace::kNo || c.options.folder) CHECK((seen == c.before || seen == c.after));
+    refused = refused || id == "output_swapped";
+    CHECK((id.empty() ? "output_swapped" : id) == "output_swapped");
+    CHECK(io.open_handles() == 0);
+  }
+  // A file that gets its name from its handle, and is never opened again, has no name that matters.
+  CHECK(refused == (!c.can_link || c.options.folder || c.options.replace == Replace::kYes));
+}
+
 TEST_CASE("what another program puts in the place of what was written never becomes the output") {
   for (const Case& c : kCases) {
-    bool finished = false, refused = false;
-    for (uint64_t n = 0; !finished; ++n) {
-      INFO(c.name << ", swapped before call " << n);
-      FakeIo io;
-      c.set_up(io);
-      uint64_t calls = 0;
-      io.before = [&](IoOp, uint64_t) {
-        if (calls++ != n) return;
-        for (const std::string name :
-             {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}) {
-          if (!io.exists(name)) continue;
-          io.move(name, "dir/aside-" + std::to_string(name.size()));
-          io.put(c.options.folder && !c.empty_folder ? name + "/a.distcp" : name, "evil");
-        }
-      };
-      const std::string id = error_id([&] { c.run(io); });
-      finished = calls <= n;
-      World seen = without_ours(world_of(io));
-      for (const auto& [path, text] : seen)
-        if (path.starts_with("dir/out")) CHECK(text != "evil");
-      std::erase_if(seen, [](const auto& entry) { return entry.first.starts_with("dir/aside"); });
-      if (id.empty()) CHECK(seen == c.after);
-      else if (c.options.replace == Replace::kNo || c.options.folder) CHECK((seen == c.before || seen == c.after));
-      refused = refused || id == "output_swapped";
-      CHECK((id.empty() ? "output_swapped" : id) == "output_swapped");
-      CHECK(io.open_handles() == 0);
-    }
-    // A file that gets its name from its handle, and is never opened again, has no name that matters.
-    CHECK(refused == (!c.can_link || c.options.folder || c.options.replace == Replace::kYes));
+    const bool folder = c.options.folder && !c.empty_folder;
+    swap_before_each_call(c, {"dir/.out.dcpctl-partial", "dir/out/.a.distcp.dcpctl-partial", "dir/out/..metadata.dcpctl-partial"}, folder);
+    if (folder) swap_before_each_call(c, {"dir/.out.dcpctl-partial/a.distcp", "dir/.out.dcpctl-partial/.metadata"}, false);
   }
 }
 
