@@ -81,7 +81,7 @@ std::optional<std::string> text_of(const PickleGraph& graph, const Value& v) {
 class Reader {
  public:
   Reader(DataFiles& files, const Catalog& catalog, const Limits& limits) : files_(files), catalog_(catalog), limits_(limits) {
-    limits_.item_pickle_bytes = std::min(limits_.item_pickle_bytes, kMaxItem);  // deflated ones too
+    limits_.item_pickle_bytes = limits_.blob_bytes = kMaxItem;  // deflated ones too
   }
 
   std::optional<std::string> object(BlobId b) {

@@ -1,7 +1,7 @@
 """Items that hold objects, and what their tensors name."""
 import pickle
 
-from recipes import Item, Op, Record, archive, call, case, dump, op, rebuild, storage, tensor_item
+from recipes import Item, Op, Record, archive, call, case, deflate, dump, op, rebuild, storage, tensor_item
 
 COMMANDS = ["consolidate ckpt out.pt"]
 SIX = range(6)
@@ -198,3 +198,19 @@ def a_persistent_id_that_is_no_storage_in_an_object(c):
     dcpctl: ckpt/__0_0.distcp > data.pkl @ 0x5e9: object 'step': a persistent id in the pickle names no storage (got text 'module', expected ('storage', class, key, location, count))
     """
     c.item("step").data = archive(dump(Op(op("module") + pickle.BINPERSID), 2))
+
+
+@case("pickle_unseen", "inspect ckpt", says="findings", exit=0)
+def objects_that_are_small_only_until_they_are_unpacked(c):
+    """
+    note: ckpt/__1_0.distcp @ 0x30e: object 'k0': what loading this would run was not examined (got a pickle of 8388616 bytes, expected at most 1048576)
+    note: ckpt/__1_0.distcp @ 0x24a0: object 'k1': what loading this would run was not examined (got a pickle of 8388616 bytes, expected at most 1048576)
+    note: ckpt/__1_0.distcp @ 0x4632: object 'k2': what loading this would run was not examined (got a pickle of 8388616 bytes, expected at most 1048576)
+    """
+    packed = archive(dump("z" * (8 << 20), 2))
+    deflate(packed["data.pkl"])
+    item = packed.bytes()
+    for n in range(100):
+        c.blobs.append(f"k{n}")
+        c.paths[f"k{n}"] = (f"k{n}",)
+        c.items.append(Item(f"k{n}", None, "__1_0.distcp", item))
