@@ -348,7 +348,7 @@ def gives_ones(path, **options):
 
 def compressed_records(dcpctl):
     """Each record of torch's own file, compressed by a zip tool: loads with its numbers, but not with mmap=True, which verify says. Its bytes broken:
-    where torch does not load it, verify fails."""
+    verify fails. What torch makes of them is not asked: its reader passes over an error of inflation, and takes what was in that memory before."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.pt"
         torch.save({"w": torch.ones(64)}, path)
@@ -363,12 +363,11 @@ def compressed_records(dcpctl):
                     at = data.index(body, data.index(chosen))
                     data = data[:at] + b"\xff" + data[at + 1 :]
                 path.write_bytes(data)
-                loads = gives_ones(path)
                 told = subprocess.run([dcpctl, "verify", "--json", path], capture_output=True, text=True)
-                unused = chosen.endswith(b"/.format_version")  # torch does not read it
-                check((loads and not (broken and unused)) == (told.returncode == 0), f"{chosen}, broken: {broken}: torch loads it: {loads}, verify: {told.stdout}{told.stderr}")
-                maps = gives_ones(path, mmap=True)
-                check(not loads or maps != ("torch_compressed" in told.stdout), f"{chosen}: mapped: {maps}, verify: {told.stdout}")
+                check(broken == (told.returncode != 0), f"{chosen}, broken: {broken}: verify: {told.stdout}{told.stderr}")
+                if not broken:
+                    check(gives_ones(path), f"{chosen}: torch does not load it")
+                    check(gives_ones(path, mmap=True) != ("torch_compressed" in told.stdout), f"{chosen}, mapped: verify: {told.stdout}")
 
 
 if __name__ == "__main__":
