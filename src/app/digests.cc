@@ -5,20 +5,22 @@
 namespace dcp {
 namespace {
 
-uint64_t objects_of(const std::vector<Entry>& entries) { return static_cast<uint64_t>(std::ranges::count_if(entries, &Entry::is_blob)); }
+uint64_t objects_of(const VerifyPlan& plan) {
+  const auto count = std::ranges::count_if(plan.digests, [](const VerifyPlan::Digest& d) { return d.entry.is_blob(); }) +
+                     std::ranges::count_if(plan.not_digested, &Entry::is_blob);
+  return static_cast<uint64_t>(count);
+}
 
 }  // namespace
 
 Manifest manifest_of(const Catalog& catalog, const VerifyPlan& plan, const DigestSink& sink, const std::vector<FileSum>& files) {
   Manifest manifest;
   if (catalog.traits().has_metadata) manifest.objects.emplace();
-  for (uint32_t f = 0; f < plan.digests.size(); ++f) {
-    const std::optional<uint64_t> digest = sink.digest(f);
+  for (const auto& [e, file, is_object] : plan.digests) {
+    const std::optional<uint64_t> digest = sink.digest(file);
     if (!digest) continue;  // a unit has failed, which is a finding
-    const Entry& e = plan.digests[f];
-    const bool elements = !e.is_blob() && !plan.is_object[f];
-    if (!elements) {
-      (*manifest.objects)[std::string(e.key)] = {.bytes = plan.plan.files[f].bytes, .crc64 = *digest};
+    if (is_object) {
+      (*manifest.objects)[std::string(e.key)] = {.bytes = plan.plan.files[file].bytes, .crc64 = *digest};
       continue;
     }
     const Tensor& t = catalog.tensors[e.tensor()];
@@ -42,12 +44,11 @@ ManifestComparison compare_with(Manifest expected, const Manifest& found, const 
     if (expected.objects && found.objects) expected.objects->erase(std::string(e.key));
   };
   for (const Entry& e : plan.not_digested) drop(e);
-  for (const Entry& e : plan.digests)
+  for (const auto& [e, file, is_object] : plan.digests)
     if (!found.tensors.contains(std::string(e.key)) && !(found.objects && found.objects->contains(std::string(e.key)))) drop(e);
-  return compare_manifests(expected, found, {.path = catalog.path},
-                           {.subset = subset,
-                            .files = catalog.single_file ? FilesAre::kItself : FilesAre::kBelow,
-                            .objects_here = objects_of(plan.digests) + objects_of(plan.not_digested)});
+  return compare_manifests(
+      expected, found, {.path = catalog.path},
+      {.subset = subset, .files = catalog.single_file ? FilesAre::kItself : FilesAre::kBelow, .objects_here = objects_of(plan)});
 }
 
 }  // namespace dcp

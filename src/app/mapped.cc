@@ -64,7 +64,7 @@ void compare_ties(const MapAnswer& answer, const Source& source, unsigned worker
   if (!executed.damage.empty()) throw Error(executed.damage.front());
   if (!world.leads()) return;
   std::map<std::string_view, std::optional<uint64_t>> digests;
-  for (uint32_t f = 0; f < plan.digests.size(); ++f) digests[plan.digests[f].key] = sink.digest(f);
+  for (const VerifyPlan::Digest& d : plan.digests) digests[d.entry.key] = sink.digest(d.file);
   for (const maps::Tie& t : ties)
     if (digests[t.tensor.key] != digests[t.same_as.key]) throw Error(t.difference);
 }

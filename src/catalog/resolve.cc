@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "catalog/item_resolver.h"
 #include "catalog/torch_files.h"
@@ -13,6 +14,10 @@ namespace {
 
 // Items a worker takes at once: enough for long reads, few enough to share 10^5 items evenly.
 constexpr size_t kBatch = 256;
+
+// Items of a checkpoint lie beside each other; where they overlap, at least one is lost. Made-up metadata may have 10^5 items overlap, each
+// of which unpacks to a thousand times the file.
+constexpr uint64_t kMaxCrowd = 16;
 
 // File by file, each file's from its start on. Most writers store keys in one order in all their files, so that little is left to sort once
 // the files are separated; comparing millions of items costs more than looking at each.
@@ -29,6 +34,37 @@ std::vector<Wanted> by_place(const Catalog& catalog, std::span<const Wanted> wan
     first = last;
   }
   return sorted;
+}
+
+// Keeps of each file's items, which lie together, those that add up to kMaxCrowd times its bytes. Where faults are thrown, only byte items
+// count: what a tensor unpacks to is what is written of it.
+void keep_uncrowded(const Catalog& catalog, std::vector<Wanted>& sorted, Faults faults, std::vector<Problem>& findings) {
+  if (catalog.traits().in_torch_files) return;  // keys share storages there; the resolver counts what objects share
+  uint32_t file = kNone;
+  uint64_t left = 0;
+  bool crowded = false;
+  std::erase_if(sorted, [&](const Wanted& w) {
+    const Item& item = item_of(catalog, w);
+    if (item.file != file) {
+      file = item.file;
+      left = kMaxCrowd * *catalog.files[file].bytes;
+      crowded = false;
+    }
+    if (faults == Faults::kThrow && w.blob == kNone) return false;
+    if (!crowded && item.length <= left) {
+      left -= item.length;
+      return false;
+    }
+    if (!std::exchange(crowded, true)) {
+      const std::string bytes = std::to_string(*catalog.files[file].bytes), most = std::to_string(kMaxCrowd);
+      Problem p = make_problem(ProblemId::items_overlap, {.path = catalog.file_path(file)},
+                               "so many that they add up to " + most + " times the file's " + bytes + " bytes; no more of them are read");
+      if (faults == Faults::kThrow) throw Error(std::move(p));
+      p.severity = Severity::kDamage;
+      findings.push_back(std::move(p));
+    }
+    return true;
+  });
 }
 
 void batch(ItemResolver& items, const Catalog& catalog, std::span<const Wanted> wanted) {
@@ -92,6 +128,7 @@ Resolved resolve(DataFiles& files, std::span<const TensorId> tensors, std::span<
   if (catalog.traits().in_torch_files && catalog.knows_items()) out.strides = catalog.torch->strides;
   else out.strides.push_back(0);
   wanted = by_place(catalog, wanted);
+  keep_uncrowded(catalog, wanted, options.faults, out.findings);
   ItemResolver items(files, catalog, options, out);
   parallel_for(options.workers, (wanted.size() + kBatch - 1) / kBatch, stop, [&](unsigned, uint64_t n) {
     const size_t first = n * kBatch;

@@ -1,6 +1,7 @@
 #include "plan/verify_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <tuple>
 
@@ -67,11 +68,15 @@ class Planner {
   }
 
   void digest(const Entry& e) {
-    const bool done = e.is_blob() ? object({catalog_.item_of(e.blob())}) : tensor(e);
+    const ItemId item = e.is_blob() ? resolved_.first_of(catalog_.item_of(e.blob())) : kNone;
+    const auto same = file_of_.find(item);
+    if (same != file_of_.end()) return out_.digests.push_back({.entry = e, .file = same->second, .is_object = true});
+    const bool done = e.is_blob() ? object({item}) : tensor(e);
     if (!done) return out_.not_digested.push_back(e);
     out_.plan.files.back().name = std::string(e.key);
-    out_.digests.push_back(e);
-    out_.is_object.push_back(out_.plan.regions.empty() || out_.plan.regions.back().file + 1 != out_.plan.files.size());
+    const auto file = narrow<uint32_t>(out_.plan.files.size() - 1);
+    if (e.is_blob()) file_of_.emplace(item, file);
+    out_.digests.push_back({.entry = e, .file = file, .is_object = out_.plan.regions.empty() || out_.plan.regions.back().file != file});
   }
 
   uint32_t add_file(uint64_t bytes) {
@@ -176,8 +181,9 @@ class Planner {
   const Catalog& catalog_;
   const Resolved& resolved_;
   const VerifyOptions& options_;
-  std::vector<ItemRecord> records_;  // by item, copies of other ranks after it
-  std::vector<bool> taken_;          // of records_: checked on the way to a digest
+  std::vector<ItemRecord> records_;     // by item, copies of other ranks after it
+  std::vector<bool> taken_;             // of records_: checked on the way to a digest
+  std::map<ItemId, uint32_t> file_of_;  // of byte items
   VerifyPlan out_;
 };
 

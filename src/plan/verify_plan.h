@@ -20,8 +20,12 @@ struct VerifyOptions {
 
 struct VerifyPlan {
   Plan plan;
-  std::vector<Entry> digests;       // by file of the plan: whose content it is
-  std::vector<bool> is_object;      // by file: pickle and storages, not the elements of a tensor
+  struct Digest {
+    Entry entry;
+    uint32_t file = 0;       // of the plan, with its content; keys that share an item share the file
+    bool is_object = false;  // pickle and storages, not the elements of a tensor
+  };
+  std::vector<Digest> digests;
   std::vector<Entry> not_digested;  // keys whose content is unavailable, for a reason that is a finding, or that have no bytes of their own
   std::vector<Problem> findings;    // stored dtypes that are not the metadata's
   uint64_t data_records = 0;        // in all

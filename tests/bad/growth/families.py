@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from recipes import METADATA, Archive, Item, Op, Record, Size, Tensor, archive, call, chunk, dump, glob, new, op, small, storage  # noqa: E402
+from recipes import METADATA, Item, Op, Size, Tensor, archive, call, chunk, dump, glob, new, op, small  # noqa: E402
 
 KIB = 1024
 FAMILIES = []
@@ -384,42 +384,3 @@ def an_attribute_of_many_entries(c, n):
 def globals_of_many_packages(c, n):
     c.fields["x"] = list_of(call(f"p{i}.C") for i in range(n // 16))
 
-
-# ---- items
-
-
-def with_object(c, made, *storages):
-    c.item("step").data = archive(dump(made, 2), *storages)
-
-
-@dcp(*DCP, *WRITTEN, *SHOWN)
-def an_object_of_lists(c, n):
-    with_object(c, Op(pickle.EMPTY_LIST + pickle.MARK + pickle.EMPTY_LIST * n + pickle.APPENDS))
-
-
-@dcp(*DCP, *WRITTEN, *SHOWN)
-def an_object_of_calls(c, n):
-    with_object(c, list_of(call(f"p{i}.C") for i in range(n // 16)))
-
-
-@dcp(*DCP, *WRITTEN, *SHOWN)
-def an_object_with_many_storages(c, n):
-    count = n // 250
-    with_object(c, list_of(storage(key=str(i), count=1) for i in range(count)), *[b"four"] * count)
-
-
-@dcp(*SHOWN, "diff ckpt ckpt", first=2 * KIB)
-def an_object_of_pairs_of_itself(c, n):
-    """Lists of twice the one before: 2 to the power of their number to print."""
-    doubled = pickle.POP + pickle.MARK + get(0) + get(0) + pickle.LIST + pickle.BINPUT + b"\0"
-    with_object(c, Op(op("x") + pickle.BINPUT + b"\0" + doubled * min(n // 64, 190)))
-
-
-@dcp(*DCP, *WRITTEN, *SHOWN)
-def an_object_that_reads_its_memo(c, n):
-    with_object(c, items(pickle.EMPTY_LIST, [put("x" * (n // 2), 0), get(0) * (n // 4)], pickle.APPENDS))
-
-
-@dcp(*DCP, *WRITTEN)
-def an_archive_of_many_records(c, n):
-    c.item("step").data = Archive([*archive(dump(17, 2)).records, *(Record(f"x{i}", b"") for i in range(n // 250))])

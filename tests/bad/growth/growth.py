@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import file_families  # noqa: E402, F401 - adds its own
+import file_families  # noqa: E402, F401 - add their own
+import item_families  # noqa: E402, F401
 from families import FAMILIES  # noqa: E402
 
 STEPS = (1, 2, 4, 8)

@@ -222,6 +222,25 @@ TEST_CASE("a stream that holds far more than its tensor is not decoded to the en
   CHECK(blob.refusal() == "no error");
 }
 
+TEST_CASE("of items that lie in one another those are looked into that add up to 16 times their file") {
+  FakeIo io;
+  MadeCheckpoint made = checkpoint_of({tensor("a", {10})});
+  made.put(io, "ckpt");
+  OpenedCatalog built = build_catalog(made.content(), "ckpt", "ckpt");
+  built.catalog.duplicates.assign(40, {.item = 0, .key = built.catalog.tensors[0].key, .other = built.catalog.items[0]});
+  const FrozenCatalog opened = freeze(std::move(built), io, FollowLinks::kCacheOnly);
+  const Catalog& catalog = opened->catalog;
+  DataFiles files(io, catalog, FollowLinks::kCacheOnly);
+  const std::vector<TensorId> tensors{0};
+  const Resolved all = resolve(files, tensors, {}, {.faults = Faults::kCollect}, kGo);
+  CHECK(std::ranges::count(all.records, true, &ItemRecord::is_data) == 16);
+  REQUIRE(all.findings.size() == 1);
+  CHECK(id_name(all.findings[0].id) == "items_overlap");
+  CHECK(all.findings[0].severity == Severity::kDamage);
+  CHECK(all.findings[0].got.find("add up to 16 times the file's") != std::string::npos);
+  CHECK(resolve(files, tensors, {}, {}, kGo).items[0].resolved);  // a writer reads no other rank's copies
+}
+
 TEST_CASE("of a decoded stream both ends are kept") {
   EndsSource source({.path = "x"});
   std::string text;

@@ -53,8 +53,8 @@ struct Verified {
         execute(plan.plan, {catalog, resolved, files}, sink, {.workers = setup.workers, .faults = Faults::kCollect}, {progress, stop});
     for (Problem& p : executed.damage) p.severity = Severity::kDamage;
     add(std::move(executed.damage));
-    for (uint32_t f = 0; f < plan.digests.size(); ++f)
-      if (const auto d = sink.digest(f)) digests[plan.plan.files[f].name] = *d;
+    for (const VerifyPlan::Digest& d : plan.digests)
+      if (const auto digest = sink.digest(d.file)) digests[std::string(d.entry.key)] = *digest;
     std::ranges::sort(findings, {}, [](const Problem& p) { return to_line(p); });
   }
 
