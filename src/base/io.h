@@ -52,6 +52,9 @@ class Io : public Store {
   virtual void sync_folder(Handle folder) = 0;
   virtual void drop_cache(Handle) {}                                     // a hint: synced bytes are read from the medium next time
   virtual void make_folder(Handle folder, const std::string& name) = 0;  // output_exists if it exists
+  // Takes a folder's permissions from all but its owner and gives what they were, for set_permissions. nullopt: not possible here.
+  virtual std::optional<uint32_t> make_private(Handle /*folder*/) { return std::nullopt; }
+  virtual void set_permissions(Handle /*folder*/, uint32_t /*permissions*/) {}  // io_create
   virtual void rename(Handle folder, const std::string& from, const std::string& to,
                       Replace replace) = 0;  // kNo: output_exists if `to` exists
   // Adds a name to an open file, whatever became of its other names. output_exists if the name exists; false: not possible here.

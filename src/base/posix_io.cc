@@ -254,6 +254,22 @@ class PosixIo final : public Io {
       fail_in(errno == EEXIST ? ProblemId::output_exists : ProblemId::io_create, folder, name, errno);
   }
 
+  // Who is not in the folder's group would take from it what gives the group to its files.
+  std::optional<uint32_t> make_private(Handle folder) override {
+    const Fd fd = reopened(folder);
+    struct stat was{};
+    if (!fd || ::fstat(fd.get(), &was) != 0) return std::nullopt;
+    const bool in_group = was.st_gid == ::getegid() || ::group_member(was.st_gid) != 0;
+    if ((was.st_mode & S_ISGID) != 0 && !in_group) return std::nullopt;
+    if (::fchmod(fd.get(), (was.st_mode & (S_ISGID | S_ISVTX)) | S_IRWXU) != 0) return std::nullopt;
+    return was.st_mode & 07777u;
+  }
+
+  void set_permissions(Handle folder, uint32_t permissions) override {
+    const Fd fd = reopened(folder);
+    if (!fd || ::fchmod(fd.get(), permissions) != 0) fail_handle(ProblemId::io_create, folder, errno);
+  }
+
   void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
     int result =
         replace == Replace::kYes ? ::renameat(folder, from.c_str(), folder, to.c_str()) : posix::rename_new_by_kernel(folder, from, to);

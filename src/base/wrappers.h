@@ -47,6 +47,8 @@ class IoWrapper : public ForwardsReads<Io> {
   void sync_folder(Handle folder) override { inner_.sync_folder(folder); }
   void drop_cache(Handle file) override { inner_.drop_cache(file); }
   void make_folder(Handle folder, const std::string& name) override { inner_.make_folder(folder, name); }
+  std::optional<uint32_t> make_private(Handle folder) override { return inner_.make_private(folder); }
+  void set_permissions(Handle folder, uint32_t permissions) override { inner_.set_permissions(folder, permissions); }
   void rename(Handle folder, const std::string& from, const std::string& to, Replace replace) override {
     inner_.rename(folder, from, to, replace);
   }

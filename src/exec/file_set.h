@@ -15,6 +15,7 @@
 // Even if others write into the folder, only what was written here gets the output's name: folders stay open from the beginning and names
 // are looked up in them; a file gets its name through its open handle (if the file system has links and the name is free); otherwise the
 // file under the partial name is compared with the one that was created, before and after the rename, and put back if it is another one.
+// A folder that is made here is closed to other users until it has the output's name.
 #pragma once
 
 #include <functional>

@@ -117,26 +117,35 @@ def replacing(world, tries):
     return f"{lost} times something of a folder beside the output was removed" if lost else None
 
 
-def committing(world, tries):
-    """What is written is somebody's file, or folder, every other moment."""
+def committing(world, tries, file=None):
+    """What is written is somebody's file, or folder, every other moment; or one file in the folder is."""
     partial, evil = world.folder / f".{world.out.name}.dcpctl-partial", world.folder / "evil"
+    swapped = partial / file if file else partial
     foreign = wrong = done = 0
     for _ in range(tries):
         world.clear(world.out.name, partial.name, evil.name)
         if "--force" in world.arguments and isinstance(world.whole, bytes):
             world.out.write_text("older")
-        if isinstance(world.whole, bytes):
+        if isinstance(world.whole, bytes) or file:
             evil.write_text("evil")
         else:
             evil.mkdir()
             (evil / ".metadata").write_text("evil")
-        ran = world.run((partial, evil))
+        ran = world.run((swapped, evil))
         seen = content(world.out)
-        foreign += seen in (b"evil", {".metadata": b"evil"})
+        foreign += seen in (b"evil", {".metadata": b"evil"}) or (isinstance(seen, dict) and seen.get(file) == b"evil")
         wrong += ran.returncode == 0 and seen != world.whole
         done += ran.returncode == 0
     print(f"    {done} of {tries} came to their end", flush=True)
     return f"{foreign} times somebody else's bytes were committed, {wrong} times without an error" if foreign or wrong else None
+
+
+def committing_first(world, tries):
+    return committing(world, tries, "__0_0.distcp")
+
+
+def committing_last(world, tries):
+    return committing(world, tries, ".metadata")
 
 
 SCENES = {
@@ -146,6 +155,8 @@ SCENES = {
     "a file committed": (committing, ["consolidate", "ckpt", "out.pt"], "out.pt", False),
     "a file replaced": (committing, ["consolidate", "ckpt", "out.pt"], "out.pt", True),
     "a folder committed": (committing, ["reshard", "ckpt", "out", "--world-size", "2"], "out", False),
+    "a file in a folder committed": (committing_first, ["reshard", "ckpt", "out", "--world-size", "200", "--no-sync"], "out", False),
+    "the last file in a folder committed": (committing_last, ["reshard", "ckpt", "out", "--world-size", "20", "--no-sync"], "out", False),
 }
 
 

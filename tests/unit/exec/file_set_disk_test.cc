@@ -1,4 +1,5 @@
 // The sink on a file system of the machine's.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -30,6 +31,24 @@ TEST_CASE("on a disk: many threads write a new folder") {
   CHECK(dir.text_of("out/a.distcp") == expected);
   CHECK(dir.text_of("out/.metadata") == "m");
   CHECK(io->list(dir.path()).size() == 1);
+}
+
+TEST_CASE("on a disk: a folder is its owner's alone until it has the output's name") {
+  namespace fs = std::filesystem;
+  const TempDir dir;
+  const auto io = make_posix_io();
+  const auto permissions = [&](const std::string& name) { return static_cast<unsigned>(fs::status(dir / name).permissions()); };
+  const ::mode_t before = ::umask(0022);
+  for (const unsigned parent : {0755u, 02775u}) {  // files of the second one's folders get its group
+    fs::permissions(dir.path(), fs::perms(parent));
+    FileSet set(*io, dir / "out", kThree, {.folder = true, .replace = Replace::kYes});
+    CHECK(permissions(".out.dcpctl-partial") == ((parent & 02000u) | 0700u));
+    fill(set, true);
+    set.finish();
+    set.commit();
+    CHECK(permissions("out") == ((parent & 02000u) | 0755u));
+  }
+  ::umask(before);
 }
 
 TEST_CASE("on a disk: an empty folder is filled, a full one replaced, links are not followed") {
