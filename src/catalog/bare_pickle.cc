@@ -17,7 +17,7 @@ constexpr std::string_view kMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\
 
 // Where the first pickle ends, after STOP; nullopt: Python stops before, at `last`.
 std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last) {
-  TokenReader reader(pickle, place);
+  TokenReader reader(pickle, place, Opcodes::kPythons);
   try {
     for (Token t;; last = reader.position()) {
       reader.next(t);
@@ -31,16 +31,19 @@ std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last)
 // Adds what a whole pickle imports, as far as Python would get.
 void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::vector<std::string>& refused) {
   std::unordered_set<std::string> known(refused.begin(), refused.end());
+  const auto meet = [&](std::string_view module, std::string_view name) {
+    std::string global = std::string(module) + "." + std::string(name);
+    if (!weights_only_allows(global) && known.insert(global).second) refused.push_back(std::move(global));
+  };
   try {
-    TokenReader reader(pickle, place);
-    ShadowStack shadow(pickle, place, limits, StorageIds::kAny);
+    TokenReader reader(pickle, place, Opcodes::kPythons);
+    ShadowStack shadow(pickle, place, limits, StorageIds::kAny, Opcodes::kPythons);
     Token t;
     do {
       reader.next(t);
+      if (t.op == Op::GLOBAL || t.op == Op::INST) meet(t.text, t.name);  // which Python imports before it looks at its stack
       shadow.step(t);
-      if (t.op != Op::GLOBAL && t.op != Op::STACK_GLOBAL) continue;
-      std::string global = std::string(shadow.module()) + "." + std::string(shadow.name());
-      if (!weights_only_allows(global) && known.insert(global).second) refused.push_back(std::move(global));
+      if (t.op == Op::STACK_GLOBAL) meet(shadow.module(), shadow.name());
     } while (t.op != Op::STOP);
   } catch (const Error& e) {
     if (e.problem().id == ProblemId::over_limit) throw;

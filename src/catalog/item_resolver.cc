@@ -231,7 +231,7 @@ void ItemResolver::look_into(ItemSource& source, const Place& place) {
   const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
   const ObjectPickle object = run_object_pickle(pickle.bytes, pickle.place, looking_);
   if (object.unseen) return unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));  // which keeps nothing
-  unsafe(place, object.fault ? refused_before(*object.fault, pickle.bytes, pickle.place, options_.limits) : object.refused);
+  unsafe(place, object.fault ? look_at_bare_pickle(pickle.bytes, pickle.place, options_.limits).refused : object.refused);
   check_object(source, directory, object, place);
 }
 

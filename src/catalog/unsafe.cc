@@ -4,7 +4,6 @@
 #include <numeric>
 #include <set>
 
-#include "catalog/bare_pickle.h"
 #include "catalog/resolve.h"
 #include "catalog/torch_files.h"
 #include "pickle/tokens.h"
@@ -94,17 +93,6 @@ Problem unseen_pickle(Place place, std::string got, uint64_t max) {
   Problem p = warning(ProblemId::pickle_unseen, std::move(place), std::move(got), "at most " + std::to_string(max));
   p.remedy = Remedy::kMoreMemory;
   return p;
-}
-
-std::vector<std::string> refused_before(const Problem& fault, Bytes pickle, const Place& place, const Limits& limits) {
-  std::vector<std::string> globals = look_at_bare_pickle(pickle, place, limits).refused;
-  const uint64_t at = fault.place.offset.value_or(0) - place.offset.value_or(0);
-  if (fault.id != ProblemId::pickle_refused_opcode || as_text(pickle)[at] != static_cast<char>(Op::INST)) return globals;
-  const std::string_view lines = as_text(pickle).substr(at + 1);
-  const size_t module = lines.find('\n'), name = lines.find('\n', module + 1);
-  if (module == lines.npos || name == lines.npos) return globals;
-  globals.push_back(std::string(lines.substr(0, module)) + "." + std::string(lines.substr(module + 1, name - module - 1)));
-  return globals;
 }
 
 // A pickle that is not read to its end may run what Python meets before it stops there, too, or does not stop at.

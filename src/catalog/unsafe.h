@@ -17,8 +17,6 @@ namespace dcp {
 Problem unsafe_pickle(Place place, std::vector<std::string> globals);
 // pickle_unseen: a pickle, or an object, too large to examine.
 Problem unseen_pickle(Place place, std::string got, uint64_t max);
-// What Python imports of a pickle before it stops at the fault, and at it: INST, which only Python 2 wrote, imports and calls at once.
-std::vector<std::string> refused_before(const Problem& fault, Bytes pickle, const Place& place, const Limits& limits);
 // Whether the finding says that a pickle runs something, or that this is unknown.
 bool tells_unsafe(ProblemId id);
 

@@ -5,9 +5,10 @@
 
 namespace dcp {
 
-Memo::Memo(Bytes pickle, const Place& place, const Limits& limits) {
+Memo::Memo(Bytes pickle, const Place& place, const Limits& limits, Opcodes opcodes) {
   // Picklers number slots 0, 1, 2, ... and each takes an opcode: a number above the count of bytes is made up, and would cost memory.
-  find_reads(pickle, place, std::min<uint64_t>(limits.pickle_memo_slots, std::max<uint64_t>(pickle.size(), 256)));
+  const TokenReader reader(pickle, place, opcodes);
+  find_reads(reader, place, std::min<uint64_t>(limits.pickle_memo_slots, std::max<uint64_t>(pickle.size(), 256)));
   uint32_t count = 0;
   for (Group& group : groups_) {
     group.before = count;
@@ -17,7 +18,7 @@ Memo::Memo(Bytes pickle, const Place& place, const Limits& limits) {
   next_read_ = first_read(0);
 }
 
-void Memo::find_reads(Bytes pickle, const Place& place, uint64_t cap) {
+void Memo::find_reads(TokenReader reader, const Place& place, uint64_t cap) {
   uint64_t room = 0;  // in slots
   const auto mark = [&](uint64_t slot) {
     if (slot >= room) return false;
@@ -25,20 +26,22 @@ void Memo::find_reads(Bytes pickle, const Place& place, uint64_t cap) {
     group.read |= uint32_t{1} << (slot % kGroup);
     return true;
   };
-  TokenReader reader(pickle, place);
   Token t;
   do {
     reader.skip_plain(mark);
     reader.next(t);
     switch (t.op) {
+      case Op::GET:
       case Op::BINGET:
       case Op::LONG_BINGET:
+      case Op::PUT:
       case Op::BINPUT:
       case Op::LONG_BINPUT: {
         const auto slot = static_cast<uint64_t>(t.integer);
         if (slot >= cap)
           fail(ProblemId::over_limit, at_offset(place, t.offset), "memo slot " + std::to_string(slot), "below " + std::to_string(cap));
-        if ((t.op == Op::BINGET || t.op == Op::LONG_BINGET) && !mark(slot)) {
+        const bool is_put = t.op == Op::PUT || t.op == Op::BINPUT || t.op == Op::LONG_BINPUT;
+        if (!is_put && !mark(slot)) {
           room = std::min(cap, 2 * (slot + 128));
           groups_.resize((room + kGroup - 1) / kGroup);
           mark(slot);

@@ -19,7 +19,7 @@ class Memo {
  public:
   // Reads all opcodes up to STOP once, to learn which slots are read. Throws what TokenReader throws, over_limit for a slot number that no
   // pickler would use, and pickle_refused_opcode.
-  Memo(Bytes pickle, const Place& place, const Limits& limits);
+  Memo(Bytes pickle, const Place& place, const Limits& limits, Opcodes opcodes = Opcodes::kOwn);
 
   // Slot of the next MEMOIZE: as in CPython, the number of distinct slots filled so far.
   uint64_t size() const { return size_; }
@@ -68,7 +68,7 @@ class Memo {
   }
   bool memoize_read(const Value& v);
   void fill(uint64_t slot);
-  void find_reads(Bytes pickle, const Place& place, uint64_t cap);
+  void find_reads(TokenReader reader, const Place& place, uint64_t cap);
   uint64_t first_read(uint64_t from) const;  // kNever: none
 
   std::vector<Group> groups_;

@@ -26,11 +26,12 @@ void ShadowStack::replace(const Token& t, uint64_t count) {
 }
 
 void ShadowStack::push_literal(const Token& t) {
-  const uint64_t bytes = t.end - t.offset;
+  const auto header = t.text.data() - reinterpret_cast<const char*>(pickle_.data() + t.offset);
+  const uint64_t bytes = static_cast<uint64_t>(header) + t.text.size();  // without what ends a line
   if (bytes > std::numeric_limits<uint32_t>::max()) {
     fail(ProblemId::over_limit, at_offset(*place_, t.offset), "a text of " + std::to_string(bytes) + " bytes", "below 4294967296");
   }
-  const Literal literal{t.offset, static_cast<uint32_t>(bytes), static_cast<uint16_t>(bytes - t.text.size())};
+  const Literal literal{t.offset, static_cast<uint32_t>(bytes), static_cast<uint16_t>(header)};
   stack_.push_back({.push = t.offset, .text = literal});
 }
 
@@ -106,6 +107,7 @@ bool ShadowStack::step_container(const Token& t) {
     case Op::LIST:
     case Op::DICT:
     case Op::FROZENSET:
+    case Op::OBJ:
       stack_.resize(pop_mark(t));
       replace(t, 0);
       return true;
@@ -164,22 +166,28 @@ void ShadowStack::step(const Token& t) {
     case Op::DUP: {
       need(t, 1);
       // One push must not serve as a key and as data: neither copy can be a key.
-      stack_.back() = {.push = stack_.back().push};
+      if (storage_ids_ == StorageIds::kChecked) stack_.back() = {.push = stack_.back().push};
       const Shadow copy = stack_.back();
       stack_.push_back(copy);
       return;
     }
+    case Op::PUT:
     case Op::BINPUT:
     case Op::LONG_BINPUT: return take_put(t, true);
     case Op::MEMOIZE: return take_put(t, false);
+    case Op::GET:
     case Op::BINGET:
     case Op::LONG_BINGET: return take_get(t);
     case Op::BINPERSID: return take_persistent_id(t);
     case Op::STACK_GLOBAL: return take_stack_global(t);
+    case Op::INST: stack_.resize(pop_mark(t)); return replace(t, 0);
     case Op::GLOBAL:
       module_ = t.text;
       name_ = t.name;
       return replace(t, 0);
+    case Op::READONLY_BUFFER: return;
+    case Op::STRING:
+    case Op::UNICODE:
     case Op::SHORT_BINUNICODE:
     case Op::BINUNICODE:
     case Op::BINUNICODE8:

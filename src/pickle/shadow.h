@@ -17,8 +17,9 @@ enum class StorageIds : uint8_t { kChecked, kAny };
 
 class ShadowStack {
  public:
-  ShadowStack(Bytes pickle, const Place& place, const Limits& limits, StorageIds ids = StorageIds::kChecked)
-      : pickle_(pickle), place_(&place), limits_(&limits), storage_ids_(ids), memo_(pickle, place, limits) {}
+  ShadowStack(Bytes pickle, const Place& place, const Limits& limits, StorageIds ids = StorageIds::kChecked,
+              Opcodes opcodes = Opcodes::kOwn)
+      : pickle_(pickle), place_(&place), limits_(&limits), storage_ids_(ids), memo_(pickle, place, limits, opcodes) {}
 
   // A literal: the opcode that holds a text.
   struct Literal {

@@ -1,5 +1,7 @@
 #include "pickle/tokens.h"
 
+#include <charconv>
+
 #include "base/quantity.h"
 
 namespace dcp {
@@ -55,6 +57,40 @@ void TokenReader::take_lines(Token& t) {
   t.end = position_ + 1 + second + 1;
 }
 
+void TokenReader::take_line(Token& t) {
+  const std::string_view rest(reinterpret_cast<const char*>(argument()), static_cast<size_t>(left() - 1));
+  const size_t end = rest.find('\n');
+  if (end == rest.npos)
+    fail(ProblemId::pickle_truncated, at_offset(*place_, position_), "no line end", "a line for " + std::string(op_name(t.op)));
+  t.text = rest.substr(0, end);
+  t.end = position_ + 1 + end + 1;
+}
+
+// False: of the extension registry, or a buffer that is not there, where Python stops.
+bool TokenReader::take_pythons(Token& t) {
+  switch (t.op) {
+    case Op::INST: return take_lines(t), true;
+    case Op::OBJ:
+    case Op::READONLY_BUFFER: return true;
+    case Op::INT:
+    case Op::LONG:
+    case Op::FLOAT:
+    case Op::UNICODE:
+    case Op::PERSID: return take_line(t), true;
+    case Op::STRING:
+      take_line(t);
+      t.text = t.text.size() < 2 ? "" : t.text.substr(1, t.text.size() - 2);
+      return true;
+    case Op::GET:
+    case Op::PUT: {
+      take_line(t);
+      const auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), t.integer);
+      return error == std::errc{} && end == t.text.data() + t.text.size() && t.integer >= 0;
+    }
+    default: return false;
+  }
+}
+
 void TokenReader::take_rare(Token& t, OpForm form) {
   switch (form) {
     case OpForm::f64be: t.real = std::bit_cast<double>(__builtin_bswap64(load_le<uint64_t>(argument()))); break;
@@ -80,7 +116,8 @@ void TokenReader::take_rare(Token& t, OpForm form) {
       t.integer = static_cast<int64_t>(length);
       break;
     }
-    default: fail_opcode(form);
+    default:
+      if (opcodes_ == Opcodes::kOwn || !take_pythons(t)) fail_opcode(form);
   }
 }
 

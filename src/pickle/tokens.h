@@ -73,10 +73,15 @@ struct Token {
 // `place` with `offset` bytes added to its offset: where an opcode lies in the file.
 Place at_offset(const Place& place, uint64_t offset);
 
+// kOwn: what opcodes.def does not refuse. kPythons: text forms, INST and OBJ as well, to find what Python runs of a pickle. Their tokens hold
+// the line, escapes as they are (STRING's without its quotes); GET and PUT have a slot.
+enum class Opcodes : uint8_t { kOwn, kPythons };
+
 class TokenReader {
  public:
   // Both must outlive the reader. `place.offset`, if any, is where the pickle begins in the file.
-  TokenReader(Bytes pickle, const Place& place) : data_(pickle.data()), size_(pickle.size()), place_(&place) {}
+  TokenReader(Bytes pickle, const Place& place, Opcodes opcodes = Opcodes::kOwn)
+      : data_(pickle.data()), size_(pickle.size()), place_(&place), opcodes_(opcodes) {}
 
   uint64_t position() const { return position_; }
   uint64_t size() const { return size_; }
@@ -110,6 +115,8 @@ class TokenReader {
   }
   void take_long(Token& t, uint64_t header, uint64_t length);
   void take_lines(Token& t);
+  void take_line(Token& t);
+  bool take_pythons(Token& t);
   template <OpForm form>
   void take(Token& t);
   void take_rare(Token& t, OpForm form);
@@ -120,6 +127,7 @@ class TokenReader {
   uint64_t size_;
   uint64_t position_ = 0;
   const Place* place_;
+  Opcodes opcodes_;
 };
 
 template <OpForm form>

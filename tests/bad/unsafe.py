@@ -114,6 +114,15 @@ def an_object_that_python_2_called_by_name(c):
 
 
 @case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
+def an_object_that_calls_behind_a_line(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x5de: object 'step': a pickle opcode that torch does not write by default (got INT)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = archive(dump(Op(pickle.INT + b"1\n" + pickle.POP + call("os.system", "true")), 2))
+
+
+@case("pickle_unsafe", "verify ckpt", says="findings", exit=1, json=CALLED)
 def an_object_that_python_2_called(c):
     """
     damage: ckpt/__0_0.distcp > data.pkl @ 0x5f3: object 'step': a pickle opcode that torch does not write by default (got OBJ)
@@ -251,6 +260,42 @@ def a_bare_pickle_that_is_cut(c):
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got fractions.Fraction)
     """
     c.item("step").data = pickle.dumps([Fraction(1, 3), "x" * 300], 2)[:-100]
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_of_lines(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = b"I1\n0L2L\n0F.5\n0S'x'\np7\n0Vy\n0g7\n0P9\n0cos\nsystem\n(S'true'\ntR."
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_python_2_called_by_name(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = b"(S'true'\nios\nsystem\n."
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_of_names_in_quotes(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = b"S'os'\nVsystem\n\x93(S'true'\ntR."
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_an_extension_ends(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = b"\x80\x02cos\nsystem\n(X\4\0\0\0truetR\x82\1cos\nabort\n."
 
 
 @case("blob_not_archive", *EXAMINED, says="findings", exit=1)
