@@ -133,10 +133,23 @@ bool ShadowStack::step_container(const Token& t) {
   }
 }
 
+bool ShadowStack::step_memo(const Token& t) {
+  switch (t.op) {
+    case Op::PUT:
+    case Op::BINPUT:
+    case Op::LONG_BINPUT: return take_put(t, true), true;
+    case Op::MEMOIZE: return take_put(t, false), true;
+    case Op::GET:
+    case Op::BINGET:
+    case Op::LONG_BINGET: return take_get(t), true;
+    default: return false;
+  }
+}
+
 void ShadowStack::step(const Token& t) {
   key_use_.reset();
   got_ = {};
-  if (step_container(t)) return;
+  if (step_container(t) || step_memo(t)) return;
   switch (t.op) {
     case Op::PROTO:
       if (t.integer > 5) fail(ProblemId::pickle_protocol, at_offset(*place_, t.offset), std::to_string(t.integer), "at most 5");
@@ -171,13 +184,6 @@ void ShadowStack::step(const Token& t) {
       stack_.push_back(copy);
       return;
     }
-    case Op::PUT:
-    case Op::BINPUT:
-    case Op::LONG_BINPUT: return take_put(t, true);
-    case Op::MEMOIZE: return take_put(t, false);
-    case Op::GET:
-    case Op::BINGET:
-    case Op::LONG_BINGET: return take_get(t);
     case Op::BINPERSID: return take_persistent_id(t);
     case Op::STACK_GLOBAL: return take_stack_global(t);
     case Op::INST: stack_.resize(pop_mark(t)); return replace(t, 0);

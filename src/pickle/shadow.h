@@ -69,6 +69,7 @@ class ShadowStack {
   void take_get(const Token& t);
   void take_put(const Token& t, bool explicit_slot);
   bool step_container(const Token& t);
+  bool step_memo(const Token& t);
 
   Bytes pickle_;
   const Place* place_;
