@@ -1,5 +1,6 @@
 #include "dtype_flags.h"
 
+#include "base/quantity.h"
 #include "command.h"
 
 namespace dcp::cmd {
@@ -98,8 +99,9 @@ void add_casts(Command& c, DtypeFlags& flags) {
 }
 
 std::string cast_text(const CastSummary& casts) {
-  return "cast " + grouped(casts.tensors) + (casts.tensors == 1 ? " tensor: " : " tensors: ") + human_bytes(casts.bytes_before) +
-         " become " + human_bytes(casts.bytes_after);
+  const std::string of = casts.models.empty() ? "" : " of several models (" + list_of(casts.models) + ")";
+  return "cast " + counted(casts.tensors, "tensor") + of + ": " + human_bytes(casts.bytes_before) + " become " +
+         human_bytes(casts.bytes_after);
 }
 
 }  // namespace dcp::cmd

@@ -151,6 +151,7 @@ void WriteReport::cast_json(JsonWriter& out) const {
       .member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales);
   text_json(out, "idle_rules", casts.unmatched_rules);
+  text_json(out, "models", casts.models);
   if (result.plan) cast_keys_json(out);
   out.member("fp8_overflow", request.fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
   out.key("losses").begin_array();

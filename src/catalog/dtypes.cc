@@ -1,6 +1,7 @@
 #include "catalog/dtypes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "catalog/select.h"
 
@@ -40,6 +41,7 @@ class Chooser {
     if (wanted == t.dtype) return wanted;
     if (is_float8(t.dtype) && !options_.raw) refuse_scaled(t);
     ++summary_.tensors;
+    if (state_.is_model(e.ref)) models_.insert(state_.model_of(e.ref).path);
     summary_.bytes_before += catalog_.tensor_bytes(t);
     summary_.bytes_after += catalog_.elements(t) * bytes_of(wanted);
     return wanted;
@@ -53,6 +55,7 @@ class Chooser {
   void end() {
     for (size_t r = 0; r < used_.size(); ++r)
       if (!used_[r]) summary_.unmatched_rules.push_back(options_.rules[r].glob);
+    if (models_.size() > 1) summary_.models.assign(models_.begin(), models_.end());
   }
 
  private:
@@ -111,6 +114,7 @@ class Chooser {
   const TrainingState& state_;
   CastSummary& summary_;
   std::vector<bool> used_;  // by rule
+  std::set<std::string_view> models_;
 };
 
 }  // namespace

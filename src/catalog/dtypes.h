@@ -43,6 +43,7 @@ struct CastSummary {
   uint64_t kept_scales = 0;                    // and tensors named like the scale of a quantized tensor
   std::string scale_example;
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor
+  std::vector<std::string> models;           // where those tensors are of several: the paths of these
 };
 
 // Whether a key of the model, under its final name, is asked to get another dtype.

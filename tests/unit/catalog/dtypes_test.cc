@@ -146,6 +146,16 @@ TEST_CASE("quantized tensors stay, and a rule cannot cast them") {
   CHECK(chosen(c, {.dtypes = by({{"q", kKeep}, {"*", DType::float16}})}) == Lines{"q: qint8", "w: float16"});
 }
 
+TEST_CASE("models that are cast together are named") {
+  std::vector<TypedKey> keys;
+  for (const std::string model : {"ema", "model"})
+    for (const std::string name : {"weight", "bias"}) keys.push_back({.key = model + ".l." + name, .path = {model, "l", name}});
+  const Catalog c = catalog_with(keys);
+  CHECK(select_keys(c, {.dtypes = to(DType::bfloat16)}).casts.models == Lines{"ema", "model"});
+  const std::vector<KeyRule> without{{KeyRule::Kind::kExclude, "ema.*"}};
+  CHECK(select_keys(c, {.rules = without, .dtypes = to(DType::bfloat16)}).casts.models.empty());
+}
+
 TEST_CASE("what the choice comes to") {
   const Catalog c = catalog_with({{"a", DType::float32, {"model", "a"}, {2, 3}},
                                   {"b", DType::bfloat16, {"model", "b"}},
@@ -161,5 +171,6 @@ TEST_CASE("what the choice comes to") {
   CHECK(casts.kept_scales == 1);
   CHECK(casts.kept_non_model == 0);
   CHECK(casts.unmatched_rules == Lines{"nobody"});
+  CHECK(casts.models.empty());
   CHECK(select_keys(c, {.dtypes = to(DType::float16)}).casts.kept_non_model == 1);
 }
