@@ -47,7 +47,7 @@ void keep_uncrowded(const Catalog& catalog, std::vector<Wanted>& sorted, Faults 
     const Item& item = item_of(catalog, w);
     if (item.file != file) {
       file = item.file;
-      left = kMaxCrowd * *catalog.files[file].bytes;
+      left = std::min(*catalog.files[file].bytes, UINT64_MAX / kMaxCrowd) * kMaxCrowd;
       crowded = false;
     }
     if (faults == Faults::kThrow && w.blob == kNone) return false;
