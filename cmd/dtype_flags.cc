@@ -98,8 +98,12 @@ void add_casts(Command& c, DtypeFlags& flags) {
   c.flag("--strict-cast", flags.strict, "Exit 1 and write nothing if a value is too large for its new dtype").in(group);
 }
 
+std::string root_text(const std::string& path) { return path.empty() ? "(top level)" : path; }
+
 std::string cast_text(const CastSummary& casts) {
-  const std::string of = casts.models.empty() ? "" : " of several models (" + list_of(casts.models) + ")";
+  std::vector<std::string> models;
+  for (const std::string& path : casts.models) models.push_back(root_text(path));
+  const std::string of = models.empty() ? "" : " of several models (" + list_of(models) + ")";
   return "cast " + counted(casts.tensors, "tensor") + of + ": " + human_bytes(casts.bytes_before) + " become " +
          human_bytes(casts.bytes_after);
 }

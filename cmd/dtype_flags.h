@@ -26,6 +26,7 @@ void add_dtypes(Command& command, DtypeFlags& flags);
 void add_casts(Command& command, DtypeFlags& flags);
 
 // "cast 15 tensors: 33.2 KiB become 16.6 KiB".
+std::string root_text(const std::string& path);  // of a model
 std::string cast_text(const CastSummary& casts);
 
 // A dtype that tensors may be cast to, by torch's name or a short one (bf16). Throws usage, listing them. All names that parse_dtype

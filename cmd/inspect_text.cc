@@ -163,7 +163,7 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
   std::vector<std::string> parts, roots;
   for (const ModelRoot& m : state.models)
-    if (!m.path.empty()) roots.push_back(m.path);
+    if (!m.path.empty() || state.models.size() > 1) roots.push_back(root_text(m.path));
   if (!roots.empty()) parts.push_back((roots.size() > 1 ? "several models: " : "model: ") + list_of(roots));
   for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)),
                                      std::pair("by name: ", std::pair(StateSign::kName, StateSign::kName)),

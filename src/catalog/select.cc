@@ -135,12 +135,6 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
 // Components of the source's path that the root has stripped.
 uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<uint32_t>(source_path(c, e).size()) - e.count; }
 
-[[noreturn]] void fail_several(const Catalog& catalog, const TrainingState& state, const std::set<int32_t>& models) {
-  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = "root"});
-  for (auto m = models.rbegin(); m != models.rend(); ++m) p.names.push_back(state.models[static_cast<size_t>(~*m)].path);
-  throw Error(std::move(p));
-}
-
 void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   std::set<int32_t> groups, models;  // places
   const size_t before = s.entries.size();
@@ -152,7 +146,11 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   s.dropped_non_model = before - s.entries.size();
   for (const int32_t g : groups) s.dropped_top.push_back(s.state.groups[static_cast<size_t>(g)].path);
   if (s.entries.empty() || keep_root) return;
-  if (models.size() > 1) fail_several(catalog, s.state, models);
+  if (models.size() > 1) {
+    std::vector<std::string> paths;
+    for (auto m = models.rbegin(); m != models.rend(); ++m) paths.push_back(s.state.models[static_cast<size_t>(~*m)].path);
+    fail_several(catalog, paths);
+  }
   const ModelRoot& model = s.state.models[static_cast<size_t>(~*models.begin())];
   s.kept_beside = s.state.has_parameters_beside && model.components == 0;
   if (model.components == 0) return;

@@ -20,6 +20,9 @@ constexpr std::string_view kOptimizerWords[] = {"opt",  "optim",   "optimizer", 
 constexpr std::string_view kCopyWords[] = {"ema",     "swa",      "avg",     "average",  "averaged", "shadow",
                                            "teacher", "teachers", "student", "students", "target",   "targets",
                                            "model",   "models",   "net",     "nets",     "copies"};
+constexpr std::string_view kModuleEndings[] = {"_proj",  "_projection", "_net",        "_network", "_head",
+                                               "_embed", "_embedding",  "_embeddings", "_encoder", "_decoder",
+                                               "_layer", "_layers",     "_norm",       "_mlp",     "_adapter"};
 // Below these nothing is judged by its name.
 constexpr std::string_view kModelNames[] = {"model", "model_state_dict", "model_state", "model_parts", "module", "net", "network"};
 constexpr std::string_view kStateDict = "state_dict";
@@ -69,6 +72,8 @@ std::string without_numbers(std::string_view name) {
 
 bool names_training_state(std::string_view component) { return is_one_of(kStateNames, without_number(component)); }
 
+bool names_train_state(std::string_view component) { return without_number(component) == "train_state"; }
+
 bool may_name_training_state(std::string_view component) {
   const std::string_view name = without_number(end_of(component));
   return is_one_of(kDoubtfulNames, name) || name.ends_with("_rng_state") || name.ends_with("_rng_states") || may_name_optimizer(component);
@@ -80,6 +85,10 @@ bool may_name_optimizer(std::string_view component) {
 
 bool names_copy(std::string_view component) {
   return any_word(without_number(end_of(component)), [](std::string_view word) { return is_one_of(kCopyWords, word); });
+}
+
+bool ends_like_module(std::string_view component) {
+  return std::ranges::any_of(kModuleEndings, [&](std::string_view ending) { return component.ends_with(ending); });
 }
 
 bool is_model_name(std::string_view name) { return is_one_of(kModelNames, without_number(name)); }

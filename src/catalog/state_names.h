@@ -11,11 +11,16 @@ constexpr std::string_view kExtraState = "_extra_state";  // an object that a mo
 // Whether nothing below it is model: `optimizer`, `lr_scheduler_0`.
 bool names_training_state(std::string_view component);
 
+bool names_train_state(std::string_view component);  // the one of them that may hold the model, too
+
 // Whether that is possible: optim_g, actor_optimizer, optimizerG, adam, torch_rng_state, and names that modules and parameters have too
 // (`step`).
 bool may_name_training_state(std::string_view component);
 
 bool may_name_optimizer(std::string_view component);  // those of them that are an optimizer's
+
+// What ends like a part of a module: opt_proj, optimizer_net.
+bool ends_like_module(std::string_view component);
 
 // What trainers call copies of a model: ema, teacher, target_net.
 bool names_copy(std::string_view component);

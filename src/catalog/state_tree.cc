@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "catalog/first_words.h"
 #include "catalog/mirrored_state.h"
+#include "catalog/repeated_names.h"
 #include "catalog/state_names.h"
 
 namespace dcp {
@@ -20,8 +22,10 @@ bool is_float(const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind 
 StateTree::StateTree(const Catalog& catalog)
     : c_(catalog), signs_(catalog.order.size()), dir_of_(catalog.order.size(), 0), optimizer_(find_optimizer_keys(catalog)) {
   make_dirs();
+  free_train_states();
   judge_keys();
   find_modules();
+  judge_first_words();
   judge_dicts_of_parameters();
   judge_optimizers();
   judge_names();
@@ -81,11 +85,26 @@ void StateTree::make_dirs() {
   numbers_ = {};
 }
 
-// What the structure of the keys says. Names of slots beside each other are a module's buffers where a tensor of another name stands beside them,
-// all in its state dict.
+// A `train_state` that holds a model is a trainer's dict, and no more.
+void StateTree::free_train_states() {
+  std::vector<bool> free(dirs_.size());
+  for (size_t d = 1; d < dirs_.size(); ++d)
+    if (is_root_name(dirs_[d].name) && names_train_state(dirs_[dirs_[d].parent].name)) free[dirs_[d].parent] = true;
+  if (std::ranges::find(free, true) == free.end()) return;
+  for (size_t i = 1; i < dirs_.size(); ++i) {
+    Dir& d = dirs_[i];
+    d.is_state = !free[i] && (dirs_[d.parent].is_state || (!d.in_model && names_training_state(d.name)));
+  }
+}
+
+// What the structure of the keys says. Names of slots beside each other, in the names of one state dict, are a module's buffers where a tensor of
+// another name stands beside them, or where what they are of has the name of no parameter.
 void StateTree::judge_keys() {
   std::unordered_set<std::string_view> modules;
+  RepeatedNames parameters;
   if (std::ranges::any_of(optimizer_, [](const OptimizerKey& o) { return o.beside > 0; })) {
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (tensor(k) && optimizer_[k].sign == OptimizerSign::kAbsent) parameters.add(leaf(k));
     for (size_t k = 0; k < signs_.size(); ++k)
       if (const size_t dot = key(k).rfind('.'); tensor(k) && optimizer_[k].sign == OptimizerSign::kAbsent && dot != std::string_view::npos)
         modules.insert(key(k).substr(0, dot));
@@ -94,7 +113,12 @@ void StateTree::judge_keys() {
     const OptimizerKey& o = optimizer_[k];
     if (o.sign == OptimizerSign::kAbsent) continue;
     const bool in_component = !c_.has_planner_data || o.beside > dirs_[dir_of_[k]].text_end;
-    if (o.beside > 0 && in_component && modules.contains(key(k).substr(0, o.beside))) continue;
+    if (o.beside > 0 && in_component) {
+      const std::string_view whose = key(k).substr(0, o.beside), name = whose.substr(c_.has_planner_data ? dirs_[dir_of_[k]].text_end : 0);
+      const bool may_be_parameter =
+          is_number(name.substr(name.rfind('.') + 1)) || may_name_optimizer(name.substr(0, name.find('.'))) || parameters.repeats(name);
+      if (modules.contains(whose) || !may_be_parameter) continue;
+    }
     signs_[k] = o.sign == OptimizerSign::kParamGroups ? StateSign::kParamGroups : StateSign::kSlots;
   }
 }
@@ -114,6 +138,36 @@ void StateTree::find_modules() {
   }
   for (size_t k = 0; k < signs_.size(); ++k)
     if (!has_more[at(k)] && is_fqn(k)) dirs_[at(k)].is_modules = true;
+}
+
+// An optimizer's are beside other keys. What is not an optimizer's counts beside one: a module may be called `dataloader`.
+void StateTree::judge_first_words() {
+  FirstWords words;
+  const auto at = [&](size_t k) { return c_.has_planner_data ? dir_of_[k] : 0; };
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    const Dir& d = dirs_[dir_of_[k]];
+    if (!d.in_model && !d.in_state_dict && !d.is_state) words.add(k, at(k), leaf(k));
+  }
+  if (words.empty()) return;
+  std::vector<bool> has_state(dirs_.size()), has_more(dirs_.size());
+  for (size_t k = 0; k < signs_.size(); ++k) {
+    if (signs_[k]) has_state[at(k)] = true;
+    if (words.of(k) == nullptr) has_more[at(k)] = true;
+    if (tensor(k)) words.note_tensor(k, leaf(k));
+  }
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (tensor(k) && !signs_[k] && (is_parameter_name(leaf(k)) || tensor(k)->rank >= 2)) words.note_parameter(k, leaf(k));
+  for (const bool optimizers : {true, false}) {
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      const FirstWords::Word* word = words.of(k);
+      if (word == nullptr || word->is_module || word->is_optimizer != optimizers || !(optimizers ? has_more : has_state)[word->dir])
+        continue;
+      has_state[word->dir] = true;
+      if (signs_[k]) continue;
+      signs_[k] = StateSign::kName;
+      optimizer_[k].top = static_cast<uint32_t>(key(k).size() - leaf(k).size()) + word->end;
+    }
+  }
 }
 
 // A dict that is called like a tensor elsewhere, dots and all, holds what an optimizer keeps of it; so does one beside it that is called like a
@@ -142,11 +196,18 @@ void StateTree::judge_dicts_of_parameters() {
 // A model's root holds tensors, and no parameter stands beside it.
 std::vector<StateTree::Contents> StateTree::contents() const {
   std::vector<Contents> of(dirs_.size());
+  std::vector<bool> in_optimizer(dirs_.size());
+  for (size_t d = 1; d < dirs_.size(); ++d) in_optimizer[d] = in_optimizer[dirs_[d].parent] || may_name_optimizer(dirs_[d].name);
+  RepeatedNames names;
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (tensor(k) && !signs_[k] && !in_optimizer[dir_of_[k]]) names.add(leaf(k));
   for (size_t k = 0; k < signs_.size(); ++k) {
     if (!tensor(k) || signs_[k]) continue;
-    Contents& c = of[dir_of_[k]];
+    const uint32_t at = dir_of_[k];
+    Contents& c = of[at];
     c.has_tensors = true;
     c.has_fqns = c.has_fqns || is_fqn(k);
+    if (in_optimizer[at] && !c.has_own_names) c.has_own_names = is_parameter_name(leaf(k)) && !names.repeats(leaf(k));
   }
   std::vector<bool> has_models(
       dirs_.size());  // by dir: itself or a child not called like an optimizer holds parameters with dots in their names
@@ -154,6 +215,7 @@ std::vector<StateTree::Contents> StateTree::contents() const {
     Contents &up = of[dirs_[d].parent], &c = of[d];
     if (!c.has_tensors) continue;
     up.has_tensors = true;
+    up.has_own_names = up.has_own_names || c.has_own_names;
     c.holds_fqns = c.holds_fqns || c.has_fqns;
     up.holds_fqns = up.holds_fqns || c.holds_fqns;
     has_models[dirs_[d].parent] = has_models[dirs_[d].parent] || up.has_fqns || (c.holds_fqns && !may_name_optimizer(dirs_[d].name));
@@ -189,7 +251,8 @@ void StateTree::judge_optimizers() {
                              (of[0].roots > of[q.dir].roots || (of[q.dir].is_beside_fqns && !of[q.dir].holds_fqns));
     const Mirror required = q.is_optimizers && c_.has_planner_data ? Mirror::kItself : Mirror::kTwice;
     if (mirrors[q.dir] >= required) signs[q.dir] = StateSign::kSlots;
-    else if (q.is_optimizers && beside_root) signs[q.dir] = StateSign::kName;
+    else if (q.is_optimizers && beside_root && !(of[q.dir].has_own_names && ends_like_module(dirs_[q.dir].name)))
+      signs[q.dir] = StateSign::kName;
   }
   for (uint32_t i = 1; i < dirs_.size(); ++i)
     if (!signs[i]) signs[i] = signs[dirs_[i].parent];
@@ -269,6 +332,8 @@ void StateTree::count() {
     up.state_tensors += d.state_tensors;
     up.module_like += d.module_like;
     up.wide += d.wide;
+    dirs_[i].holds_fqns = d.holds_fqns || d.fqns > 0;
+    up.holds_fqns = up.holds_fqns || d.holds_fqns;
     up.holds_named = up.holds_named || d.holds_named || (is_root_name(d.name) && d.open_tensors() > 0);
   }
 }

@@ -34,6 +34,7 @@ class StateTree {
     uint64_t module_like = 0;  // tensors, not state, named as a module names its parameters,
     uint64_t wide = 0;         // or floating with two dims and more
     bool holds_named = false;  // something named like a model, with tensors
+    bool holds_fqns = false;   // a module's state dict, which is flat: itself or below
     // Of its own leaves:
     uint64_t state_leaves = 0;
     uint64_t objects = 0;     // not state, and no module's _extra_state
@@ -84,6 +85,7 @@ class StateTree {
   struct Contents {
     bool has_tensors = false, has_fqns = false;  // not state; has_fqns: of its own leaves
     bool holds_fqns = false;                     // itself or one below it has
+    bool has_own_names = false;                  // parameters, in it or below, that are not called like tensors outside all optimizers
     bool is_beside_fqns = false;                 // its dict, or another one in it that is not called like an optimizer, holds some
     bool has_copies = false;                     // of a model, by the name of a child
     bool has_optimizers = false;                 // by a name below it
@@ -92,9 +94,11 @@ class StateTree {
 
   uint32_t child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered);
   void make_dirs();
+  void free_train_states();
   void judge_keys();
   bool is_fqn(size_t k) const;
   void find_modules();
+  void judge_first_words();
   void judge_dicts_of_parameters();
   bool leaf_names_state(size_t k) const;
   bool leaf_may_name_state(size_t k, bool among_parameters) const;
@@ -109,8 +113,8 @@ class StateTree {
   const Catalog& c_;
   std::vector<std::optional<StateSign>> signs_;  // by key, as the next two
   std::vector<uint32_t> dir_of_;
-  std::vector<OptimizerKey> optimizer_;
-  std::vector<Dir> dirs_;  // parents before children; the first is the root
+  std::vector<OptimizerKey> optimizer_;  // `top` also where the first word of a flat key says it
+  std::vector<Dir> dirs_;                // parents before children; the first is the root
   std::unordered_map<Step, uint32_t, StepHash> numbers_;
   std::vector<uint32_t> first_child_, children_;
   bool is_trainers_ = false;

@@ -42,7 +42,8 @@ class Sorter {
     while (!open.empty()) {
       const Descent d = descend(open.back());
       open.pop_back();
-      if (d.parts.empty()) add_model(is_list_of_ranks(d.end) ? d.end : d.root);
+      if (d.parts.empty() && d.end == 0 && tree_.dir(0).fqns > 0 && !tree_.dir(0).holds_named) add_flat_model(open);
+      else if (d.parts.empty()) add_model(is_list_of_ranks(d.end) ? d.end : d.root);
       else if (are_pieces(d.parts)) add_pieces(d.end, d.parts);
       else open.insert(open.end(), d.parts.begin(), d.parts.end());
     }
@@ -57,9 +58,10 @@ class Sorter {
   Descent descend(uint32_t from) {
     Descent d{from, from, parts_of(from)};
     while (d.parts.size() == 1) {
-      const Dir &part = tree_.dir(d.parts[0]), &whole = tree_.dir(d.end);
-      // A module's state dict is flat: what is in a dict and has dots in its name is one of its own.
-      const bool is_all = part.fqns > 0 && part.open_tensors() == whole.open_tensors();
+      const Dir& part = tree_.dir(d.parts[0]);
+      uint64_t in_dicts = 0;  // tensors of `whole`
+      for (const uint32_t c : tree_.children(d.end)) in_dicts += tree_.dir(c).open_tensors();
+      const bool is_all = part.fqns > 0 && part.open_tensors() == in_dicts;
       const bool sure = is_root_name(part.name) || tree_.is_trainers(d.end) || is_all;
       d.end = d.parts[0];
       if (sure) d.root = d.end;
@@ -88,6 +90,16 @@ class Sorter {
     if (!is_list || !std::ranges::all_of(pieces, is_whole)) pieces = {root};
     for (const uint32_t p : pieces) roots_.push_back({p, models_++, tree_.dir(p).depth, p});
   }
+  // A module's state dict is flat, so dicts beside its keys are none of its own: they are models if they are state dicts themselves, and beside
+  // the model if nothing in them is called like a parameter.
+  void add_flat_model(std::vector<uint32_t>& open) {
+    roots_.push_back({0, models_++, 0, 0});
+    for (const uint32_t c : tree_.children(0)) {
+      if (tree_.dir(c).open_tensors() == 0) continue;
+      if (tree_.dir(c).holds_fqns) open.push_back(c);
+      else if (tree_.dir(c).module_like == 0) beside_.push_back(c);
+    }
+  }
   // A piece may have a root of its own: pp_rank_0.model, pp_rank_1.model.
   void add_pieces(uint32_t at, std::span<const uint32_t> pieces) {
     std::vector<uint32_t> roots;
@@ -109,7 +121,10 @@ class Sorter {
       if (tree_.dir(c).open_tensors() > 0) (is_root_name(tree_.dir(c).name) && !d.in_model ? named : others).push_back(c);
     if (named.empty() && others.empty()) return {};
     if (d.fqns > 0 && !named.empty()) out_.has_parameters_beside = true;
-    if (d.fqns > 0 || (named.empty() && (d.parameters > 0 || (d.floats > 0 && !tree_.is_trainers(at))))) return {};
+    // A module's state dict is flat: beside one, tensors are none of its parameters (a queue, noise), whatever they are called.
+    const bool beside_flat = std::ranges::any_of(others, [&](uint32_t c) { return tree_.dir(c).fqns > 0; });
+    const bool may_be_module = named.empty() && !beside_flat && (d.parameters > 0 || (d.floats > 0 && !tree_.is_trainers(at)));
+    if (d.fqns > 0 || may_be_module) return {};
     if (named.empty() && std::ranges::all_of(others, [&](uint32_t c) { return tree_.dir(c).is_numbered; })) return {};
 
     std::vector<uint32_t> parts = named;
@@ -205,12 +220,14 @@ class Sorter {
   void place() {
     std::vector<uint32_t> dirs;
     for (const Root& r : roots_) dirs.push_back(r.dir);
+    dirs.insert(dirs.end(), beside_.begin(), beside_.end());
     const std::vector<uint32_t> root_of = below(dirs);
     const bool none = tree_.is_trainers() && tree_.dir(0).open_tensors() == 0;
     for (size_t k = 0; k < tree_.keys(); ++k) {
       if (signs_[k]) continue;
       const uint32_t r = root_of[tree_.dir_of(k)];
-      if (none || r == kNone || (roots_[r].dir == 0 && tree_.is_trainers() && is_object_beside(k))) signs_[k] = StateSign::kBeside;
+      if (none || r == kNone || r >= roots_.size() || (roots_[r].dir == 0 && tree_.is_trainers() && is_object_beside(k)))
+        signs_[k] = StateSign::kBeside;
     }
     find_tops();
     std::vector<int32_t> places(tree_.keys()), number_of(models_, -1);
@@ -296,7 +313,8 @@ class Sorter {
   const Catalog& c_;
   const StateTree tree_;
   std::vector<std::optional<StateSign>> signs_;  // by key
-  std::vector<Root> roots_;                      // none below another
+  std::vector<Root> roots_;                      // none below another, but for the one of all
+  std::vector<uint32_t> beside_;                 // dirs in that one in which nothing is model
   uint32_t models_ = 0;
   std::vector<uint32_t> tops_;
   std::vector<int32_t> group_of_dir_;
@@ -311,6 +329,15 @@ class Sorter {
 bool TrainingState::is_full() const {
   const auto resumes = [](const StateGroup& g) { return g.sign != StateSign::kBeside || g.tensors > 0; };
   return !models.empty() && std::ranges::any_of(groups, resumes);
+}
+
+void fail_several(const Catalog& catalog, const std::vector<std::string>& paths) {
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = "root"});
+  for (const std::string& path : paths) {
+    if (!path.empty()) p.names.push_back(path);
+    else p.expected = "one of them, or all of them excluded: the keys around them are a model, too";
+  }
+  throw Error(std::move(p));
 }
 
 TrainingState find_training_state(const Catalog& catalog) { return Sorter(catalog).sort(); }

@@ -9,9 +9,11 @@
 //   names          a component of the path (no planner data: the key up to its first dot) that is one of a closed list, or one of them with
 //                  a number. Names that modules have as well (`step`, `scaler`) say it only where something else shows a trainer's
 //                  checkpoint; nothing below a `model` is judged by its name, and no tensor in a dict that is nothing but a module's state dict
+//   first words    of keys that are one component (`optimizer.m.<fqn>`), by the same list (first_words.h)
 //   lists          and dicts that no module has, beside a dict with `param_groups`
 //   what is beside the model: where a `model`, `net`, `module` or `state_dict` holds tensors, or where the dict is a trainer's, the model is
-//                  the one subtree that looks like a module's state dict; there may be several
+//                  the one subtree that looks like a module's state dict; there may be several. A module's state dict is flat: a tensor beside
+//                  one, and a dict beside its keys, are none of its own
 #pragma once
 
 #include <cstdint>
@@ -56,5 +58,8 @@ struct TrainingState {
 };
 
 TrainingState find_training_state(const Catalog& catalog);
+
+// Throws several_models; `paths` are theirs.
+[[noreturn]] void fail_several(const Catalog& catalog, const std::vector<std::string>& paths);
 
 }  // namespace dcp

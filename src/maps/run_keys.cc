@@ -53,15 +53,9 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void fail_several(const ModelRoot& other) const {
-    Problem p = make_problem(ProblemId::several_models, {.path = catalog_.path, .setting = "root"});
-    p.names = {root_->path, other.path};
-    throw Error(std::move(p));
-  }
-
   void add_model(const Entry& e) {
     const ModelRoot& root = selection_.state.model_of(e.ref);
-    if (root_ != nullptr && root_->path != root.path) fail_several(root);
+    if (root_ != nullptr && root_->path != root.path) fail_several(catalog_, {root_->path, root.path});
     root_ = &root;
     out_.root = root.path;
     if (e.is_blob()) return;

@@ -118,6 +118,14 @@ def forms():
         "own slots": ({"policy": plain, "zz": {"state": {k: {"aaa": v + 0.5, "count": torch.tensor(3.5)} for k, v in plain.items() if v.is_floating_point()}}}, ("policy",)),
         "own dicts": ({"policy": plain, "zz": {k: {"aaa": v + 0.5} for k, v in plain.items() if v.is_floating_point()}}, ("policy",)),
         "params": ({"params": plain}, ("params",)),
+        # One flat dict, as Megatron-Core's distributed optimizer and trainers of their own write it.
+        "megatron": ({**plain, **{f"optimizer.distributed.dp_group_idx_0.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32).bucket_idx_0.{s}": torch.randn(99) for s in ["param", "exp_avg", "exp_avg_sq"]}}, ()),
+        "chained": ({**plain, **{f"chained_{n}.optimizer.state.fp32_param.{k}": v for n, (k, v) in enumerate(like().items())}, "optimizer.grad_scaler.scale": torch.tensor(2.0)}, ()),
+        "flat run": ({**plain, **{f"optimizer.{slot}.{k}": v for slot in "mv" for k, v in like().items()}, "lr_scheduler.last_lr": torch.rand(2), "rng_state.cpu": rng}, ()),
+        # What no module has, since its state dict is flat.
+        "queue": ({"backbone": plain, "optimizer": state, "queue": torch.randn(4, 8), "class_weight": torch.rand(3)}, ("backbone",)),
+        "titan more": ({**plain, "optimizer": flat, "metrics": {"confusion": torch.rand(4, 4)}, "replay": {"obs": torch.rand(9, 4)}}, ()),
+        "train state": ({"train_state": {"model": plain, "optimizer": state, "step": 3}}, ("train_state", "model")),
         "flat opt": ({"net": plain, "o": flat, "cuda_rng": rng, "running": {"loss": torch.zeros(9)}}, ("net",)),
     }
 
@@ -196,7 +204,7 @@ def run_forms(scratch):
         for path, value in leaves(state):
             if path == ("epoch",):
                 continue  # a scalar beside an optimizer: here it could be a trainer's
-            if name in ("momentum", "own name", "app own"):
+            if name in ("momentum", "own name", "app own", "train state"):
                 continue  # modules of a model without paths may be like that
             if path[: len(root)] == root and (root or path[0] in Net().state_dict()):
                 same(dtypes[".".join(map(str, path))], "bfloat16" if value.is_floating_point() else "int64", f"{name}, safetensors: dtype of {path}")
@@ -285,8 +293,17 @@ class Counter(nn.Module):
         self.loops = nn.Linear(2, 2)
 
 
+class Averages(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 3)
+        self.loss = nn.Module()
+        self.loss.register_buffer("exp_avg", torch.randn(3))
+        self.loss.register_buffer("step", torch.tensor(5))
+
+
 def run_modules(scratch):
-    for make in [Net, Clock, Counter, lambda: nn.ModuleDict({"model": nn.Linear(2, 2), "ema": nn.Linear(2, 2), "net": nn.Linear(2, 2)})]:
+    for make in [Net, Clock, Counter, Averages, lambda: nn.ModuleDict({"model": nn.Linear(2, 2), "ema": nn.Linear(2, 2), "net": nn.Linear(2, 2)})]:
         model = make()
         plain = model.state_dict()
         folder = Path(tempfile.mkdtemp(dir=scratch))
@@ -320,6 +337,9 @@ def run_several(scratch):
     cases = {
         "ema": ({"model": one.state_dict(), "ema": two.state_dict(), "teacher": three.state_dict(), "optimizer": adam, "epoch": 3}, ["ema", "model", "teacher"]),
         "gan": ({"generator": one.state_dict(), "discriminator": two.state_dict(), "optim_g": adam, "optim_d": sgd}, ["discriminator", "generator"]),
+        "gan noise": ({"G": one.state_dict(), "D": two.state_dict(), "G_ema": one.state_dict(), "optG": adam, "fixed_noise": torch.randn(4, 4), "center": torch.rand(1, 8)}, ["D", "G", "G_ema"]),
+        "no optimizer": ({"actor": one.state_dict(), "critic": two.state_dict(), "temperature": torch.tensor(0.5)}, ["actor", "critic"]),
+        "called like it": ({"model": one.state_dict(), "opt_proj": three.state_dict(), "optimizer": adam}, ["model", "opt_proj"]),
         "gan short": ({"netG": one.state_dict(), "netD": two.state_dict(), "optimizerG": adam, "optimizerD": sgd, "step": 5}, ["netD", "netG"]),
         "gan alone": ({"generator": one.state_dict(), "discriminator": two.state_dict()}, ["discriminator", "generator"]),
         "app": ({"app": {"gen": one.state_dict(), "disc": two.state_dict(), "o": adam}}, ["app.disc", "app.gen"]),

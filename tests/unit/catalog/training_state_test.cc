@@ -281,6 +281,30 @@ TEST_CASE("names say it: whole components, with a number, not below a model") {
   }
 }
 
+TEST_CASE("a run in flat keys is told by first words, and by names that repeat") {
+  const Lines optimizer{"model: ", "optimizer: name"}, model{"model: "};
+  CHECK(told({"0.weight", "optimizer.buckets.0.param [9]", "optimizer.buckets.0.exp_avg [9]", "optimizer.buckets.0.exp_avg_sq [9]"}) ==
+        optimizer);
+  CHECK(told({"0.weight", "optimizer.state.fp32_param.0.weight"}) == optimizer);
+  CHECK(told({"0.weight", "optimizer.0.weight.master", "optimizer.param_groups.step []"}) == optimizer);
+  CHECK(told({"0.weight", "chained_1.optimizer.m.0.weight"}) == Lines{"model: ", "chained_1.optimizer: name"});
+  CHECK(told({"0.weight", "optimizer.m.0.weight", "lr_scheduler.last [2]"}) == Lines{"model: ", "lr_scheduler: name", "optimizer: name"});
+  CHECK(told({"0.weight", "optimizer.lstm.weight_ih_l0", "optimizer.lstm.bias_ih_l0 [2]", "dataloader.mean [2]"}) == model);  // modules
+  CHECK(told({"net/optimizer.m.0.weight", "net/0.weight", "!o/param_groups"}) == Lines{"model: net", "o: param_groups"});
+  CHECK(told({"0.weight", "loss.exp_avg [2]", "loss.step []"}) == model);
+}
+
+TEST_CASE("a module's state dict is flat: what is not, beside it, is none of its own") {
+  const std::string opt = "!o/param_groups";
+  CHECK(told({"backbone/0.weight", "queue", "class_weight [3]"}) == Lines{"model: backbone", "class_weight: beside", "queue: beside"});
+  CHECK(told({"G/0.weight", "D/1.weight", "noise", opt}) == Lines{"model: D", "model: G", "noise: beside", "o: param_groups"});
+  CHECK(told({"0.weight", "ema/0.weight", opt}) == Lines{"model: ", "model: ema", "o: param_groups"});
+  CHECK(told({"0.weight", "stats/confusion", opt}) == Lines{"model: ", "o: param_groups", "stats: beside"});
+  CHECK(told({"train_state/model/0.weight", "!train_state/step", "!train_state/o/param_groups"}) ==
+        Lines{"model: train_state.model", "train_state.o: param_groups", "train_state.step: name"});
+  CHECK(told({"model/0.weight", "opt_proj/weight [3]", opt}) == Lines{"model: model", "model: opt_proj", "o: param_groups"});
+}
+
 TEST_CASE("what is called like an optimizer, beside a state dict of any name") {
   for (const char* name : {"opt", "adam", "adam_m", "sgd", "actor_optimizer", "muon_state"}) {
     CAPTURE(name);
@@ -370,10 +394,8 @@ TEST_CASE("sums of models and of state") {
 TEST_CASE("full is what training resumes from; a model and what describes it is an export") {
   const auto is_full = [](const Lines& lines) { return find_training_state(catalog_of(lines)).is_full(); };
   CHECK(is_full({"model/0.weight", "opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
-  CHECK(is_full({"model/0.weight", "!opt/param_groups/#0/lr"}));  // SGD has no state
   CHECK(is_full({"model/0.weight", "!lr_scheduler/last_epoch"}));
   CHECK(is_full({"model/0.weight", "rng/cuda"}));  // tensors of a trainer's
   CHECK_FALSE(is_full({"model/0.weight", "!config/dim", "!config/heads"}));
-  CHECK_FALSE(is_full({"model/0.weight"}));
   CHECK_FALSE(is_full({"opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
 }
