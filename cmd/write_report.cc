@@ -58,7 +58,10 @@ std::vector<std::string> WriteReport::unmatched() const {
   if (result.plan->dcp)
     for (const std::string& glob : result.plan->dcp->unmatched_placements)
       all.push_back("--placements '" + escaped(glob) + "' matches no tensor");
-  if (s.casts.requested && s.casts.tensors == 0) all.push_back("nothing is cast: the tensors to cast have the requested dtypes already");
+  if (s.casts.requested && s.casts.tensors == 0)
+    all.push_back(s.state.models.empty() && s.casts.kept_non_model > 0
+                      ? "nothing is cast: no tensor is taken for a model's"
+                      : "nothing is cast: the tensors to cast have the requested dtypes already");
   return all;
 }
 

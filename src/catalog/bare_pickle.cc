@@ -1,5 +1,6 @@
 #include "catalog/bare_pickle.h"
 
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -28,6 +29,24 @@ std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last)
   }
 }
 
+constexpr const char* kComputed = "a name that the pickle computes";
+
+// What could be imported, where too much would have to be kept to know what is: names, and texts that could be such.
+void add_all_refused(Bytes pickle, const Place& place, const std::function<void(std::string_view, std::string_view)>& meet) {
+  TokenReader reader(pickle, place, Opcodes::kPythons);
+  std::string_view module, name;  // the last two texts
+  Token t;
+  try {
+    do {
+      reader.next(t);
+      if (t.op == Op::GLOBAL || t.op == Op::INST) meet(t.text, t.name);
+      if (t.op == Op::STACK_GLOBAL) meet(module, name);
+      if (is_text(t.op)) module = std::exchange(name, t.text);
+    } while (t.op != Op::STOP);
+  } catch (const Error&) {  // Python stops here, too
+  }
+}
+
 // Adds what a whole pickle imports, as far as Python would get.
 void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::vector<std::string>& refused) {
   std::unordered_set<std::string> known(refused.begin(), refused.end());
@@ -35,10 +54,10 @@ void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::ve
     std::string global = std::string(module) + "." + std::string(name);
     if (!weights_only_allows(global) && known.insert(global).second) refused.push_back(std::move(global));
   };
+  Token t;
   try {
     TokenReader reader(pickle, place, Opcodes::kPythons);
     ShadowStack shadow(pickle, place, limits, StorageIds::kAny, Opcodes::kPythons);
-    Token t;
     do {
       reader.next(t);
       if (t.op == Op::GLOBAL || t.op == Op::INST) meet(t.text, t.name);  // which Python imports before it looks at its stack
@@ -46,7 +65,8 @@ void add_refused(Bytes pickle, const Place& place, const Limits& limits, std::ve
       if (t.op == Op::STACK_GLOBAL) meet(shadow.module(), shadow.name());
     } while (t.op != Op::STOP);
   } catch (const Error& e) {
-    if (e.problem().id == ProblemId::over_limit) throw;
+    if (e.problem().id == ProblemId::over_limit) add_all_refused(pickle, place, meet);
+    else if (e.problem().id == ProblemId::pickle_operand && t.op == Op::STACK_GLOBAL) refused.push_back(kComputed);
   }
 }
 

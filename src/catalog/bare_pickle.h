@@ -21,7 +21,6 @@ struct BarePickle {
 // Whether torch takes bytes that begin like this for an archive.
 bool begins_archive(Bytes begin);
 
-// Throws over_limit.
 BarePickle look_at_bare_pickle(Bytes item, const Place& place, const Limits& limits);
 
 }  // namespace dcp

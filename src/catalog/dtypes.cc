@@ -41,7 +41,8 @@ class Chooser {
     if (wanted == t.dtype) return wanted;
     if (is_float8(t.dtype) && !options_.raw) refuse_scaled(t);
     ++summary_.tensors;
-    if (state_.is_model(e.ref)) models_.insert(state_.model_of(e.ref).path);
+    // Who casts whatever it is has not asked what is model.
+    if (!state_.models.empty() && state_.is_model(e.ref)) models_.insert(state_.model_of(e.ref).path);
     summary_.bytes_before += catalog_.tensor_bytes(t);
     summary_.bytes_after += catalog_.elements(t) * bytes_of(wanted);
     return wanted;

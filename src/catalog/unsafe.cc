@@ -19,19 +19,38 @@ Problem warning(ProblemId id, Place place, std::string got, std::string expected
   return make_finding(id, Severity::kWarning, std::move(place), std::move(got), std::move(expected));
 }
 
-// Classes of torch's own that planners put into the metadata, and that only hold data.
+// Classes of torch's own that planners put into the metadata, and that only hold data. What these modules import has other names (os, reduce).
 bool is_of_a_plan(std::string_view global) {
-  for (const std::string_view module : {"torch.distributed.checkpoint.planner.", "torch.distributed.checkpoint.metadata."})
-    if (global.starts_with(module)) return global.find('.', module.size()) == std::string_view::npos;
+  for (const std::string_view module : {"torch.distributed.checkpoint.planner.", "torch.distributed.checkpoint.metadata."}) {
+    if (!global.starts_with(module)) continue;
+    const std::string_view name = global.substr(module.size() + global.substr(module.size()).starts_with('_'));
+    return name.find('.') == std::string_view::npos && !name.empty() && name[0] >= 'A' && name[0] <= 'Z';
+  }
   return global == "collections.OrderedDict" || global == "collections.defaultdict";
 }
 
-// Those of DTensors, which say where a rank's part lies (dtensor.h).
+// Those of DTensors, which say where a rank's part lies (dtensor.h), in the modules that releases since 2.1 have had them in. Nothing else in these:
+// they hold functions, and a name with dots leads anywhere.
 bool is_of_shards(std::string_view global) {
-  for (const std::string_view module :
-       {"torch.distributed.tensor", "torch.distributed._tensor.", "torch.distributed.device_mesh.", "torch.distributed._mesh_layout."})
-    if (global.starts_with(module)) return true;
-  return global == "torch._utils._rebuild_wrapper_subclass" || global == "torch._tensor._rebuild_from_type_v2";
+  constexpr std::string_view kModules[] = {"torch.distributed.tensor",
+                                           "torch.distributed.tensor._api",
+                                           "torch.distributed.tensor._dtensor_spec",
+                                           "torch.distributed.tensor._ops._embedding_ops",
+                                           "torch.distributed.tensor.placement_types",
+                                           "torch.distributed._tensor",
+                                           "torch.distributed._tensor.api",
+                                           "torch.distributed._tensor._api",
+                                           "torch.distributed._tensor.ops.embedding_ops",
+                                           "torch.distributed._tensor._dtensor_spec",
+                                           "torch.distributed._tensor.placement_types",
+                                           "torch.distributed.device_mesh",
+                                           "torch.distributed._mesh_layout"};
+  constexpr std::string_view kClasses[] = {"DTensor",     "DTensorSpec", "TensorMeta",       "DeviceMesh",     "Placement",    "Shard",
+                                           "Replicate",   "Partial",     "_Partial",         "_StridedShard",  "_MaskPartial", "MaskBuffer",
+                                           "_MeshLayout", "_FlatLayout", "InterleavedShard", "ShardOrderEntry"};
+  const size_t dot = std::min(global.rfind('.'), global.size() - 1);
+  return std::ranges::find(kModules, global.substr(0, dot)) != std::end(kModules) &&
+         std::ranges::find(kClasses, global.substr(dot + 1)) != std::end(kClasses);
 }
 
 void find_in_torch_file(const Catalog& catalog, uint32_t number, std::vector<Problem>& found) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kFolder = "data/";
 
-// Classes of storages and dtypes are kTyped, the functions that make plain tensors kGlobal; any other global is opaque. Of what is made, only
-// storages are kept.
+// Classes of storages and dtypes are kTyped, any other global is kGlobal: `n` is the meaning of the functions that make plain tensors, or kNamed
+// and more for the number of the name. Of what is made, only storages are kept.
 class ObjectHandler : public TorchNames {
  public:
   using Means = TorchGlobal::Kind;
@@ -34,8 +34,16 @@ class ObjectHandler : public TorchNames {
       default: break;
     }
     std::string text = std::string(module) + "." + std::string(name);
-    if (!weights_only_allows(text) && known_.insert(text).second) out_.refused.push_back(std::move(text));
-    return {.kind = Kind::kOpaque};
+    const auto [it, fresh] = numbers_.try_emplace(text, static_cast<uint32_t>(names_.size()));
+    if (fresh) {
+      if (!weights_only_allows(text)) refuse(text);
+      names_.push_back(std::move(text));
+    }
+    return {.kind = Kind::kGlobal, .n = kNamed + it->second};
+  }
+  // What is built changes the class or function for all that comes after; weights_only refuses it.
+  void build_global(PickleMachine&, const Value& object) {
+    refuse(object.n >= kNamed ? names_[object.n - kNamed] : std::string("torch._utils._rebuild_tensor"));
   }
   Value persistent(PickleMachine& machine, const Value& id) {
     const Place place = machine.place();
@@ -58,17 +66,25 @@ class ObjectHandler : public TorchNames {
     return {.kind = Kind::kOpaque};
   }
   Value new_object(PickleMachine&, const Value&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
-  Value build(PickleMachine&, const Value&, const Value&) { return {.kind = Kind::kOpaque}; }
+  Value build(PickleMachine&, const Value& object, const Value&) {
+    if (object.kind == Kind::kTyped) refuse("torch." + std::string(facts_of(static_cast<DType>(object.n)).name));
+    return {.kind = Kind::kOpaque};
+  }
 
   TorchGlobal meaning(const Value& v) const override {
-    if (v.kind == Kind::kGlobal) return {static_cast<Means>(v.n), {}};
+    if (v.kind == Kind::kGlobal) return {v.n >= kNamed ? Means::kOther : static_cast<Means>(v.n), {}};
     if (v.kind != Kind::kTyped) return {};
     return {static_cast<Means>(v.tag), static_cast<DType>(v.n)};
   }
   std::string name_of(const Value&) const override { return {}; }
 
  private:
+  static constexpr uint32_t kNamed = 1000;
   static Value function(Means means) { return {.kind = Kind::kGlobal, .n = static_cast<uint32_t>(means)}; }
+
+  void refuse(std::string name) {
+    if (refused_.insert(name).second) out_.refused.push_back(std::move(name));
+  }
 
   void look_at(const PickleMachine& machine, Means call, const Value& arguments) {
     const Place place = machine.place();
@@ -81,7 +97,9 @@ class ObjectHandler : public TorchNames {
 
   ObjectPickle& out_;
   const Limits& limits_;
-  std::unordered_set<std::string> known_;
+  std::unordered_map<std::string, uint32_t> numbers_;
+  std::vector<std::string> names_;
+  std::unordered_set<std::string> refused_;
   uint64_t held_ = 0;  // bytes of storages
 };
 

@@ -84,6 +84,10 @@ TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& argumen
   item.dtype = v3 ? read_dtype(at(6)) : typed_dtype(storage);
   const Value grad = at(4);
   if (grad.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(grad), "True or False for requires_grad");
+  const DTypeKind kind = facts_of(item.dtype).kind;
+  if (grad.payload != 0 && kind != DTypeKind::kFloat && kind != DTypeKind::kComplex)
+    fail(ProblemId::item_bad_tensor, place_, "requires_grad of " + std::string(facts_of(item.dtype).name),
+         "a floating-point or complex dtype");
   if (arguments.n == max) read_flags(at(max - 1), item);
   check_extent(item, storage);
   return storage;
@@ -207,8 +211,9 @@ void TensorReader::read_flags(const Value& v, TensorItem& item) const {
   PickleMachine::Items items = machine_.items(v);
   for (Value key, value; items.next(key) && items.next(value);) {
     if (value.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(value), "a flag that is true or false");
-    if (machine_.is_text(key, "conj")) item.conj = value.payload != 0;
-    else if (machine_.is_text(key, "neg")) item.neg = value.payload != 0;
+    // torch sets what is there, whatever its value.
+    if (machine_.is_text(key, "conj")) item.conj = true;
+    else if (machine_.is_text(key, "neg")) item.neg = true;
     else fail(ProblemId::item_bad_tensor, place_, machine_.describe(key), "the flags conj and neg");
   }
   const DTypeKind kind = facts_of(item.dtype).kind;

@@ -325,6 +325,11 @@ void PickleMachine::run_build(Handler& handler) {
   const Value object = final(stack_.pop());
   switch (object.kind) {
     case Kind::kOpaque: push(object); break;
+    case Kind::kGlobal:
+      if constexpr (!requires { handler.build_global(*this, object); }) fail_operand(object, "an object to give a state");
+      else handler.build_global(*this, object);
+      push(object);
+      break;
     case Kind::kOpen:
     case Kind::kTyped:
     case Kind::kObject: finish_build(object, handler.build(*this, object, state)); break;

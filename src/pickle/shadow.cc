@@ -68,6 +68,7 @@ void ShadowStack::take_stack_global(const Token& t) {
   module_ = text(module);
   name_ = text(name);
   replace(t, 2);
+  stack_.back().is_global = true;
 }
 
 void ShadowStack::take_get(const Token& t) {
@@ -78,13 +79,13 @@ void ShadowStack::take_get(const Token& t) {
     if (id_tuples_.contains(kept.payload)) fail(ProblemId::pickle_storage_id, at_offset(*place_, t.offset), "an id that is data as well");
     shared_tuples_.insert(kept.payload);
   }
-  stack_.push_back({.push = t.offset, .text = got_});
+  stack_.push_back({.push = t.offset, .text = got_, .is_global = kept.kind == Kind::kOpaque && kept.tag != 0});
 }
 
 void ShadowStack::take_put(const Token& t, bool explicit_slot) {
   need(t, 1);
   const Shadow& top = stack_.back();
-  Value kept{.kind = top.tuple != kNoTuple ? Kind::kTuple : Kind::kOpaque, .payload = top.push};
+  Value kept{.kind = top.tuple != kNoTuple ? Kind::kTuple : Kind::kOpaque, .tag = top.is_global, .payload = top.push};
   if (top.text) kept = {.kind = Kind::kText, .tag = top.text.header, .n = top.text.bytes, .payload = top.text.offset};
   slot_ = explicit_slot ? static_cast<uint64_t>(t.integer) : memo_.size();
   if (explicit_slot) memo_.put(slot_, kept);
@@ -120,6 +121,7 @@ bool ShadowStack::step_container(const Token& t) {
     case Op::APPEND:
     case Op::BUILD:
       need(t, 2);
+      built_global_ = t.op == Op::BUILD && stack_[stack_.size() - 2].is_global;
       stack_.pop_back();
       return true;
     case Op::SETITEM:
@@ -149,6 +151,7 @@ bool ShadowStack::step_memo(const Token& t) {
 void ShadowStack::step(const Token& t) {
   key_use_.reset();
   got_ = {};
+  built_global_ = false;
   if (step_container(t) || step_memo(t)) return;
   switch (t.op) {
     case Op::PROTO:
@@ -190,7 +193,9 @@ void ShadowStack::step(const Token& t) {
     case Op::GLOBAL:
       module_ = t.text;
       name_ = t.name;
-      return replace(t, 0);
+      replace(t, 0);
+      stack_.back().is_global = true;
+      return;
     case Op::READONLY_BUFFER: return;
     case Op::STRING:
     case Op::UNICODE:

@@ -40,6 +40,7 @@ class ShadowStack {
   const std::optional<KeyUse>& key_use() const { return key_use_; }  // of a BINPERSID
   Literal got() const { return got_; }                               // of a GET whose slot holds a text
   uint64_t slot() const { return slot_; }                            // of a PUT or MEMOIZE
+  bool built_global() const { return built_global_; }                // by a BUILD: a class or function got a state
   std::string_view module() const { return module_; }                // of GLOBAL and STACK_GLOBAL
   std::string_view name() const { return name_; }
 
@@ -52,7 +53,8 @@ class ShadowStack {
     uint64_t push = 0;
     Literal text = {};  // of a text
     uint32_t tuple =
-        kNoTuple;  // a tuple, made here, not taken from the memo; `push` is where. An index of ids_ if it may be a persistent id
+        kNoTuple;            // a tuple, made here, not taken from the memo; `push` is where. An index of ids_ if it may be a persistent id
+    bool is_global = false;  // a class or function
   };
   struct Id {
     Literal key;
@@ -84,6 +86,7 @@ class ShadowStack {
   std::optional<KeyUse> key_use_;
   Literal got_;
   uint64_t slot_ = 0;
+  bool built_global_ = false;
   std::string_view module_;
   std::string_view name_;
 };

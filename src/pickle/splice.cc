@@ -43,7 +43,8 @@ Survey survey(Bytes pickle, const Place& place, const Limits& limits, const Rena
   do {
     reader.next(t);
     shadow.step(t);
-    s.result.weights_only_opcodes = s.result.weights_only_opcodes && (is_rewritten(t.op) || weights_only_reads(t.op));
+    s.result.weights_only_opcodes =
+        s.result.weights_only_opcodes && (is_rewritten(t.op) || weights_only_reads(t.op)) && !shadow.built_global();
     if (is_put(t.op) && shadow.slot() >= s.slots) {
       s.slots = shadow.slot() + 1;
       s.highest_put = t.offset;

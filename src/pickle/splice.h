@@ -22,7 +22,7 @@ namespace dcp {
 
 struct SpliceResult {
   std::vector<std::string> globals;  // "module.name" as written, distinct, in order of appearance
-  bool weights_only_opcodes = true;  // false: holds opcodes that torch.load(weights_only=True) refuses
+  bool weights_only_opcodes = true;  // false: holds opcodes that torch.load(weights_only=True) refuses, here or of a class
 };
 
 // Old storage key -> new one. Called once for each distinct key, in the order of the persistent ids.

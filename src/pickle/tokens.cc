@@ -66,7 +66,7 @@ void TokenReader::take_line(Token& t) {
   t.end = position_ + 1 + end + 1;
 }
 
-// False: of the extension registry, or a buffer that is not there, where Python stops.
+// False: of the extension registry, a buffer that is not there, a text without quotes: where Python stops.
 bool TokenReader::take_pythons(Token& t) {
   switch (t.op) {
     case Op::INST: return take_lines(t), true;
@@ -77,10 +77,13 @@ bool TokenReader::take_pythons(Token& t) {
     case Op::FLOAT:
     case Op::UNICODE:
     case Op::PERSID: return take_line(t), true;
-    case Op::STRING:
+    case Op::STRING: {
       take_line(t);
-      t.text = t.text.size() < 2 ? "" : t.text.substr(1, t.text.size() - 2);
+      const std::string_view line = t.text;
+      if (line.size() < 2 || line.front() != line.back() || (line.front() != '\'' && line.front() != '"')) return false;
+      t.text = line.substr(1, line.size() - 2);
       return true;
+    }
     case Op::GET:
     case Op::PUT: {
       take_line(t);

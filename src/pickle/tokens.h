@@ -20,6 +20,20 @@ enum class Op : uint8_t {
 };
 std::string_view op_name(Op op);  // "SHORT_BINUNICODE"
 
+// Whether it pushes a text.
+constexpr bool is_text(Op op) {
+  switch (op) {
+    case Op::STRING:
+    case Op::BINSTRING:
+    case Op::SHORT_BINSTRING:
+    case Op::UNICODE:
+    case Op::BINUNICODE:
+    case Op::SHORT_BINUNICODE:
+    case Op::BINUNICODE8: return true;
+    default: return false;
+  }
+}
+
 enum class OpForm : uint8_t {
   unknown,
   nothing,

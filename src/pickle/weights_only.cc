@@ -124,10 +124,6 @@ bool take(string_view& text, string_view prefix) {
   return true;
 }
 
-bool is_text(Op op) {
-  return op == Op::SHORT_BINUNICODE || op == Op::BINUNICODE || op == Op::BINUNICODE8 || op == Op::SHORT_BINSTRING || op == Op::BINSTRING;
-}
-
 bool is_legacy_class(string_view name) {
   const bool cuda = take(name, "cuda.");
   const bool sparse = take(name, "sparse.");

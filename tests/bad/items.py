@@ -174,6 +174,15 @@ def requires_grad_that_is_a_number(c):
     tensor(c, tensor_item(SIX, (2, 3), rest=(1, None)))
 
 
+@case("item_bad_tensor", "verify ckpt", says="findings", exit=1)
+def requires_grad_of_integers(c):
+    """
+    damage: ckpt/__0_0.distcp > data.pkl @ 0x40: tensor 'model.w': the item describes its tensor in a way torch does not (got requires_grad of int32, expected a floating-point or complex dtype)
+    """
+    rebuilt = rebuild(storage("torch.IntStorage", count=12), (4, 3), rest=(True, call("collections.OrderedDict")))
+    data_pkl(c, rebuilt)
+
+
 @case("item_bad_tensor")
 def flags_that_are_not_known(c):
     """

@@ -298,6 +298,53 @@ def a_bare_pickle_that_an_extension_ends(c):
     c.item("step").data = b"\x80\x02cos\nsystem\n(X\4\0\0\0truetR\x82\1cos\nabort\n."
 
 
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_computes_a_name(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got a name that the pickle computes)
+    """
+    module = call("_codecs.encode", "bf", "rot13")
+    c.item("step").data = dump(Op(module + op("system") + pickle.STACK_GLOBAL + op(("true",)) + pickle.REDUCE), 4)
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_with_a_memo_slot_that_is_made_up(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = dump(Op(call("os.system", "true") + pickle.PUT + b"70000000\n"), 2)
+
+
+@case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
+def a_bare_pickle_that_a_text_without_quotes_ends(c):
+    """
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got a bare pickle, which dcp.load runs before it fails)
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got os.system)
+    """
+    c.item("step").data = dump(Op(call("os.system", "true") + b"S'\n" + glob("os.abort")), 2)
+
+
+@case("pickle_unsafe", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-on unsafe", says="findings", exit=1)
+def an_object_that_changes_a_class(c):
+    """
+    warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got collections.Counter)
+    """
+    changed = Op(glob("collections.Counter") + op((None, {"update": glob("torch.device")})) + pickle.BUILD + pickle.POP)
+    c.item("step").data = archive(dump(Op(changed + op(17)), 2))
+
+
+@case("pickle_unsafe", "verify m.pt --fail-on unsafe", "inspect m.pt --fail-on unsafe", says="findings", exit=1)
+def a_name_that_leads_out_of_the_modules_of_dtensors(c):
+    """
+    warning: m.pt > data.pkl @ 0x40: object 'e': loading this runs what torch.load(weights_only=True) refuses (got torch.distributed.tensor._api.torch.os.system)
+    """
+    c.written = True
+    made = Op(b"ctorch.distributed.tensor._api\ntorch.os.system\n" + op(("true",)) + pickle.REDUCE)
+    (c.folder.parent / "m.pt").write_bytes(archive(dump({"w": rebuild(storage(count=2), (2,)), "e": made}, 4), bytes(8)).bytes())
+
+
 @case("blob_not_archive", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_only_holds_data(c):
     """

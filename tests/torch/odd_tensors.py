@@ -9,6 +9,7 @@ import pickle
 import shutil
 import sys
 import zipfile
+from collections import OrderedDict
 
 from agree import Runs, answer, metadata_of, put_item, save, saved
 from case import Case, check, run_named, same, torch
@@ -106,6 +107,12 @@ def items(case):
             loads = False
         said = answer(case, "verify", case.out / "dcp", 0 if loads else 1)
         same([f["id"] in ("item_refused", "pickle_refused_opcode") for f in said["findings"]], [] if loads else [True], f"a tensor in protocol {protocol}")
+    for flags in [{"neg": False}, {"neg": True}]:  # that it is there is enough
+        save(case.out / "dcp", state)
+        item = saved(Runs(torch._utils._rebuild_tensor_v2, plain._typed_storage(), 0, (2, 3), (3, 1), False, OrderedDict(), flags))
+        put_item(case.out / "dcp", "w", item)
+        case.run("consolidate", case.out / "dcp", case.out / "flags.pt", "--force")
+        check(torch.equal(torch.load(case.out / "flags.pt")["w"], torch.load(io.BytesIO(item))), f"{flags}: values")
     hooked = torch.ones(2, 3)
     refused = {
         "call": Runs(os.system, "true"),
