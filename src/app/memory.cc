@@ -42,8 +42,9 @@ uint64_t take_memory_cap(uint64_t max_memory, const World& world) {
   if (world.ranks) max_memory += world.ranks->module_bytes;
   // A cap that is far too small is refused by fit_workers, which knows what is needed.
   constexpr uint64_t kMin = 32 * kMiB;
+  constexpr uint64_t kLater = 6 * kMiB;  // code that has not run yet, and what lies between allocations
   const uint64_t resident = resident_bytes(), used = Heap::used();
-  const uint64_t other = resident - std::min(resident, used);  // code, stacks
+  const uint64_t other = resident - std::min(resident, used) + kLater;  // code, stacks
   Heap::set_cap(std::max(max_memory - std::min(max_memory, other), used + kMin));
   return max_memory;
 }
