@@ -43,7 +43,8 @@ class ObjectHandler : public TorchNames {
   }
   // What is built changes the class or function for all that comes after; weights_only refuses it.
   void build_global(PickleMachine&, const Value& object) {
-    refuse(object.n >= kNamed ? names_[object.n - kNamed] : std::string("torch._utils._rebuild_tensor"));
+    const std::string of_tensors = meaning(object).kind == Means::kTensorV3 ? "_v3" : "_v2";
+    refuse(object.n >= kNamed ? names_[object.n - kNamed] : "torch._utils._rebuild_tensor" + of_tensors);
   }
   Value persistent(PickleMachine& machine, const Value& id) {
     const Place place = machine.place();
