@@ -93,7 +93,7 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
   text_json(out, "idle", unmatched);
   out.key("dropped").begin_object();
   out.member("by_rules", s.dropped_by_rules).member("non_model", s.dropped_non_model);
-  out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs + left_out_objects).end_object();
+  out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs.size() + left_out_objects).end_object();
   text_json(out, "dropped_top", s.dropped_top);
   dropped_keys(out, catalog, s);
   renamed_keys(out, catalog, s);

@@ -98,8 +98,8 @@ void WriteReport::describe_plan(Context& context) const {
   const SelectOptions& select = request.select;
   const Plan& plan = *result.plan;
   const Catalog& catalog = result.catalog();
-  if (s.dropped_blobs + plan.left_out_blobs > 0)
-    context.info("left out " + counted(s.dropped_blobs + plan.left_out_blobs, "object") + " (not tensors)");
+  if (s.dropped_blobs.size() + plan.left_out_blobs > 0)
+    context.info("left out " + counted(s.dropped_blobs.size() + plan.left_out_blobs, "object") + " (not tensors)");
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
     context.info("kept everything" + std::string(catalog.has_planner_data ? ", nested as it was saved" : "") +

@@ -23,21 +23,26 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
 
 // A tensor of a class that pickles it in a way of its own is an object, as packed parameters of quantized modules are, and a weight all the
 // same: a model without it is not the model, and one in which it keeps its dtype is not of the new one.
-void refuse_weights_in_objects(Preparation& source, const SelectOptions& select, const Selection& selection, ProblemId id) {
+void refuse_weights_in_objects(Preparation& source, const TrainingState& state, std::vector<BlobId> objects, ProblemId id) {
   const Catalog& catalog = source.catalog();
-  std::vector<BlobId> objects;
-  for (const Entry& e : selection.entries) {
-    const bool counts = e.is_blob() && selection.state.is_model(e.ref) && !catalog.key(e.ref).ends_with(kExtraState);
-    if (counts && (id != ProblemId::cast_opaque || is_to_be_cast(select.dtypes, e.key))) objects.push_back(e.blob());
-  }
+  const auto key = [&](BlobId b) { return catalog.key(catalog.blobs[b]); };
+  std::erase_if(objects, [&](BlobId b) { return !state.is_model(KeyRef::blob_at(b)) || key(b).ends_with(kExtraState); });
   const std::vector<BlobId> weights = source.weights_among(objects);
   if (weights.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;
   for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
-    names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
+    names += (i == 0 ? "" : ", ") + std::string(key(weights[i])) + " (an object that holds tensors)";
   if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
   fail(id, {.path = catalog.path}, names);
+}
+
+void refuse_weights_in_objects(Preparation& source, const DtypeOptions& dtypes, const Selection& selection, const OutputForm& form) {
+  std::vector<BlobId> objects;
+  for (const Entry& e : selection.entries)
+    if (e.is_blob() && (!form.blobs || is_to_be_cast(dtypes, e.key))) objects.push_back(e.blob());
+  refuse_weights_in_objects(source, selection.state, objects, form.blobs ? ProblemId::cast_opaque : ProblemId::no_dtype_in_output);
+  refuse_weights_in_objects(source, selection.state, selection.dropped_blobs, ProblemId::weights_left_out);
 }
 
 // What a missing file could have held is not missing where the result is what was expected, unless the reference may lack it, too.
@@ -70,8 +75,7 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   Parts parts = check_selected(opened, result.selection, form);
   if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = source.map()->objects()};
   if (source.map() && source.map()->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew
-  if (!form.blobs) refuse_weights_in_objects(source, request.select, result.selection, ProblemId::no_dtype_in_output);
-  else if (request.select.dtypes.any()) refuse_weights_in_objects(source, request.select, result.selection, ProblemId::cast_opaque);
+  refuse_weights_in_objects(source, request.select.dtypes, result.selection, form);
   if (request.slice) take_part(source, *request.slice, result.selection);
   source.resolve(parts.tensors, parts.blobs, Faults::kThrow, form.blob_use);
   source.compare_copies(Faults::kThrow);

@@ -164,6 +164,13 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   }
 }
 
+void leave_out_objects(Selection& s) {
+  std::erase_if(s.entries, [&](const Entry& e) {
+    if (e.is_blob()) s.dropped_blobs.push_back(e.blob());
+    return e.is_blob();
+  });
+}
+
 void put_under(const std::string& root, Selection& s) {
   std::vector<PathPart> above;
   const std::string_view text = s.texts.emplace_back(root);
@@ -244,8 +251,6 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
     Entry e{.ref = ref, .key = {}};
     if (!kept_by(options.rules, std::string(catalog.key(e.ref)), used)) {
       ++s.dropped_by_rules;
-    } else if (options.tensors_only && e.is_blob()) {
-      ++s.dropped_blobs;
     } else {
       add_source_path(catalog, e, s);
       s.entries.push_back(e);
@@ -256,6 +261,7 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   // The root first: what a model-only selection strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
+  if (options.tensors_only) leave_out_objects(s);
   if (s.entries.empty() && !catalog.order.empty())
     fail(ProblemId::nothing_selected, {.path = catalog.path},
          s.dropped_non_model == 0 ? ""

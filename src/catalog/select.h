@@ -97,7 +97,7 @@ struct Selection {
   uint64_t dropped_non_model = 0;        // keys
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
   uint64_t dropped_outside_root = 0;
-  uint64_t dropped_blobs = 0;         // by tensors_only
+  std::vector<BlobId> dropped_blobs;  // by tensors_only
   uint64_t renamed = 0;               // keys whose name a rename, the map or the removal of prefixes changed
   std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.

@@ -85,11 +85,14 @@ void StateTree::make_dirs() {
   numbers_ = {};
 }
 
-// A `train_state` that holds a model is a trainer's dict, and no more.
+// A `train_state` that holds a model, or a state dict of another name (`params`), is a trainer's dict, and no more.
 void StateTree::free_train_states() {
   std::vector<bool> free(dirs_.size());
-  for (size_t d = 1; d < dirs_.size(); ++d)
-    if (is_root_name(dirs_[d].name) && names_train_state(dirs_[dirs_[d].parent].name)) free[dirs_[d].parent] = true;
+  const auto may_free = [&](uint32_t d) { return names_train_state(dirs_[dirs_[d].parent].name) && !names_training_state(dirs_[d].name); };
+  for (uint32_t d = 1; d < dirs_.size(); ++d)
+    if (may_free(d) && is_root_name(dirs_[d].name)) free[dirs_[d].parent] = true;
+  for (size_t k = 0; k < signs_.size(); ++k)
+    if (may_free(dir_of_[k]) && is_fqn(k)) free[dirs_[dir_of_[k]].parent] = true;
   if (std::ranges::find(free, true) == free.end()) return;
   for (size_t i = 1; i < dirs_.size(); ++i) {
     Dir& d = dirs_[i];

@@ -54,8 +54,9 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.dropped_non_model = before.dropped_non_model;
   after.dropped_top = std::move(before.dropped_top);
   after.dropped_outside_root = before.dropped_outside_root;
-  after.dropped_blobs = before.dropped_blobs;
-  for (const Entry& e : before.entries) after.dropped_blobs += e.is_blob() && !std::ranges::binary_search(used, e.blob());
+  after.dropped_blobs = std::move(before.dropped_blobs);
+  for (const Entry& e : before.entries)
+    if (e.is_blob() && !std::ranges::binary_search(used, e.blob())) after.dropped_blobs.push_back(e.blob());
   after.renamed = before.renamed;
   after.unmapped = std::move(before.unmapped);
   return after;

@@ -385,6 +385,20 @@ def weights_that_are_objects(c):
     put(c, saved({"model": made, "optimizer": {"state": {}, "param_groups": [], "x": call("te.make_float8", tensor())}}, EIGHT))
 
 
+@case("weights_left_out", "consolidate m.pt out.pt --tensors-only", "consolidate m.pt out.safetensors --tensors-only --model-only", "convert m.pt out --tensors-only", "consolidate m.pt out.pt --tensors-only --root model --dry-run")
+def weights_that_are_objects_left_out_with_the_others(c):
+    """
+    dcpctl: m.pt: objects that hold weights cannot be left out with the other objects (got model.w (an object that holds tensors))
+    hint: name them with --exclude if they are not wanted
+    """
+    put(c, saved({"model": {"w": call("te.make_float8", tensor()), "v": tensor()}, "epoch": 3}, EIGHT))
+
+
+@case(None, "consolidate m.pt out.pt --tensors-only --exclude model.w --quiet", exit=0, creates=["out.pt"])
+def weights_that_are_objects_left_out_by_name(c):
+    put(c, saved({"model": {"w": call("te.make_float8", tensor()), "v": tensor()}, "optimizer": {"param_groups": [], "x": call("te.make_float8", tensor())}}, EIGHT))
+
+
 @case(None, "consolidate m.pt out.safetensors --model-only --quiet", exit=0, creates=["out.safetensors"])
 def objects_with_tensors_that_are_no_weights(c):
     made = {"w": tensor(), "l._extra_state": call("te.meta", tensor()), "l.dtype": (1, 2)}

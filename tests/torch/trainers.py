@@ -126,6 +126,7 @@ def forms():
         "queue": ({"backbone": plain, "optimizer": state, "queue": torch.randn(4, 8), "class_weight": torch.rand(3)}, ("backbone",)),
         "titan more": ({**plain, "optimizer": flat, "metrics": {"confusion": torch.rand(4, 4)}, "replay": {"obs": torch.rand(9, 4)}}, ()),
         "train state": ({"train_state": {"model": plain, "optimizer": state, "step": 3}}, ("train_state", "model")),
+        "train state, as in JAX": ({"train_state": {"params": plain, "opt_state": state, "step": 3}}, ("train_state", "params")),
         "flat opt": ({"net": plain, "o": flat, "cuda_rng": rng, "running": {"loss": torch.zeros(9)}}, ("net",)),
     }
 
@@ -204,7 +205,7 @@ def run_forms(scratch):
         for path, value in leaves(state):
             if path == ("epoch",):
                 continue  # a scalar beside an optimizer: here it could be a trainer's
-            if name in ("momentum", "own name", "app own", "train state"):
+            if name in ("momentum", "own name", "app own") or name.startswith("train state"):
                 continue  # modules of a model without paths may be like that
             if path[: len(root)] == root and (root or path[0] in Net().state_dict()):
                 same(dtypes[".".join(map(str, path))], "bfloat16" if value.is_floating_point() else "int64", f"{name}, safetensors: dtype of {path}")
