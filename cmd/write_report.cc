@@ -48,7 +48,7 @@ void WriteReport::describe_casts(Context& context) const {
     context.info("did not cast " + counted(casts.kept_non_model, "floating-point tensor") +
                  " outside the model; --dtype-scope all casts them too");
   if (casts.kept_scales > 0)
-    context.info("did not cast " + counted(casts.kept_scales, "tensor") + " with names of scales, such as '" +
+    context.info("did not cast " + counted(casts.kept_scales, "tensor") + " named like scales, or like parts of other tensors, such as '" +
                  escaped(casts.scale_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them too");
 }
 

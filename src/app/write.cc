@@ -21,18 +21,26 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
   source.take_part(slice, e.tensor());
 }
 
-// A tensor of a class that pickles it in a way of its own is an object, as packed parameters of quantized modules are, and a weight all the
-// same: a model without it is not the model, and one in which it keeps its dtype is not of the new one.
+// An object of the model that is none of its _extra_state; where the model itself is an object, or there is none, what stands in its place.
+bool may_be_weights(const TrainingState& state, const Catalog& catalog, BlobId b) {
+  const std::string_view key = catalog.key(catalog.blobs[b]);
+  const KeyRef ref = KeyRef::blob_at(b);
+  if (key.find(kExtraState) != std::string_view::npos) return false;
+  if (state.is_model(ref)) return true;
+  return state.group_of(ref).sign == StateSign::kBeside && (state.models.empty() || is_root_name(key.substr(key.rfind('.') + 1)));
+}
+
+// Objects with tensors, as a tensor of a class that pickles it in a way of its own, packed parameters of quantized modules, whole modules, are
+// weights: a model without them is not the model, and one in which they keep their dtype is not of the new one.
 void refuse_weights_in_objects(Preparation& source, const TrainingState& state, std::vector<BlobId> objects, ProblemId id) {
   const Catalog& catalog = source.catalog();
-  const auto key = [&](BlobId b) { return catalog.key(catalog.blobs[b]); };
-  std::erase_if(objects, [&](BlobId b) { return !state.is_model(KeyRef::blob_at(b)) || key(b).ends_with(kExtraState); });
-  const std::vector<BlobId> weights = source.weights_among(objects);
+  std::erase_if(objects, [&](BlobId b) { return !may_be_weights(state, catalog, b); });
+  const std::vector<BlobId> weights = source.with_tensors(objects);
   if (weights.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;
   for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
-    names += (i == 0 ? "" : ", ") + std::string(key(weights[i])) + " (an object that holds tensors)";
+    names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
   if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
   fail(id, {.path = catalog.path}, names);
 }

@@ -70,7 +70,7 @@ class Chooser {
   std::optional<DType> wanted_for(const Entry& e, const Tensor& t) {
     if (const DtypeRule* rule = used_rule(e)) return rule->dtype;
     if (!options_.dtype) return std::nullopt;
-    if (is_scale(e.key) || is_scale(catalog_.key(t))) {
+    if (is_scale(e.key) || is_scale(catalog_.key(t)) || is_of_a_tensor(catalog_.key(t))) {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return std::nullopt;
     }
@@ -79,6 +79,12 @@ class Chooser {
       return std::nullopt;
     }
     return options_.dtype;
+  }
+
+  // w.absmax beside the tensor w: what quantization keeps of it (bitsandbytes), or an optimizer. No module can have both.
+  bool is_of_a_tensor(std::string_view key) const {
+    const size_t dot = key.rfind('.');
+    return dot != std::string_view::npos && catalog_.has_key(key.substr(0, dot));
   }
 
   // Sparse, nested, on meta, of a class of its own: copied as it is. Left in a model of another dtype it would be wrong without a word. If its

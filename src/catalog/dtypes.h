@@ -40,7 +40,7 @@ struct CastSummary {
   uint64_t tensors = 0;
   uint64_t bytes_before = 0, bytes_after = 0;  // of those tensors
   uint64_t kept_non_model = 0;                 // floats that the dtype skipped: state that is not model,
-  uint64_t kept_scales = 0;                    // and tensors named like the scale of a quantized tensor
+  uint64_t kept_scales = 0;                    // and tensors named like the scale, or a part, of another
   std::string scale_example;
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor
   std::vector<std::string> models;           // where those tensors are of several: the paths of these

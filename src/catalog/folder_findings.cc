@@ -118,7 +118,7 @@ std::vector<Problem> find_overlapping_items(const Catalog& catalog) {
   for (const Slice& s : slices) {
     const bool same_file = reach != nullptr && reach->item->file == s.item->file;
     const uint64_t end = same_file ? reach->item->offset + reach->item->length : 0;
-    if (same_file && s.item->offset < end) {
+    if (same_file && s.item->offset < end && !(s.object && reach->object && s.place() == reach->place())) {
       Problem p = make_problem(ProblemId::items_overlap,
                                {.path = catalog.file_path(s.item->file),
                                 .tensor = std::string(s.key),

@@ -8,7 +8,8 @@
 
 namespace dcp {
 
-// Items, other ranks' copies included, that share bytes of a file: names all but the first of them. Damage.
+// Items, other ranks' copies included, that share bytes of a file: names all but the first of them. Damage. Several keys of one whole object are
+// none: what a torch.save file's keys share is written once.
 std::vector<Problem> find_overlapping_items(const Catalog& catalog);
 
 // Warns of data files that the metadata does not name, and of traces of a save or a dcpctl output that did not finish; notes metadata that

@@ -17,9 +17,11 @@ constexpr std::string_view kDoubtfulNames[] = {"scheduler", "schedulers", "scale
                                                "step",      "iteration",  "loops",  "callbacks"};
 constexpr std::string_view kOptimizerWords[] = {"opt",  "optim",   "optimizer", "optimizers", "adam", "adamw", "sgd",
                                                 "muon", "adagrad", "adafactor", "rmsprop",    "lion", "lamb",  "shampoo"};
-constexpr std::string_view kCopyWords[] = {"ema",     "swa",      "avg",     "average",  "averaged", "shadow",
-                                           "teacher", "teachers", "student", "students", "target",   "targets",
-                                           "model",   "models",   "net",     "nets",     "copies"};
+constexpr std::string_view kCopyWords[] = {
+    "ema",     "swa",      "avg",       "average",    "averaged",   "averages",  "shadow",  "shadows", "teacher", "teachers",
+    "student", "students", "target",    "targets",    "model",      "models",    "net",     "nets",    "copy",    "copies",
+    "best",    "snapshot", "snapshots", "checkpoint", "opponent",   "opponents", "player",  "players", "agent",   "agents",
+    "member",  "members",  "ensemble",  "league",     "population", "client",    "clients", "folds",   "experts", "checkpoints"};
 constexpr std::string_view kModuleEndings[] = {"_proj",  "_projection", "_net",        "_network", "_head",
                                                "_embed", "_embedding",  "_embeddings", "_encoder", "_decoder",
                                                "_layer", "_layers",     "_norm",       "_mlp",     "_adapter"};
@@ -72,7 +74,10 @@ std::string without_numbers(std::string_view name) {
 
 bool names_training_state(std::string_view component) { return is_one_of(kStateNames, without_number(component)); }
 
-bool names_train_state(std::string_view component) { return without_number(component) == "train_state"; }
+bool names_whole_state(std::string_view component) {
+  const std::string_view name = without_number(component);
+  return name == "train_state" || name == "global_step";
+}
 
 bool may_name_training_state(std::string_view component) {
   const std::string_view name = without_number(end_of(component));

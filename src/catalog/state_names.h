@@ -11,7 +11,7 @@ constexpr std::string_view kExtraState = "_extra_state";  // an object that a mo
 // Whether nothing below it is model: `optimizer`, `lr_scheduler_0`.
 bool names_training_state(std::string_view component);
 
-bool names_train_state(std::string_view component);  // the one of them that may hold the model, too
+bool names_whole_state(std::string_view component);  // those of them that may hold the model, too: train_state, global_step_1000
 
 // Whether that is possible: optim_g, actor_optimizer, optimizerG, adam, torch_rng_state, and names that modules and parameters have too
 // (`step`).

@@ -22,7 +22,7 @@ bool is_float(const Tensor& t) { return t.dtype_known && facts_of(t.dtype).kind 
 StateTree::StateTree(const Catalog& catalog)
     : c_(catalog), signs_(catalog.order.size()), dir_of_(catalog.order.size(), 0), optimizer_(find_optimizer_keys(catalog)) {
   make_dirs();
-  free_train_states();
+  free_whole_states();
   judge_keys();
   find_modules();
   judge_first_words();
@@ -57,6 +57,7 @@ uint32_t StateTree::child(uint32_t parent, uint64_t code, std::string_view name,
   if (c_.has_planner_data && !name.empty()) d.name_id = static_cast<StringId>(code >> 1);
   d.in_model = above.in_model || is_model_name(name);
   d.in_state_dict = above.in_state_dict || is_state_dict(name);
+  d.in_extra_state = above.in_extra_state || name.ends_with(kExtraState);
   d.is_state = above.is_state || (!d.in_model && names_training_state(name));
   d.doubtful = above.doubtful;
   if (d.doubtful == kNone && !d.in_model && !d.in_state_dict && may_name_training_state(name)) d.doubtful = it->second;
@@ -85,10 +86,10 @@ void StateTree::make_dirs() {
   numbers_ = {};
 }
 
-// A `train_state` that holds a model, or a state dict of another name (`params`), is a trainer's dict, and no more.
-void StateTree::free_train_states() {
+// A `train_state` or `global_step_10` that holds a model, or a state dict of another name (`params`), is a trainer's dict, and no more.
+void StateTree::free_whole_states() {
   std::vector<bool> free(dirs_.size());
-  const auto may_free = [&](uint32_t d) { return names_train_state(dirs_[dirs_[d].parent].name) && !names_training_state(dirs_[d].name); };
+  const auto may_free = [&](uint32_t d) { return names_whole_state(dirs_[dirs_[d].parent].name) && !names_training_state(dirs_[d].name); };
   for (uint32_t d = 1; d < dirs_.size(); ++d)
     if (may_free(d) && is_root_name(dirs_[d].name)) free[dirs_[d].parent] = true;
   for (size_t k = 0; k < signs_.size(); ++k)
@@ -133,7 +134,7 @@ bool StateTree::is_fqn(size_t k) const { return tensor(k) && has_dots(leaf(k)) &
 void StateTree::find_modules() {
   std::vector<bool> has_more(dirs_.size());
   for (size_t d = 1; d < dirs_.size(); ++d)
-    if (c_.has_planner_data || dirs_[d].is_state) has_more[dirs_[d].parent] = true;
+    if ((c_.has_planner_data && !dirs_[d].in_extra_state) || dirs_[d].is_state) has_more[dirs_[d].parent] = true;
   const auto at = [&](size_t k) { return c_.has_planner_data ? dir_of_[k] : 0; };
   for (size_t k = 0; k < signs_.size(); ++k) {
     const bool is_object = !tensor(k) && !has_dots(leaf(k)) && !leaf(k).ends_with(kExtraState);
@@ -319,7 +320,8 @@ void StateTree::judge_lists() {
     if (has_groups[d]) has_groups[dirs_[d].parent] = true;
   }
   for (size_t d = 1; d < dirs_.size(); ++d)
-    beside[d] = beside[dirs_[d].parent] || (has_groups[dirs_[d].parent] && !has_groups[d] && !may_be_modules[d] && !dirs_[d].in_model);
+    beside[d] = beside[dirs_[d].parent] ||
+                (has_groups[dirs_[d].parent] && !has_groups[d] && !may_be_modules[d] && !dirs_[d].in_model && !dirs_[d].in_extra_state);
   for (size_t k = 0; k < signs_.size(); ++k)
     if (beside[dir_of_[k]] && !signs_[k]) signs_[k] = StateSign::kBeside;
 }

@@ -20,15 +20,16 @@ class StateTree {
   struct Dir {
     uint32_t parent = 0;
     uint32_t depth = 0;
-    uint64_t text_end = 0;       // of its path in a key, with the dot
-    std::string_view name;       // empty for a position
-    StringId name_id = kNone;    // of a checkpoint with planner data
-    bool is_numbered = false;    // a position of a list, or a number: planner data has integers as text
-    bool in_model = false;       // it or one above it is named like a model
-    bool in_state_dict = false;  // ... or state_dict
-    bool is_state = false;       // by its name or that of one above it
-    bool is_modules = false;     // it is a module's state dict: tensors with dots in their names, and nothing that a module does not save
-    uint32_t doubtful = kNone;   // the highest one with a name of state that modules have too
+    uint64_t text_end = 0;        // of its path in a key, with the dot
+    std::string_view name;        // empty for a position
+    StringId name_id = kNone;     // of a checkpoint with planner data
+    bool is_numbered = false;     // a position of a list, or a number: planner data has integers as text
+    bool in_model = false;        // it or one above it is named like a model
+    bool in_state_dict = false;   // ... or state_dict
+    bool is_state = false;        // by its name or that of one above it
+    bool in_extra_state = false;  // of a module: a dict that get_extra_state() returned
+    bool is_modules = false;      // it is a module's state dict: tensors with dots in their names, and nothing that a module does not save
+    uint32_t doubtful = kNone;    // the highest one with a name of state that modules have too
     // Of all below:
     uint64_t keys = 0, tensors = 0, state_keys = 0, state_tensors = 0;
     uint64_t module_like = 0;  // tensors, not state, named as a module names its parameters,
@@ -94,7 +95,7 @@ class StateTree {
 
   uint32_t child(uint32_t parent, uint64_t code, std::string_view name, bool is_numbered);
   void make_dirs();
-  void free_train_states();
+  void free_whole_states();
   void judge_keys();
   bool is_fqn(size_t k) const;
   void find_modules();

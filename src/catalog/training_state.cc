@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -38,14 +39,14 @@ class Sorter {
 
   void find_models() {
     if (!c_.has_planner_data) return add_model(0);
-    std::vector<uint32_t> open{0};
-    while (!open.empty()) {
-      const Descent d = descend(open.back());
-      open.pop_back();
-      if (d.parts.empty() && d.end == 0 && tree_.dir(0).fqns > 0 && !tree_.dir(0).holds_named) add_flat_model(open);
+    open_ = {0};
+    while (!open_.empty()) {
+      const Descent d = descend(open_.back());
+      open_.pop_back();
+      if (d.parts.empty() && d.end == 0 && tree_.dir(0).fqns > 0 && !tree_.dir(0).holds_named) add_flat_model();
       else if (d.parts.empty()) add_model(is_list_of_ranks(d.end) ? d.end : d.root);
       else if (are_pieces(d.parts)) add_pieces(d.end, d.parts);
-      else open.insert(open.end(), d.parts.begin(), d.parts.end());
+      else open_.insert(open_.end(), d.parts.begin(), d.parts.end());
     }
   }
 
@@ -69,34 +70,36 @@ class Sorter {
     }
     return d;
   }
-  // What each rank of a trainer holds: a model's root, and more.
+  bool holds_model(uint32_t d) const { return tree_.dir(d).holds_fqns || tree_.dir(d).holds_named; }
+  // What each rank of a trainer holds: a model, and more.
   bool is_list_of_ranks(uint32_t at) const {
-    const auto is_ranks = [&](uint32_t c) {
-      return tree_.dir(c).is_numbered && (tree_.dir(c).holds_named || tree_.dir(c).open_tensors() == 0);
-    };
-    return tree_.dir(at).holds_named && std::ranges::all_of(tree_.children(at), is_ranks);
+    const auto is_ranks = [&](uint32_t c) { return tree_.dir(c).is_numbered && (holds_model(c) || tree_.dir(c).open_tensors() == 0); };
+    return holds_model(at) && tree_.dir(at).fqns == 0 && std::ranges::all_of(tree_.children(at), is_ranks);
   }
 
-  // The pieces in a list have numbers for names. If they have keys in common, they are models themselves.
+  // The pieces in a list have numbers for names. If they have keys in common, they are models themselves, or hold one each.
   void add_model(uint32_t root) {
     std::vector<uint32_t> pieces;
     for (const uint32_t c : tree_.children(root))
       if (tree_.dir(c).open_tensors() > 0) pieces.push_back(c);
-    // Below no root they need the names of a state dict, with dots: a module's own children may have numbers, too.
-    const auto may_be_piece = [&](uint32_t c) { return tree_.dir(c).is_numbered && (root != 0 || tree_.dir(c).fqns > 0); };
+    // Below no root they need a state dict, with dots in its names: a module's own children may have numbers, too.
+    const auto may_be_piece = [&](uint32_t c) { return tree_.dir(c).is_numbered && (root != 0 || holds_model(c)); };
     const bool is_list = !pieces.empty() && tree_.dir(root).parameters == 0 && std::ranges::all_of(pieces, may_be_piece);
     if (is_list && are_disjoint(pieces)) return add_pieces(root, pieces);
-    const auto is_whole = [&](uint32_t c) { return tree_.dir(c).name.empty() || tree_.dir(c).fqns > 0; };
+    const auto is_whole = [&](uint32_t c) { return tree_.dir(c).name.empty() || holds_model(c); };
     if (!is_list || !std::ranges::all_of(pieces, is_whole)) pieces = {root};
-    for (const uint32_t p : pieces) roots_.push_back({p, models_++, tree_.dir(p).depth, p});
+    for (const uint32_t p : pieces) {
+      if (p != root && holds_model(p) && tree_.dir(p).fqns == 0) open_.push_back(p);
+      else roots_.push_back({p, models_++, tree_.dir(p).depth, p});
+    }
   }
   // A module's state dict is flat, so dicts beside its keys are none of its own: they are models if they are state dicts themselves, and beside
   // the model if nothing in them is called like a parameter.
-  void add_flat_model(std::vector<uint32_t>& open) {
+  void add_flat_model() {
     roots_.push_back({0, models_++, 0, 0});
     for (const uint32_t c : tree_.children(0)) {
-      if (tree_.dir(c).open_tensors() == 0) continue;
-      if (tree_.dir(c).holds_fqns) open.push_back(c);
+      if (tree_.dir(c).open_tensors() == 0 || tree_.dir(c).in_extra_state) continue;
+      if (tree_.dir(c).holds_fqns) open_.push_back(c);
       else if (tree_.dir(c).module_like == 0) beside_.push_back(c);
     }
   }
@@ -134,9 +137,7 @@ class Sorter {
     if (parts.empty()) parts = others;
     if (parts.size() == 1) return parts;
     const auto all = [&](auto&& is) { return std::ranges::all_of(parts, is); };
-    const bool several = !named.empty() || are_pieces(parts) || tree_.is_trainers(at) ||
-                         all([&](uint32_t c) { return tree_.dir(c).fqns > 0; }) ||
-                         all([&](uint32_t c) { return tree_.dir(c).holds_named; });
+    const bool several = !named.empty() || are_pieces(parts) || tree_.is_trainers(at) || all([&](uint32_t c) { return holds_model(c); });
     return several ? parts : std::vector<uint32_t>();
   }
 
@@ -214,7 +215,27 @@ class Sorter {
   bool is_object_beside(size_t k) const {
     const std::string_view name = tree_.leaf(k);
     const uint32_t d = tree_.dir_of(k);
-    return !tree_.tensor(k) && !name.ends_with(kExtraState) && (tree_.dir(d).tensors == 0 || (d == 0 && !has_dots(name)));
+    return !tree_.tensor(k) && !name.ends_with(kExtraState) && !tree_.dir(d).in_extra_state &&
+           (tree_.dir(d).tensors == 0 || (d == 0 && !has_dots(name)));
+  }
+
+  // Tensors of a trainer's own dict that are called like no parameter (`loss`, `queue`) and have the shape of nothing that an optimizer keeps: the
+  // model is an object, or elsewhere.
+  bool are_all_beside_optimizer() const {
+    if (tree_.dir(0).module_like > 0) return false;
+    std::set<std::vector<int64_t>> kept;
+    const auto shape = [&](size_t k) {
+      const auto dims = c_.dims(*tree_.tensor(k));
+      return std::vector<int64_t>(dims.begin(), dims.end());
+    };
+    for (size_t k = 0; k < tree_.keys(); ++k)
+      if (tree_.tensor(k) && signs_[k] && *signs_[k] != StateSign::kName && tree_.leaf(k) != "step") kept.insert(shape(k));
+    for (size_t k = 0; k < tree_.keys(); ++k) {
+      if (!tree_.tensor(k) || signs_[k]) continue;
+      const bool may_be_parameter = kept.empty() ? tree_.tensor(k)->rank > 0 : kept.contains(shape(k));
+      if (tree_.dir_of(k) != 0 || may_be_parameter) return false;
+    }
+    return true;
   }
 
   void place() {
@@ -222,7 +243,7 @@ class Sorter {
     for (const Root& r : roots_) dirs.push_back(r.dir);
     dirs.insert(dirs.end(), beside_.begin(), beside_.end());
     const std::vector<uint32_t> root_of = below(dirs);
-    const bool none = tree_.is_trainers() && tree_.dir(0).open_tensors() == 0;
+    const bool none = tree_.is_trainers() && (tree_.dir(0).open_tensors() == 0 || are_all_beside_optimizer());
     for (size_t k = 0; k < tree_.keys(); ++k) {
       if (signs_[k]) continue;
       const uint32_t r = root_of[tree_.dir_of(k)];
@@ -313,6 +334,7 @@ class Sorter {
   const Catalog& c_;
   const StateTree tree_;
   std::vector<std::optional<StateSign>> signs_;  // by key
+  std::vector<uint32_t> open_;                   // dirs whose models are to be found
   std::vector<Root> roots_;                      // none below another, but for the one of all
   std::vector<uint32_t> beside_;                 // dirs in that one in which nothing is model
   uint32_t models_ = 0;

@@ -385,6 +385,25 @@ def weights_that_are_objects(c):
     put(c, saved({"model": made, "optimizer": {"state": {}, "param_groups": [], "x": call("te.make_float8", tensor())}}, EIGHT))
 
 
+@case("no_dtype_in_output", "consolidate m.pt out.safetensors", "convert m.pt out.safetensors")
+def a_model_that_is_an_object(c):
+    """
+    dcpctl: m.pt: safetensors cannot represent some tensors (got model (an object that holds tensors))
+    hint: leave them out with --exclude, or write a .pt file
+    """
+    optimizer = {"state": {0: {"exp_avg": tensor()}}, "param_groups": [{"lr": 1}]}
+    put(c, saved({"model": call("te.Detector", tensor()), "optimizer": optimizer, "best_loss": tensor(), "ema": None}, EIGHT))
+
+
+@case("nothing_selected", "consolidate m.pt out.pt --model-only", "consolidate m.pt out.safetensors --model-only", exit=2)
+def no_model_beside_an_optimizer(c):
+    """
+    dcpctl: m.pt: no key is left after selection (got nothing that is model)
+    hint: see the keys with 'dcpctl inspect m.pt --keys'
+    """
+    put(c, saved({"optimizer": {"state": {0: {"exp_avg": tensor()}}, "param_groups": [{"lr": 1}]}, "steps": (1, 2), "model": call("te.Detector", 7)}, EIGHT))
+
+
 @case("weights_left_out", "consolidate m.pt out.pt --tensors-only", "consolidate m.pt out.safetensors --tensors-only --model-only", "convert m.pt out --tensors-only", "consolidate m.pt out.pt --tensors-only --root model --dry-run")
 def weights_that_are_objects_left_out_with_the_others(c):
     """

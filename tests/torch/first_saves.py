@@ -80,7 +80,7 @@ class Refused(Exception):
 
 def first_checkpoint(trial):
     rng = trial.rng
-    kind = rng.choice(["dcp"] * 6 + ["pt"] * 2 + ["hf", "hf", "safetensors"] + ["dcp of safetensors"] * 2)
+    kind = rng.choice(["dcp"] * 6 + ["pt"] * 4 + ["hf", "hf", "safetensors"] + ["dcp of safetensors"] * 2)
     world = rng.choice([1, 1, 2, 3, 4, 6, 8])
     if kind == "pt":
         world = 1
@@ -126,7 +126,7 @@ def first_checkpoint(trial):
             raise Refused(str(e))
         metadata = dcp.FileSystemReader(folder).read_metadata()
         places = collections.Counter((index.fqn, info.relative_path) for index, info in metadata.storage_data.items())
-        if max(places.values()) > 1:
+        if max(places.values(), default=0) > 1:
             raise Refused("of the chunks of a tensor in one file torch keeps the last")
         made = Checkpoint("dcp", folder, flat)
         made.paths_known = True

@@ -254,13 +254,14 @@ def objects(case):
     bias = torch.ones(3)
     states = {
         "packed parameters": (int8, "0._packed_params._packed_params"),
+        "a tuple": ({"fc.weight": (torch.ones(3), torch.ones(3)), "fc.bias": bias}, "fc.weight"),
         "a class": ({"fc.weight": torch.ones(3).as_subclass(Packed), "fc.bias": bias}, "fc.weight"),
     }
     for name, (state, key) in states.items():
         torch.save({"model": state, "epoch": 1}, case.out / "in.pt")
         save(case.out / "in", {"model": state, "epoch": 1})
         for source in ["in.pt", "in"] if name != "a class" else ["in.pt"]:  # which a tensor item must not name
-            for command in [["consolidate", "out.safetensors"], ["consolidate", "out.safetensors", "--model-only"], ["consolidate", "out", "--max-shard-size", "1MB"], ["cast", "cast.pt" if source == "in.pt" else "cast", "--dtype", "bf16"]]:
+            for command in [["consolidate", "out.safetensors"], ["consolidate", "out.safetensors", "--model-only"], ["consolidate", "out", "--max-shard-size", "1MB"], ["consolidate", "out.pt", "--tensors-only"], ["cast", "cast.pt" if source == "in.pt" else "cast", "--dtype", "bf16"]]:
                 said = case.run(command[0], case.out / source, case.out / command[1], *command[2:], exit_code=3).stderr
                 check(f"{key} (an object that holds tensors)" in said, f"{name}, {source}, {command}: {said}")
                 check(not (case.out / command[1]).exists(), f"{name}, {source}, {command}: something was written")

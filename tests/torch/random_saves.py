@@ -203,7 +203,11 @@ def random_state(rng, world, objects=True, lazy=True, depth=0, parts=None):
         elif kind < 0.28 and objects:
             state[key] = rng.choice([{}, collections.OrderedDict(), []])
         elif kind < 0.42 and objects:
-            state[key] = Object(random_object(rng), rng.randrange(world) if rng.random() < 0.2 else None)
+            others = [value for value in state.values() if isinstance(value, Object)]
+            if others and rng.random() < 0.5:  # one object under several keys, as `betas` of an optimizer's groups
+                state[key] = rng.choice(others)
+            else:
+                state[key] = Object(random_object(rng), rng.randrange(world) if rng.random() < 0.2 else None)
         else:
             state[key] = rng.choice(parts) if parts and rng.random() < 0.08 else Part(rng, world, lazy)  # tied weights
             parts.append(state[key])

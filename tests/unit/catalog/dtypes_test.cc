@@ -113,6 +113,13 @@ TEST_CASE("scales of float8 stay") {
   CHECK(chosen(catalog_with({{"w_scale"}}), {.renames = {{"_scale", ".s"}}, .dtypes = to(DType::bfloat16)}) == Lines{"w.s: float32"});
 }
 
+TEST_CASE("what quantization keeps of a tensor, under its name and a dot, stays") {
+  const Catalog c = catalog_with({{"l.weight", DType::uint8}, {"l.weight.absmax"}, {"l.weight.quant_map"}, {"l.bias"}, {"n.weight.g"}});
+  CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) ==
+        Lines{"l.weight: uint8", "l.weight.absmax: float32", "l.weight.quant_map: float32", "l.bias: bfloat16", "n.weight.g: bfloat16"});
+  CHECK(chosen(c, {.dtypes = by({{"*.absmax", DType::bfloat16}})})[1] == "l.weight.absmax: bfloat16");
+}
+
 TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
   const auto refusal = [](const Catalog& c, SelectOptions options) { return error_line([&] { select_keys(c, options); }); };
   const auto raw = [](DtypeOptions o) {

@@ -63,6 +63,14 @@ TEST_CASE("items that share bytes are named, each once") {
   CHECK(lines(find_overlapping_items(catalog)).size() == 1);
   catalog.items[1].offset = catalog.items[0].length;
   CHECK(find_overlapping_items(catalog).empty());
+  // Keys of one object.
+  MadeCheckpoint objects;
+  for (const char* key : {"a", "b", "c"}) objects.blobs.push_back({.key = key, .pickle = {}, .path = {}});
+  Catalog shared = build_catalog(objects.content(), "ckpt", "ckpt").catalog;
+  for (Item& i : shared.items) i = {.offset = 8, .length = 600, .file = 0};
+  CHECK(find_overlapping_items(shared).empty());
+  ++shared.items[1].length;
+  CHECK(lines(find_overlapping_items(shared)) == Lines{"items_overlap ckpt/__0_0.distcp b"});
   // A long one reaches over two that do not touch each other.
   catalog.items[0].length = 1'000'000;
   catalog.duplicates.push_back({.item = 1, .key = catalog.tensors[1].key, .other = {.offset = 900'000, .length = 10, .file = 0}});
