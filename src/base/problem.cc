@@ -1,5 +1,6 @@
 #include "base/problem.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -122,10 +123,13 @@ Error::Error(Problem problem) : problem_(std::move(problem)), line_(to_line(prob
 
 void FindingList::add(Problem p) {
   Seen& seen = seen_[p.id];
-  if (seen.kept == kMax || seen.bytes > kMaxBytes) {
+  const auto is_news = [&](const std::string& name) { return !seen.names.contains(name); };
+  const bool is_full = seen.kept >= kMax || seen.bytes > kMaxBytes;
+  if (is_full && (seen.bytes > 2 * kMaxBytes || std::ranges::none_of(p.names, is_news))) {
     ++seen.more;
     return;
   }
+  seen.names.insert(p.names.begin(), p.names.end());
   ++seen.kept;
   seen.bytes += p.place.tensor.size() + p.got.size() + p.expected.size();
   for (const std::string& name : p.names) seen.bytes += name.size();

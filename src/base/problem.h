@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -133,6 +134,7 @@ class FindingList {
   static constexpr uint64_t kMax = 10'000, kMaxBytes = 4 << 20;
   struct Seen {
     uint64_t kept = 0, bytes = 0, more = 0;
+    std::set<std::string> names;  // of those that were kept
     size_t last = 0;  // in the list
   };
   std::vector<Problem>& list_;

@@ -57,6 +57,24 @@ TEST_CASE("of one kind of finding the first are kept, the others counted") {
   CHECK(of_long_names.back().got == "two, and 96 more");
 }
 
+TEST_CASE("behind the first, findings with new names are kept") {
+  std::vector<Problem> list;
+  FindingList findings(list);
+  const auto add = [&](const std::string& name) {
+    Problem p = make_problem(ProblemId::pickle_unsafe, {.path = "ckpt"});
+    p.names = {name};
+    findings.add(std::move(p));
+  };
+  for (int i = 0; i < 12'000; ++i) add("posix.system");
+  for (int i = 0; i < 3; ++i) add("functools.partial");
+  for (int i = 0; i < 20; ++i) add(std::string(1 << 20, static_cast<char>('a' + i)));
+  findings.end();
+  REQUIRE(list.size() == 10'009);
+  CHECK(list[9'999].names[0] == "posix.system");
+  CHECK(list[10'000].names[0] == "functools.partial");
+  CHECK(list.back().got == "and 2014 more");
+}
+
 TEST_CASE("a long name is shown by its ends") {
   CHECK(shortened("a.b") == "a.b");
   CHECK(shortened(std::string(1 << 20, 'x')) == std::string(120, 'x') + "...(1048576 bytes)..." + std::string(60, 'x'));
