@@ -31,11 +31,15 @@ bool may_be_weights(const TrainingState& state, const Catalog& catalog, BlobId b
 }
 
 // Objects with tensors, as a tensor of a class that pickles it in a way of its own, packed parameters of quantized modules, whole modules, are
-// weights: a model without them is not the model, and one in which they keep their dtype is not of the new one.
+// weights: a model without them is not the model, and one in which they keep their dtype is not of the new one. Not all that a state dict without
+// a root holds is a model's.
 void refuse_weights_in_objects(Preparation& source, const TrainingState& state, std::vector<BlobId> objects, ProblemId id) {
   const Catalog& catalog = source.catalog();
   std::erase_if(objects, [&](BlobId b) { return !may_be_weights(state, catalog, b); });
-  const std::vector<BlobId> weights = source.with_tensors(objects);
+  const std::vector<BlobId> weights = source.weights_among(objects, [&](BlobId b) {
+    const KeyRef ref = KeyRef::blob_at(b);
+    return !state.is_model(ref) || state.model_of(ref).components > 0;
+  });
   if (weights.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;
