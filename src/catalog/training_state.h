@@ -13,7 +13,9 @@
 //   lists          and dicts that no module has, beside a dict with `param_groups`
 //   what is beside the model: where a `model`, `net`, `module` or `state_dict` holds tensors, or where the dict is a trainer's, the model is
 //                  the one subtree that looks like a module's state dict; there may be several. A module's state dict is flat: a tensor beside
-//                  one, and a dict beside its keys, are none of its own
+//                  one, and a dict beside its keys, are none of its own, but for what its get_extra_state() returned; and dicts that each hold
+//                  a state dict hold a model each. Tensors beside an optimizer that are called like no parameter, and have no shape that it
+//                  keeps, are no model
 #pragma once
 
 #include <cstdint>
