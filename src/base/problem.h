@@ -135,7 +135,7 @@ class FindingList {
   struct Seen {
     uint64_t kept = 0, bytes = 0, more = 0;
     std::set<std::string> names;  // of those that were kept
-    size_t last = 0;  // in the list
+    size_t last = 0;              // in the list
   };
   std::vector<Problem>& list_;
   std::map<ProblemId, Seen> seen_;

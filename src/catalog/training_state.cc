@@ -87,7 +87,7 @@ class Sorter {
     const bool is_list = !pieces.empty() && tree_.dir(root).parameters == 0 && std::ranges::all_of(pieces, may_be_piece);
     if (is_list && are_disjoint(pieces)) return add_pieces(root, pieces);
     const auto is_whole = [&](uint32_t c) { return tree_.dir(c).name.empty() || holds_model(c); };
-    if (!is_list || !std::ranges::all_of(pieces, is_whole)) pieces = {root};
+    if (!is_list || !std::ranges::all_of(pieces, is_whole)) pieces.assign(1, root);
     for (const uint32_t p : pieces) {
       if (p != root && holds_model(p) && tree_.dir(p).fqns == 0) open_.push_back(p);
       else roots_.push_back({p, models_++, tree_.dir(p).depth, p});
