@@ -7,10 +7,12 @@
 #include <sys/uio.h>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace dcp::posix {
 namespace {
@@ -101,6 +103,13 @@ int open_beneath_by_walk(int root, const std::string& name) {
 int rename_new_by_kernel(int folder, const std::string& from, const std::string& to) {
   constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE; musl lacks it, and the function
   return static_cast<int>(::syscall(SYS_renameat2, folder, from.c_str(), folder, to.c_str(), kNoReplace));
+}
+
+bool is_in_group(gid_t group) {
+  if (group == ::getegid()) return true;
+  const int count = ::getgroups(0, nullptr);
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(count, 0)));
+  return ::getgroups(count, groups.data()) >= 0 && std::ranges::find(groups, group) != groups.end();
 }
 
 // link(2) never replaces, so a file appears under its new name whole or not at all. Folders, and file systems without hard links, get a

@@ -49,6 +49,9 @@ int read_flags();
 int open_beneath_by_kernel(int root, const std::string& name);  // openat2; ENOSYS before Linux 5.6, EPERM under old seccomp filters
 int open_beneath_by_walk(int root, const std::string& name);    // component by component; follows a final cache link
 
+// Whether this process is in the group. Not glibc's group_member(): musl has none.
+bool is_in_group(gid_t group);
+
 // Renames in `folder` where `to` does not exist; EEXIST where it does.
 int rename_new_by_kernel(int folder, const std::string& from, const std::string& to);  // renameat2; EINVAL on file systems without it
 int rename_new_by_link(int folder, const std::string& from, const std::string& to);

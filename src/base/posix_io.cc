@@ -259,8 +259,7 @@ class PosixIo final : public Io {
     const Fd fd = reopened(folder);
     struct stat was{};
     if (!fd || ::fstat(fd.get(), &was) != 0) return std::nullopt;
-    const bool in_group = was.st_gid == ::getegid() || ::group_member(was.st_gid) != 0;
-    if ((was.st_mode & S_ISGID) != 0 && !in_group) return std::nullopt;
+    if ((was.st_mode & S_ISGID) != 0 && !posix::is_in_group(was.st_gid)) return std::nullopt;
     if (::fchmod(fd.get(), (was.st_mode & (S_ISGID | S_ISVTX)) | S_IRWXU) != 0) return std::nullopt;
     return was.st_mode & 07777u;
   }
