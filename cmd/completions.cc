@@ -68,7 +68,8 @@ int print_keys(const Options& o, Context& context) {
 
 int print_steps(const Options& o, Context& context) {
   std::string text = "latest\n";
-  for (const Step& s : steps_of(context.store, o.path, "")) text += std::to_string(s.number) + "\n";
+  for (const Step& s : find_run(context.store, o.path, "").steps)
+    if (!s.unfinished) text += std::to_string(s.number) + "\n";
   context.print(text);
   return 0;
 }

@@ -14,6 +14,10 @@ constexpr const char* kText =
     R"text(Lists the steps of a run: number, age, bytes, whether it has optimizer and other training state beside the model (full) or the model alone
 (model-only), and whether it is complete: its metadata parses, and every file that it names is there and long enough. No data is read.
 
+A step's checkpoints may lie in folders of their own, such as model/ckpt and model/optimizer, and the steps in one folder below RUN. A folder
+whose name begins with tmp_, tmp- or .tmp, or ends with .tmp, _tmp, -tmp, .partial or .incomplete, is an unfinished save. Where a step has
+checkpoint_manifest.json, _SUCCESS or .complete, newer ones without are not complete.
+
 A link such as 'latest' or a file such as latest_checkpointed_iteration.txt that names a step is checked: one that leads to an incomplete
 step, or not to the newest one, is reported.
 

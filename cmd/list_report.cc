@@ -28,17 +28,26 @@ void path_json(JsonWriter& json, std::string_view name, const RunSurvey& run, st
   else json.null();
 }
 
+void print_none(const RunSurvey& run, const Context& context) {
+  constexpr size_t kMax = 10;
+  const std::string rule = "a step is a folder with a checkpoint and a number in its name, such as step-1000";
+  if (run.checkpoints.empty()) return context.print(escaped(run.run) + ": no steps (" + rule + ")\n");
+  context.print(escaped(run.run) + ": " + counted(run.checkpoints.size(), "checkpoint") + ", in folders that are not named like steps (" + rule +
+                ")\n");
+  for (size_t c = 0; c < run.checkpoints.size() && c < kMax; ++c) context.print("  " + escaped(run.checkpoints[c]) + "\n");
+  if (run.checkpoints.size() > kMax) context.print("  and " + std::to_string(run.checkpoints.size() - kMax) + " more\n");
+}
+
 }  // namespace
 
 void print_steps(const RunSurvey& run, const Context& context) {
-  if (run.steps.empty())
-    return context.print(escaped(run.run) +
-                         ": no steps (a step is a folder with a checkpoint and a number in its name, such as step-1000)\n");
+  if (run.steps.empty()) return print_none(run, context);
   const auto complete = std::ranges::count(run.steps, StepState::kComplete, &StepFacts::state);
   uint64_t bytes = 0;
   for (const StepFacts& s : run.steps) bytes += s.bytes;
-  context.print(escaped(run.run) + ": " + counted(run.steps.size(), "step") + ", " + std::to_string(complete) + " complete; " +
-                human_bytes(bytes) + "\n");
+  const auto unfinished = static_cast<size_t>(std::ranges::count(run.steps, StepState::kUnfinished, &StepFacts::state));
+  context.print(escaped(run.run) + ": " + counted(run.steps.size() - unfinished, "step") + ", " + std::to_string(complete) + " complete" +
+                (unfinished > 0 ? ", and " + counted(unfinished, "unfinished save") : "") + "; " + human_bytes(bytes) + "\n");
   const int64_t now = wall_clock_ns();
   print_table(context, {true, false, true, true, false, false}, LongNames::kOwnLine, [&](const std::function<void(Cells)>& row) {
     for (size_t s = 0; s < run.steps.size(); ++s) {
@@ -58,6 +67,7 @@ void list_json(const ListResult& found, int exit, const std::function<void(std::
   const int64_t now = wall_clock_ns();
   JsonWriter json(write);
   json.begin_object().member("schema", "dcpctl.list/1").member("exit", exit).member("path", run.run);
+  if (!run.checkpoints.empty()) text_json(json, "checkpoints", run.checkpoints);
   path_json(json, "latest", run, run.newest());
   path_json(json, "latest_full", run, run.newest(StepContent::kFull));
   path_json(json, "latest_model", run, run.newest(StepContent::kModel));

@@ -20,13 +20,13 @@ terminal it asks; elsewhere it needs --yes.
 
   --keep-latest K   keep the complete steps with the K highest numbers
   --keep-every N    also keep steps whose number is a multiple of N
-  --partial         delete steps left by interrupted saves, if nothing in them has changed for --grace
+  --partial         delete what interrupted saves left, and folders named like one (tmp_step-5), if nothing in them changed for --grace
   --older-than AGE  of the steps to be deleted, delete only those older than AGE
   --drop-optimizer  full steps keep their model and lose the rest instead of being deleted; no complete step is deleted
 
 Whatever the rules say, these stay: the newest complete step with model and training state, the newest model-only one, steps that a link or
-a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged, and folders that hold anything but a
-checkpoint's files.
+a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged or lack a mark (dcpctl list --help), and
+folders that hold anything but a checkpoint's files.
 
 A full step that turns out to be damaged is left alone; the others continue, and the exit code says so.
 

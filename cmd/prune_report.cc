@@ -29,25 +29,34 @@ void print_plan(const PruneResult& found, const Context& context) {
            human_bytes(step.bytes), std::string(content_name(step.content)), found.decisions[s].why});
     }
   });
-  const auto deleted = std::ranges::count(found.decisions, Fate::kDelete, &Decision::fate);
-  const auto dropped = std::ranges::count(found.decisions, Fate::kDropOptimizer, &Decision::fate);
-  const char* what = dropped == 0 ? " to delete" : deleted == 0 ? " to make model-only" : " to delete or make model-only";
-  context.print(escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(run.steps.size(), "step") + what +
-                ", freeing " + human_bytes(found.to_free()) + "\n");
+  uint64_t steps = 0, deleted = 0, dropped = 0, unfinished = 0;
+  for (size_t s = 0; s < run.steps.size(); ++s) {
+    const bool is_step = run.steps[s].state != StepState::kUnfinished;
+    const Fate fate = found.decisions[s].fate;
+    steps += is_step, deleted += is_step && fate == Fate::kDelete, dropped += fate == Fate::kDropOptimizer;
+    unfinished += !is_step && fate == Fate::kDelete;
+  }
+  const char* what = dropped == 0 ? " to delete" : deleted + unfinished == 0 ? " to make model-only" : " to delete or make model-only";
+  context.print(escaped(run.run) + ": " + std::to_string(deleted + dropped) + " of " + counted(steps, "step") +
+                (unfinished > 0 ? " and " + counted(unfinished, "unfinished save") : "") + what + ", freeing " +
+                human_bytes(found.to_free()) + "\n");
 }
 
 void print_done(const PruneResult& found, const Context& context) {
-  uint64_t done[3] = {};  // by Fate
-  for (size_t s = 0; s < found.done.size(); ++s)
-    if (found.done[s] == Done::kYes) ++done[static_cast<size_t>(found.decisions[s].fate)];
-  const uint64_t deleted = done[static_cast<size_t>(Fate::kDelete)], dropped = done[static_cast<size_t>(Fate::kDropOptimizer)];
+  uint64_t deleted = 0, dropped = 0, unfinished = 0;
+  for (size_t s = 0; s < found.done.size(); ++s) {
+    if (found.done[s] != Done::kYes) continue;
+    const bool is_step = found.survey.steps[s].state != StepState::kUnfinished;
+    ++(!is_step ? unfinished : found.decisions[s].fate == Fate::kDelete ? deleted : dropped);
+  }
   std::string text;
-  const auto add = [&](uint64_t count, const char* what) {
-    if (count > 0) text += (text.empty() ? "" : ", ") + counted(count, "step") + what;
+  const auto add = [&](uint64_t count, const char* of, const char* what) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + counted(count, of) + what;
   };
-  add(deleted, " deleted");
-  add(dropped, " made model-only");
-  add(found.failed.size(), " damaged and left alone");
+  add(deleted, "step", " deleted");
+  add(unfinished, "unfinished save", " deleted");
+  add(dropped, "step", " made model-only");
+  add(found.failed.size(), "step", " damaged and left alone");
   if (text.empty()) return;
   context.print(text + "; " + human_bytes(found.freed) + " freed\n");
 }

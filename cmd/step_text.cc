@@ -17,7 +17,9 @@ std::string_view state_name(StepState state) {
   switch (state) {
     case StepState::kComplete: return "complete";
     case StepState::kLocked: return "writing";
-    case StepState::kBroken: return "incomplete";
+    case StepState::kBroken:
+    case StepState::kUnmarked: return "incomplete";
+    case StepState::kUnfinished: return "unfinished";
     case StepState::kUnclear: return "unclear";
   }
   return "";
@@ -83,6 +85,7 @@ std::string_view content_name(StepContent content) {
 
 std::string fault_text(const StepFacts& step) {
   if (step.state == StepState::kLocked) return "a dcpctl is writing it";
+  if (step.state == StepState::kUnfinished) return "an unfinished save, by its name";
   if (!step.fault) return {};
   Problem p = worded(*step.fault);
   if (p.id == ProblemId::not_checkpoint && !p.got.empty()) return escaped(p.got);

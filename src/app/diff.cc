@@ -317,8 +317,7 @@ void diff(const DiffRequest& request, World& world, DiffResult& result) {
     const OpenedCatalog& opened = side.open();
     reported.checkpoint = opened.catalog.path;
     reported.kind = opened.catalog.kind;
-    for (const Problem& p : opened.findings)
-      if (p.severity == Severity::kWarning) world.events.info(world.events.line_of(p));
+    note_warnings(opened, world);
   };
   with_unknown_needs([&] {
     open(a, result.a);

@@ -29,6 +29,7 @@ class Editing {
   void open() {
     result_.opened = open_source(request_.source, world_, memory_left(cap_));
     const Catalog& catalog = result_.catalog();
+    note_warnings(*result_.opened, world_);
     if (catalog.single_file || !catalog.traits().has_metadata) refuse_kind();
     if (!request_.out.empty()) refuse_source(request_.out, catalog);
     files_.emplace(world_.store, catalog, request_.source.links(), open_file_shares().inputs);

@@ -49,6 +49,7 @@ Selection select_one(const Catalog& catalog, const ExtractRequest& request) {
 Extraction::Extraction(ExtractRequest request, World& world) : request_(std::move(request)), world_(world), prep_(request_.read, world) {
   const OpenedCatalog& opened = prep_.open();
   const Catalog& catalog = opened.catalog;
+  note_warnings(opened, world);
   selection_ = select_one(catalog, request_);
   const Parts parts = check_selected(opened, selection_, {.blobs = true});
   if (!is_object()) {

@@ -24,10 +24,10 @@ class Judge {
       if (why.empty() && p.step == s) why = "'" + escaped(p.name) + "' leads to it";
     if (why.empty()) why = narrowed(step);
     if (!why.empty()) return {Fate::kKeep, std::move(why)};
-    if (step.state != StepState::kComplete) return {Fate::kDelete, "incomplete"};
+    if (step.state != StepState::kComplete) return {Fate::kDelete, what_is_left(step)};
     if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
     if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
-    if (!traits_of(step.kind).drops_state) return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
+    if (!step.parts.empty() || !traits_of(step.kind).drops_state) return {Fate::kKeep, "only a DCP folder can drop its optimizer"};
     return {Fate::kDropOptimizer, "no rule keeps it"};
   }
 
@@ -36,9 +36,12 @@ class Judge {
     switch (step.state) {
       case StepState::kLocked: return "a dcpctl is writing it";
       case StepState::kUnclear: return "it cannot be judged";
+      case StepState::kUnmarked: return "it lacks the mark of a complete save";
       case StepState::kBroken:
-        if (!rules_.partial) return "incomplete";
-        if (age_of(step) < rules_.grace_ns) return "incomplete, and changed just now";
+      case StepState::kUnfinished:
+        if (!rules_.partial) return what_is_left(step);
+        if (age_of(step) < rules_.grace_ns) return what_is_left(step) + ", and changed just now";
+        if (step.state == StepState::kUnfinished) return {};  // its number is not yet that of a step
         break;
       case StepState::kComplete:
         if (newest_.contains({step.content, step.number})) return newest_text(step.content);
@@ -52,6 +55,10 @@ class Judge {
   std::string narrowed(const StepFacts& step) const {
     if (rules_.older_than_ns && age_of(step) < *rules_.older_than_ns) return "not that old";
     return step.not_alone;
+  }
+
+  static std::string what_is_left(const StepFacts& step) {
+    return step.state == StepState::kUnfinished ? "an unfinished save" : "incomplete";
   }
 
   static std::string newest_text(StepContent content) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "app/memory.h"
+#include "base/step_names.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "catalog/state_names.h"
@@ -62,6 +63,7 @@ class Surveyor {
   Surveyor(const SurveyRequest& request, World& world, unsigned workers, uint64_t memory_bytes)
       : store_(world.store),
         io_(world.io),
+        is_named_(!request.pattern.empty()),
         options_{.limits = {}, .links = request.follow_links ? FollowLinks::kAll : FollowLinks::kCacheOnly} {
     options_.limits.memory_bytes = memory_bytes / workers;
   }
@@ -72,31 +74,51 @@ class Surveyor {
     if (folder) facts.id = folder->id, facts.is_link = folder->link, facts.modified_ns = folder->modified_ns;
     if (facts.is_link) facts.not_alone = "it is a link";
     try {
-      facts.parts = parts_of(store_, step.path);
-      weigh(step.path, facts);
-      for (const std::string& part : facts.parts) weigh(part, facts);
-      if (facts.parts.empty()) open(step.path, facts);
+      facts.parts = step.parts;
+      facts.levels = step.parts.empty() && !step.unfinished ? 0 : kLevels;
+      FolderNames names;
+      weigh(step.path, facts.levels, facts, names);
+      if (facts.not_alone.empty() && !step.unfinished && !first_to_break(names))
+        facts.not_alone = "it has no index: half removed it would look complete";
+      if (facts.not_alone.empty() && !step.parts.empty() && !is_named_ && !names_step(facts.name))
+        facts.not_alone = "its checkpoints lie in folders, and its name does not say that it is a step";
+      if (step.unfinished) facts.fault = step.broken, facts.content = StepContent::kUnknown;
+      if (facts.parts.empty() && !facts.fault) open(step.path, facts);
       for (const std::string& part : facts.parts)
         if (!facts.fault) open(part, facts);
-      facts.state = !facts.fault ? StepState::kComplete : is_of_cut_save(facts.fault->id) ? StepState::kBroken : StepState::kUnclear;
+      facts.state = state_of(step, facts);
+      if (facts.state == StepState::kUnmarked) facts.fault = step.broken;
     } catch (const Error& e) {  // it is being removed, or cannot be read
       facts.fault = e.problem();
     }
-    if (is_locked(step.path)) facts.state = StepState::kLocked;
+    if (is_locked(step)) facts.state = StepState::kLocked;
     return facts;
   }
 
  private:
-  // Sizes and ages of what is in a folder.
-  void weigh(const std::string& path, StepFacts& facts) const {
-    std::vector<std::string> names;
+  static constexpr unsigned kLevels = 6;
+
+  static StepState state_of(const Step& step, const StepFacts& facts) {
+    if (step.unfinished) return StepState::kUnfinished;
+    if (facts.fault) return is_of_cut_save(facts.fault->id) ? StepState::kBroken : StepState::kUnclear;
+    return step.lacks_mark ? StepState::kUnmarked : StepState::kComplete;
+  }
+
+  // Sizes and ages of what is in a folder, and the names of its files.
+  void weigh(const std::string& path, unsigned levels, StepFacts& facts, FolderNames& names) const {
+    const size_t at = names.size();
+    names.emplace_back();
     for (const DirEntry& e : store_.list(path)) {
+      if (e.kind == FileKind::kDirectory && !e.link && levels > 0) {
+        weigh(path + "/" + e.name, levels - 1, facts, names);
+        continue;
+      }
       const std::optional<FileFacts> file = store_.facts(path + "/" + e.name);
       const bool regular = e.kind == FileKind::kRegular && !e.link && file;
       if ((!regular || !is_checkpoint_file(e.name)) && facts.not_alone.empty())
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
-      names.push_back(e.name);
+      names[at].push_back(e.name);
       if (holds_optimizer(e.name)) facts.content = joined(facts.content, StepContent::kState);
       ++facts.files;
       facts.bytes += file->bytes;
@@ -105,8 +127,6 @@ class Surveyor {
       // A folder's own time moves with names that come and go, as locks do; what it holds tells more, where it holds something.
       facts.modified_ns = facts.files == 1 ? file->modified_ns : std::max(facts.modified_ns, file->modified_ns);
     }
-    if (facts.not_alone.empty() && removal_order(names).names.size() < names.size())
-      facts.not_alone = "it has no index: half removed it would look complete";
   }
 
   void open(const std::string& path, StepFacts& facts) const {
@@ -126,6 +146,10 @@ class Surveyor {
     return std::nullopt;
   }
 
+  bool is_locked(const Step& step) const {
+    return is_locked(step.path) || std::ranges::any_of(step.parts, [&](const std::string& part) { return is_locked(part); });
+  }
+
   // Beside it while it is made, or in it while it is filled.
   bool is_locked(const std::string& path) const {
     const auto held = [&](const std::string& folder, const std::string& name) {
@@ -143,7 +167,8 @@ class Surveyor {
   }
 
   Store& store_;
-  Io& io_;  // for locks
+  Io& io_;               // for locks
+  const bool is_named_;  // by a pattern: what matches is a step
   OpenOptions options_;
 };
 
@@ -176,18 +201,18 @@ class PointerReader {
  public:
   PointerReader(Store& store, const RunSurvey& survey) : store_(store), survey_(survey), newest_(survey.newest()) {}
 
-  std::optional<RunPointer> read(const DirEntry& e) const {
-    const bool is_step = std::ranges::find(survey_.steps, e.name, &StepFacts::name) != survey_.steps.end();
+  std::optional<RunPointer> read(const std::string& folder, const DirEntry& e) const {
+    const bool is_step = std::ranges::find(survey_.steps, folder + "/" + e.name, &StepFacts::path) != survey_.steps.end();
     if (is_step || is_working_name(e.name)) return std::nullopt;
-    if (e.link) return link(e);
-    if (e.kind == FileKind::kRegular && is_tracker_name(e.name)) return tracker(e);
+    if (e.link) return link(folder, e);
+    if (e.kind == FileKind::kRegular && is_tracker_name(e.name)) return tracker(folder, e);
     return std::nullopt;
   }
 
  private:
-  std::optional<RunPointer> link(const DirEntry& e) const {
+  std::optional<RunPointer> link(const std::string& folder, const DirEntry& e) const {
     RunPointer p{.name = e.name, .is_link = true};
-    const std::optional<FileFacts> target = store_.facts(survey_.run + "/" + e.name);
+    const std::optional<FileFacts> target = store_.facts(folder + "/" + e.name);
     if (target) {
       const auto step = std::ranges::find(survey_.steps, target->id, &StepFacts::id);
       if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
@@ -198,11 +223,11 @@ class PointerReader {
     return p;
   }
 
-  std::optional<RunPointer> tracker(const DirEntry& e) const {
+  std::optional<RunPointer> tracker(const std::string& folder, const DirEntry& e) const {
     constexpr uint64_t kMax = 4096;
     RunPointer p{.name = e.name};
     try {
-      p.says = as_text(read_file_beneath(store_, survey_.run, e.name, FollowLinks::kCacheOnly, kMax));
+      p.says = as_text(read_file_beneath(store_, folder, e.name, FollowLinks::kCacheOnly, kMax));
     } catch (const Error& error) {
       p.wrong = to_line(error.problem());
       return p;
@@ -211,7 +236,9 @@ class PointerReader {
     const std::string name = split_path(without_trailing_slashes(std::filesystem::path(p.says).lexically_normal())).name;
     auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
     const std::optional<uint64_t> number = number_in(name);
-    if (step == survey_.steps.end() && number) step = std::ranges::find(survey_.steps, *number, &StepFacts::number);
+    if (step == survey_.steps.end() && number)
+      step = std::ranges::find_if(
+          survey_.steps, [&](const StepFacts& s) { return s.number == *number && s.state != StepState::kUnfinished; });
     if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
     if (!p.step && !number) return std::nullopt;  // Megatron's "release", or a file of another kind
     p.wrong = p.step ? wrong_step(*p.step, true) : "names a step that is not there";
@@ -230,16 +257,24 @@ class PointerReader {
   const std::optional<size_t> newest_;
 };
 
-std::vector<Step> steps_in(const SurveyRequest& request, World& world, const std::string& run) {
-  const std::optional<FileFacts> facts = world.store.facts(run);
-  if (!facts) fail(ProblemId::no_such_path, {.path = run});
-  if (facts->kind != FileKind::kDirectory) fail(ProblemId::not_checkpoint, {.path = run}, "a file", "a folder of checkpoints");
-  std::vector<Step> steps = all_steps_of(world.store, run, request.pattern);
-  if (!steps.empty() || !is_checkpoint_folder(world.store, run)) return steps;
-  Problem p = make_problem(ProblemId::not_checkpoint, {.path = run}, "a checkpoint", "a folder of checkpoints");
+RunFolder run_of(const SurveyRequest& request, World& world) {
+  const std::string given = without_trailing_slashes(request.run);
+  const std::optional<FileFacts> facts = world.store.facts(given);
+  if (!facts) fail(ProblemId::no_such_path, {.path = given});
+  if (facts->kind != FileKind::kDirectory) fail(ProblemId::not_checkpoint, {.path = given}, "a file", "a folder of checkpoints");
+  RunFolder run = find_run(world.store, given, request.pattern);
+  if (!run.steps.empty() || !is_checkpoint_folder(world.store, given)) return run;
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = given}, "a checkpoint", "a folder of checkpoints");
   p.what = "is not a run";
   p.hint = "give the folder around it";
   throw Error(std::move(p));
+}
+
+// The run's folder, and those around it up to the given one: trainers keep what leads to the latest step in any of them.
+std::vector<std::string> folders_from(const std::string& given, std::string folder) {
+  std::vector<std::string> folders{folder};
+  while (folder.size() > given.size()) folders.push_back(folder = folder_around(folder));
+  return folders;
 }
 
 }  // namespace
@@ -251,21 +286,23 @@ std::optional<size_t> RunSurvey::newest(std::optional<StepContent> content) cons
 }
 
 RunSurvey survey_run(const SurveyRequest& request, World& world) {
-  RunSurvey survey{.run = without_trailing_slashes(request.run), .steps = {}, .pointers = {}};
-  const std::vector<Step> steps = steps_in(request, world, survey.run);
+  const RunFolder run = run_of(request, world);
+  const std::vector<Step>& steps = run.steps;
+  RunSurvey survey{.run = run.folder, .steps = std::vector<StepFacts>(steps.size()), .checkpoints = {}, .pointers = {}};
   const unsigned workers = static_cast<unsigned>(std::clamp<size_t>(steps.size(), 1, reading_workers(request.threads, world, survey.run)));
   const Surveyor surveyor(request, world, workers, memory_left(take_memory_cap(request.max_memory, world)));
-  survey.steps.resize(steps.size());
   parallel_for(workers, steps.size(), world.stop, [&](unsigned, uint64_t s) { survey.steps[s] = surveyor.look(steps[s]); });
+  if (steps.empty()) survey.checkpoints = checkpoints_below(world.store, survey.run);
   const PointerReader reader(world.store, survey);
-  for (const DirEntry& e : world.store.list(survey.run))
-    if (auto pointer = reader.read(e)) survey.pointers.push_back(std::move(*pointer));
+  for (const std::string& folder : folders_from(without_trailing_slashes(request.run), survey.run))
+    for (const DirEntry& e : world.store.list(folder))
+      if (auto pointer = reader.read(folder, e)) survey.pointers.push_back(std::move(*pointer));
   return survey;
 }
 
 std::optional<StepFacts> find_newest(const SurveyRequest& request, World& world, std::optional<StepContent> content,
                                      std::optional<uint64_t> after) {
-  const std::vector<Step> steps = steps_in(request, world, without_trailing_slashes(request.run));
+  const std::vector<Step> steps = run_of(request, world).steps;
   const Surveyor surveyor(request, world, 1, memory_left(take_memory_cap(request.max_memory, world)));
   for (size_t s = steps.size(); s-- > 0 && !(after && steps[s].number <= *after);) {
     world.check_stop();

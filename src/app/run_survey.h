@@ -12,10 +12,12 @@
 namespace dcp {
 
 enum class StepState : uint8_t {
-  kComplete,  // its metadata parses, and every file that it names is there and long enough
-  kLocked,    // a dcpctl is writing it
-  kBroken,    // it cannot be loaded, as after an interrupted save
-  kUnclear,   // it cannot be read, or its kind or its fault is not explained by an interrupted save
+  kComplete,    // its metadata parses, and every file that it names is there and long enough
+  kLocked,      // a dcpctl is writing it
+  kBroken,      // it cannot be loaded, as after an interrupted save
+  kUnfinished,  // its name says that its save did not finish
+  kUnmarked,    // whole as far as it goes, but it lacks its trainer's mark of a complete save
+  kUnclear,     // it cannot be read, or its kind or its fault is not explained by an interrupted save
 };
 
 enum class StepContent : uint8_t { kUnknown, kFull, kModel, kState };  // kState: no model
@@ -36,7 +38,8 @@ struct StepFacts {
   StepContent content = StepContent::kUnknown;
   CheckpointKind kind{};
   std::vector<std::string> parts;  // if it is several checkpoints in subfolders
-  uint64_t files = 0, bytes = 0;   // in its folder, and those of its parts
+  unsigned levels = 0;             // of folders that belong to it
+  uint64_t files = 0, bytes = 0;   // in all of them
   uint64_t bytes_of_its_own = 0;   // of files without another hard link
   std::vector<SharedFile> shared;  // those with one
   int64_t modified_ns = 0;         // of the newest file, since the epoch; 0: its store keeps no times
@@ -53,8 +56,9 @@ struct RunPointer {
 };
 
 struct RunSurvey {
-  std::string run;               // without '/' at its end
-  std::vector<StepFacts> steps;  // ascending by number
+  std::string run;                       // the folder around the steps, without '/' at its end
+  std::vector<StepFacts> steps;          // ascending by number
+  std::vector<std::string> checkpoints;  // that lie below where there are no steps
   std::vector<RunPointer> pointers;
 
   // The newest complete step, or the newest complete one with that content.

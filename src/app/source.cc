@@ -39,6 +39,7 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
   }
   OpenedCatalog opened = read_checkpoint(store, path, options);
   const Catalog& catalog = opened.catalog;
+  if (auto finding = catalog.single_file ? std::nullopt : unfinished_by_name(catalog.folder)) opened.findings.push_back(std::move(*finding));
   if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
   if (catalog.traits().in_torch_files && catalog.torch->odd_keys.count > 0)
@@ -56,6 +57,11 @@ FrozenCatalog open_source(const SourceRequest& request, World& world, uint64_t m
   OpenedCatalog mine;
   if (group.leads()) mine = read_from(more ? *more : world.store, request, world, memory_bytes);
   return group.share(std::move(mine), world.store, request.links());
+}
+
+void note_warnings(const OpenedCatalog& opened, World& world) {
+  for (const Problem& p : opened.findings)
+    if (p.severity == Severity::kWarning) world.events.info(world.events.line_of(p));
 }
 
 }  // namespace dcp

@@ -26,4 +26,7 @@ struct SourceRequest {
 // and all look for its files (RankGroup::share).
 FrozenCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes);
 
+// Notes what opening found odd, where nothing else reports it.
+void note_warnings(const OpenedCatalog& opened, World& world);
+
 }  // namespace dcp

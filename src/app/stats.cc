@@ -61,6 +61,7 @@ class Collector {
 void stats(const StatsRequest& request, World& world, StatsResult& result) {
   Preparation source(request.read, world);
   const Catalog& opened = source.open().catalog;
+  note_warnings(source.opened(), world);
   result.checkpoint = opened.path;
   Selection selection = source.select(request.select, {}, "");
   result.unmatched = selection.unmatched;

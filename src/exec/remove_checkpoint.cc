@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/problem.h"
+#include "base/step_names.h"
 #include "base/working_names.h"
 #include "catalog/kind.h"
 #include "exec/claim.h"
@@ -19,37 +20,125 @@ int phase_of(std::string_view name, bool is_models) {
   return role == (is_models ? FileRole::kIndex : FileRole::kData) ? 2 : 1;
 }
 
-// Held by nobody: in the folder itself lies the lock of who fills it.
-bool is_free(Io& io, Handle folder) {
-  const std::optional<Handle> lock = io.open_write(folder, std::string(kLock));
-  if (!lock) return true;
-  const OpenFile file(io, *lock);
-  return io.try_lock(file.get());
+bool is_part(const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [](const std::string& name) {
+    const FileRole role = role_of(name);
+    return role != FileRole::kOther && role != FileRole::kIndex;
+  });
 }
 
-// Names of its files; nothing where it is not what it was.
-std::optional<std::vector<std::string>> names_in(Io& io, Handle handle, const CheckpointFolder& folder) {
-  std::vector<std::string> names;
-  uint64_t bytes = 0;
-  int64_t modified_ns = 0;
-  for (const DirEntry& e : io.list(handle)) {
-    const std::optional<FileFacts> facts = io.facts(handle, e.name);
-    if (!facts) return std::nullopt;
-    if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name))
-      fail(ProblemId::leftover_foreign, {.path = io.name_of(handle) + "/" + e.name}, "no file of a checkpoint");
-    modified_ns = names.empty() ? facts->modified_ns : std::max(modified_ns, facts->modified_ns);
-    bytes += facts->bytes;
-    names.push_back(e.name);
-  }
-  if (names.size() != folder.files || bytes != folder.bytes || (!names.empty() && modified_ns != folder.modified_ns)) return std::nullopt;
-  return names;
+// Where any order will do, those that could be taken for a checkpoint go first.
+RemovalOrder order_of(std::vector<std::string> names) {
+  RemovalOrder order = removal_order(names);
+  if (order.names.size() == names.size()) return order;
+  const size_t all = names.size();
+  return {.names = std::move(names), .metadata = all};
 }
+
+struct Folder {
+  OpenFile handle;
+  Handle around = 0;
+  std::string name;
+};
+
+// The folders of a step with the names of their files, each after the one around it.
+class StepTree {
+ public:
+  StepTree(Io& io, Handle run, const CheckpointFolder& step) : io_(io), run_(run), step_(step) {}
+
+  // Nothing where it is not what it was.
+  bool read() {
+    const std::optional<Handle> handle = io_.open_folder(run_, step_.name);
+    if (!handle) return false;
+    folders_.push_back({.handle = OpenFile(io_, *handle), .around = run_, .name = step_.name});
+    if (io_.facts(*handle).id != step_.id) return false;
+    if (!add(*handle, step_.levels) || files_ != step_.files || bytes_ != step_.bytes) return false;
+    return files_ == 0 || modified_ns_ == step_.modified_ns;
+  }
+
+  // The folder that loses its metadata first; nothing: there is none.
+  std::optional<size_t> first() const { return is_unfinished_name(step_.name) ? 0 : first_to_break(names_); }
+
+  // Locks the file that goes first; false: another process has it.
+  bool lock(size_t first, OpenFile& lock) const {
+    if (names_[first].empty()) return true;
+    const std::optional<Handle> file = io_.open_write(folders_[first].handle.get(), order_of(names_[first]).names.front());
+    if (file) lock = OpenFile(io_, *file);
+    return file && io_.try_lock(*file);
+  }
+
+  void remove(size_t first) {
+    std::vector<size_t> parts, others;
+    for (size_t f = 0; f < folders_.size(); ++f)
+      if (f != first) (is_part(names_[f]) ? parts : others).push_back(f);
+    parts.push_back(first);  // its data goes last
+    std::vector<RemovalOrder> orders;
+    for (const std::vector<std::string>& names : names_) orders.push_back(order_of(names));
+    const auto remove_files = [&](size_t f, size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) io_.remove_file(folders_[f].handle.get(), orders[f].names[i]);
+    };
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      remove_files(*part, 0, orders[*part].metadata);
+      io_.sync_folder(folders_[*part].handle.get());
+    }
+    for (const size_t f : others) remove_files(f, 0, orders[f].names.size());
+    for (const size_t f : parts) remove_files(f, orders[f].metadata, orders[f].names.size());
+    for (size_t f = folders_.size(); f-- > 0;)
+      if (is_named(io_, folders_[f].around, folders_[f].name, io_.facts(folders_[f].handle.get())))
+        io_.remove_folder(folders_[f].around, folders_[f].name);
+  }
+
+ private:
+  bool add(Handle folder, unsigned levels) {
+    const size_t at = names_.size();
+    names_.emplace_back();
+    for (const DirEntry& e : io_.list(folder)) {
+      const std::optional<FileFacts> facts = io_.facts(folder, e.name);
+      if (!facts) return false;
+      if (facts->kind == FileKind::kDirectory && !facts->link && levels > 0) {
+        if (!add_folder(folder, e.name, levels - 1)) return false;
+        continue;
+      }
+      if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name))
+        fail(ProblemId::leftover_foreign, {.path = io_.name_of(folder) + "/" + e.name}, "no file of a checkpoint");
+      if (e.name.ends_with(kLock) && !is_free(folder, e.name)) return false;
+      modified_ns_ = files_ == 0 ? facts->modified_ns : std::max(modified_ns_, facts->modified_ns);
+      bytes_ += facts->bytes;
+      ++files_;
+      names_[at].push_back(e.name);
+    }
+    return true;
+  }
+
+  bool add_folder(Handle around, const std::string& name, unsigned levels) {
+    const std::optional<Handle> handle = io_.open_folder(around, name);
+    if (!handle) return false;
+    folders_.push_back({.handle = OpenFile(io_, *handle), .around = around, .name = name});
+    return add(*handle, levels);
+  }
+
+  // Held by nobody who fills a folder.
+  bool is_free(Handle folder, const std::string& name) const {
+    const std::optional<Handle> lock = io_.open_write(folder, name);
+    if (!lock) return true;
+    const OpenFile file(io_, *lock);
+    return io_.try_lock(file.get());
+  }
+
+  Io& io_;
+  const Handle run_;
+  const CheckpointFolder& step_;
+  std::vector<Folder> folders_;
+  FolderNames names_;  // of each folder
+  uint64_t files_ = 0, bytes_ = 0;
+  int64_t modified_ns_ = 0;
+};
 
 }  // namespace
 
 bool is_checkpoint_file(std::string_view name) {
   constexpr std::string_view kEndings[] = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json", kOld};
-  return may_be_in_output(name) || role_of(name) != FileRole::kOther || name.starts_with(".metadata.orig") ||
+  return may_be_in_output(name) || role_of(name) != FileRole::kOther || is_completion_mark(name) || name.starts_with(".metadata.orig") ||
          std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
@@ -63,6 +152,19 @@ RemovalOrder removal_order(std::vector<std::string> names) {
   return {.names = std::move(names), .metadata = static_cast<size_t>(first)};
 }
 
+std::optional<size_t> first_to_break(const FolderNames& folders) {
+  std::vector<size_t> parts;
+  for (size_t f = 0; f < folders.size(); ++f)
+    if (is_part(folders[f])) parts.push_back(f);
+  const auto has = [&](size_t f, FileRole role) { return std::ranges::find(folders[f], role, role_of) != folders[f].end(); };
+  if (parts.size() <= 1) {
+    const size_t only = parts.empty() ? 0 : parts.front();
+    return removal_order(folders[only]).names.size() == folders[only].size() ? std::optional(only) : std::nullopt;
+  }
+  const auto first = std::ranges::find_if(parts, [&](size_t f) { return has(f, FileRole::kVital) && has(f, FileRole::kData); });
+  return first == parts.end() ? std::nullopt : std::optional(*first);
+}
+
 bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
   std::optional<ClaimedName> claim;
   try {
@@ -71,26 +173,12 @@ bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
   } catch (const Error& e) {  // a file system that is full, as runs are pruned for, may have no room for a lock
     if (e.problem().id != ProblemId::io_no_space) throw;
   }
-  const std::optional<Handle> handle = io.open_folder(run, folder.name);
-  if (!handle) return false;
-  const OpenFile inside(io, *handle);
-  if (io.facts(inside.get()).id != folder.id || !is_free(io, inside.get())) return false;
-  const auto names = names_in(io, inside.get(), folder);
-  if (!names) return false;
-  const RemovalOrder order = removal_order(*names);
-  if (order.names.size() != names->size()) return false;
-  OpenFile first;  // to go: locked where there is no other lock
-  if (!claim && !order.names.empty()) {
-    const std::optional<Handle> file = io.open_write(inside.get(), order.names.front());
-    if (!file) return false;
-    first = OpenFile(io, *file);
-    if (!io.try_lock(first.get())) return false;
-  }
-  for (size_t i = 0; i < order.names.size(); ++i) {
-    if (i == order.metadata) io.sync_folder(inside.get());
-    io.remove_file(inside.get(), order.names[i]);
-  }
-  if (is_named(io, run, folder.name, io.facts(inside.get()))) io.remove_folder(run, folder.name);
+  StepTree step(io, run, folder);
+  if (!step.read()) return false;
+  const std::optional<size_t> first = step.first();
+  OpenFile lock;
+  if (!first || (!claim && !step.lock(*first, lock))) return false;
+  step.remove(*first);
   return true;
 }
 

@@ -1,7 +1,8 @@
-// Removes a checkpoint from a run folder so that an interruption leaves a folder that nobody mistakes for complete: the removal of its
-// metadata comes first, and reaches the disk before any data is removed.
+// Removes a step from a run folder so that an interruption leaves a folder that nobody mistakes for complete: the removal of the metadata of
+// all its checkpoints comes first, and reaches the disk before any data is removed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace dcp {
 struct CheckpointFolder {
   std::string name;
   FileId id{};
-  uint64_t files = 0, bytes = 0;
+  unsigned levels = 0;            // folders in it that belong to it; 0: it has none
+  uint64_t files = 0, bytes = 0;  // in all of them
   int64_t modified_ns = 0;  // of its newest file
 };
 
@@ -31,5 +33,11 @@ struct RemovalOrder {
   size_t metadata = 0;
 };
 RemovalOrder removal_order(std::vector<std::string> names);
+
+// Names of files, of each folder of a step.
+using FolderNames = std::vector<std::vector<std::string>>;
+// The folder that must lose its metadata first, since from then on the step is recognizably incomplete until the last of that folder's data
+// is gone. nullopt: there is none.
+std::optional<size_t> first_to_break(const FolderNames& folders);
 
 }  // namespace dcp

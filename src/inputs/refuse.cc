@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/natural_order.h"
 #include "inputs/foreign.h"
 #include "inputs/input.h"
 #include "inputs/run.h"
@@ -15,19 +14,6 @@ std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size() && i < 5; ++i) text += (i ? ", " : "") + names[i];
   return names.size() > 5 ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
-}
-
-// Of the folder's own folders and of theirs (model and optimizer of each step), in natural order.
-std::vector<std::string> checkpoints_in(Store& store, const std::string& path, unsigned levels = 2) {
-  std::vector<std::string> found;
-  for (const DirEntry& e : store.list(path)) {
-    if (e.kind != FileKind::kDirectory || e.link) continue;
-    const std::string child = path + "/" + e.name;
-    if (is_checkpoint_folder(store, child)) found.push_back(child);
-    else if (levels > 1) std::ranges::move(checkpoints_in(store, child, levels - 1), std::back_inserter(found));
-  }
-  std::ranges::sort(found, NaturalLess());
-  return found;
 }
 
 // What other program wrote the folder, or those in it.
@@ -43,9 +29,13 @@ Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirE
   return foreign;
 }
 
-bool has_distinct_steps(Store& store, const std::string& path) {
-  const std::vector<Step> steps = steps_of(store, path, "");
-  return !steps.empty() && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
+bool has_distinct_steps(Store& store, const std::string& path) try {
+  std::vector<Step> steps = find_run(store, path, "").steps;
+  std::erase_if(steps, &Step::unfinished);
+  const bool is_whole = std::ranges::all_of(steps, [](const Step& s) { return s.parts.empty(); });
+  return !steps.empty() && is_whole && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
+} catch (const Error&) {  // several runs
+  return false;
 }
 
 [[noreturn]] void refuse_folder(Found& found) {
@@ -63,7 +53,7 @@ bool has_distinct_steps(Store& store, const std::string& path) {
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, {}, std::string(kExpected));
   const Foreign foreign = foreign_of(store, path, entries, names);
-  if (auto checkpoints = checkpoints_in(store, path); !checkpoints.empty()) {
+  if (auto checkpoints = checkpoints_below(store, path); !checkpoints.empty()) {
     const auto others =
         std::ranges::stable_partition(checkpoints, [&](const std::string& c) { return c.find("optim", path.size()) == c.npos; });
     p.got = "a folder of checkpoints";

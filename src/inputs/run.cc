@@ -1,23 +1,15 @@
 #include "inputs/run.h"
 
 #include <algorithm>
-#include <functional>
 #include <regex>
 
 #include "base/decimal.h"
+#include "base/step_names.h"
 #include "base/working_names.h"
 #include "catalog/structure.h"
 
 namespace dcp {
 namespace {
-
-std::optional<uint64_t> last_integer(std::string_view name) {
-  const auto end = name.find_last_of("0123456789");
-  if (end == std::string_view::npos) return std::nullopt;
-  const auto before = name.find_last_not_of("0123456789", end);
-  const size_t begin = before == std::string_view::npos ? 0 : before + 1;
-  return decimal<uint64_t>(name.substr(begin, end + 1 - begin));
-}
 
 std::regex compiled(const std::string& pattern) {
   try {
@@ -44,80 +36,141 @@ void refuse_ambiguous(const std::vector<Step>& steps, const std::string& run) {
   fail(ProblemId::step_ambiguous, {.path = run}, "'" + steps[steps.size() - 2].path + "' and '" + steps.back().path + "'");
 }
 
-// Or like what a save that was cut short leaves of one.
-bool looks_like_checkpoint(Store& store, const std::string& path) {
-  for (const DirEntry& e : store.list(path))
-    if (const FileRole role = role_of(e.name);
-        e.kind == FileKind::kRegular && (describes_checkpoint(e.name) || role == FileRole::kUnfinished || role == FileRole::kData))
-      return true;
-  return false;
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kMax = 5;
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
 }
 
-// FSDP with transformers or accelerate keeps model and optimizer apart.
-std::vector<std::string> inner_checkpoints(Store& store, const std::string& step) {
-  std::vector<std::string> parts;
-  for (const DirEntry& e : store.list(step)) {
-    if (e.kind != FileKind::kDirectory || e.link) continue;
-    const std::string path = step + "/" + e.name;
-    if (looks_like_checkpoint(store, path)) parts.push_back(path);
+// What trainers put into a complete step last.
+bool is_mark(const DirEntry& e) { return e.kind == FileKind::kRegular && is_completion_mark(e.name); }
+
+class StepFinder {
+ public:
+  StepFinder(Store& store, const std::string& pattern) : store_(store) {
+    if (!pattern.empty()) regex_ = compiled(pattern);
   }
-  std::ranges::stable_sort(parts, {}, [&](const std::string& path) { return path.find("optim", step.size()) != path.npos; });
-  return parts;
-}
 
-std::vector<Step> steps_where(Store& store, const std::string& run, const std::string& pattern,
-                              const std::function<bool(const std::string& path)>& is_step) {
-  std::optional<std::regex> regex;
-  if (!pattern.empty()) regex = compiled(pattern);
+  // In this very folder.
+  std::vector<Step> in(const std::string& folder, const std::vector<DirEntry>& entries) const {
+    std::vector<Step> all = numbered(folder, entries), steps = all;
+    std::erase_if(steps, [](const Step& s) { return !s.unfinished && !s.parts.empty(); });
+    if (std::ranges::all_of(steps, &Step::unfinished)) steps = std::move(all);
+    std::ranges::stable_sort(steps, {}, &Step::number);
+    return steps;
+  }
+
+ private:
+  std::optional<uint64_t> number_of(const std::string& name) const {
+    if (!regex_) return last_integer(name);
+    std::smatch match;
+    return std::regex_search(name, match, *regex_) ? decimal<uint64_t>(match[1].str()) : std::nullopt;
+  }
+
+  std::vector<Step> numbered(const std::string& folder, const std::vector<DirEntry>& entries) const {
+    std::vector<Step> steps;
+    for (const DirEntry& e : entries) {
+      if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
+      const std::optional<uint64_t> number = number_of(e.name);
+      if (!number) continue;
+      Step step{.number = *number, .path = folder + "/" + e.name, .unfinished = is_unfinished_name(e.name)};
+      if (is_step(step)) steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+
   // What cannot be looked into may be a step; who opens it says what is wrong with it.
-  const auto is_or_cannot_be_seen = [&](const std::string& path) {
+  bool is_step(Step& step) const {
     try {
-      return is_step(path);
+      const std::vector<DirEntry> inside = store_.list(step.path);
+      if (const auto mark = std::ranges::find_if(inside, is_mark); mark != inside.end()) step.mark = mark->name;
+      if (looks_like_checkpoint(inside)) return true;
+      step.parts = parts_of(store_, step.path);
+      return step.unfinished || !step.parts.empty();
     } catch (const Error& e) {
       if (e.problem().id != ProblemId::io_list) throw;
       return true;
     }
-  };
-  std::vector<Step> steps;
-  for (const DirEntry& e : store.list(run)) {
-    if (e.kind != FileKind::kDirectory || is_working_name(e.name)) continue;
-    std::smatch match;
-    std::optional<uint64_t> number;
-    if (!regex) number = last_integer(e.name);
-    else if (std::regex_search(e.name, match, *regex)) number = decimal<uint64_t>(match[1].str());
-    const std::string path = run + "/" + e.name;
-    if (number && is_or_cannot_be_seen(path)) steps.push_back({.number = *number, .path = path, .broken = std::nullopt});
   }
-  std::ranges::stable_sort(steps, {}, &Step::number);
-  return steps;
+
+  Store& store_;
+  std::optional<std::regex> regex_;
+};
+
+Problem unfinished(const std::string& folder, std::string what) {
+  Problem p = make_finding(ProblemId::unfinished_save, Severity::kWarning, {.path = folder});
+  p.what = std::move(what);
+  p.hint = "it may still be being written: use an earlier step";
+  return p;
+}
+
+bool has_finished(const std::vector<Step>& steps) { return !std::ranges::all_of(steps, &Step::unfinished); }
+
+// Says why those are broken that are so by their name, or since they lack what the newest marked one before them has.
+void judge_by_marks(std::vector<Step>& steps) {
+  const Step* marked = nullptr;
+  for (Step& s : steps) {
+    if (s.unfinished) {
+      s.broken = unfinished_by_name(s.path);
+      continue;
+    }
+    if (!s.mark.empty()) marked = &s;
+    if (marked == nullptr || !s.mark.empty() || s.number == marked->number) continue;
+    s.lacks_mark = true;
+    s.broken = unfinished(s.path, "the step lacks " + marked->mark + ", with which an older one says that it is complete");
+  }
 }
 
 // No folder of the run is a step by itself: the one that is wanted may be in parts.
-[[noreturn]] void refuse_parts(Store& store, const std::string& step) {
-  Problem p = make_problem(ProblemId::step_in_parts, {.path = step});
-  p.names = inner_checkpoints(store, step);
+[[noreturn]] void refuse_parts(const Step& step) {
+  Problem p = make_problem(ProblemId::step_in_parts, {.path = step.path});
+  p.names = step.parts;
+  throw Error(std::move(p));
+}
+
+std::optional<Problem> fault_of(Store& store, const Step& step, const OpenOptions& options) {
+  if (step.broken) return step.broken;
+  if (step.parts.empty()) return why_broken(store, step.path, options);
+  for (const std::string& part : step.parts)
+    if (auto fault = why_broken(store, part, options)) return fault;
+  return std::nullopt;
+}
+
+// `finished`: the run's steps that are.
+[[noreturn]] void refuse_step(Store& store, const RunFolder& run, const std::string& wanted, const std::vector<Step>& finished) {
+  const bool latest = wanted == "latest";
+  Problem p = make_problem(ProblemId::step_missing, {.path = run.folder}, latest ? "no complete step" : wanted, numbers_of(finished));
+  for (const Step& s : run.steps)
+    if (s.unfinished && (latest || std::to_string(s.number) == wanted))
+      p.hint = "'" + s.path + "' is of a save that did not finish; it opens where it is given itself";
+  if (is_checkpoint_folder(store, run.folder)) p.remedy = Remedy::kNoStep;
+  else if (const auto below = run.steps.empty() ? checkpoints_below(store, run.folder) : std::vector<std::string>(); !below.empty())
+    p.hint = "no folder here has the name of a step; checkpoints are in " + listed(below);
   throw Error(std::move(p));
 }
 
 }  // namespace
 
-bool is_checkpoint_folder(Store& store, const std::string& path) {
-  return std::ranges::any_of(store.list(path),
-                             [](const DirEntry& e) { return e.kind == FileKind::kRegular && describes_checkpoint(e.name); });
-}
-
-std::vector<Step> steps_of(Store& store, const std::string& run, const std::string& pattern) {
-  return steps_where(store, run, pattern, [&](const std::string& path) { return looks_like_checkpoint(store, path); });
-}
-
-std::vector<Step> all_steps_of(Store& store, const std::string& run, const std::string& pattern) {
-  std::vector<Step> steps = steps_of(store, run, pattern);
-  if (!steps.empty()) return steps;
-  return steps_where(store, run, pattern, [&](const std::string& path) { return !inner_checkpoints(store, path).empty(); });
-}
-
-std::vector<std::string> parts_of(Store& store, const std::string& step) {
-  return looks_like_checkpoint(store, step) ? std::vector<std::string>{} : inner_checkpoints(store, step);
+RunFolder find_run(Store& store, const std::string& given, const std::string& pattern) {
+  constexpr unsigned kLevels = 4;
+  const StepFinder finder(store, pattern);
+  RunFolder run{.folder = without_trailing_slashes(given), .steps = {}};
+  const std::vector<DirEntry> entries = store.list(run.folder);
+  run.steps = finder.in(run.folder, entries);
+  if (!has_finished(run.steps) && !looks_like_checkpoint(entries)) {
+    const auto is_run = [&](const std::string& path, const std::vector<DirEntry>& inside) { return has_finished(finder.in(path, inside)); };
+    std::vector<std::string> runs = folders_below(store, run.folder, kLevels, is_run, Closed::kSkip);
+    if (runs.size() > 1) {
+      Problem p = make_problem(ProblemId::step_ambiguous, {.path = run.folder});
+      p.what = "steps lie in several folders below";
+      p.hint = "give one of them: " + listed(runs);
+      throw Error(std::move(p));
+    }
+    if (!runs.empty()) run = {.folder = runs.front(), .steps = finder.in(runs.front(), store.list(runs.front()))};
+  }
+  judge_by_marks(run.steps);
+  return run;
 }
 
 std::optional<Problem> why_broken(Store& store, const std::string& path, const OpenOptions& options) {
@@ -130,36 +183,36 @@ std::optional<Problem> why_broken(Store& store, const std::string& path, const O
   }
 }
 
+std::optional<Problem> unfinished_by_name(const std::string& folder) {
+  const std::string name = split_path(folder).name;
+  if (!is_unfinished_name(name) || !last_integer(name)) return std::nullopt;
+  return unfinished(folder, "the folder has the name of a save that did not finish");
+}
+
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken) {
   const auto& [given, wanted, pattern] = query;
-  const std::string run = without_trailing_slashes(given);
-  if (!store.facts(run)) fail(ProblemId::no_such_path, {.path = run});
-  std::vector<Step> steps = all_steps_of(store, run, pattern);
-  const bool in_parts = !steps.empty() && steps_of(store, run, pattern).empty();
-  const auto fault_of = [&](const std::string& step) -> std::optional<Problem> {
-    if (!in_parts) return why_broken(store, step, options);
-    for (const std::string& part : inner_checkpoints(store, step))
-      if (auto fault = why_broken(store, part, options)) return fault;
-    return std::nullopt;
-  };
-  const std::string there = numbers_of(steps);
+  if (!store.facts(without_trailing_slashes(given))) fail(ProblemId::no_such_path, {.path = without_trailing_slashes(given)});
+  const RunFolder run = find_run(store, given, pattern);
+  std::vector<Step> steps = run.steps;
+  std::erase_if(steps, &Step::unfinished);
+  const std::vector<Step> finished = steps;
   const bool latest = wanted == "latest";
   const std::optional<uint64_t> number = latest ? std::nullopt : decimal<uint64_t>(wanted);
   if (!latest && !number) fail(ProblemId::usage, {.setting = "step"}, wanted, "a number or 'latest'");
+  for (const Step& s : run.steps)
+    if (latest && s.unfinished && (steps.empty() || s.number > steps.back().number)) broken.push_back(s);
   for (; !steps.empty(); steps.pop_back()) {
     Step& s = steps.back();
     if (!latest && s.number != *number) continue;
-    if (latest) s.broken = fault_of(s.path);
+    s.broken = latest ? fault_of(store, s, options) : std::nullopt;
     if (!s.broken) {
-      if (in_parts) refuse_parts(store, s.path);
-      refuse_ambiguous(steps, run);
+      if (!s.parts.empty()) refuse_parts(s);
+      refuse_ambiguous(steps, run.folder);
       return s.path;
     }
     broken.push_back(s);
   }
-  Problem p = make_problem(ProblemId::step_missing, {.path = run}, latest ? "no complete step" : wanted, there);
-  if (is_checkpoint_folder(store, run)) p.remedy = Remedy::kNoStep;
-  throw Error(std::move(p));
+  refuse_step(store, run, wanted, finished);
 }
 
 }  // namespace dcp

@@ -8,27 +8,34 @@
 #include <vector>
 
 #include "inputs/open.h"
+#include "inputs/step_folders.h"
 
 namespace dcp {
-
-bool is_checkpoint_folder(Store& store, const std::string& path);
 
 struct Step {
   uint64_t number = 0;
   std::string path;
-  std::optional<Problem> broken;  // why it cannot be used; nullopt: it opens and every item lies inside its file
+  std::vector<std::string> parts = {};           // its checkpoints, if it is not one itself (parts_of)
+  std::optional<Problem> broken = std::nullopt;  // why it cannot be used; nullopt: it opens and every item lies inside its file
+  bool unfinished = false;                       // its name says that its save did not finish
+  std::string mark = {};                         // a file with which its trainer says that it is complete
+  bool lacks_mark = false;                       // although an older step has one
 };
 
-// The steps of a run, ascending. `pattern`: a regular expression with one group for the number, searched in the folder's name; "" for the
-// rule above. A folder with .distcp files but no metadata is a step too, and so is one with safetensors files: torchtitan's last step may
-// be an export. Opens none of them and leaves `broken` empty: see why_broken.
-std::vector<Step> steps_of(Store& store, const std::string& run, const std::string& pattern);
+struct RunFolder {
+  std::string folder;       // around the steps
+  std::vector<Step> steps;  // ascending; `broken` is set for those that are unfinished or lack their mark
+};
 
-// The same; if there are none, folders that hold the checkpoints of a step in subfolders (parts_of): accelerate keeps model and optimizer
-// apart.
-std::vector<Step> all_steps_of(Store& store, const std::string& run, const std::string& pattern);
-// The checkpoints in a folder's subfolders, the optimizer's last. Empty if the folder is a checkpoint itself.
-std::vector<std::string> parts_of(Store& store, const std::string& step);
+// The steps in a folder, or in the only one below it that has some: `checkpoints/` of many trainers. `pattern`: a regular expression with one
+// group for the number, searched in the folder's name; "" for the rule above. A folder with .distcp files but no metadata is a step too, and so
+// is one with safetensors files: torchtitan's last step may be an export. If no folder is a checkpoint itself, those that hold the parts of one
+// are steps: accelerate keeps model and optimizer apart. What is named like an unfinished save is one, whatever it holds so far. Opens
+// none. Throws step_ambiguous if several folders below hold steps.
+RunFolder find_run(Store& store, const std::string& folder, const std::string& pattern);
+
+// What a folder's name says about it, if that is that its save did not finish.
+std::optional<Problem> unfinished_by_name(const std::string& folder);
 
 // Why this checkpoint cannot be used.
 std::optional<Problem> why_broken(Store& store, const std::string& path, const OpenOptions& options);
@@ -36,10 +43,10 @@ std::optional<Problem> why_broken(Store& store, const std::string& path, const O
 struct StepQuery {
   std::string run;
   std::string wanted;   // a number, or "latest": the newest complete one
-  std::string pattern;  // as for steps_of
+  std::string pattern;  // as for find_run
 };
-// The path of the step. `broken` gets the newer ones that were skipped. Throws step_missing, step_ambiguous, usage; step_in_parts if the
-// step holds several checkpoints in subfolders, which are the problem's names.
+// The path of the step. `broken` gets the newer ones that were skipped. Unfinished ones are never chosen. Throws step_missing, step_ambiguous,
+// usage; step_in_parts if the step holds several checkpoints in subfolders, which are the problem's names.
 std::string find_step(Store& store, const StepQuery& query, const OpenOptions& options, std::vector<Step>& broken);
 
 }  // namespace dcp

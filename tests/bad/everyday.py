@@ -12,7 +12,7 @@ def beside(c, name, change=lambda other: None):
     """Another checkpoint."""
     other = small(c.folder.parent / name)
     change(other)
-    other.folder.parent.mkdir(exist_ok=True)
+    other.folder.parent.mkdir(parents=True, exist_ok=True)
     other.write()
     return other
 
@@ -178,6 +178,17 @@ def a_step_whose_model_is_not_what_was_saved(c):
     """
     beside(c, "run/step-1", damaged)
     beside(c, "run/step-2")
+
+
+@case("step_ambiguous", "list run", "prune run --keep-latest 1 --yes", "inspect run --step latest", exit=2)
+def a_folder_around_the_runs_of_two_experiments(c):
+    """
+    dcpctl: run: steps lie in several folders below
+    hint: give one of them: run/a, run/b
+    """
+    for experiment in ("a", "b"):
+        for step in (1, 2):
+            beside(c, f"run/{experiment}/step-{step}")
 
 
 # ---- edit

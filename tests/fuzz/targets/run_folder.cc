@@ -8,7 +8,7 @@ namespace dcp::fuzz {
 namespace {
 
 void put(test::FakeIo& io, const std::string& folder, unsigned what) {
-  switch (what % 6) {
+  switch (what % 8) {
     case 0: {
       test::MadeCheckpoint made;
       made.tensors = {test::whole_tensor("w", DType::float32, {2})};
@@ -18,6 +18,8 @@ void put(test::FakeIo& io, const std::string& folder, unsigned what) {
     case 2: return io.put(folder + "/__0_0.distcp", "alone");
     case 3: return io.put(folder + "/model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
     case 4: return io.put(folder + "/optimizer/.metadata", "deeper");
+    case 5: return io.put(folder + "/step-3/.metadata", "an experiment");
+    case 6: return io.put(folder + "/_SUCCESS", "");
     default: return io.put_folder(folder);
   }
 }
@@ -40,15 +42,16 @@ void run(Bytes input) {
     if (!io.facts("run/" + name)) put(io, "run/" + name, what);
   }
   for (const char* pattern : kPatterns) {
-    const std::vector<Step> steps = steps_of(io, "run", pattern);
-    must(std::ranges::is_sorted(steps, {}, &Step::number), "steps ascend");
-    const std::string last = steps.empty() ? "7" : std::to_string(steps.back().number);
     try {
+      const std::vector<Step> steps = find_run(io, "run", pattern).steps;
+      must(std::ranges::is_sorted(steps, {}, &Step::number), "steps ascend");
+      const std::string last = steps.empty() ? "7" : std::to_string(steps.back().number);
       std::vector<Step> broken;
       const std::string found = find_step(io, {"run/", how % 2 == 0 ? "latest" : last, pattern}, {.limits = kLimits}, broken);
       const auto it = std::ranges::find(steps, found, &Step::path);
       must(it != steps.end(), "what is found is a step");
-      if (how % 2 == 0) must(!why_broken(io, found, {.limits = kLimits}), "the latest step opens");
+      must(!it->unfinished, "an unfinished one is never chosen");
+      if (how % 2 == 0 && it->parts.empty()) must(!why_broken(io, found, {.limits = kLimits}), "the latest step opens");
     } catch (const Error&) {
     }
   }

@@ -45,6 +45,8 @@ std::string survey_text(const RunSurvey& run) {
     text += std::to_string(s.number) + (s.state == StepState::kComplete ? " complete"
                                         : s.state == StepState::kLocked ? " locked"
                                         : s.state == StepState::kBroken ? " broken"
+                                        : s.state == StepState::kUnfinished ? " unfinished"
+                                        : s.state == StepState::kUnmarked ? " unmarked"
                                                                         : " unclear");
     if (s.fault) text += " " + std::string(id_name(s.fault->id));
     text += "\n";
@@ -73,10 +75,11 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
   const StepFacts& s = run.steps[index];
   const bool complete = s.state == StepState::kComplete;
   if (s.state == StepState::kLocked || s.state == StepState::kUnclear) return Fate::kKeep;
+  if (s.state == StepState::kUnmarked) return Fate::kKeep;
   if (complete && is_newest_of_its_content(run, s)) return Fate::kKeep;
   if (complete && (!r.keep_latest || newer_complete_numbers(run, s) < *r.keep_latest)) return Fate::kKeep;
   if (!complete && (!r.partial || age_ns(s, now) < r.grace_ns)) return Fate::kKeep;
-  if (r.keep_every && s.number % *r.keep_every == 0) return Fate::kKeep;
+  if (r.keep_every && s.state != StepState::kUnfinished && s.number % *r.keep_every == 0) return Fate::kKeep;
   for (const RunPointer& p : run.pointers)
     if (p.step == index) return Fate::kKeep;
   if (r.older_than_ns && age_ns(s, now) < *r.older_than_ns) return Fate::kKeep;
@@ -91,7 +94,7 @@ RunSurvey made_up_run(std::mt19937_64& random, int64_t now) {
   uint64_t number = random() % 3;
   for (size_t s = 0; s < steps; ++s) {
     StepFacts facts{.number = number, .name = "step-" + std::to_string(number)};
-    facts.state = random() % 3 > 0 ? StepState::kComplete : static_cast<StepState>(random() % 4);
+    facts.state = random() % 3 > 0 ? StepState::kComplete : static_cast<StepState>(random() % 6);
     facts.content = static_cast<StepContent>(1 + random() % 3);
     facts.kind = random() % 8 == 0 ? CheckpointKind::kHf : CheckpointKind::kDcp;
     facts.modified_ns = now - static_cast<int64_t>(random() % 2000 * kSecond) + static_cast<int64_t>(60 * kSecond);

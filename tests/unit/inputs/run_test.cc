@@ -1,6 +1,9 @@
 // Which folders of a run are steps, and which of them `latest` is.
 #include "inputs/run.h"
 
+#include <utility>
+#include <vector>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
@@ -14,7 +17,8 @@ namespace {
 
 Lines steps(FakeIo& io, const std::string& pattern = "") {
   Lines lines;
-  for (const Step& s : steps_of(io, "run", pattern)) lines.push_back(std::to_string(s.number) + " " + s.path.substr(4));
+  for (const Step& s : find_run(io, "run", pattern).steps)
+    lines.push_back(std::to_string(s.number) + " " + s.path.substr(4) + (s.unfinished ? ", unfinished" : s.lacks_mark ? ", unmarked" : ""));
   return lines;
 }
 MadeCheckpoint small() {
@@ -57,8 +61,8 @@ TEST_CASE("a pattern's group is the number") {
   CHECK(steps(io, "e(\\d+)-s") == Lines{"1 e1-s30", "2 e2-s20"});
   CHECK(steps(io, "^e.-s([a-z]+)$").empty());  // matches nothing
   const std::string expected = ", expected a regular expression with one group, for the step's number)";
-  CHECK(error_line([&] { steps_of(io, "run", "e\\d+"); }) == "the command line is wrong (got pattern 'e\\d+'" + expected);
-  CHECK(error_line([&] { steps_of(io, "run", "(e"); }) == "the command line is wrong (got pattern '(e'" + expected);
+  CHECK(error_line([&] { find_run(io, "run", "e\\d+"); }) == "the command line is wrong (got pattern 'e\\d+'" + expected);
+  CHECK(error_line([&] { find_run(io, "run", "(e"); }) == "the command line is wrong (got pattern '(e'" + expected);
 }
 
 TEST_CASE("latest is the newest complete step, and what is newer is named") {
@@ -72,6 +76,77 @@ TEST_CASE("latest is the newest complete step, and what is newer is named") {
   Lines passed_over;
   CHECK(found(io, "latest", &passed_over) == "run/step-2");
   CHECK(passed_over == Lines{"run/step-4: item_past_end", "run/step-3: not_checkpoint"});
+}
+
+TEST_CASE("a folder that is named like an unfinished save is listed and never chosen") {
+  FakeIo io;
+  small().put(io, "run/step-4");
+  small().put(io, "run/step-5");
+  for (const char* name : {"tmp_step-9", "tmp-9", ".tmp9", "step-9.tmp", "step-9_tmp", "step-9-tmp", "step-9.partial", "step-9.incomplete"}) {
+    small().put(io, std::string("run/") + name);
+    CHECK(steps(io) == Lines{"4 step-4", "5 step-5", "9 " + std::string(name) + ", unfinished"});
+    Lines passed_over;
+    CHECK(found(io, "latest", &passed_over) == "run/step-5");
+    CHECK(passed_over == Lines{"run/" + std::string(name) + ": unfinished_save"});
+    CHECK(error_id([&] { found(io, "9"); }) == "step_missing");
+    io.take(std::string("run/") + name);
+  }
+  small().put(io, "run/tmp_step-5");  // beside the step itself
+  small().put(io, "run/.tmp_step-5");
+  CHECK(found(io, "5") == "run/step-5");
+  CHECK(found(io, "latest") == "run/step-5");
+  for (const char* name : {"step-5", "tmpstep-5", "partial-5", "mytmp_5"}) CHECK_FALSE(unfinished_by_name(std::string("run/") + name));
+}
+
+TEST_CASE("a step's checkpoints may lie in folders of their own, and steps in one folder below the run") {
+  FakeIo io;
+  for (const char* part : {"model/ckpt", "model/optimizer"}) {
+    small().put(io, std::string("run/checkpoints/global_step_20/") + part);
+    small().put(io, std::string("run/checkpoints/global_step_30/") + part);
+  }
+  io.put("run/logs/7/out.log", "x");
+  CHECK(steps(io) == Lines{"20 checkpoints/global_step_20", "30 checkpoints/global_step_30"});
+  CHECK(parts_of(io, "run/checkpoints/global_step_20") ==
+        Lines{"run/checkpoints/global_step_20/model/ckpt", "run/checkpoints/global_step_20/model/optimizer"});
+  std::vector<Step> broken;
+  CHECK(error_id([&] { find_step(io, {"run", "latest", ""}, {}, broken); }) == "step_in_parts");
+  io.take("run/checkpoints/global_step_30/model/optimizer/.metadata");
+  CHECK(error_id([&] { find_step(io, {"run", "latest", ""}, {}, broken); }) == "step_in_parts");
+  REQUIRE(broken.size() == 1);
+  CHECK(broken[0].path == "run/checkpoints/global_step_30");
+}
+
+TEST_CASE("modules of a model may have numbers; steps of experiments are no parts of one") {
+  FakeIo io;
+  for (const char* part : {"model/qwen2/ckpt", "model/qwen2/optimizer", "model/expert_0"}) small().put(io, std::string("run/step-1/") + part);
+  for (const char* part : {"pytorch_model_fsdp_0", "pytorch_model_fsdp_1", "optimizer_0"}) small().put(io, std::string("run/step-2/") + part);
+  CHECK(steps(io) == Lines{"1 step-1", "2 step-2"});
+  for (const char* below : {"step-10", "checkpoint/step-10", "models/step-10", "models/10", "save5"}) {
+    FakeIo other;
+    small().put(other, std::string("run/exp1/") + below);
+    CHECK(parts_of(other, "run/exp1").empty());
+    const RunFolder one = find_run(other, "run", "");
+    REQUIRE(one.steps.size() == 1);
+    CHECK(one.steps[0].path == std::string("run/exp1/") + below);
+    small().put(other, std::string("run/exp2/") + below);
+    CHECK(error_id([&] { find_run(other, "run", ""); }) == "step_ambiguous");
+  }
+}
+
+TEST_CASE("once a step has a mark of a complete save, newer ones without are not complete") {
+  for (const char* mark : {"checkpoint_manifest.json", "_SUCCESS", ".complete"}) {
+    FakeIo io;
+    for (const char* name : {"step-1", "step-2", "step-3", "step-4"}) small().put(io, std::string("run/") + name);
+    CHECK(found(io, "latest") == "run/step-4");
+    io.put(std::string("run/step-2/") + mark, "");
+    CHECK(steps(io) == Lines{"1 step-1", "2 step-2", "3 step-3, unmarked", "4 step-4, unmarked"});
+    Lines passed_over;
+    CHECK(found(io, "latest", &passed_over) == "run/step-2");
+    CHECK(passed_over == Lines{"run/step-4: unfinished_save", "run/step-3: unfinished_save"});
+    CHECK(found(io, "3") == "run/step-3");
+    io.put("run/step-4/_SUCCESS", "");
+    CHECK(found(io, "latest") == "run/step-4");
+  }
 }
 
 TEST_CASE("a step by its number, whole or not") {
