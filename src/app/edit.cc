@@ -27,7 +27,9 @@ class Editing {
       : request_(request), world_(world), result_(result), cap_(take_memory_cap(request.max_memory, world)) {}
 
   void open() {
-    result_.opened = open_source(request_.source, world_, memory_left(cap_));
+    SourceRequest source = request_.source;
+    source.itself = request_.out.empty();  // what is changed where it lies is named by itself
+    result_.opened = open_source(source, world_, memory_left(cap_));
     const Catalog& catalog = result_.catalog();
     note_warnings(*result_.opened, world_);
     if (catalog.single_file || !catalog.traits().has_metadata) refuse_kind();

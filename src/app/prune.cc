@@ -50,7 +50,7 @@ class Pruning {
 
  private:
   DropRequest drop_of(const StepFacts& step) const {
-    return {.source = {.path = step.path, .follow_links = request_.survey.follow_links},
+    return {.source = {.path = step.path, .follow_links = request_.survey.follow_links, .itself = true},
             .memory_bytes = memory_left(request_.survey.max_memory),
             .threads = request_.survey.threads,
             .sync = request_.sync};

@@ -37,6 +37,10 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
     announce();
     world.events.info("step: " + escaped(path));
   }
+  if (const auto only = request.itself ? std::nullopt : only_checkpoint_below(store, path)) {
+    world.events.info("checkpoint: " + escaped(*only) + ", the only one in that folder");
+    path = *only;
+  }
   OpenedCatalog opened = read_checkpoint(store, path, options);
   const Catalog& catalog = opened.catalog;
   if (auto finding = catalog.single_file ? std::nullopt : unfinished_by_name(catalog.folder)) opened.findings.push_back(std::move(*finding));

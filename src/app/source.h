@@ -15,6 +15,7 @@ struct SourceRequest {
   std::string pattern;  // which folders of a run are steps, see inputs/run.h
   std::optional<uint32_t> prefer_rank;
   bool follow_links = false;
+  bool itself = false;  // not the only checkpoint below it, either
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
 
   // `memory_bytes`: cap for reading the metadata.

@@ -32,7 +32,7 @@ Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirE
 bool has_distinct_steps(Store& store, const std::string& path) try {
   std::vector<Step> steps = find_run(store, path, "").steps;
   std::erase_if(steps, &Step::unfinished);
-  const bool is_whole = std::ranges::all_of(steps, [](const Step& s) { return s.parts.empty(); });
+  const bool is_whole = std::ranges::all_of(steps, [](const Step& s) { return s.parts.size() <= 1; });
   return !steps.empty() && is_whole && std::ranges::adjacent_find(steps, {}, &Step::number) == steps.end();
 } catch (const Error&) {  // several runs
   return false;

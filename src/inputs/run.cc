@@ -206,7 +206,7 @@ std::string find_step(Store& store, const StepQuery& query, const OpenOptions& o
     if (!latest && s.number != *number) continue;
     s.broken = latest ? fault_of(store, s, options) : std::nullopt;
     if (!s.broken) {
-      if (!s.parts.empty()) refuse_parts(s);
+      if (s.parts.size() > 1) refuse_parts(s);
       refuse_ambiguous(steps, run.folder);
       return s.path;
     }

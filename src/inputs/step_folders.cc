@@ -66,7 +66,7 @@ bool leads_through_step(const std::string& part, size_t at) {
   while (at < part.size()) {
     const size_t end = std::min(part.find('/', at), part.size());
     const std::string_view name = std::string_view(part).substr(at, end - at);
-    if (says_step(name, in_part)) return true;
+    if (says_step(name, in_part) || is_unfinished_name(name)) return true;
     in_part = in_part || says_part(name);
     at = end + 1;
   }
@@ -105,6 +105,15 @@ std::vector<std::string> checkpoints_below(Store& store, const std::string& fold
   std::vector<std::string> found = folders_below(store, folder, kLevels, is_one, Closed::kSkip);
   std::ranges::sort(found, NaturalLess());
   return found;
+}
+
+std::optional<std::string> only_checkpoint_below(Store& store, const std::string& given) {
+  const std::string folder = without_trailing_slashes(given);
+  const std::optional<FileFacts> facts = store.facts(folder);
+  if (!facts || facts->kind != FileKind::kDirectory || looks_like_checkpoint(store.list(folder))) return std::nullopt;
+  std::vector<std::string> found = checkpoints_below(store, folder);
+  if (found.size() != 1 || leads_through_step(found[0], folder.size() + 1)) return std::nullopt;
+  return std::move(found[0]);
 }
 
 }  // namespace dcp

@@ -29,4 +29,7 @@ std::vector<std::string> folders_below(Store& store, const std::string& folder, 
 // Checkpoints up to five levels below, in natural order: what is there where neither a checkpoint nor a step is.
 std::vector<std::string> checkpoints_below(Store& store, const std::string& folder);
 
+// The checkpoint in a folder that is none and has no other, if no folder on the way is named like a step: `ckpt/`, `model_and_optim/`.
+std::optional<std::string> only_checkpoint_below(Store& store, const std::string& folder);
+
 }  // namespace dcp

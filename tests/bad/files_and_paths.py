@@ -306,8 +306,10 @@ def a_save_that_did_not_finish(c):
 def a_folder_of_checkpoints(c):
     """
     dcpctl: .: is not a checkpoint (got a folder of checkpoints, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: give one of them: ./ckpt
+    hint: give one of them: ./ckpt, ./other
     """
+    c.write()
+    shutil.copytree(c.folder, c.folder.parent / "other")
 
 
 @case("not_checkpoint", "inspect ckpt/__0_0.distcp", "consolidate ckpt/__0_0.distcp out.pt")

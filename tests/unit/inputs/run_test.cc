@@ -149,6 +149,28 @@ TEST_CASE("once a step has a mark of a complete save, newer ones without are not
   }
 }
 
+TEST_CASE("the only checkpoint below a folder, unless a step is on the way") {
+  for (const auto& [below, is_taken] : std::vector<std::pair<std::string, bool>>{{"ckpt", true},
+                                                                                 {"pytorch_model_fsdp_0", true},
+                                                                                 {"model_and_optim", true},
+                                                                                 {"a/b/ckpt", true},
+                                                                                 {"step-10", false},
+                                                                                 {"checkpoints/step-10", false},
+                                                                                 {"7", false},
+                                                                                 {"tmp_ckpt", false}}) {
+    FakeIo io;
+    small().put(io, "run/" + below);
+    CHECK(only_checkpoint_below(io, "run/") == (is_taken ? std::optional("run/" + below) : std::nullopt));
+    small().put(io, "run/other");
+    CHECK_FALSE(only_checkpoint_below(io, "run"));
+  }
+  FakeIo io;
+  small().put(io, "run");
+  small().put(io, "run/ckpt");
+  CHECK_FALSE(only_checkpoint_below(io, "run"));
+  CHECK_FALSE(only_checkpoint_below(io, "nowhere"));
+}
+
 TEST_CASE("a step by its number, whole or not") {
   FakeIo io;
   small().put(io, "run/step-1");
