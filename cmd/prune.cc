@@ -1,10 +1,6 @@
 // dcpctl prune: steps of a run that are not needed any more go.
 #include "app/prune.h"
 
-#include <unistd.h>
-
-#include <iostream>
-
 #include "commands.h"
 #include "prune_report.h"
 #include "ranks_flags.h"
@@ -28,7 +24,12 @@ Whatever the rules say, these stay: the newest complete step with model and trai
 a tracker file of the run leads to, steps that a dcpctl is writing, steps that cannot be judged or lack a mark (dcpctl list --help), and
 folders that hold anything but a checkpoint's files.
 
-A full step that turns out to be damaged is left alone; the others continue, and the exit code says so.
+Before anything goes, the steps that count as kept are checked: structure and item headers of all, and the data of the newest full one
+(--verify all: of every step that stays; --no-verify: nothing), with the bytes that takes in the plan. A damaged step stays and does not
+count: the next older one takes its place. If fewer are whole than are to be kept, nothing is deleted and the exit code is 1. What was read
+whole is noted in RUN/.dcpctl-whole and, while its files stay as they are, not read again. --dry-run reads no data.
+
+A full step whose optimizer is to be dropped and that turns out to be damaged is left alone; the others continue, and the exit code says so.
 
 A step's metadata is deleted first: an interruption never leaves a step that only looks complete. Links are not followed. An optimizer is
 dropped by writing the model's items into new files, and new metadata in one step: torch loads the same model before, during and after.
@@ -42,7 +43,8 @@ struct Options {
   RunFlags run;
   std::optional<uint64_t> keep_latest;
   uint64_t keep_every = 0;
-  bool partial = false, drop_optimizer = false, dry_run = false, yes = false, no_sync = false;
+  bool partial = false, drop_optimizer = false, dry_run = false, yes = false, no_sync = false, no_verify = false;
+  CheckKept check = CheckKept::kNewest;
   std::string older_than, grace = "10min";
 };
 
@@ -57,22 +59,10 @@ RetentionRules rules_of(const Options& o) {
   return rules;
 }
 
-// On a terminal a person says it.
+// A plan that changes since a step is damaged is shown again, and asked about again.
 bool may_go(const Options& o, const PruneResult& found, Context& context) {
   if (!context.common.json && !(context.common.quiet && o.yes)) print_plan(found, context);
-  if (o.dry_run || o.yes || !found.has_work()) return true;
-  const bool on_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 && !context.common.json;
-  if (!on_terminal) {
-    Problem p = make_problem(ProblemId::usage, {.path = o.run.run}, "no --yes, and no terminal to ask on");
-    p.hint = "--dry-run shows the plan, --yes carries it out";
-    throw Error(std::move(p));
-  }
-  context.print("continue? [y/N] ");
-  std::string answer;
-  std::getline(std::cin, answer);
-  if (answer == "y" || answer == "Y" || answer == "yes") return true;
-  context.info("nothing was changed");
-  return false;
+  return o.dry_run || o.yes || !found.has_work() || agrees(found, context);
 }
 
 int run(const Options& o, Context& context) {
@@ -80,8 +70,13 @@ int run(const Options& o, Context& context) {
   const int failed = run_reported(context, {.source = o.run.run}, [&] {
     PruneResult found;
     bool confirmed = false;
-    prune({.survey = o.run.request(), .rules = rules_of(o), .now_ns = wall_clock_ns(), .dry_run = o.dry_run, .sync = !o.no_sync}, context,
-          found, [&] { return confirmed = may_go(o, found, context); });
+    prune({.survey = o.run.request(),
+           .rules = rules_of(o),
+           .check = o.no_verify ? CheckKept::kNothing : o.check,
+           .now_ns = wall_clock_ns(),
+           .dry_run = o.dry_run,
+           .sync = !o.no_sync},
+          context, found, [&] { return confirmed = may_go(o, found, context); });
     exit = static_cast<int>(!confirmed ? Exit::kAnswerNo : found.failed.empty() ? Exit::kOk : exit_of(found.failed.begin()->second.id));
     std::string document;
     prune_json(found, o.dry_run, exit, [&](std::string_view text) { document += text; });
@@ -108,6 +103,10 @@ void add_prune(Command& c, Context& context) {
   c.option("--older-than", o.older_than, "AGE", "Delete nothing younger: 12h, 7d, 2w").in(rules);
   c.flag("--drop-optimizer", o.drop_optimizer, "Make full steps model-only instead of deleting them").needs("--keep-latest").in(rules);
   c.option("--grace", o.grace, "TIME", "An incomplete step that changed within TIME may still be being written (default 10min)").in(rules);
+  const std::string check = "What is checked of the steps that stay";
+  const Choices<CheckKept> checks{{"newest", CheckKept::kNewest}, {"all", CheckKept::kAll}};
+  c.choice("--verify", o.check, checks, "WHICH", "Read the data of the newest full step (newest) or of all that stay (all)").in(check);
+  c.flag("--no-verify", o.no_verify, "Check nothing: what is listed as complete is taken for whole").excludes("--verify").in(check);
   c.flag("--dry-run", o.dry_run, "Print what would be deleted; delete nothing").in(writing);
   c.flag("--yes", o.yes, "Do not ask").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk at the end").in(writing);

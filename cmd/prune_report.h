@@ -10,6 +10,8 @@
 namespace dcp::cmd {
 
 void print_plan(const PruneResult& found, const Context& context);
+// Whether the person at the terminal says so. Throws usage if there is none.
+bool agrees(const PruneResult& found, Context& context);
 void print_done(const PruneResult& found, const Context& context);
 void prune_json(const PruneResult& found, bool dry_run, int exit, const std::function<void(std::string_view)>& write);
 

@@ -20,6 +20,7 @@ std::string_view state_name(StepState state) {
     case StepState::kBroken:
     case StepState::kUnmarked: return "incomplete";
     case StepState::kUnfinished: return "unfinished";
+    case StepState::kDamaged: return "damaged";
     case StepState::kUnclear: return "unclear";
   }
   return "";

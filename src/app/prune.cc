@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/drop_state.h"
+#include "app/kept_steps.h"
 #include "app/memory.h"
 #include "base/stores.h"
 #include "base/working_names.h"
@@ -17,20 +18,30 @@ namespace {
 
 class Pruning {
  public:
-  Pruning(const PruneRequest& request, World& world, PruneResult& result) : request_(request), world_(world), result_(result) {}
+  Pruning(const PruneRequest& request, World& world, PruneResult& result)
+      : request_(request), world_(world), result_(result), kept_(request.survey, world, result) {}
 
   void plan() {
     result_.survey = survey_run(request_.survey, world_);
-    result_.decisions = decide(result_.survey, request_.rules, request_.now_ns);
-    result_.done.resize(result_.decisions.size());
-    std::map<std::pair<uint64_t, uint64_t>, uint64_t> gone;  // names of files that several steps share
-    for (size_t s = 0; s < result_.decisions.size(); ++s) {
-      const StepFacts& step = result_.survey.steps[s];
-      result_.frees.push_back(freed_by(step, result_.decisions[s]));
-      if (result_.decisions[s].fate != Fate::kDelete) continue;
-      for (const SharedFile& f : step.shared)
-        if (++gone[{f.id.device, f.id.inode}] == f.names) result_.frees.back() += f.bytes;
-    }
+    result_.looks.resize(result_.survey.steps.size());
+    result_.done.resize(result_.survey.steps.size());
+    decide_again();
+  }
+
+  // Until every step that counts has whole heads.
+  void decide_again() {
+    do {
+      result_.decisions = decide(result_.survey, request_.rules, request_.now_ns);
+      weigh();
+      something_goes_ = something_goes_ || result_.has_work();
+    } while (checks() && !kept_.has_whole_heads(request_.check));
+    check_enough_whole(result_.survey, request_.rules);
+    result_.to_read = checks() ? kept_.to_read(request_.check) : std::vector<size_t>();
+  }
+
+  // Of what is to be read; false where a step is damaged.
+  bool has_whole_data() {
+    return std::ranges::all_of(result_.to_read, [&](size_t s) { return kept_.has_whole_data(s); });
   }
 
   void carry_out() {
@@ -54,6 +65,21 @@ class Pruning {
             .memory_bytes = memory_left(request_.survey.max_memory),
             .threads = request_.survey.threads,
             .sync = request_.sync};
+  }
+
+  // Nothing is looked at for nothing; but where damage lets all stay, it is known how many are whole.
+  bool checks() const { return request_.check != CheckKept::kNothing && something_goes_; }
+
+  void weigh() {
+    result_.frees.clear();
+    std::map<std::pair<uint64_t, uint64_t>, uint64_t> gone;  // names of files that several steps share
+    for (size_t s = 0; s < result_.decisions.size(); ++s) {
+      const StepFacts& step = result_.survey.steps[s];
+      result_.frees.push_back(freed_by(step, result_.decisions[s]));
+      if (result_.decisions[s].fate != Fate::kDelete) continue;
+      for (const SharedFile& f : step.shared)
+        if (++gone[{f.id.device, f.id.inode}] == f.names) result_.frees.back() += f.bytes;
+    }
   }
 
   // Drops nothing of a step that is damaged, or whose optimizer cannot be told from its model.
@@ -118,11 +144,17 @@ class Pruning {
   const PruneRequest& request_;
   World& world_;
   PruneResult& result_;
+  KeptSteps kept_;
+  bool something_goes_ = false;
 };
 
 }  // namespace
 
 uint64_t PruneResult::to_free() const { return std::accumulate(frees.begin(), frees.end(), uint64_t{0}); }
+
+uint64_t PruneResult::bytes_to_read() const {
+  return std::accumulate(to_read.begin(), to_read.end(), uint64_t{0}, [&](uint64_t sum, size_t s) { return sum + looks[s].data_bytes; });
+}
 
 bool PruneResult::has_work() const {
   return std::ranges::any_of(decisions, [](const Decision& d) { return d.fate != Fate::kKeep; });
@@ -132,7 +164,10 @@ void prune(const PruneRequest& request, World& world, PruneResult& result, const
   check_on_disk(world.store, request.survey.run);
   Pruning pruning(request, world, result);
   pruning.plan();
-  if (confirmed() && !request.dry_run) pruning.carry_out();
+  while (confirmed() && !request.dry_run) {
+    if (pruning.has_whole_data()) return pruning.carry_out();
+    pruning.decide_again();
+  }
 }
 
 }  // namespace dcp

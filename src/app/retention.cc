@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/problem.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -23,7 +24,7 @@ class Judge {
     for (const RunPointer& p : run_.pointers)
       if (why.empty() && p.step == s) why = "'" + escaped(p.name) + "' leads to it";
     if (why.empty()) why = narrowed(step);
-    if (!why.empty()) return {Fate::kKeep, std::move(why)};
+    if (!why.empty()) return {Fate::kKeep, std::move(why), counts(step)};
     if (step.state != StepState::kComplete) return {Fate::kDelete, what_is_left(step)};
     if (!rules_.drop_optimizer) return {Fate::kDelete, "no rule keeps it"};
     if (step.content != StepContent::kFull) return {Fate::kKeep, "there is no optimizer to drop"};
@@ -37,6 +38,7 @@ class Judge {
       case StepState::kLocked: return "a dcpctl is writing it";
       case StepState::kUnclear: return "it cannot be judged";
       case StepState::kUnmarked: return "it lacks the mark of a complete save";
+      case StepState::kDamaged: return "damaged: it does not count";
       case StepState::kBroken:
       case StepState::kUnfinished:
         if (!rules_.partial) return what_is_left(step);
@@ -48,8 +50,15 @@ class Judge {
         if (!rules_.keep_latest) return "complete";
         if (latest_.contains(step.number)) return "one of the latest";
     }
-    if (rules_.keep_every && step.number % *rules_.keep_every == 0) return "every " + std::to_string(*rules_.keep_every);
+    if (is_every(step)) return "every " + std::to_string(*rules_.keep_every);
     return {};
+  }
+
+  bool is_every(const StepFacts& step) const { return rules_.keep_every && step.number % *rules_.keep_every == 0; }
+
+  bool counts(const StepFacts& step) const {
+    return step.state == StepState::kComplete &&
+           (newest_.contains({step.content, step.number}) || latest_.contains(step.number) || is_every(step));
   }
 
   std::string narrowed(const StepFacts& step) const {
@@ -83,6 +92,21 @@ std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, 
   std::vector<Decision> decisions;
   for (size_t s = 0; s < run.steps.size(); ++s) decisions.push_back(judge.of(s));
   return decisions;
+}
+
+void check_enough_whole(const RunSurvey& run, const RetentionRules& rules) {
+  std::set<uint64_t> whole, listed;  // numbers
+  std::string damaged;
+  for (const StepFacts& s : run.steps) {
+    if (s.state == StepState::kDamaged) damaged = s.path;
+    if (s.state == StepState::kComplete) whole.insert(s.number);
+    if (s.state == StepState::kComplete || s.state == StepState::kDamaged) listed.insert(s.number);
+  }
+  const uint64_t wanted = std::min<uint64_t>(std::max<uint64_t>(rules.keep_latest.value_or(0), 1), listed.size());
+  if (damaged.empty() || whole.size() >= wanted) return;
+  Problem p = make_problem(ProblemId::whole_steps_lacking, {.path = run.run}, counted(whole.size(), "whole step"), std::to_string(wanted));
+  p.names = {damaged};
+  throw Error(std::move(p));
 }
 
 }  // namespace dcp

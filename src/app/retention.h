@@ -25,11 +25,15 @@ enum class Fate : uint8_t { kKeep, kDelete, kDropOptimizer };
 struct Decision {
   Fate fate = Fate::kKeep;
   std::string why;
+  bool counts = false;  // it stays as one of those that others go for
 };
 
 // One decision per step. Whatever the rules say, these stay: the newest complete full step, the newest model-only one, the newest without a
 // model; steps that a link or tracker file of the run leads to; locked steps, and incomplete ones that just changed; steps that cannot be
-// judged; folders that hold more than a checkpoint.
+// judged; damaged ones; folders that hold more than a checkpoint.
 std::vector<Decision> decide(const RunSurvey& run, const RetentionRules& rules, int64_t now_ns);
+
+// Throws whole_steps_lacking if, since some turned out to be damaged, there are fewer whole steps than the rules keep: at least one.
+void check_enough_whole(const RunSurvey& run, const RetentionRules& rules);
 
 }  // namespace dcp

@@ -119,7 +119,10 @@ class Surveyor {
         facts.not_alone = "it holds '" + escaped(e.name) + "', which is not a file of a checkpoint";
       if (!regular) continue;
       names[at].push_back(e.name);
-      if (holds_optimizer(e.name)) facts.content = joined(facts.content, StepContent::kState);
+      if (holds_optimizer(e.name)) {
+        facts.content = joined(facts.content, StepContent::kState);
+        facts.optimizers.push_back(path + "/" + e.name);
+      }
       ++facts.files;
       facts.bytes += file->bytes;
       if (file->names == 1) facts.bytes_of_its_own += file->bytes;

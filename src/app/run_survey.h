@@ -17,6 +17,7 @@ enum class StepState : uint8_t {
   kBroken,      // it cannot be loaded, as after an interrupted save
   kUnfinished,  // its name says that its save did not finish
   kUnmarked,    // whole as far as it goes, but it lacks its trainer's mark of a complete save
+  kDamaged,     // it looked complete until it was read: only prune finds this out
   kUnclear,     // it cannot be read, or its kind or its fault is not explained by an interrupted save
 };
 
@@ -38,6 +39,7 @@ struct StepFacts {
   StepContent content = StepContent::kUnknown;
   CheckpointKind kind{};
   std::vector<std::string> parts;  // if it is several checkpoints in subfolders
+  std::vector<std::string> optimizers;  // files of its own, beside a model that is one for others
   unsigned levels = 0;             // of folders that belong to it
   uint64_t files = 0, bytes = 0;   // in all of them
   uint64_t bytes_of_its_own = 0;   // of files without another hard link

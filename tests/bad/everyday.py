@@ -170,7 +170,7 @@ def an_age_that_is_no_time(c):
     beside(c, "run/step-1")
 
 
-@case("crc_mismatch", "prune run --keep-latest 1 --drop-optimizer --yes -q")
+@case("crc_mismatch", "prune run --keep-latest 1 --drop-optimizer --no-verify --yes -q")
 def a_step_whose_model_is_not_what_was_saved(c):
     """
     dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
@@ -178,6 +178,20 @@ def a_step_whose_model_is_not_what_was_saved(c):
     """
     beside(c, "run/step-1", damaged)
     beside(c, "run/step-2")
+
+
+@case("whole_steps_lacking", "prune run --keep-latest 1 --yes -q", exit=1)
+def a_newest_step_whose_data_is_damaged_and_no_other_to_keep(c):
+    """
+    dcpctl: run/step-2/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
+    dcpctl: 'run/step-2' is damaged: it stays, and does not count
+    dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
+    dcpctl: 'run/step-1' is damaged: it stays, and does not count
+    dcpctl: run: fewer steps are whole than are to be kept, so nothing is deleted (got 0 whole steps, expected 1)
+    hint: 'dcpctl verify run/step-2' shows the damage: restore that step, or --no-verify takes every step for whole
+    """
+    beside(c, "run/step-1", damaged)
+    beside(c, "run/step-2", damaged)
 
 
 @case("step_ambiguous", "list run", "prune run --keep-latest 1 --yes", "inspect run --step latest", exit=2)

@@ -7,6 +7,7 @@ namespace dcp::fault {
 namespace {
 
 bool is_ours(const std::string& name) { return name.find(".dcpctl-") != std::string::npos; }
+bool is_note(const std::string& name) { return name.ends_with("/.dcpctl-whole"); }  // of what was read
 bool is_kept(const std::string& name) { return name.find(".metadata.orig") != std::string::npos; }
 
 std::string step_of(const std::string& name) { return name.substr(0, name.rfind('/') + 1); }
@@ -74,9 +75,9 @@ std::string steps_fault(const Files& before, const Files& complete, const Files&
 
 std::string repaired_fault(const Files& before, const Files& complete, const Files& now) {
   for (const auto& [name, bytes] : now)
-    if (is_ours(name)) return "left behind: " + name;
+    if (is_ours(name) && !is_note(name)) return "left behind: " + name;
   Files rest = now, wanted = complete;
-  for (Files* files : {&rest, &wanted}) std::erase_if(*files, [](const auto& f) { return is_kept(f.first) || f.first.ends_with('/'); });
+  for (Files* files : {&rest, &wanted}) std::erase_if(*files, [](const auto& f) { return is_kept(f.first) || is_note(f.first) || f.first.ends_with('/'); });
   if (std::string fault = steps_fault(before, complete, now); !fault.empty()) return fault;
   for (const auto& [name, bytes] : rest)
     if (!wanted.contains(name)) return name + " should not be there";

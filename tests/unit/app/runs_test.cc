@@ -75,7 +75,7 @@ Fate fate_by_model(const RunSurvey& run, size_t index, const RetentionRules& r, 
   const StepFacts& s = run.steps[index];
   const bool complete = s.state == StepState::kComplete;
   if (s.state == StepState::kLocked || s.state == StepState::kUnclear) return Fate::kKeep;
-  if (s.state == StepState::kUnmarked) return Fate::kKeep;
+  if (s.state == StepState::kUnmarked || s.state == StepState::kDamaged) return Fate::kKeep;
   if (complete && is_newest_of_its_content(run, s)) return Fate::kKeep;
   if (complete && (!r.keep_latest || newer_complete_numbers(run, s) < *r.keep_latest)) return Fate::kKeep;
   if (!complete && (!r.partial || age_ns(s, now) < r.grace_ns)) return Fate::kKeep;
@@ -94,7 +94,7 @@ RunSurvey made_up_run(std::mt19937_64& random, int64_t now) {
   uint64_t number = random() % 3;
   for (size_t s = 0; s < steps; ++s) {
     StepFacts facts{.number = number, .name = "step-" + std::to_string(number)};
-    facts.state = random() % 3 > 0 ? StepState::kComplete : static_cast<StepState>(random() % 6);
+    facts.state = random() % 3 > 0 ? StepState::kComplete : static_cast<StepState>(random() % 7);
     facts.content = static_cast<StepContent>(1 + random() % 3);
     facts.kind = random() % 8 == 0 ? CheckpointKind::kHf : CheckpointKind::kDcp;
     facts.modified_ns = now - static_cast<int64_t>(random() % 2000 * kSecond) + static_cast<int64_t>(60 * kSecond);
@@ -210,7 +210,7 @@ TEST_CASE("what makes a folder a checkpoint goes first and is gone for good befo
   for (const char* name : {"step-1", "step-2"}) f.step(name);
   f.io.log.clear();
   PruneResult result;
-  prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60}, f.world, result, [] { return true; });
+  prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .check = CheckKept::kNothing, .now_ns = int64_t{1} << 60}, f.world, result, [] { return true; });
   Lines changes;
   for (const std::string& line : f.io.log)
     if (line.starts_with("remove") || line.starts_with("sync")) changes.push_back(line);
@@ -256,7 +256,7 @@ TEST_CASE("a file system without room for a lock can be freed") {
     if (is_held) REQUIRE(f.io.try_lock(held));
     PruneResult result;
     const auto confirmed = [&] { return f.io.fail_at(test::Op::kCreate, f.io.calls(test::Op::kCreate), ProblemId::io_no_space), true; };
-    prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60}, f.world, result, confirmed);
+    prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .check = CheckKept::kNothing, .now_ns = int64_t{1} << 60}, f.world, result, confirmed);
     CHECK(f.io.exists("/run/step-1/.metadata") == is_held);  // another run that found no room is at it
     if (is_held) f.io.close(held);
   }

@@ -1,0 +1,97 @@
+#include "app/kept_steps.h"
+
+#include <algorithm>
+
+#include "app/verify.h"
+
+namespace dcp {
+
+bool KeptSteps::has_whole_heads(CheckKept which) {
+  bool whole = true;
+  for (size_t s = result_.survey.steps.size(); s-- > 0;) {
+    const Decision& d = result_.decisions[s];
+    const bool stays = d.fate == Fate::kKeep && result_.survey.steps[s].state == StepState::kComplete;
+    if (result_.looks[s].heads || !(d.counts || (stays && which == CheckKept::kAll))) continue;
+    whole = is_whole(s, Look::kHeads) && whole;
+  }
+  return whole;
+}
+
+std::vector<size_t> KeptSteps::to_read(CheckKept which) {
+  const RunSurvey& run = result_.survey;
+  const std::optional<size_t> full = run.newest(StepContent::kFull), newest = full ? full : run.newest();
+  std::vector<size_t> steps;
+  for (size_t s = 0; s < run.steps.size(); ++s) {
+    StepLook& look = result_.looks[s];
+    if (!look.heads || look.data || run.steps[s].state != StepState::kComplete || (which != CheckKept::kAll && s != newest)) continue;
+    look.data_before = read_before().holds(run.steps[s].name, files_of(world_.store, run.steps[s].path));
+    if (!look.data_before) steps.push_back(s);
+  }
+  return steps;
+}
+
+bool KeptSteps::has_whole_data(size_t s) {
+  const StepFacts& step = result_.survey.steps[s];
+  const std::string files = files_of(world_.store, step.path);
+  if (!is_whole(s, Look::kData)) return false;
+  if (files == files_of(world_.store, step.path)) read_before().add(step.name, files);
+  return true;
+}
+
+bool KeptSteps::is_whole(size_t s, Look look) {
+  StepFacts& step = result_.survey.steps[s];
+  StepLook& found = result_.looks[s];
+  found.data_bytes = 0;
+  std::optional<Problem> damage;
+  for (const std::string& checkpoint : step.parts.empty() ? std::vector{step.path} : step.parts)
+    if (!damage) damage = damage_of(checkpoint, look, found);
+  for (const std::string& optimizer : step.optimizers) {
+    if (damage || !traits_of(step.kind).tensors_only) break;  // elsewhere it is a rank's part, which the checkpoint knows
+    damage = damage_of(optimizer, look, found);
+    if (damage && damage->id == ProblemId::not_checkpoint) damage.reset();  // another format
+  }
+  (look == Look::kHeads ? found.heads : found.data) = true;
+  if (!damage) return true;
+  world_.events.warn(world_.events.line_of(*damage));
+  world_.events.warn("'" + escaped(step.path) + "' is damaged: it stays, and does not count");
+  step.state = StepState::kDamaged;
+  step.fault = std::move(damage);
+  return false;
+}
+
+// What opening refuses is damage, too: the step was listed as complete.
+std::optional<Problem> KeptSteps::damage_of(const std::string& checkpoint, Look look, StepLook& found) {
+  VerifyResult result;
+  try {
+    verify({.read = {.source = {.path = checkpoint, .follow_links = request_.follow_links},
+                     .ranks = {},
+                     .max_memory = request_.max_memory,
+                     .threads = request_.threads},
+            .data = look == Look::kData},
+           world_, result);
+  } catch (const Error& e) {
+    const ProblemClass c = class_of(e.problem().id);
+    if (c != ProblemClass::kInput && c != ProblemClass::kAnswerNo) throw;
+    return e.problem();
+  }
+  found.data_bytes += result.data_bytes;
+  for (const Problem& p : result.findings) {
+    if (p.severity >= Severity::kDamage) {  // the worst come first
+      if (class_of(p.id) == ProblemClass::kMachine) throw Error(p);  // what cannot be read now is not known to be damaged
+      return p;
+    }
+    if (p.id == ProblemId::crc_absent && look == Look::kData) world_.events.info(world_.events.line_of(p));
+  }
+  return std::nullopt;
+}
+
+WholeSteps& KeptSteps::read_before() {
+  if (!read_before_) {
+    std::vector<std::string> names;
+    for (const StepFacts& s : result_.survey.steps) names.push_back(s.name);
+    read_before_.emplace(world_, result_.survey.run, names);
+  }
+  return *read_before_;
+}
+
+}  // namespace dcp
