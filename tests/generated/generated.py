@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The man pages and completions in the tree are what the program prints now.
+"""The man pages, completions and pictures in the tree are what the program prints now.
 
     generated.py DCPCTL              compare
     generated.py --refresh DCPCTL    write them anew (./dev generate)
@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+
+from pictures import FOLDER, pictures
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPLETIONS = {"bash": "dcpctl.bash", "zsh": "_dcpctl", "fish": "dcpctl.fish"}
@@ -28,11 +30,12 @@ def pages(command, path=()):
 def generated(dcpctl):
     tree = json.loads(printed(dcpctl, "help", "--json"))["command"]
     files = {ROOT / "man" / f"{'-'.join(('dcpctl', *path))}.1": printed(dcpctl, "man", *path) for path in pages(tree)}
-    return files | {ROOT / "completions" / name: printed(dcpctl, "completions", shell) for shell, name in COMPLETIONS.items()}
+    files |= {ROOT / "completions" / name: printed(dcpctl, "completions", shell) for shell, name in COMPLETIONS.items()}
+    return files | pictures(dcpctl)
 
 
 def checked_in():
-    return {p for p in [*(ROOT / "man").glob("*.1"), *(ROOT / "completions").glob("*")] if p.is_file()}
+    return {p for p in [*(ROOT / "man").glob("*.1"), *(ROOT / "completions").glob("*"), *FOLDER.glob("*")] if p.is_file()}
 
 
 def refresh(files):
@@ -47,14 +50,14 @@ def compare(files):
     present = checked_in()
     wrong = sorted(present ^ set(files))
     for path in wrong:
-        print(f"{path.relative_to(ROOT)}: {'no command has it' if path in present else 'missing'}")
+        print(f"{path.relative_to(ROOT)}: {'nothing makes it' if path in present else 'missing'}")
     for path in sorted(present & set(files)):
         old, new = path.read_text(encoding="utf-8").splitlines(), files[path].splitlines()
         if old != new:
             wrong.append(path)
             print("\n".join(difflib.unified_diff(old, new, f"{path.relative_to(ROOT)}", "what dcpctl prints", n=0, lineterm="")))
     if wrong:
-        print(f"\n{len(wrong)} files are not what the program prints: run ./dev generate and commit man/ and completions/")
+        print(f"\n{len(wrong)} files are not what the program prints: run ./dev generate and commit man/, completions/ and docs/pictures/")
     return 1 if wrong else 0
 
 
