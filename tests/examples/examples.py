@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every command line that the help, the manual pages, README.md and the recipes in docs/ show does what it says when it is pasted into a shell.
+"""Every command line that the help, the manual pages, README.md and docs/ show does what it says when it is pasted into a shell.
 
-    examples.py [--refresh] DCPCTL TORCH-PYTHON SOURCE...   runs what these show: "help reshard", README.md
+    examples.py [--refresh] DCPCTL TORCH-PYTHON SOURCE...   runs what these show: "help reshard", docs/guide.md
     examples.py --no-ranks DCPCTL TORCH-PYTHON SOURCE...    but for the lines that start several ranks
     examples.py DCPCTL --all                                every place that shows command lines has a golden; the pages show those of the help
 
@@ -281,8 +281,11 @@ def check_all(dcpctl):
         if help_lines != in_man.get(source, []):
             wrong.append(f"{source}: the help shows {help_lines}, the manual page {in_man.get(source)}")
     wrong += shown.dead_links() + shown.unknown_options(dcpctl)
-    if "```" in (shown.ROOT / "README.md").read_text():
-        wrong.append("README.md: a fenced block, whose command lines are not seen: indent it by four")
+    for page in ("README.md", "docs/guide.md"):
+        if "```" in (shown.ROOT / page).read_text():
+            wrong.append(f"{page}: a fenced block, whose command lines are not seen: indent it by four")
+    if (size := (shown.ROOT / "README.md").stat().st_size) > 8000:
+        wrong.append(f"README.md: {size} bytes, at most 8000: it is the first page, and docs/ has the rest")
     print("\n".join(wrong) or f"{len(every)} places show command lines, and all are run")
     return 1 if wrong else 0
 

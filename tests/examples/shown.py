@@ -1,4 +1,4 @@
-"""The command lines that the program and its README show: where they stand, and what is said to come out."""
+"""The command lines that the program and its pages show: where they stand, and what is said to come out."""
 import json
 import re
 import subprocess
@@ -123,8 +123,9 @@ def in_pages():
 
 
 def dead_links():
-    """Links of pages, and paths that CONTRIBUTING.md names, that lead nowhere in the tree."""
-    named = [(page, link) for page in pages() for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8"))]
+    """Links and pictures of pages, and paths that CONTRIBUTING.md names, that lead nowhere in the tree."""
+    link = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)|src(?:set)?=\"([^\":]+)\"")
+    named = [(page, to or picture) for page in pages() for to, picture in link.findall((ROOT / page).read_text(encoding="utf-8"))]
     told = re.findall(r"`((?:src|cmd|tests|cmake|man|docs)/[\w./-]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     named += [("CONTRIBUTING.md", path) for path in told if not re.search(r"[A-Z]{3}", path)]  # NAME stands for any
     return [f"{page}: no {link}" for page, link in named if not (ROOT / page).parent.joinpath(link).exists()]

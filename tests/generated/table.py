@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
+GUIDE = Path(__file__).resolve().parent.parent.parent / "docs/guide.md"
 NAME = re.compile(r"-[A-Za-z]|--[a-z0-9]+(-[a-z0-9]+)*")
 PATHS = {"A", "B", "CKPT", "CKPT2", "DIR", "FILE", "MAP", "MAP2", "OUT", "REF", "RUN"}
 EXIT_CODES = [0, 1, 2, 3, 4, 5, 6, 130, 143]
@@ -93,15 +93,15 @@ def check_help(dcpctl, command, path, wrong):
         check_help(dcpctl, child, [*path, child["name"]], wrong)
 
 
-def check_readme(exit_codes, wrong):
-    """The table of exit codes in README.md; one row may hold several codes."""
+def check_guide(exit_codes, wrong):
+    """The table of exit codes in docs/guide.md; one row may hold several codes."""
     meanings, codes = {e["code"]: e["meaning"] for e in exit_codes}, []
-    for row in re.finditer(r"^\| (\d+(?:, \d+)*) \| (.*) \|$", README.read_text(encoding="utf-8"), re.MULTILINE):
+    for row in re.finditer(r"^\| (\d+(?:, \d+)*) \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE):
         codes += [int(c) for c in row[1].split(", ")]
         if meanings.get(int(row[1].split(",")[0])) != row[2]:
-            wrong.append(f"README.md: exit code {row[1]} means {row[2]!r} there")
+            wrong.append(f"docs/guide.md: exit code {row[1]} means {row[2]!r} there")
     if codes != EXIT_CODES:
-        wrong.append(f"README.md: the exit codes are {codes}")
+        wrong.append(f"docs/guide.md: the exit codes are {codes}")
 
 
 def main(dcpctl):
@@ -111,7 +111,7 @@ def main(dcpctl):
         wrong.append("the schema is not the first member")
     if [e["code"] for e in document["exit_codes"]] != EXIT_CODES or not all(e["meaning"] for e in document["exit_codes"]):
         wrong.append(f"exit codes: {document['exit_codes']}")
-    check_readme(document["exit_codes"], wrong)
+    check_guide(document["exit_codes"], wrong)
     check_command(document["command"], ["dcpctl"], wrong)
     check_help(dcpctl, document["command"], [], wrong)
     paths = [" ".join(p) for p in all_paths(document["command"], [])]
