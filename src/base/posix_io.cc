@@ -84,7 +84,24 @@ constexpr int kWriteFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
 // A page that several small writes share would go to the medium once for each.
 constexpr size_t kMinPastCache = 256 * kKiB;
 
-class PosixIo final : public Io {
+[[noreturn]] void fail_open(const std::string& path, int error) {
+  if (error == ENXIO) fail(ProblemId::not_regular, Place{.path = path}, "a socket");  // the one kind that cannot even be opened
+  io_fail(ProblemId::io_open, path, error);
+}
+
+std::optional<Handle> absent_or_fail(const std::string& path, int error) {
+  if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG) return std::nullopt;  // no file can have such a name
+  if (error == ELOOP) fail(ProblemId::link_refused, Place{.path = path});
+  fail_open(path, error);
+}
+
+// For what an O_PATH descriptor cannot do.
+Fd reopened(Handle folder) {
+  return Fd(retry([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+}
+
+// What reads. Descriptors keep the names under which they were opened, for messages.
+class PosixReading : public Io {
  public:
   Handle open_read(const std::string& path) override {
     Fd fd(retry([&] { return ::open(path.c_str(), posix::read_flags()); }));
@@ -168,6 +185,61 @@ class PosixIo final : public Io {
     return entries_of(std::move(fd), name_of(folder));
   }
 
+  // Errors of close(2) are not looked at: whatever must last was synced before.
+  void close(Handle file) override {
+    {
+      const std::lock_guard lock(mutex_);
+      names_.at(static_cast<size_t>(file)).clear();  // before the descriptor can be given out again
+    }
+    ::close(file);
+  }
+
+  std::string name_of(Handle file) override {
+    const std::lock_guard lock(mutex_);
+    return names_.at(static_cast<size_t>(file));
+  }
+
+  uint64_t now_ns() override {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  }
+
+ protected:
+  Handle keep(Fd fd, const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    const auto index = static_cast<size_t>(fd.get());
+    if (names_.size() <= index) names_.resize(index + 1);
+    names_[index] = path;
+    return fd.release();
+  }
+
+  Handle keep_regular(Fd fd, const std::string& path) {
+    struct stat status{};
+    if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_open, path, errno);
+    if (!S_ISREG(status.st_mode)) fail(ProblemId::not_regular, Place{.path = path}, kind_text(status.st_mode));
+    return keep(std::move(fd), path);
+  }
+
+  // output_exists says all by itself.
+  [[noreturn]] void fail_in(ProblemId id, Handle folder, const std::string& name, int error) {
+    Place place{.path = joined(name_of(folder), name)};
+    if (id == ProblemId::output_exists) fail(id, std::move(place));
+    io_fail(id, std::move(place), error);
+  }
+
+  [[noreturn]] void fail_handle(ProblemId id, Handle file, int error) { io_fail(id, name_of(file), error); }
+
+  [[noreturn]] void fail_at(ProblemId id, Handle file, uint64_t offset, uint64_t length, int error) {
+    io_fail(id, Place{.path = name_of(file), .offset = offset, .length = length}, error);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> names_;  // by descriptor
+};
+
+class PosixIo final : public PosixReading {
+ public:
   WriteCapabilities write_capabilities(Handle folder) override {
     WriteCapabilities can;
     struct statfs fs{};
@@ -314,74 +386,10 @@ class PosixIo final : public Io {
     return free_bytes_of(fs);
   }
 
-  // Errors of close(2) are not looked at: whatever must last was synced before.
-  void close(Handle file) override {
-    {
-      const std::lock_guard lock(mutex_);
-      names_.at(static_cast<size_t>(file)).clear();  // before the descriptor can be given out again
-    }
-    ::close(file);
-  }
-
-  std::string name_of(Handle file) override {
-    const std::lock_guard lock(mutex_);
-    return names_.at(static_cast<size_t>(file));
-  }
-
-  uint64_t now_ns() override {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-  }
-
  private:
-  Handle keep(Fd fd, const std::string& path) {
-    const std::lock_guard lock(mutex_);
-    const auto index = static_cast<size_t>(fd.get());
-    if (names_.size() <= index) names_.resize(index + 1);
-    names_[index] = path;
-    return fd.release();
-  }
-
-  Handle keep_regular(Fd fd, const std::string& path) {
-    struct stat status{};
-    if (::fstat(fd.get(), &status) != 0) io_fail(ProblemId::io_open, path, errno);
-    if (!S_ISREG(status.st_mode)) fail(ProblemId::not_regular, Place{.path = path}, kind_text(status.st_mode));
-    return keep(std::move(fd), path);
-  }
-
-  [[noreturn]] static void fail_open(const std::string& path, int error) {
-    if (error == ENXIO) fail(ProblemId::not_regular, Place{.path = path}, "a socket");  // the one kind that cannot even be opened
-    io_fail(ProblemId::io_open, path, error);
-  }
-
-  static std::optional<Handle> absent_or_fail(const std::string& path, int error) {
-    if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG) return std::nullopt;  // no file can have such a name
-    if (error == ELOOP) fail(ProblemId::link_refused, Place{.path = path});
-    fail_open(path, error);
-  }
-
-  // For what an O_PATH descriptor cannot do.
-  static Fd reopened(Handle folder) {
-    return Fd(retry([&] { return ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-  }
-
-  // output_exists says all by itself.
-  [[noreturn]] void fail_in(ProblemId id, Handle folder, const std::string& name, int error) {
-    Place place{.path = joined(name_of(folder), name)};
-    if (id == ProblemId::output_exists) fail(id, std::move(place));
-    io_fail(id, std::move(place), error);
-  }
-
-  [[noreturn]] void fail_handle(ProblemId id, Handle file, int error) { io_fail(id, name_of(file), error); }
-
-  [[noreturn]] void fail_at(ProblemId id, Handle file, uint64_t offset, uint64_t length, int error) {
-    io_fail(id, Place{.path = name_of(file), .offset = offset, .length = length}, error);
-  }
-
   std::atomic<bool> passes_cache_{true};  // until a file system says that it cannot
-  std::mutex mutex_;
-  std::vector<std::string> names_;    // by descriptor
-  std::vector<dev_t> not_reserving_;  // file systems
+  std::mutex mutex_;                      // of not_reserving_
+  std::vector<dev_t> not_reserving_;      // file systems
 };
 
 }  // namespace

@@ -24,16 +24,79 @@ struct Shared {
   uint64_t slot = kNoSlot;
 };
 
+// A pickle in pieces that repeat, handed on block by block.
+class PieceWriter {
+ public:
+  using Sink = DcpMetadataStream::Sink;
+
+ protected:
+  explicit PieceWriter(Sink sink) : sink_(std::move(sink)), out_(text_, PickleProtocol::k4) { out_.begin(); }
+
+  void write(Shared& s) {
+    if (s.slot != kNoSlot) return out_.get(s.slot);
+    if (s.module.empty()) out_.text(s.name);
+    else out_.global(s.module, s.name);
+    s.slot = out_.put();
+  }
+  // An object whose state is a dict: open(), then name and value of each field, then close().
+  void open(Shared& cls) {
+    write(cls);
+    out_.op(Op::EMPTY_TUPLE);
+    out_.op(Op::NEWOBJ);
+    out_.op(Op::EMPTY_DICT);
+    out_.op(Op::MARK);
+  }
+  void close() {
+    out_.op(Op::SETITEMS);
+    out_.op(Op::BUILD);
+  }
+  // A list or dict in batches: begin(), next() before each entry, end(). `n` counts its entries.
+  void begin(uint64_t& n, Op empty) {
+    out_.op(empty);
+    n = 0;
+  }
+  void next(uint64_t& n, Op add) {
+    if (n % kBatch == 0) {
+      if (n > 0) out_.op(add);
+      out_.op(Op::MARK);
+    }
+    ++n;
+    if (text_.size() < kBlock) return;
+    sink_(text_);
+    text_.clear();
+  }
+  void end(uint64_t n, Op add) {
+    if (n > 0) out_.op(add);
+  }
+  // A text that is numbered by the caller.
+  void write_once(std::vector<uint64_t>& slots, uint32_t number, std::string_view text) {
+    if (number >= slots.size()) slots.resize(number + 1, kNoSlot);
+    if (slots[number] != kNoSlot) return out_.get(slots[number]);
+    out_.text(text);
+    slots[number] = out_.put();
+  }
+  void finish_pickle() {
+    out_.end();
+    sink_(text_);
+  }
+
+ private:
+  Sink sink_;
+  std::string text_;
+
+ protected:
+  PickleWriter out_;  // into text_
+};
+
 }  // namespace
 
-class DcpMetadataStream::Writer {
+class DcpMetadataStream::Writer : PieceWriter {
  public:
-  Writer(Sink sink, unsigned for_torch) : sink_(std::move(sink)), out_(text_, PickleProtocol::k4) {
+  Writer(Sink sink, unsigned for_torch) : PieceWriter(std::move(sink)) {
     if (for_torch < 203) {  // every later release reads these names, too
       properties_class_.module = kOldPropertiesModule;
       memory_format_ = {kOldPropertiesModule, "MEM_FORMAT_ENCODING"};
     }
-    out_.begin();
     open(metadata_class_);
     out_.text("state_dict_metadata");
     begin(entries_, Op::EMPTY_DICT);
@@ -110,48 +173,10 @@ class DcpMetadataStream::Writer {
     out_.text("1.0.0");
     for (const Attribute& a : attributes) write_attribute(a);
     close();
-    out_.end();
-    sink_(text_);
+    finish_pickle();
   }
 
  private:
-  // --- pieces
-  void write(Shared& s) {
-    if (s.slot != kNoSlot) return out_.get(s.slot);
-    if (s.module.empty()) out_.text(s.name);
-    else out_.global(s.module, s.name);
-    s.slot = out_.put();
-  }
-  // An object whose state is a dict: open(), then name and value of each field, then close().
-  void open(Shared& cls) {
-    write(cls);
-    out_.op(Op::EMPTY_TUPLE);
-    out_.op(Op::NEWOBJ);
-    out_.op(Op::EMPTY_DICT);
-    out_.op(Op::MARK);
-  }
-  void close() {
-    out_.op(Op::SETITEMS);
-    out_.op(Op::BUILD);
-  }
-  // A list or dict in batches: begin(), next() before each entry, end(). `n` counts its entries.
-  void begin(uint64_t& n, Op empty) {
-    out_.op(empty);
-    n = 0;
-  }
-  void next(uint64_t& n, Op add) {
-    if (n % kBatch == 0) {
-      if (n > 0) out_.op(add);
-      out_.op(Op::MARK);
-    }
-    ++n;
-    if (text_.size() < kBlock) return;
-    sink_(text_);
-    text_.clear();
-  }
-  void end(uint64_t n, Op add) {
-    if (n > 0) out_.op(add);
-  }
   void write_size(std::span<const int64_t> numbers) {
     write(size_class_);
     if (numbers.size() > 3) out_.op(Op::MARK);
@@ -170,13 +195,6 @@ class DcpMetadataStream::Writer {
     end_tensor();
     next(entries_, Op::SETITEMS);
     write_key(keys_++, name);
-  }
-  // A text that is numbered by the caller.
-  void write_once(std::vector<uint64_t>& slots, uint32_t number, std::string_view text) {
-    if (number >= slots.size()) slots.resize(number + 1, kNoSlot);
-    if (slots[number] != kNoSlot) return out_.get(slots[number]);
-    out_.text(text);
-    slots[number] = out_.put();
   }
   void write_key(uint32_t number, std::string_view name) { write_once(key_slots_, number, name); }
 
@@ -252,14 +270,11 @@ class DcpMetadataStream::Writer {
     end(entries_, Op::SETITEMS);
   }
 
-  Sink sink_;
   std::vector<uint64_t> key_slots_, file_slots_;  // by number
   std::unordered_map<std::string_view, uint64_t> dtypes_;
   uint32_t keys_ = 0;
   uint64_t entries_ = 0, inner_ = 0;
   bool in_tensor_ = false, has_planner_data_ = false;
-  std::string text_;
-  PickleWriter out_;
 
   Shared metadata_class_{kMetadataModule, "Metadata"};
   Shared tensor_class_{kMetadataModule, "TensorStorageMetadata"};

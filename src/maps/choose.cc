@@ -33,20 +33,18 @@ struct Attempt {
 
 using Bound = std::vector<std::pair<Word, uint64_t>>;  // indexes that have a value
 
-class Choice {
+// What keys say of the map as a whole: which values the pieces of names have, and how far indexes go.
+class Measure {
  public:
-  Choice(const ChooseQuery& q, Sizes& sizes, const Limits& limits)
-      : map_(q.map),
-        from_(q.from),
-        config_(q.config),
-        settings_(q.settings),
-        keys_(q.keys),
-        may_lack_(q.may_lack),
-        sizes_(sizes),
-        limits_(limits),
-        takers_(map_, from_) {
-    for (const Line& line : map_.lines) is_active_.push_back(holds(line.conditions, config_));
-    for (uint32_t i = 0; i < keys_.size(); ++i) by_key_[keys_[i]] = i;
+  struct Query {
+    const ModelMap& map;
+    const std::vector<Setting>& settings;
+    const std::vector<std::string_view>& keys;
+    const std::vector<bool>& is_active;  // by line
+    Side from;
+  };
+  Measure(const Query& q, Sizes& sizes, Chosen& out)
+      : map_(q.map), settings_(q.settings), keys_(q.keys), is_active_(q.is_active), sizes_(sizes), takers_(q.map, q.from), out_(out) {
     is_base_.resize(map_.words.size());
     for (const Line& line : map_.lines)
       for (const auto& side : line.sides)
@@ -54,40 +52,16 @@ class Choice {
           for (const Name& n : t.names)
             for (const NamePart& p : n.parts)
               for (const Word w : p.after) is_base_[w] = true;
-    out_.variables.resize(map_.variables.size());
-    out_.name.resize(keys_.size());
-    out_.is_taken.resize(keys_.size());
   }
 
-  Chosen run() {
+  // The keys that have problems.
+  std::vector<uint32_t> run() {
     choose_variables();
     measure();
-    Attempt all = attempt(map_.nodes, {});
-    for (const Match& m : all.matches)
-      for (const auto& tensor : m.sources)
-        for (const uint32_t s : tensor) out_.is_taken[s] = true;
-    for (const auto* keys : {&problem_keys_, &all.partial})  // another problem names what is wrong with them
-      for (const uint32_t s : *keys) out_.is_taken[s] = true;
-    for (auto& [spot, name] : all.missing) {
-      Problem p = problem_at(map_, spot, ProblemId::map_tensor_missing);
-      if (const std::string original = original_of(name); by_key_.contains(original)) {
-        p.got = "only " + original + ", of " + std::string(adapter_of(original));
-        p.hint = "merge the adapter first, with PEFT's merge_and_unload";
-      }
-      p.place.tensor = std::move(name);
-      out_.problems.push_back(std::move(p));
-    }
-    if (all.lacking > all.missing.size())
-      out_.problems.back().got = "and " + std::to_string(all.lacking - all.missing.size()) + " more are missing";
-    hint_at_ties();
-    out_.matches = std::move(all.matches);
-    return std::move(out_);
+    return std::move(problem_keys_);
   }
 
  private:
-  const std::vector<Tensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
-  const std::vector<Tensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
-
   template <class Visit>
   void for_each_fit(uint32_t source, const Visit& visit) {
     std::vector<uint64_t> found;
@@ -198,6 +172,71 @@ class Choice {
     }
     return true;
   }
+
+  struct Seen {
+    std::vector<bool> numbers;
+    uint32_t source = 0;  // with the highest
+    Spot spot;
+  };
+
+  const ModelMap& map_;
+  const std::vector<Setting>& settings_;
+  const std::vector<std::string_view>& keys_;
+  const std::vector<bool>& is_active_;
+  Sizes& sizes_;
+  Takers takers_;
+  std::vector<bool> is_base_;  // by word: another index counts on from it
+  std::vector<Seen> seen_;     // by word
+  std::vector<uint32_t> problem_keys_;
+  Chosen& out_;
+};
+
+class Choice {
+ public:
+  Choice(const ChooseQuery& q, Sizes& sizes, const Limits& limits)
+      : map_(q.map),
+        from_(q.from),
+        config_(q.config),
+        settings_(q.settings),
+        keys_(q.keys),
+        may_lack_(q.may_lack),
+        sizes_(sizes),
+        limits_(limits) {
+    for (const Line& line : map_.lines) is_active_.push_back(holds(line.conditions, config_));
+    for (uint32_t i = 0; i < keys_.size(); ++i) by_key_[keys_[i]] = i;
+    out_.variables.resize(map_.variables.size());
+    out_.name.resize(keys_.size());
+    out_.is_taken.resize(keys_.size());
+  }
+
+  Chosen run() {
+    std::vector<uint32_t> problem_keys = Measure({map_, settings_, keys_, is_active_, from_}, sizes_, out_).run();
+    Attempt all = attempt(map_.nodes, {});
+    for (const Match& m : all.matches)
+      for (const auto& tensor : m.sources)
+        for (const uint32_t s : tensor) out_.is_taken[s] = true;
+    problem_keys.insert(problem_keys.end(), all.partial.begin(), all.partial.end());
+    for (const uint32_t s : problem_keys) out_.is_taken[s] = true;  // another problem names what is wrong with them
+    for (auto& [spot, name] : all.missing) {
+      Problem p = problem_at(map_, spot, ProblemId::map_tensor_missing);
+      if (const std::string original = original_of(name); by_key_.contains(original)) {
+        p.got = "only " + original + ", of " + std::string(adapter_of(original));
+        p.hint = "merge the adapter first, with PEFT's merge_and_unload";
+      }
+      p.place.tensor = std::move(name);
+      out_.problems.push_back(std::move(p));
+    }
+    if (all.lacking > all.missing.size())
+      out_.problems.back().got = "and " + std::to_string(all.lacking - all.missing.size()) + " more are missing";
+    hint_at_ties();
+    out_.matches = std::move(all.matches);
+    return std::move(out_);
+  }
+
+ private:
+  const std::vector<Tensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
+  const std::vector<Tensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
+
   // The ranges of `words`; nothing if one is not known.
   std::optional<std::vector<uint64_t>> ranges_of(const std::vector<Word>& words) const {
     std::vector<uint64_t> all;
@@ -357,12 +396,6 @@ class Choice {
     }
   }
 
-  struct Seen {
-    std::vector<bool> numbers;
-    uint32_t source = 0;  // with the highest
-    Spot spot;
-  };
-
   const ModelMap& map_;
   Side from_;
   const Config& config_;
@@ -371,12 +404,8 @@ class Choice {
   const bool may_lack_;
   Sizes& sizes_;
   const Limits& limits_;
-  Takers takers_;
   std::vector<bool> is_active_;  // by line
-  std::vector<bool> is_base_;    // by word: another index counts on from it
   std::unordered_map<std::string_view, uint32_t> by_key_;
-  std::vector<Seen> seen_;  // by word
-  std::vector<uint32_t> problem_keys_;
   uint64_t looked_for_ = 0;
   Chosen out_;
 };

@@ -18,19 +18,172 @@ namespace {
 
 constexpr size_t kMaxProblems = 1000;
 
+using Keys = std::vector<std::string_view>;
+
+Keys keys_of(const std::vector<Source>& sources) {
+  Keys keys;
+  for (const Source& s : sources) keys.push_back(s.key);
+  return keys;
+}
+
+// One tensor of those that a match of a line has.
+struct Instance : IndexNumbers {
+  const Values& values;
+};
+
+bool is_optional(const ModelMap& map, const Line& line) {
+  return std::ranges::any_of(line.within, [&](const Within& w) {
+    return std::ranges::any_of(map.blocks[w.block].branches, [](const Branch& b) { return b.nodes.empty(); });
+  });
+}
+
+// The blocks that a tensor is made of.
+class Blocks {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  Blocks(const ModelMap& map, const std::vector<Source>& sources, const Limits& limits, Side from, bool may_mix_dtypes)
+      : map_(map), sources_(sources), limits_(limits), from_(from), may_mix_dtypes_(may_mix_dtypes) {}
+
+  // For each block of the target the tensor and block that it is; kNone: padding.
+  std::vector<std::pair<uint32_t, uint32_t>> pairs_of(const Line& line, uint32_t target, size_t blocks) const {
+    const auto to = static_cast<size_t>(other(from_)), from = static_cast<size_t>(from_);
+    std::vector<std::pair<uint32_t, uint32_t>> all(blocks, {kNone, 0});
+    for (const Pair& p : line.pairs)
+      if (p.tensor[to] == target) all[p.block[to]] = {p.tensor[from], p.block[from]};
+    return all;
+  }
+
+  void zeros(IndexMap& made, const Piece& piece) {
+    IndexBlock block{.target_at = piece.at, .source_at = {}, .axes = {}};
+    for (const Piece::Along& a : piece.axes) {
+      if (a.size == 0) return;
+      if (a.size > 1)
+        block.axes.push_back({.size = static_cast<int64_t>(a.size), .target_dim = a.dim, .target_step = static_cast<int64_t>(a.step)});
+    }
+    count(block);
+    made.blocks.push_back(std::move(block));
+  }
+
+  // One block for each combination of the numbers that only the source's name has: along them the target is cut.
+  void add(IndexMap& made, const Instance& one, const Piece& to, uint32_t tensor, const Piece& from) {
+    IndexBlock whole{.target_at = to.at, .source_at = from.at, .axes = {}};
+    std::vector<Piece::Along> cuts;
+    std::vector<uint64_t> cut_sizes;
+    for (const Piece::Along& a : to.axes) {
+      if (a.size == 0) return;
+      const auto b = std::ranges::find(from.axes, a.word, &Piece::Along::word);
+      if (b == from.axes.end()) {
+        cuts.push_back(a);
+        cut_sizes.push_back(a.size);
+      } else if (a.size > 1) {
+        whole.axes.push_back({.size = static_cast<int64_t>(a.size),
+                              .target_dim = a.dim,
+                              .target_step = static_cast<int64_t>(a.step),
+                              .source_dim = b->dim,
+                              .source_step = static_cast<int64_t>(b->step)});
+      }
+    }
+    for (const Piece::Along& b : from.axes)
+      if (std::ranges::find(to.axes, b.word, &Piece::Along::word) == to.axes.end())
+        whole.source_at[b.dim] += static_cast<int64_t>(one.of(b.word) * b.step);
+    const std::vector<Word> its = inner_of(one.line, one.line.sides[static_cast<size_t>(from_)][tensor]);
+    for_each_value(cut_sizes, [&](const std::vector<uint64_t>& cut) {
+      IndexBlock block = whole;
+      for (size_t i = 0; i < cuts.size(); ++i) block.target_at[cuts[i].dim] += static_cast<int64_t>(cut[i] * cuts[i].step);
+      uint64_t place = 0;
+      for (const Word w : its) {
+        const auto c = std::ranges::find(cuts, w, &Piece::Along::word);
+        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : one.of(w);
+        place = place * one.values[w].value + number;
+      }
+      block.source = one.match.sources[tensor][place];
+      count(block);
+      made.blocks.push_back(std::move(block));
+    });
+  }
+
+  DType dtype_of(const IndexMap& made, const Line& line, std::optional<uint32_t> first) const {
+    std::optional<uint32_t> from;
+    DType dtype = first ? sources_[*first].dtype : DType::float32;
+    for (const IndexBlock& b : made.blocks) {
+      if (b.source == IndexBlock::kZeros) continue;
+      const DType its = sources_[b.source].dtype;
+      if (!from) dtype = its, from = b.source;
+      if (its == dtype) continue;
+      if (!may_mix_dtypes_) {
+        Problem p = problem_at(map_, line.spot, ProblemId::map_dtypes_differ,
+                               std::string(facts_of(dtype).name) + " of " + shortened(sources_[*from].key) + " and " +
+                                   std::string(facts_of(its).name) + " of " + shortened(sources_[b.source].key));
+        p.place.tensor = made.key;
+        throw Error(std::move(p));
+      }
+      if (bytes_of(its) == bytes_of(dtype)) dtype = DType::float32;  // float16 and bfloat16
+      else if (bytes_of(its) > bytes_of(dtype)) dtype = its;
+    }
+    return dtype;
+  }
+
+  IndexMap identity(std::string key, uint32_t source) {
+    const Source& s = sources_[source];
+    IndexMap made{.key = std::move(key), .dtype = s.dtype, .shape = s.shape, .blocks = {}};
+    if (std::ranges::find(s.shape, 0) != s.shape.end()) return made;
+    IndexBlock block{
+        .source = source, .target_at = std::vector<int64_t>(s.shape.size()), .source_at = std::vector<int64_t>(s.shape.size()), .axes = {}};
+    for (uint32_t d = 0; d < s.shape.size(); ++d)
+      if (s.shape[d] > 1) block.axes.push_back({.size = s.shape[d], .target_dim = d, .target_step = 1, .source_dim = d, .source_step = 1});
+    count(block);
+    made.blocks.push_back(std::move(block));
+    return made;
+  }
+
+ private:
+  void count(const IndexBlock& block) {
+    pieces_ += 1 + block.axes.size();
+    if (pieces_ > limits_.map_pieces)
+      fail(ProblemId::map_too_many, {.path = map_.name}, "more than " + std::to_string(limits_.map_pieces) + " blocks and axes");
+  }
+
+  const ModelMap& map_;
+  const std::vector<Source>& sources_;
+  const Limits& limits_;
+  const Side from_;
+  const bool may_mix_dtypes_;
+  uint64_t pieces_ = 0;
+};
+
+Problem difference(const ModelMap& map, const Line& line, const std::string& tensor, const std::string& same_as) {
+  Problem p = problem_at(map, line.spot, ProblemId::map_tied_differ, "a value different from that in " + shortened(same_as),
+                         "the same: they are tied");
+  p.place.tensor = tensor;
+  if (!line.conditions.empty()) p.names = {line.conditions[0].paths[0] + (line.conditions[0].unless ? "=true" : "=false")};
+  else p.hint = "a map without this line treats them as two";
+  return p;
+}
+
+const Taker* rest_of(const Takers& takers, std::string_view key, const ModelMap& map, const Config& config) {
+  const Taker* const t = takers.rest_of(key);
+  return t != nullptr && holds(map.lines[t->line].conditions, config) ? t : nullptr;
+}
+
 class Resolver {
  public:
   Resolver(const ModelMap& map, const Config& config, const ResolveOptions& options, const std::vector<Source>& sources,
            const Limits& limits)
-      : map_(map), config_(config), options_(options), sources_(sources), limits_(limits), sizes_(map, config, options.settings) {
-    for (const Source& s : sources) keys_.push_back(s.key);
-  }
+      : map_(map),
+        config_(config),
+        options_(options),
+        sources_(sources),
+        limits_(limits),
+        keys_(keys_of(sources)),
+        sizes_(map, config, options.settings),
+        from_(options.from ? *options.from : side_of(map, keys_, options.are_published)),
+        blocks_(map, sources, limits, from_, options.may_mix_dtypes) {}
 
   Resolved run() {
-    out_.from = options_.from ? *options_.from : side_of(map_, keys_, options_.are_published);
+    out_.from = from_;
     out_.notes = map_.notes;
     refuse_quantized(keys_);
-    chosen_ = choose({map_, out_.from, config_, options_.settings, keys_, options_.is_state}, sizes_, limits_);
+    chosen_ = choose({map_, from_, config_, options_.settings, keys_, options_.is_state}, sizes_, limits_);
     out_.problems = std::move(chosen_.problems);
     learn();
     check_memory();
@@ -44,8 +197,8 @@ class Resolver {
   }
 
  private:
-  const std::vector<Tensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(out_.from)]; }
-  const std::vector<Tensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(out_.from))]; }
+  const std::vector<Tensor>& sources_of(const Line& line) const { return line.sides[static_cast<size_t>(from_)]; }
+  const std::vector<Tensor>& targets_of(const Line& line) const { return line.sides[static_cast<size_t>(other(from_))]; }
 
   // Of a tensor whose numbers are several sources, the first, and those of another shape, which no sizes fit.
   std::vector<Shaped> shaped(const Match& m) const {
@@ -80,14 +233,15 @@ class Resolver {
     const Line& line = map_.lines[m.line];
     if (sources_of(line).empty()) {
       for (const Tensor& t : targets_of(line))
-        if (t.same_as.empty() && !is_optional(line)) out_.not_made.push_back(to_text(map_, t.names[0]));
+        if (t.same_as.empty() && !is_optional(map_, line)) out_.not_made.push_back(to_text(map_, t.names[0]));
       return;
     }
     const std::vector<Shaped> tensors = shaped(m);
     if (line.moves_nothing) sizes_.compare(tensors, keys_);
     const Values values = line.moves_nothing ? sizes_.global() : sizes_.solve(tensors, keys_);
     divided_.check(m, tensors, values, keys_);
-    if (targets_of(line).empty()) leave_out(m);
+    if (targets_of(line).empty())
+      for (const auto& tensor : m.sources) out_.left_out.insert(out_.left_out.end(), tensor.begin(), tensor.end());
     for (uint32_t t = 0; t < targets_of(line).size(); ++t) make(m, line, t, values);
     if (!m.is_copy && !sources_of(line)[0].same_as.empty()) tie_sources(m, line);
   }
@@ -109,22 +263,12 @@ class Resolver {
     throw Error(std::move(p));
   }
 
-  bool is_optional(const Line& line) const {
-    return std::ranges::any_of(line.within, [&](const Within& w) {
-      return std::ranges::any_of(map_.blocks[w.block].branches, [](const Branch& b) { return b.nodes.empty(); });
-    });
-  }
-
-  void leave_out(const Match& m) {
-    for (const auto& tensor : m.sources) out_.left_out.insert(out_.left_out.end(), tensor.begin(), tensor.end());
-  }
-
   // All targets of one tensor of a line: one for each combination of the numbers that only its name has.
   void make(const Match& m, const Line& line, uint32_t t, const Values& values) {
     const Tensor& target = targets_of(line)[t];
     if ((!target.has_axes || line.moves_nothing) && !m.sources[0].empty()) {
       const Instance one{{line, m, {}, {}}, values};
-      return add(one, target, identity(written_name(one, target.names[0]), m.sources[0][0]));
+      return add(one, target, blocks_.identity(written_name(one, target.names[0]), m.sources[0][0]));
     }
     const std::vector<Word> inner = inner_of(line, target);
     std::vector<uint64_t> ranges;
@@ -136,133 +280,28 @@ class Resolver {
     check_elements(map_, target, grid);
     std::vector<Grid> from;
     for (const Tensor& s : sources_of(line)) from.push_back(grid_with(s));
-    const auto pairs = pairs_of(line, t, grid.pieces.size());
+    const auto pairs = blocks_.pairs_of(line, t, grid.pieces.size());
     for_each_value(ranges, [&](const std::vector<uint64_t>& at) {
       const Instance one{{line, m, inner, at}, values};
       IndexMap made{.key = written_name(one, target.names[0]), .shape = grid.shape, .blocks = {}};
       std::optional<uint32_t> first;
       for (uint32_t b = 0; b < grid.pieces.size(); ++b) {
         const auto [tensor, block] = pairs[b];
-        if (tensor == kNone) zeros(made, grid.pieces[b]);
-        else blocks(made, one, grid.pieces[b], tensor, from[tensor].pieces[block]);
+        if (tensor == Blocks::kNone) blocks_.zeros(made, grid.pieces[b]);
+        else blocks_.add(made, one, grid.pieces[b], tensor, from[tensor].pieces[block]);
       }
       for (const auto& tensor : m.sources)
         if (!first && !tensor.empty()) first = tensor[0];
       if (std::ranges::find(made.shape, 0) != made.shape.end()) made.blocks.clear();
-      made.dtype = dtype_of(made, line, first);
+      made.dtype = blocks_.dtype_of(made, line, first);
       add(one, target, std::move(made));
     });
   }
-
-  static constexpr uint32_t kNone = UINT32_MAX;
-
-  // For each block of the target the tensor and block that it is; kNone: padding.
-  std::vector<std::pair<uint32_t, uint32_t>> pairs_of(const Line& line, uint32_t target, size_t blocks) const {
-    const auto to = static_cast<size_t>(other(out_.from)), from = static_cast<size_t>(out_.from);
-    std::vector<std::pair<uint32_t, uint32_t>> all(blocks, {kNone, 0});
-    for (const Pair& p : line.pairs)
-      if (p.tensor[to] == target) all[p.block[to]] = {p.tensor[from], p.block[from]};
-    return all;
-  }
-
-  // One tensor of those that a match of a line has.
-  struct Instance : IndexNumbers {
-    const Values& values;
-  };
 
   std::string written_name(const Instance& one, const Name& name) const {
     for (const NamePart& p : name.parts)
       for (const Word w : p.after) sizes_.need(w, one.values, name.spot);
     return written(map_, name, chosen_.variables, one.values, [&](Word w) { return one.of(w); });
-  }
-
-  void count(const IndexBlock& block) {
-    pieces_ += 1 + block.axes.size();
-    if (pieces_ > limits_.map_pieces)
-      fail(ProblemId::map_too_many, {.path = map_.name}, "more than " + std::to_string(limits_.map_pieces) + " blocks and axes");
-  }
-
-  void zeros(IndexMap& made, const Piece& piece) {
-    IndexBlock block{.target_at = piece.at, .source_at = {}, .axes = {}};
-    for (const Piece::Along& a : piece.axes) {
-      if (a.size == 0) return;
-      if (a.size > 1)
-        block.axes.push_back({.size = static_cast<int64_t>(a.size), .target_dim = a.dim, .target_step = static_cast<int64_t>(a.step)});
-    }
-    count(block);
-    made.blocks.push_back(std::move(block));
-  }
-
-  // One block for each combination of the numbers that only the source's name has: along them the target is cut.
-  void blocks(IndexMap& made, const Instance& one, const Piece& to, uint32_t tensor, const Piece& from) {
-    IndexBlock whole{.target_at = to.at, .source_at = from.at, .axes = {}};
-    std::vector<Piece::Along> cuts;
-    std::vector<uint64_t> cut_sizes;
-    for (const Piece::Along& a : to.axes) {
-      if (a.size == 0) return;
-      const auto b = std::ranges::find(from.axes, a.word, &Piece::Along::word);
-      if (b == from.axes.end()) {
-        cuts.push_back(a);
-        cut_sizes.push_back(a.size);
-      } else if (a.size > 1) {
-        whole.axes.push_back({.size = static_cast<int64_t>(a.size),
-                              .target_dim = a.dim,
-                              .target_step = static_cast<int64_t>(a.step),
-                              .source_dim = b->dim,
-                              .source_step = static_cast<int64_t>(b->step)});
-      }
-    }
-    for (const Piece::Along& b : from.axes)
-      if (std::ranges::find(to.axes, b.word, &Piece::Along::word) == to.axes.end())
-        whole.source_at[b.dim] += static_cast<int64_t>(one.of(b.word) * b.step);
-    const std::vector<Word> its = inner_of(one.line, sources_of(one.line)[tensor]);
-    for_each_value(cut_sizes, [&](const std::vector<uint64_t>& cut) {
-      IndexBlock block = whole;
-      for (size_t i = 0; i < cuts.size(); ++i) block.target_at[cuts[i].dim] += static_cast<int64_t>(cut[i] * cuts[i].step);
-      uint64_t place = 0;
-      for (const Word w : its) {
-        const auto c = std::ranges::find(cuts, w, &Piece::Along::word);
-        const uint64_t number = c != cuts.end() ? cut[static_cast<size_t>(c - cuts.begin())] : one.of(w);
-        place = place * one.values[w].value + number;
-      }
-      block.source = one.match.sources[tensor][place];
-      count(block);
-      made.blocks.push_back(std::move(block));
-    });
-  }
-
-  DType dtype_of(const IndexMap& made, const Line& line, std::optional<uint32_t> first) const {
-    std::optional<uint32_t> from;
-    DType dtype = first ? sources_[*first].dtype : DType::float32;
-    for (const IndexBlock& b : made.blocks) {
-      if (b.source == IndexBlock::kZeros) continue;
-      const DType its = sources_[b.source].dtype;
-      if (!from) dtype = its, from = b.source;
-      if (its == dtype) continue;
-      if (!options_.may_mix_dtypes) {
-        Problem p = problem_at(map_, line.spot, ProblemId::map_dtypes_differ,
-                               std::string(facts_of(dtype).name) + " of " + shortened(keys_[*from]) + " and " +
-                                   std::string(facts_of(its).name) + " of " + shortened(keys_[b.source]));
-        p.place.tensor = made.key;
-        throw Error(std::move(p));
-      }
-      if (bytes_of(its) == bytes_of(dtype)) dtype = DType::float32;  // float16 and bfloat16
-      else if (bytes_of(its) > bytes_of(dtype)) dtype = its;
-    }
-    return dtype;
-  }
-
-  IndexMap identity(std::string key, uint32_t source) {
-    const Source& s = sources_[source];
-    IndexMap made{.key = std::move(key), .dtype = s.dtype, .shape = s.shape, .blocks = {}};
-    if (std::ranges::find(s.shape, 0) != s.shape.end()) return made;
-    IndexBlock block{
-        .source = source, .target_at = std::vector<int64_t>(s.shape.size()), .source_at = std::vector<int64_t>(s.shape.size()), .axes = {}};
-    for (uint32_t d = 0; d < s.shape.size(); ++d)
-      if (s.shape[d] > 1) block.axes.push_back({.size = s.shape[d], .target_dim = d, .target_step = 1, .source_dim = d, .source_step = 1});
-    count(block);
-    made.blocks.push_back(std::move(block));
-    return made;
   }
 
   void add(const Instance& one, const Tensor& target, IndexMap made) {
@@ -274,17 +313,8 @@ class Resolver {
       return;
     }
     std::string name = written_name({one, sizes_.global()}, target.same_as[0]);
-    Problem p = difference(one.line, made.key, name);
+    Problem p = difference(map_, one.line, made.key, name);
     ties_of_targets_.emplace_back(Tie{std::move(made), {}, std::move(p)}, std::move(name));
-  }
-
-  Problem difference(const Line& line, const std::string& tensor, const std::string& same_as) const {
-    Problem p = problem_at(map_, line.spot, ProblemId::map_tied_differ, "a value different from that in " + shortened(same_as),
-                           "the same: they are tied");
-    p.place.tensor = tensor;
-    if (!line.conditions.empty()) p.names = {line.conditions[0].paths[0] + (line.conditions[0].unless ? "=true" : "=false")};
-    else p.hint = "a map without this line treats them as two";
-    return p;
   }
 
   void add_problem(Problem p) {
@@ -316,18 +346,18 @@ class Resolver {
       const auto it = by_key_.find(written_name({{line, m, inner, at}, sizes_.global()}, t.same_as[0]));
       if (it == by_key_.end()) return;  // it is missing, which another line says
       std::string tensor(keys_[source]), same_as(keys_[it->second]);
-      Problem p = difference(line, tensor, same_as);
-      add(Tie{identity(std::move(tensor), source), identity(std::move(same_as), it->second), std::move(p)});
+      Problem p = difference(map_, line, tensor, same_as);
+      add(Tie{blocks_.identity(std::move(tensor), source), blocks_.identity(std::move(same_as), it->second), std::move(p)});
     });
   }
 
   // {*}, and what no line takes.
   void rest() {
-    const Takers takers(map_, out_.from);
+    const Takers takers(map_, from_);
     std::set<uint32_t> lines;  // that take a key
     for (uint32_t s = 0; s < keys_.size(); ++s) {
       if (chosen_.is_taken[s]) continue;
-      const Taker* const taker = chosen_.name[s] != nullptr ? nullptr : rest_of(takers, keys_[s]);
+      const Taker* const taker = chosen_.name[s] != nullptr ? nullptr : rest_of(takers, keys_[s], map_, config_);
       if (taker != nullptr) {
         lines.insert(taker->line);
         const std::vector<Tensor>& to = targets_of(map_.lines[taker->line]);
@@ -336,9 +366,9 @@ class Resolver {
           continue;
         }
         const Pattern pattern = pattern_of(map_, to[0].names[0], chosen_.variables);
-        out_.targets.push_back(identity(pattern.before_rest + std::string(keys_[s].substr(taker->pattern.before_rest.size())), s));
+        out_.targets.push_back(blocks_.identity(pattern.before_rest + std::string(keys_[s].substr(taker->pattern.before_rest.size())), s));
       } else if (options_.unmapped == Unmapped::kKeep) {
-        out_.targets.push_back(identity(std::string(keys_[s]), s));
+        out_.targets.push_back(blocks_.identity(std::string(keys_[s]), s));
         ++out_.kept;
       } else if (options_.unmapped == Unmapped::kDrop) {
         out_.left_out.push_back(s);
@@ -348,7 +378,7 @@ class Resolver {
     }
     for (const Taker& t : takers.rests()) {
       const Line& line = map_.lines[t.line];
-      if (!lines.contains(t.line) && !targets_of(line).empty() && holds(line.conditions, config_) && !is_optional(line))
+      if (!lines.contains(t.line) && !targets_of(line).empty() && holds(line.conditions, config_) && !is_optional(map_, line))
         out_.not_made.push_back(to_text(map_, targets_of(line)[0].names[0]));
     }
   }
@@ -364,23 +394,19 @@ class Resolver {
     p.place.tensor = keys_[source];
     return p;
   }
-  const Taker* rest_of(const Takers& takers, std::string_view key) const {
-    const Taker* const t = takers.rest_of(key);
-    return t != nullptr && holds(map_.lines[t->line].conditions, config_) ? t : nullptr;
-  }
-
   const ModelMap& map_;
   const Config& config_;
   const ResolveOptions& options_;
   const std::vector<Source>& sources_;
   const Limits& limits_;
+  const Keys keys_;
   Sizes sizes_;
   DividedAxes divided_{map_, sizes_};
-  std::vector<std::string_view> keys_;
+  const Side from_;
+  Blocks blocks_;
   Chosen chosen_;
   std::unordered_map<std::string_view, uint32_t> by_key_;
   std::vector<std::pair<Tie, std::string>> ties_of_targets_;
-  uint64_t pieces_ = 0;
   Resolved out_;
 };
 

@@ -20,6 +20,82 @@
 namespace dcp {
 namespace {
 
+// The rules that say which ranks get which box of a tensor; the first that matches a key counts.
+class PlacementRules {
+ public:
+  explicit PlacementRules(const DcpLayoutOptions& options) : options_(options), used_(options.rules.size()), fits_(options.rules.size()) {
+    for (size_t r = 0; r < options.rules.size(); ++r) {
+      if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_.try_emplace(options.rules[r].glob, r);
+      else globs_.push_back(r);
+    }
+  }
+
+  // False: no rule is for this key.
+  bool place(std::string_view key, Dims dims, RankBoxes& boxes) {
+    const auto exact = exact_.find(key);
+    size_t index = exact == exact_.end() ? options_.rules.size() : exact->second;
+    const auto glob = std::ranges::find_if(globs_, [&](size_t r) { return r >= index || glob_matches(options_.rules[r].glob, key); });
+    if (glob != globs_.end()) index = std::min(index, *glob);
+    if (index == options_.rules.size()) return false;
+    const PlacementRule& rule = options_.rules[index];
+    used_[index] = true;
+    if (place_ranks(options_.mesh, rule.placements, dims, boxes)) {
+      fits_[index] = true;
+    } else {
+      place_ranks(options_.mesh, fitting(rule.placements, dims.size()), dims, boxes);
+      misfits_[index].push_back({std::string(key), rule.glob});
+    }
+    return true;
+  }
+
+  // Throws placement_no_dim: a glob that places matrices meets vectors and scalars, too, but one that fits nothing is a mistake.
+  void finish(const std::string& path, DcpNotes& notes) {
+    for (size_t r = 0; r < options_.rules.size(); ++r)
+      if (!used_[r]) notes.unmatched_placements.push_back(options_.rules[r].glob);
+    std::string keys, globs;
+    uint64_t count = 0;
+    for (auto& [rule, misfits] : misfits_) {
+      if (fits_[rule]) {
+        std::ranges::move(misfits, std::back_inserter(notes.replicated));
+        continue;
+      }
+      globs += (globs.empty() ? "'" : ", '") + misfits.front().text + "'";
+      for (const KeyNote& n : misfits)
+        if (count++ < 8) keys += (keys.empty() ? "" : ", ") + shortened(n.key);
+    }
+    if (count > 8) keys += " and " + std::to_string(count - 8) + " more";
+    if (count > 0) fail(ProblemId::placement_no_dim, {.path = path}, keys + " for " + globs);
+  }
+
+ private:
+  const DcpLayoutOptions& options_;
+  std::vector<bool> used_, fits_;                       // by rule; fits: some tensor has all dims that it splits
+  std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that have not
+  std::unordered_map<std::string_view, size_t> exact_;  // a file may have one for each of 10^4 tensors
+  std::vector<size_t> globs_;
+};
+
+void check_names(const Catalog& catalog, const std::vector<Entry>& entries) {
+  std::unordered_set<std::string_view> names;
+  for (const Entry& e : entries)
+    if (!names.insert(e.key).second)
+      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(e.key));
+}
+
+// Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.
+bool is_sharded(const SourceFacts& source, const Tensor& t) {
+  const Catalog& catalog = source.catalog;
+  if (source.resolved.views.any()) return source.resolved.views.sharded[static_cast<size_t>(&t - catalog.tensors.data())];
+  return t.chunk_count > 1 || (t.chunk_count == 1 && !std::ranges::equal(catalog.box(t, 0).sizes, catalog.dims(t)));
+}
+
+void add_metadata(Plan& plan, const Catalog& catalog) {
+  OutputFile file{.name = ".metadata", .generated = Generated::kDcpMetadata, .archive = {}, .payloads = {}};
+  write_plan_metadata(plan, catalog, [&](std::string_view block) { file.bytes += block.size(); });
+  plan.bytes_to_write += file.bytes;
+  plan.files.push_back(std::move(file));
+}
+
 class DcpLayout {
  public:
   DcpLayout(const SourceFacts& source, const Selection& selection, const DcpLayoutOptions& options, Plan& plan)
@@ -34,14 +110,9 @@ class DcpLayout {
         entries_(flat_.entries),
         keys_(plan.keys.emplace(name_keys(source.catalog, selection, flat_))),
         items_(source, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
+        rules_(options),
         file_bytes_(options.world_size, 0) {
-    rule_used_.resize(options.rules.size());
-    rule_fits_.resize(options.rules.size());
-    for (size_t r = 0; r < options.rules.size(); ++r) {
-      if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_rules_.try_emplace(options.rules[r].glob, r);
-      else glob_rules_.push_back(r);
-    }
-    source_is_sharded_ = std::ranges::any_of(source.catalog.tensors, [&](const Tensor& t) { return is_sharded(t); });
+    source_is_sharded_ = std::ranges::any_of(source.catalog.tensors, [&](const Tensor& t) { return is_sharded(source, t); });
     if (options.like)
       for (TensorId t = 0; t < options.like->tensors.size(); ++t) like_.emplace(options.like->key(options.like->tensors[t]), t);
   }
@@ -49,7 +120,7 @@ class DcpLayout {
   void run() {
     plan_.folder = true;
     notes();
-    check_names();
+    check_names(catalog_, entries_);
     reserve();
     for (size_t e = 0; e < entries_.size(); ++e)
       if (entries_[e].is_blob()) byte_item(e);
@@ -59,10 +130,8 @@ class DcpLayout {
       plan_.files.push_back({.name = "__" + std::to_string(r) + "_0.distcp", .bytes = file_bytes_[r], .archive = {}, .payloads = {}});
       plan_.bytes_to_write += file_bytes_[r];
     }
-    for (size_t r = 0; r < options_.rules.size(); ++r)
-      if (!rule_used_[r]) plan_.dcp->unmatched_placements.push_back(options_.rules[r].glob);
-    check_misfits();
-    metadata();
+    rules_.finish(catalog_.path, *plan_.dcp);
+    add_metadata(plan_, catalog_);
   }
 
  private:
@@ -76,13 +145,6 @@ class DcpLayout {
     for (const ExtraAttribute& a : catalog_.provenance.attributes)
       if (!a.kept())
         notes.attributes_left_out.push_back({a.name, a.not_plain.empty() ? "it describes the save that made the source" : a.not_plain});
-  }
-
-  void check_names() const {
-    std::unordered_set<std::string_view> names;
-    for (const Entry& e : entries_)
-      if (!names.insert(e.key).second)
-        fail(ProblemId::keys_collide, {.path = catalog_.path, .tensor = std::string(catalog_.key(e.ref))}, std::string(e.key));
   }
 
   // Vectors that grow by doubling would be there twice: 2.5 million regions are 160 MB.
@@ -101,19 +163,6 @@ class DcpLayout {
     plan_.numbers.reserve(numbers);
   }
 
-  // Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.
-  bool is_sharded(const Tensor& t) const {
-    if (resolved_.views.any()) return resolved_.views.sharded[static_cast<size_t>(&t - catalog_.tensors.data())];
-    return t.chunk_count > 1 || (t.chunk_count == 1 && !std::ranges::equal(catalog_.box(t, 0).sizes, catalog_.dims(t)));
-  }
-  // Not a plain tensor: its items are copied as they are.
-  bool is_copied(const Tensor& t) const {
-    if (facts_of(t.dtype).kind == DTypeKind::kQuantized) return true;
-    for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (resolved_.items[catalog_.item_of(t, c)].opaque) return true;
-    return false;
-  }
-
   uint32_t min_filled() const { return static_cast<uint32_t>(std::ranges::min_element(file_bytes_) - file_bytes_.begin()); }
 
   void byte_item(size_t e) {
@@ -123,8 +172,8 @@ class DcpLayout {
   }
 
   void tensor(size_t e, const Tensor& t) {
-    if (is_copied(t)) {
-      const bool quantized = facts_of(t.dtype).kind == DTypeKind::kQuantized;
+    const bool quantized = facts_of(t.dtype).kind == DTypeKind::kQuantized;
+    if (quantized || is_opaque({catalog_, resolved_}, entries_[e].tensor())) {  // no plain tensor: its items are copied as they are
       std::string text = quantized
                              ? "quantized: dcp.load gives it the scale of the tensor that it loads into, torch.load of its item its own"
                              : "of a subclass: dcp.load takes it only if the program allows the class";
@@ -143,27 +192,9 @@ class DcpLayout {
     plan_.tensors.push_back({.id = entries_[e].tensor(), .first_region = narrow<uint32_t>(plan_.regions.size())});
     boxes_.clear();
     if (options_.source_boxes) by_source(t);
-    else if (!by_rule(e, t) && !by_like(e, t)) by_default(t);
+    else if (rules_.place(entries_[e].key, catalog_.dims(t), boxes_)) deal(t);
+    else if (!by_like(e, t)) by_default(t);
     plan_.tensors.back().region_count = narrow<uint32_t>(plan_.regions.size()) - plan_.tensors.back().first_region;
-  }
-
-  bool by_rule(size_t e, const Tensor& t) {
-    const auto exact = exact_rules_.find(entries_[e].key);
-    auto index = exact == exact_rules_.end() ? options_.rules.size() : exact->second;
-    const auto glob =
-        std::ranges::find_if(glob_rules_, [&](size_t r) { return r >= index || glob_matches(options_.rules[r].glob, entries_[e].key); });
-    if (glob != glob_rules_.end()) index = std::min(index, *glob);
-    if (index == options_.rules.size()) return false;
-    const auto rule = options_.rules.begin() + static_cast<int64_t>(index);
-    rule_used_[index] = true;
-    if (place_ranks(options_.mesh, rule->placements, catalog_.dims(t), boxes_)) {
-      rule_fits_[index] = true;
-    } else {
-      place_ranks(options_.mesh, fitting(rule->placements, t.rank), catalog_.dims(t), boxes_);
-      misfits_[index].push_back({std::string(entries_[e].key), rule->glob});
-    }
-    deal(t);
-    return true;
   }
 
   bool by_like(size_t e, const Tensor& t) {
@@ -218,26 +249,10 @@ class DcpLayout {
     deal(t);
   }
 
-  // A glob that places matrices meets vectors and scalars, too. One that fits nothing is a mistake.
-  void check_misfits() {
-    std::string keys, globs;
-    uint64_t count = 0;
-    for (auto& [rule, notes] : misfits_) {
-      if (rule_fits_[rule]) {
-        std::ranges::move(notes, std::back_inserter(plan_.dcp->replicated));
-        continue;
-      }
-      globs += (globs.empty() ? "'" : ", '") + notes.front().text + "'";
-      for (const KeyNote& n : notes)
-        if (count++ < 8) keys += (keys.empty() ? "" : ", ") + shortened(n.key);
-    }
-    if (count > 8) keys += " and " + std::to_string(count - 8) + " more";
-    if (count > 0) fail(ProblemId::placement_no_dim, {.path = catalog_.path}, keys + " for " + globs);
-  }
-
   void by_default(const Tensor& t) {
     const Dims dims = catalog_.dims(t);
-    const bool split = t.rank > 0 && volume(dims) > 0 && options_.world_size > 1 && (is_sharded(t) || !source_is_sharded_);
+    const bool split =
+        t.rank > 0 && volume(dims) > 0 && options_.world_size > 1 && (is_sharded({catalog_, resolved_}, t) || !source_is_sharded_);
     if (!split) return region(t, add_whole_box(plan_, dims), min_filled());
     // place_ranks() gives the same; this is 2.5 million regions' way.
     const int64_t each = (dims[0] + options_.world_size - 1) / options_.world_size;
@@ -306,13 +321,6 @@ class DcpLayout {
     keys_.slices.push_back(slice);
   }
 
-  void metadata() {
-    OutputFile file{.name = ".metadata", .generated = Generated::kDcpMetadata, .archive = {}, .payloads = {}};
-    write_plan_metadata(plan_, catalog_, [&](std::string_view block) { file.bytes += block.size(); });
-    plan_.bytes_to_write += file.bytes;
-    plan_.files.push_back(std::move(file));
-  }
-
   const Catalog& catalog_;
   const Resolved& resolved_;
   const Selection& selection_;
@@ -323,14 +331,11 @@ class DcpLayout {
   const std::vector<Entry>& entries_;
   DcpKeys& keys_;  // plan_.keys
   DcpItems items_;
+  PlacementRules rules_;
   std::vector<uint64_t> file_bytes_;             // by rank
   std::unordered_map<ItemId, uint32_t> placed_;  // items that are copied, in keys_.slices
   std::unordered_map<std::string_view, TensorId> like_;
   bool source_is_sharded_ = false;
-  std::vector<bool> rule_used_, rule_fits_;                   // by rule; fits: some tensor has all dims that it splits
-  std::map<size_t, std::vector<KeyNote>> misfits_;            // by rule: tensors that have not
-  std::unordered_map<std::string_view, size_t> exact_rules_;  // a file may have one for each of 10^4 tensors
-  std::vector<size_t> glob_rules_;
   RankBoxes boxes_;
   DType out_{};  // of the tensor being laid out
   TensorItemFrames frames_;

@@ -14,13 +14,116 @@
 namespace dcp {
 namespace {
 
+// Looks at the chunks and regions of a tensor, before it is cut; also decides how each chunk's CRC is checked.
+class Look {
+ public:
+  Look(Plan& plan, const SourceFacts& source, bool verify)
+      : plan_(plan), catalog_(source.catalog), resolved_(source.resolved), verify_(verify) {
+    plan_.checks.assign(catalog_.items.size(), CrcCheck::kUnchecked);
+  }
+
+  CutShape at(uint32_t index, const Tensor& t) {
+    const Dims dims = catalog_.dims(t);
+    CutShape s{.element = bytes_of(t.dtype)};
+    s.min_chunk = s.min_region = {dims.begin(), dims.end()};
+    s.max_region.assign(dims.size(), 0);
+    const PlanTensor& p = plan_.tensors[index];
+    bool noted = false;
+    for (uint32_t c = 0; c < t.chunk_count; ++c)
+      if (volume(catalog_.box(t, c).sizes) > 0 && source_of({catalog_, resolved_}, catalog_.item_of(t, c)).transforms != 0)
+        s.transformed = true;
+    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
+      const DType dtype = plan_.regions[r].dtype;
+      s.element = std::max(s.element, bytes_of(dtype));
+      s.cast = s.cast || dtype != t.dtype;
+      s.recast = std::max(s.recast, (bytes_of(dtype) + bytes_of(t.dtype) - 1) / bytes_of(t.dtype));
+      look_at_region(plan_.regions[r], s);
+    }
+    for (uint32_t c = 0; c < t.chunk_count; ++c) {
+      const BoxView box = catalog_.box(t, c);
+      const uint64_t elements = volume(box.sizes);
+      if (elements == 0) continue;
+      const ItemId item = catalog_.item_of(t, c);
+      const ItemInfo& info = resolved_.items[item];
+      s.element = std::max(s.element, bytes_of(info.dtype));
+      if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
+      for (size_t d = 0; d < dims.size(); ++d) s.min_chunk[d] = std::min(s.min_chunk[d], box.sizes[d]);
+      s.converted = s.converted || info.dtype != t.dtype;
+      s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
+      const bool is_view = resolved_.views.is_view(item);
+      s.strided = s.strided || info.strides_at != 0 || is_view;
+      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
+      if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
+      if (catalog_.items[item].file == kNone) continue;
+      if (s.transformed && !resolved_.views.any()) plan_.bytes_to_read += source_of({catalog_, resolved_}, item).length;
+      else if (!s.transformed) plan_.bytes_to_read += elements * bytes_of(info.dtype);
+      if (!resolved_.views.any()) check(item, info, elements, s.transformed);
+    }
+    return s;
+  }
+
+ private:
+  void look_at_region(const Region& region, CutShape& s) const {
+    const Dims sizes = plan_.box(region).sizes;
+    const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
+    s.element = std::max(s.element, bytes_of(region.dtype));
+    s.items = s.items || region.is_item();
+    s.written += region.head + bytes + region.tail;
+    if (bytes == 0) return;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      s.min_region[d] = std::min(s.min_region[d], sizes[d]);
+      s.max_region[d] = std::max(s.max_region[d], sizes[d]);
+    }
+  }
+
+  // dcp.load gives the metadata's dtype and converts silently; here it is reported.
+  void note_conversion(const Tensor& t, ItemId item, DType stored) {
+    const std::string from(facts_of(stored).name), to(facts_of(t.dtype).name);
+    if (!convertible(stored, t.dtype)) fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), from, to);
+    plan_.converted.push_back({std::string(catalog_.key(t)), "stored as " + from + ", the metadata says " + to});
+  }
+
+  void check(ItemId item, const ItemInfo& info, uint64_t elements, bool streamed) {
+    if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
+    if (!verify_ || !info.has_crc || info.record_bytes == 0) return;
+    const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
+    // A stream sees all bytes of a record from front to back, whatever the strides.
+    const bool from_units = exact || streamed;
+    // Tensors of a torch.save file may share a record: one pass over it is enough.
+    if (!from_units && catalog_.traits().in_torch_files && !passed_.insert({catalog_.items[item].file, info.record}).second) return;
+    plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
+    if (!from_units)
+      plan_.records.push_back(
+          {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
+  }
+
+  // The dim whose neighbours are neighbours in the storage; -1 if that is the last dim anyway, where row order is good order.
+  int fastest_dim(const ItemInfo& info, Dims sizes) const {
+    const int64_t* strides = resolved_.strides.data() + info.strides_at + 1;
+    int fastest = -1;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] > 1 && (fastest < 0 || strides[d] < strides[fastest])) fastest = static_cast<int>(d);
+    return fastest == static_cast<int>(sizes.size()) - 1 ? -1 : fastest;
+  }
+
+  Plan& plan_;
+  const Catalog& catalog_;
+  const Resolved& resolved_;
+  bool verify_;
+  std::set<std::pair<uint32_t, uint64_t>> passed_;  // records of torch.save files that have a pass: file, place
+};
+
 class Cutter {
  public:
   Cutter(Plan& plan, const SourceFacts& source, const UnitOptions& options)
-      : plan_(plan), catalog_(source.catalog), resolved_(source.resolved), options_(options), views_(plan, source, options) {}
+      : plan_(plan),
+        catalog_(source.catalog),
+        resolved_(source.resolved),
+        options_(options),
+        look_(plan, source, options.verify),
+        views_(plan, source, options) {}
 
   void run() {
-    plan_.checks.assign(catalog_.items.size(), CrcCheck::kUnchecked);
     for (uint32_t c = 0; c < plan_.copies.size(); ++c) {
       const CopyRange& copy = plan_.copies[c];
       add({.kind = Group::Kind::kCopy, .first = c, .units = copy.packed != 0 ? 1 : passes(copy.bytes)});
@@ -89,7 +192,7 @@ class Cutter {
   void tensor(uint32_t index) {
     const Tensor& t = catalog_.tensors[plan_.tensors[index].id];
     const Dims dims = catalog_.dims(t);
-    const CutShape s = look(index, t);
+    const CutShape s = look_.at(index, t);
     const uint64_t elements = volume(dims);
     plan_.elements += elements;
     if (elements == 0 && !s.items) return;
@@ -187,81 +290,6 @@ class Cutter {
             .item = s.items ? box + kFrameBytes : 0};
   }
 
-  // Also decides how each chunk's CRC is checked.
-  CutShape look(uint32_t index, const Tensor& t) {
-    const Dims dims = catalog_.dims(t);
-    CutShape s{.element = bytes_of(t.dtype)};
-    s.min_chunk = s.min_region = {dims.begin(), dims.end()};
-    s.max_region.assign(dims.size(), 0);
-    const PlanTensor& p = plan_.tensors[index];
-    bool noted = false;
-    for (uint32_t c = 0; c < t.chunk_count; ++c)
-      if (volume(catalog_.box(t, c).sizes) > 0 && source_of({catalog_, resolved_}, catalog_.item_of(t, c)).transforms != 0)
-        s.transformed = true;
-    for (uint32_t r = p.first_region; r < p.first_region + p.region_count; ++r) {
-      const DType dtype = plan_.regions[r].dtype;
-      s.element = std::max(s.element, bytes_of(dtype));
-      s.cast = s.cast || dtype != t.dtype;
-      s.recast = std::max(s.recast, (bytes_of(dtype) + bytes_of(t.dtype) - 1) / bytes_of(t.dtype));
-      look_at_region(plan_.regions[r], s);
-    }
-    for (uint32_t c = 0; c < t.chunk_count; ++c) {
-      const BoxView box = catalog_.box(t, c);
-      const uint64_t elements = volume(box.sizes);
-      if (elements == 0) continue;
-      const ItemId item = catalog_.item_of(t, c);
-      const ItemInfo& info = resolved_.items[item];
-      s.element = std::max(s.element, bytes_of(info.dtype));
-      if (info.dtype != t.dtype && !std::exchange(noted, true)) note_conversion(t, item, info.dtype);
-      for (size_t d = 0; d < dims.size(); ++d) s.min_chunk[d] = std::min(s.min_chunk[d], box.sizes[d]);
-      s.converted = s.converted || info.dtype != t.dtype;
-      s.growth = std::max(s.growth, (bytes_of(t.dtype) + bytes_of(info.dtype) - 1) / bytes_of(info.dtype));
-      const bool is_view = resolved_.views.is_view(item);
-      s.strided = s.strided || info.strides_at != 0 || is_view;
-      if (s.transformed && info.strides_at != 0) s.collected = std::max(s.collected, info.record_bytes);
-      if (info.strides_at != 0) s.fastest = std::max(s.fastest, fastest_dim(info, box.sizes));
-      if (catalog_.items[item].file == kNone) continue;
-      if (s.transformed && !is_derived()) plan_.bytes_to_read += source_of({catalog_, resolved_}, item).length;
-      else if (!s.transformed) plan_.bytes_to_read += elements * bytes_of(info.dtype);
-      if (!is_derived()) check(item, info, elements, s.transformed);
-    }
-    return s;
-  }
-
-  void look_at_region(const Region& region, CutShape& s) const {
-    const Dims sizes = plan_.box(region).sizes;
-    const uint64_t bytes = volume(sizes) * bytes_of(region.dtype);
-    s.element = std::max(s.element, bytes_of(region.dtype));
-    s.items = s.items || region.is_item();
-    s.written += region.head + bytes + region.tail;
-    if (bytes == 0) return;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      s.min_region[d] = std::min(s.min_region[d], sizes[d]);
-      s.max_region[d] = std::max(s.max_region[d], sizes[d]);
-    }
-  }
-
-  // dcp.load gives the metadata's dtype and converts silently; here it is reported.
-  void note_conversion(const Tensor& t, ItemId item, DType stored) {
-    const std::string from(facts_of(stored).name), to(facts_of(t.dtype).name);
-    if (!convertible(stored, t.dtype)) fail(ProblemId::dtype_not_convertible, catalog_.place_of(item, catalog_.key(t)), from, to);
-    plan_.converted.push_back({std::string(catalog_.key(t)), "stored as " + from + ", the metadata says " + to});
-  }
-
-  void check(ItemId item, const ItemInfo& info, uint64_t elements, bool streamed) {
-    if (!info.has_crc && info.record_bytes > 0) ++plan_.unchecked_records;
-    if (!options_.verify || !info.has_crc || info.record_bytes == 0) return;
-    const bool exact = info.strides_at == 0 && info.record_bytes == elements * bytes_of(info.dtype);
-    // A stream sees all bytes of a record from front to back, whatever the strides.
-    const bool from_units = exact || streamed;
-    // Tensors of a torch.save file may share a record: one pass over it is enough.
-    if (!from_units && catalog_.traits().in_torch_files && !passed_.insert({catalog_.items[item].file, info.record}).second) return;
-    plan_.checks[item] = from_units ? CrcCheck::kFromUnits : CrcCheck::kSeparatePass;
-    if (!from_units)
-      plan_.records.push_back(
-          {.offset = info.record, .bytes = info.record_bytes, .item = item, .crc = info.crc, .has_crc = true, .is_data = true});
-  }
-
   // --- derived tensors
   bool is_derived() const { return resolved_.views.any(); }
 
@@ -298,15 +326,6 @@ class Cutter {
     return steps;
   }
 
-  // The dim whose neighbours are neighbours in the storage; -1 if that is the last dim anyway, where row order is good order.
-  int fastest_dim(const ItemInfo& info, Dims sizes) const {
-    const int64_t* strides = resolved_.strides.data() + info.strides_at + 1;
-    int fastest = -1;
-    for (size_t d = 0; d < sizes.size(); ++d)
-      if (sizes[d] > 1 && (fastest < 0 || strides[d] < strides[fastest])) fastest = static_cast<int>(d);
-    return fastest == static_cast<int>(sizes.size()) - 1 ? -1 : fastest;
-  }
-
   // `written`: bytes of items, which may be larger than the tensor that they hold; all of a batch lie in memory before they are written.
   void batch(uint32_t index, uint64_t bytes, uint64_t written) {
     const bool full = batch_bytes_ + bytes > options_.unit_bytes || batch_written_ + written > 4 * options_.unit_bytes;
@@ -329,8 +348,8 @@ class Cutter {
   const Resolved& resolved_;
   const UnitOptions& options_;
   Buffers max_;
-  std::set<std::pair<uint32_t, uint64_t>> passed_;  // records of torch.save files that have a pass: file, place
-  ViewChecks views_;                                // of a derived catalog
+  Look look_;
+  ViewChecks views_;  // of a derived catalog
   uint32_t batch_first_ = 0;
   uint32_t batch_count_ = 0;
   uint64_t batch_bytes_ = 0;

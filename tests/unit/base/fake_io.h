@@ -40,24 +40,9 @@ enum class Op : uint8_t {
   kCount
 };
 
-class FakeIo final : public Io {
+// Files and folders by path, as tests see them from outside: not logged, never failing by script.
+class FakeDisk {
  public:
-  static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
-
-  // --- the script, set before the calls
-  size_t max_read = std::numeric_limits<size_t>::max();   // bytes one read returns at most (short reads)
-  size_t max_write = std::numeric_limits<size_t>::max();  // bytes one write takes at most (short writes)
-  uint64_t capacity_bytes = kUnlimited;                   // of all files together; beyond it: io_no_space
-  WriteCapabilities capabilities{};                       // without keeps_ids every look at a name finds another id
-  bool can_link = true;                                   // what link() answers
-  std::function<void(Op op, uint64_t k)> before;          // seen before each k-th call of a kind, counted from 0; may throw
-  // The k-th call of this kind (from 0) fails, before it does anything.
-  void fail_at(Op op, uint64_t k, ProblemId id) { faults_[{op, k}] = id; }
-  // The file is locked by another process, as it seems.
-  void lock_elsewhere(const std::string& path) { node(path).locked = true; }
-  void give_to(const std::string& path, uint32_t owner) { node(path).owner = owner; }
-
-  // --- the world, seen from outside: not logged, never fails by script
   void put(const std::string& path, std::string_view text) {
     add_folders(parent(path));
     const Bytes bytes = as_bytes(text);
@@ -80,12 +65,124 @@ class FakeIo final : public Io {
     for (const auto& entry : files_) paths.push_back(entry.first);
     return paths;
   }
-  size_t open_handles() const {
-    return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [](const Open& o) { return o.node != nullptr; }));
+
+ protected:
+  struct Node {
+    std::vector<std::byte> bytes;
+    bool locked = false;
+    uint32_t owner = 1000;
+  };
+
+  std::vector<DirEntry> entries_of(const std::string& folder) const {
+    if (!folders_.contains(folder)) fail(ProblemId::io_list, Place{.path = folder}, "No such file or directory");
+    std::vector<DirEntry> entries;
+    for (const auto& entry : files_)
+      if (parent(entry.first) == folder) entries.push_back({base_name(entry.first), FileKind::kRegular});
+    for (const auto& [path, node] : folders_)
+      if (!base_name(path).empty() && parent(path) == folder) entries.push_back({base_name(path), FileKind::kDirectory});
+    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
+    return entries;
   }
+  Node& node(const std::string& path) { return folders_.contains(path) ? *folders_[path] : *files_.at(path); }
+  static std::string parent(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return "";
+    return slash == 0 ? "/" : path.substr(0, slash);
+  }
+  static std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+  void add_folders(const std::string& path) {
+    if (folders_.contains(path)) return;
+    add_folders(parent(path));
+    folders_[path] = std::make_shared<Node>();
+  }
+  void need_parent(const std::string& path, ProblemId id) const {
+    if (!folders_.contains(parent(path))) fail(id, Place{.path = path}, "No such file or directory");
+  }
+  bool holds_something(const std::string& folder) const {
+    const std::string prefix = folder + "/";
+    const auto file = files_.lower_bound(prefix);
+    const auto inner = folders_.lower_bound(prefix);
+    return (file != files_.end() && file->first.starts_with(prefix)) || (inner != folders_.end() && inner->first.starts_with(prefix));
+  }
+  template <class Map>
+  static void move_beneath(Map& map, const std::string& from, const std::string& to) {
+    Map moved;
+    for (auto& [path, value] : map) {
+      const bool inside = path == from || path.starts_with(from + "/");
+      moved.insert_or_assign(inside ? to + path.substr(from.size()) : path, value);
+    }
+    // A file that was at `to` is replaced, whichever of the two comes first in the order of names.
+    if (map.contains(from)) moved.insert_or_assign(to, map.at(from));
+    map = std::move(moved);
+  }
+
+  uint64_t used_bytes() const {
+    uint64_t used = 0;
+    for (const auto& entry : files_) used += entry.second->bytes.size();
+    return used;
+  }
+
+  std::map<std::string, std::shared_ptr<Node>> files_;
+  std::map<std::string, std::shared_ptr<Node>> folders_{{"", std::make_shared<Node>()}, {"/", std::make_shared<Node>()}};
+
+ private:
+  static constexpr const char* kNowhere = "\x01";
+};
+
+// What goes wrong, and what was called.
+class FakeScript {
+ public:
+  static constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
+
+  // --- the script, set before the calls
+  size_t max_read = std::numeric_limits<size_t>::max();   // bytes one read returns at most (short reads)
+  size_t max_write = std::numeric_limits<size_t>::max();  // bytes one write takes at most (short writes)
+  uint64_t capacity_bytes = kUnlimited;                   // of all files together; beyond it: io_no_space
+  WriteCapabilities capabilities{};                       // without keeps_ids every look at a name finds another id
+  bool can_link = true;                                   // what link() answers
+  std::function<void(Op op, uint64_t k)> before;          // seen before each k-th call of a kind, counted from 0; may throw
+  // The k-th call of this kind (from 0) fails, before it does anything.
+  void fail_at(Op op, uint64_t k, ProblemId id) { faults_[{op, k}] = id; }
   uint64_t calls(Op op) const { return calls_[index(op)]; }
   std::set<std::string> past_cache;  // paths written to in that way
   std::vector<std::string> log;      // such as "write out @0 +5", in the order of the calls
+
+ protected:
+  static size_t index(Op op) { return static_cast<size_t>(op); }
+
+  // Every call begins here: log, hook, scripted fault, and the lock for the rest of the call. The hook runs unlocked, so that it may
+  // look at the world.
+  std::unique_lock<std::mutex> enter(Op op, const std::string& path, const std::string& entry) {
+    std::unique_lock lock(mutex_);
+    const uint64_t k = calls_[index(op)]++;
+    if (!entry.empty()) log.push_back(entry);
+    if (before) {
+      lock.unlock();
+      before(op, k);
+      lock.lock();
+    }
+    const auto fault = faults_.find({op, k});
+    if (fault != faults_.end()) fail(fault->second, Place{.path = path}, "scripted fault");
+    return lock;
+  }
+
+  mutable std::mutex mutex_;
+
+ private:
+  std::map<std::pair<Op, uint64_t>, ProblemId> faults_;
+  std::array<uint64_t, static_cast<size_t>(Op::kCount)> calls_{};
+};
+
+class FakeIo final : public FakeDisk, public FakeScript, public Io {
+ public:
+  // The file is locked by another process, as it seems.
+  void lock_elsewhere(const std::string& path) { node(path).locked = true; }
+  void give_to(const std::string& path, uint32_t owner) { node(path).owner = owner; }
+
+  // --- what was called
+  size_t open_handles() const {
+    return static_cast<size_t>(std::count_if(open_.begin(), open_.end(), [](const Open& o) { return o.node != nullptr; }));
+  }
 
   // --- Io
   Handle open_read(const std::string& path) override {
@@ -271,11 +368,6 @@ class FakeIo final : public Io {
   }
 
  private:
-  struct Node {
-    std::vector<std::byte> bytes;
-    bool locked = false;
-    uint32_t owner = 1000;
-  };
   struct Open {
     std::string path;
     std::shared_ptr<Node> node;  // outlives the name, as an unlinked file does
@@ -283,7 +375,6 @@ class FakeIo final : public Io {
     bool has_lock = false;
   };
 
-  static constexpr const char* kNowhere = "\x01";
   static FileFacts facts_of(const Node& node, FileKind kind = FileKind::kRegular) {
     return {.bytes = node.bytes.size(), .kind = kind, .id = {1, reinterpret_cast<uintptr_t>(&node)}, .owner = node.owner};
   }
@@ -294,34 +385,6 @@ class FakeIo final : public Io {
     if (!capabilities.keeps_ids && !folder && base_name(path).find(".dcpctl-lock") == std::string::npos) facts.id.inode = ++numbers_;
     return facts;
   }
-  std::vector<DirEntry> entries_of(const std::string& folder) const {
-    if (!folders_.contains(folder)) fail(ProblemId::io_list, Place{.path = folder}, "No such file or directory");
-    std::vector<DirEntry> entries;
-    for (const auto& entry : files_)
-      if (parent(entry.first) == folder) entries.push_back({base_name(entry.first), FileKind::kRegular});
-    for (const auto& [path, node] : folders_)
-      if (!base_name(path).empty() && parent(path) == folder) entries.push_back({base_name(path), FileKind::kDirectory});
-    std::sort(entries.begin(), entries.end(), [](const DirEntry& a, const DirEntry& b) { return a.name < b.name; });
-    return entries;
-  }
-  static size_t index(Op op) { return static_cast<size_t>(op); }
-
-  // Every call begins here: log, hook, scripted fault, and the lock for the rest of the call. The hook runs unlocked, so that it may
-  // look at the world.
-  std::unique_lock<std::mutex> enter(Op op, const std::string& path, const std::string& entry) {
-    std::unique_lock lock(mutex_);
-    const uint64_t k = calls_[index(op)]++;
-    if (!entry.empty()) log.push_back(entry);
-    if (before) {
-      lock.unlock();
-      before(op, k);
-      lock.lock();
-    }
-    const auto fault = faults_.find({op, k});
-    if (fault != faults_.end()) fail(fault->second, Place{.path = path}, "scripted fault");
-    return lock;
-  }
-
   Handle keep(const std::string& path, const std::shared_ptr<Node>& node) {
     open_.push_back({.path = path, .node = node, .folder = folders_.contains(path)});
     return static_cast<Handle>(open_.size() - 1);  // never given out twice: use after close is found
@@ -331,7 +394,6 @@ class FakeIo final : public Io {
     if (!open.node) fail(ProblemId::internal, Place{}, "a closed handle was used");
     return open;
   }
-  Node& node(const std::string& path) { return folders_.contains(path) ? *folders_[path] : *files_.at(path); }
   // Of a name in an open folder: where that folder is now.
   std::string path_in(Handle folder, const std::string& name) {
     const std::lock_guard lock(mutex_);
@@ -345,53 +407,11 @@ class FakeIo final : public Io {
     return at->first + (at->first == "/" ? "" : "/") + name;
   }
 
-  static std::string parent(const std::string& path) {
-    const size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return "";
-    return slash == 0 ? "/" : path.substr(0, slash);
-  }
-  static std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-  void add_folders(const std::string& path) {
-    if (folders_.contains(path)) return;
-    add_folders(parent(path));
-    folders_[path] = std::make_shared<Node>();
-  }
-  void need_parent(const std::string& path, ProblemId id) const {
-    if (!folders_.contains(parent(path))) fail(id, Place{.path = path}, "No such file or directory");
-  }
-  bool holds_something(const std::string& folder) const {
-    const std::string prefix = folder + "/";
-    const auto file = files_.lower_bound(prefix);
-    const auto inner = folders_.lower_bound(prefix);
-    return (file != files_.end() && file->first.starts_with(prefix)) || (inner != folders_.end() && inner->first.starts_with(prefix));
-  }
-  template <class Map>
-  static void move_beneath(Map& map, const std::string& from, const std::string& to) {
-    Map moved;
-    for (auto& [path, value] : map) {
-      const bool inside = path == from || path.starts_with(from + "/");
-      moved.insert_or_assign(inside ? to + path.substr(from.size()) : path, value);
-    }
-    // A file that was at `to` is replaced, whichever of the two comes first in the order of names.
-    if (map.contains(from)) moved.insert_or_assign(to, map.at(from));
-    map = std::move(moved);
-  }
-
-  uint64_t used_bytes() const {
-    uint64_t used = 0;
-    for (const auto& entry : files_) used += entry.second->bytes.size();
-    return used;
-  }
   void need_space(const std::string& path, uint64_t size_before, uint64_t size_after) const {
     if (size_after <= size_before || size_after - size_before <= capacity_bytes - std::min(capacity_bytes, used_bytes())) return;
     fail(ProblemId::io_no_space, Place{.path = path}, "No space left on device");
   }
 
-  mutable std::mutex mutex_;
-  std::map<std::pair<Op, uint64_t>, ProblemId> faults_;
-  std::array<uint64_t, static_cast<size_t>(Op::kCount)> calls_{};
-  std::map<std::string, std::shared_ptr<Node>> files_;
-  std::map<std::string, std::shared_ptr<Node>> folders_{{"", std::make_shared<Node>()}, {"/", std::make_shared<Node>()}};
   uint64_t numbers_ = 0;
   std::vector<Open> open_;
   uint64_t now_ns_ = 0;
