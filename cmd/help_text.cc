@@ -75,7 +75,7 @@ std::string option_head(const Option& option) {
   return option.value.empty() ? names : names.empty() ? option.value : names + " " + option.value;
 }
 
-HelpForm help_form(const Context& context) { return {.columns = context.columns(STDOUT_FILENO), .color = context.colored(STDOUT_FILENO)}; }
+HelpForm help_form(const Context& context, int fd) { return {.columns = context.columns(fd), .color = context.colored(fd)}; }
 
 constexpr size_t kNarrowest = 40;  // below that lines may be longer
 

@@ -1,6 +1,8 @@
 // The texts of --help and -h.
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 
 #include "command.h"
@@ -11,7 +13,7 @@ struct HelpForm {
   size_t columns = 80;  // maximum line width, as far as words and command lines allow
   bool color = false;   // of headings
 };
-HelpForm help_form(const Context& context);  // for stdout
+HelpForm help_form(const Context& context, int fd = STDOUT_FILENO);
 std::string help_text(const Command& command, HelpForm form);
 // On one screen: options by name, examples.
 std::string short_help_text(const Command& command, HelpForm form);

@@ -121,6 +121,10 @@ int run_words(Store& store, Io& io, const std::vector<std::string>& words) {
     if (line.requested == Action::kHelp || (line.requested == Action::kRun && line.command->pages)) pager.emplace(context);
     if (context.paged_columns > 0) catch_signal(SIGINT, on_signal_while_paged);
     if (line.requested == Action::kHelp) return context.print(help_text(*line.command, help_form(context))), 0;
+    if (line.names_nothing) {
+      write_fd(STDERR_FILENO, short_help_text(*line.command, help_form(context, STDERR_FILENO)));
+      return static_cast<int>(Exit::kUsage);
+    }
     if (line.requested == Action::kShortHelp) return context.print(short_help_text(*line.command, help_form(context))), 0;
     context.command = short_path(*line.command);
     const auto run = [&] { return run_command(*line.command, context); };

@@ -135,6 +135,8 @@ class Reader {
       words = read_command({next + 1, words.end()});
     }
     if (!is_group(command())) blame_rest(words);
+    else if (line_.requested == Action::kRun && !problem_ && before_.empty())
+      line_.names_nothing = true, line_.requested = Action::kShortHelp;
     if (line_.requested == Action::kRun && !problem_) check_whole();
     if (line_.requested == Action::kRun && problem_) throw Error(std::move(*problem_));
     return std::move(line_);

@@ -13,6 +13,7 @@ namespace dcp::cmd {
 struct CommandLine {
   std::unique_ptr<Command> command;  // the named command, its options read; dcpctl itself if none was named
   Action requested = Action::kRun;
+  bool names_nothing = false;  // nothing but a group of commands was typed; its short help, which is requested, says what is missing
 };
 
 // `words`: without the program's name. Throws usage, naming the first error and what was probably meant.

@@ -6,7 +6,7 @@ def wrong(problem, *commands):
     return case(problem, *commands, exit=2)
 
 
-@wrong("usage", "")
+@wrong("usage", "--quiet")
 def no_command(c):
     """
     dcpctl: a command is missing
