@@ -27,15 +27,15 @@ if(DCPCTL_HARDEN AND NOT DCPCTL_SANITIZE)  # the sanitizers have checks of their
   include(CheckPIESupported)
   check_pie_supported(LANGUAGES CXX)  # so that CMAKE_POSITION_INDEPENDENT_CODE links programs with -pie
 endif()
-add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
+target_link_options(dcpctl_options INTERFACE -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 
 if(DCPCTL_SANITIZE)
   target_compile_options(dcpctl_options INTERFACE -fsanitize=${DCPCTL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # in std::regex
-  add_link_options(-fsanitize=${DCPCTL_SANITIZE})
+  target_link_options(dcpctl_options INTERFACE -fsanitize=${DCPCTL_SANITIZE})
   # ThreadSanitizer of clang brings operator new of its own, which then takes the place of ours: nothing counts (--max-memory is not held), and
   # no allocation fails on demand.
   if(DCPCTL_SANITIZE MATCHES thread)
-    add_link_options(LINKER:--allow-multiple-definition)
+    target_link_options(dcpctl_options INTERFACE LINKER:--allow-multiple-definition)
   endif()
 endif()

@@ -4,8 +4,8 @@ set(dcpctl_common_headers <algorithm> <array> <atomic> <bit> <charconv> <cstdint
   <span> <string> <string_view> <tuple> <unordered_map> <utility> <vector>)
 
 # dcpctl_room(NAME SOURCES a.cc b.cc... DEPS rooms-and-libraries...)
-# One folder of src/ = one static library `dcp_NAME`. A room links only rooms to its left in
-# base -> pickle -> format -> catalog -> plan -> exec, so a wrong arrow fails at link time as well.
+# One folder of src/ = one static library `dcp_NAME`. It links the rooms that src/README.md lets it include, so that a wrong arrow fails at link time
+# as well.
 # With DCPCTL_TOGETHER, files of a room are compiled together, which takes two thirds of the time or less. APART: those that are not, since names
 # in their unnamed namespaces are also those of a neighbour's.
 function(dcpctl_room name)
@@ -47,8 +47,11 @@ function(dcpctl_module name)
   target_link_libraries(dcpctl_${name} PRIVATE ${MODULE_LINKS})
   # -z defs finds a missing library here and not in the user's dlopen. DT_RPATH, unlike RUNPATH, is also searched for LibTorch's own needs.
   target_link_options(dcpctl_${name} PRIVATE LINKER:-z,defs LINKER:--disable-new-dtags)
-  set_target_properties(dcpctl_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-  add_dependencies(modules dcpctl_${name})
+  if(TARGET dcpctl_options)  # not where modules are built alone
+    target_link_options(dcpctl_${name} PRIVATE $<TARGET_PROPERTY:dcpctl_options,INTERFACE_LINK_OPTIONS>)
+  endif()
+  set_target_properties(dcpctl_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  add_dependencies(dcpctl_modules dcpctl_${name})
   if(MODULE_RPATH)  # an empty entry would mean the folder that the user is in
     set(installed ${MODULE_RPATH})
     if(SKBUILD)  # into lib/dcpctl of an environment, whatever its place will be: what is in it, too, is found from there
@@ -62,7 +65,9 @@ function(dcpctl_module name)
     endif()
     set_target_properties(dcpctl_${name} PROPERTIES BUILD_RPATH "${MODULE_RPATH}" INSTALL_RPATH "$ORIGIN;${installed}")
   endif()
-  install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dcpctl)
+  if(DCPCTL_INSTALL)
+    install(TARGETS dcpctl_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dcpctl)
+  endif()
 endfunction()
 
 # What is compiled for a module, in it or in an object library that several share.

@@ -143,7 +143,7 @@ def unknown_options(dcpctl):
         texts[" ".join(["help", *path])] = re.sub(r"(?m)^ .*$", "", "\n".join(described))
     for page in pages():
         prose = re.sub(r"(?ms)^```.*?^```|^    [^\n]*$", "", (ROOT / page).read_text(encoding="utf-8"))
-        texts[page] = re.sub(r"`(cmake|ctest|python3|sbatch|torchrun) [^`]*`", "", prose)
+        texts[page] = re.sub(r"`(cmake|ctest|pkg-config|python3|sbatch|torchrun) [^`]*`", "", prose)
     return [f"{where}: there is no option {name}" for where, text in texts.items() for name in sorted(set(option.findall(text)) - known)]
 
 

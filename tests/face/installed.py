@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Installs the library into an empty folder, builds the examples against it as a project of their own, and runs them.
+"""Installs the library into an empty folder, builds the examples against it as a project of their own, and runs them; also by pkg-config, and with
+the sources as a part of another project.
 
     installed.py BUILD DCPCTL SOURCE COMPILER TORCH_PYTHON LIBTORCH_PYTHON
 
@@ -58,6 +59,40 @@ def run(*command, code=0, **kwargs):
     return done.stdout
 
 
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(around LANGUAGES CXX)
+add_subdirectory(${SOURCE} dcpctl)
+add_executable(read_tensor ${SOURCE}/examples/read_tensor.cc)
+target_link_libraries(read_tensor PRIVATE dcpctl::dcpctl)
+get_target_property(flags read_tensor LINK_OPTIONS)
+message(STATUS "around: '${CMAKE_BUILD_TYPE}' '${CMAKE_CXX_FLAGS}' '${flags}' '${CMAKE_EXPORT_COMPILE_COMMANDS}'")
+install(CODE "message(STATUS nothing)")
+"""
+
+
+def as_part_of_another(at, source, compiler):
+    """Configured, not compiled: it is the same code. The project around it keeps its settings, and installs nothing of it."""
+    at.mkdir()
+    (at / "CMakeLists.txt").write_text(PROJECT)
+    said = run("cmake", "-S", at, "-B", at / "build", f"-DSOURCE={source}", f"-DCMAKE_CXX_COMPILER={compiler}", "-DDCPCTL_WITH_TORCH=OFF", "-DDCPCTL_WITH_CUDA=OFF", "-G", "Ninja")
+    assert "around: '' '' 'flags-NOTFOUND' ''" in said, said
+    targets = run("cmake", "--build", at / "build", "--target", "help")
+    assert "libdcpctl.so" in targets and "bench_" not in targets and "unit_" not in targets, targets
+    run("cmake", "--install", at / "build", "--prefix", at / "prefix")
+    assert not (at / "prefix").exists(), list((at / "prefix").rglob("*"))
+
+
+def by_pkg_config(at, source, compiler):
+    """Compiled in one line; the installation may have been moved."""
+    if not shutil.which("pkg-config"):
+        return
+    folder = next((at / "prefix").rglob("dcpctl.pc")).parent
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder)}
+    flags = run("pkg-config", "--cflags", "--libs", "dcpctl", env=environment).split()
+    run(compiler, "-std=c++20", Path(source, "examples/read_tensor.cc"), "-o", at / "by_pkg_config", *flags, f"-Wl,-rpath,{folder.parent}")
+    assert "weight" in run(at / "by_pkg_config", Path(source, "tests/data/fsdp2_ws4/ckpt"))
+
+
 def package_of(python):
     """The folder of a Python's torch, found without importing it."""
     if not python or not Path(python).exists():
@@ -83,6 +118,8 @@ def main(build, dcpctl, source, compiler, torch_python, libtorch_python):
         check_names(next((at / "prefix").glob("lib*/**/libdcpctl.so")))
         for installed in (at / "prefix").rglob("*.cmake"):
             assert str(build) not in installed.read_text(), f"{installed} names the build folder"
+        by_pkg_config(at, source, compiler)
+        as_part_of_another(at / "around", source, compiler)
         shutil.copytree(Path(source, "examples"), at / "examples")
         libtorch = package_of(libtorch_python)
         prefixes = f"{at}/prefix" + (f";{libtorch}" if libtorch else "")
