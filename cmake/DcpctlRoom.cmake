@@ -36,6 +36,9 @@ function(dcpctl_unit room)
   if(UNIT_THREADS)
     set(label unit-threads)
   endif()
+  dcpctl_labels_of("${room}:" labels)
+  list(PREPEND labels ${label})
+  list(JOIN labels - label)  # one label: catch_discover_tests takes no lists
   catch_discover_tests(unit_${room} TEST_PREFIX "${room}: " PROPERTIES LABELS ${label})
 endfunction()
 

@@ -1,0 +1,31 @@
+# Labels of tests by feature: the table in tests/README.md.
+file(STRINGS ${PROJECT_SOURCE_DIR}/tests/README.md dcpctl_features REGEX "^\\| .* \\| .* \\| .*`")
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/README.md)
+
+# Sets `out` to the labels of the rows that name the test, or what its name begins with.
+function(dcpctl_labels_of test out)
+  set(labels)
+  foreach(row IN LISTS dcpctl_features)
+    string(REGEX REPLACE "^\\| .* \\| ([a-z]+) \\| (.*) \\|$" "\\1" label "${row}")
+    set(names "${CMAKE_MATCH_2}")
+    string(REGEX MATCHALL "`[^`]+`" names "${names}")
+    foreach(name IN LISTS names)
+      string(REPLACE "`" "" name "${name}")
+      string(FIND "${test}" "${name}" at)
+      if(at EQUAL 0)
+        list(APPEND labels ${label})
+        break()
+      endif()
+    endforeach()
+  endforeach()
+  set(${out} ${labels} PARENT_SCOPE)
+endfunction()
+
+# Labels all tests of a folder, at its end.
+function(dcpctl_label_tests)
+  get_property(tests DIRECTORY PROPERTY TESTS)
+  foreach(test IN LISTS tests)
+    dcpctl_labels_of("${test}" labels)
+    set_property(TEST "${test}" APPEND PROPERTY LABELS ${labels})
+  endforeach()
+endfunction()
