@@ -84,7 +84,8 @@ struct Command {
   std::string about;              // one line, without a period
   std::string details;            // paragraphs, indented tables and indented example command lines
   std::deque<Option> options, arguments;
-  std::vector<const Option*> given;  // options in command line order
+  std::vector<const Option*> given;     // options in command line order
+  std::function<void()> before_rights;  // what else the given words stand for; before the process gives up its rights
   std::function<int()> run;
   bool pages = false;  // the answer may exceed a screen; some option values turn that off
 

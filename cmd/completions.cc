@@ -1,16 +1,13 @@
-// dcpctl completions: what a shell loads to complete commands, options, their values and paths; and the names that such a script asks for.
-#include "completions.h"
-
+// dcpctl completions: what a shell loads to complete commands, options, their values and paths, and what such a script asks for.
 #include <algorithm>
 #include <unordered_set>
 
 #include "app/memory.h"
-#include "app/source.h"
 #include "commands.h"
-#include "dtype_flags.h"
+#include "completion.h"
+#include "inputs/keys.h"
 #include "inputs/run.h"
 #include "sandbox.h"
-#include "source.h"
 
 namespace dcp::cmd {
 namespace {
@@ -22,13 +19,92 @@ constexpr const char* kText = R"(Prints a completion script, as it is installed 
   dcpctl completions zsh > ~/.zsh/completions/_dcpctl      # a folder of $fpath
   dcpctl completions fish > ~/.config/fish/completions/dcpctl.fish
 
-The scripts query names: keys of a checkpoint, steps of a run, one per line. Names that a shell would have to quote are left out.
+The scripts ask what may stand at the end of a command line. Keys of a checkpoint and steps of a run can be asked for alone. Names that a shell would
+have to quote are left out.
 
+  dcpctl completions words -- bench ''
   dcpctl completions keys step-1000 --prefix model.
   dcpctl completions steps run)";
 
+constexpr const char* kBash = R"BASH(# bash completion for dcpctl, which is asked what may follow. Printed by 'dcpctl completions bash'.
+_dcpctl() {
+  local word cur glued='' IFS=$' \t\n'
+  local -a words=()
+  # Bash parts words at '=': here they are whole. A path is as it was typed: quotes and a tilde are what the shell would have taken out.
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    word=${word//[\"\'\\]/}
+    if [[ ($word == '=' || $glued) && ${#words[@]} -gt 0 ]]; then words[-1]+=$word; else words+=("${word/#\~\//$HOME/}"); fi
+    [[ $word == '=' ]] && glued=1 || glued=''
+  done
+  cur=${words[-1]}
+  mapfile -t COMPREPLY < <(dcpctl completions words -- "${words[@]}" 2>/dev/null)
+  [[ $cur != *=* ]] || COMPREPLY=("${COMPREPLY[@]#"${cur%=*}="}") cur=${cur##*=}
+  case ${COMPREPLY-} in
+    :files) COMPREPLY=() && compopt -o default ;;
+    :folders) COMPREPLY=() && compopt -o dirnames ;;
+    *)
+      mapfile -t COMPREPLY < <(compgen -W "${COMPREPLY[*]%%$'\t'*}" -- "$cur")
+      [[ "${COMPREPLY[*]} " != *[.=]' '* ]] || compopt -o nospace ;; # more follows
+  esac
+}
+
+complete -F _dcpctl dcpctl
+)BASH";
+
+constexpr const char* kZsh = R"ZSH(#compdef dcpctl
+# zsh completion for dcpctl, which is asked what may follow. Printed by 'dcpctl completions zsh'.
+_dcpctl() {
+  local -a given all told whole parts
+  given=("${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}")
+  all=("${(@f)$(dcpctl completions words -- "${(@)given/#\~\//$HOME/}" 2>/dev/null)}")
+  case $all[1] in
+    '') return 1 ;;
+    :*)
+      compset -P '--*='
+      if [[ $all[1] == :files ]]; then _files; else _files -/; fi
+      return ;;
+  esac
+  told=("${(@M)all:#*$'\t'*}")  # with what they do
+  told=("${(@)told/$'\t'/:}")
+  all=("${(@)all:#*$'\t'*}")
+  parts=("${(@M)all:#*[.=]}")  # more follows
+  whole=("${(@)all:#*[.=]}")
+  (( ! $#told )) || _describe -t words word told
+  compadd -S '' -a parts
+  compadd -a whole
+}
+
+# Read from $fpath this file is the body of _dcpctl; sourced it registers it.
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  _dcpctl "$@"
+else
+  compdef _dcpctl dcpctl
+fi
+)ZSH";
+
+constexpr const char* kFish = R"FISH(# fish completion for dcpctl, which is asked what may follow. Printed by 'dcpctl completions fish'.
+function __dcpctl_complete
+    set -l token (commandline -ct)
+    set -l given (string replace -r '^~/' "$HOME/" -- (commandline -opc)[2..] "$token")
+    set -l all (dcpctl completions words -- $given 2>/dev/null)
+    set -l option (string match -r -- '^--[^=]*=' "$token")
+    set -l value (string replace -r -- '^--[^=]*=' '' "$token")
+    switch "$all[1]"
+        case :files
+            string replace -r -- '^' "$option" (__fish_complete_path "$value")
+        case :folders
+            string replace -r -- '^' "$option" (__fish_complete_directories "$value")
+        case '*'
+            printf '%s\n' $all
+    end
+end
+
+complete -c dcpctl -f -a '(__dcpctl_complete)'
+)FISH";
+
 struct Options {
-  std::string what, path, step, prefix;
+  std::string what, step, prefix;
+  std::vector<std::string> words;  // the checkpoint, or a command line
 };
 
 // A key may hold anything, and what is printed here becomes a part of somebody's command line.
@@ -52,55 +128,82 @@ std::vector<std::string> offered_keys(const std::vector<std::string_view>& keys,
   return offered;
 }
 
-int print_keys(const Options& o, Context& context) {
-  context.common.quiet = true;
+struct Source {
+  std::string path, step;
+};
+
+// With a prefix that no key has, all of them if `or_all`: some shells match in other ways, too.
+std::vector<std::string> keys_of(const Source& source, const std::string& prefix, bool or_all, Context& context) {
   const uint64_t cap = take_memory_cap(default_reading_cap(), context);
-  const FrozenCatalog opened = open_source({.path = o.path, .step = o.step}, context, memory_left(cap));
-  const Catalog& catalog = opened->catalog;
-  std::vector<std::string_view> keys;
-  for (const KeyRef ref : catalog.order)
-    if (const std::string_view key = catalog.key(ref); key.starts_with(o.prefix) && is_plain(key)) keys.push_back(key);
-  std::string text;
-  for (const std::string& offered : offered_keys(keys, o.prefix.size())) text.append(offered).append("\n");
-  context.print(text);
-  return 0;
+  const OpenOptions options{.limits = {.memory_bytes = memory_left(cap)}};
+  std::vector<Step> broken;
+  const std::string path = source.step.empty() ? source.path : find_step(context.store, {source.path, source.step, ""}, options, broken);
+  const std::vector<std::string> read = read_keys(context.store, path, options);
+  std::vector<std::string_view> keys, all;
+  for (const std::string& key : read)
+    if (is_plain(key)) (key.starts_with(prefix) ? keys : all).push_back(key);
+  return keys.empty() && or_all ? offered_keys(all, 0) : offered_keys(keys, prefix.size());
 }
 
-int print_steps(const Options& o, Context& context) {
-  std::string text = "latest\n";
-  for (const Step& s : find_run(context.store, o.path, "").steps)
-    if (!s.unfinished) text += std::to_string(s.number) + "\n";
-  context.print(text);
+std::vector<std::string> steps_in(const std::string& run, Context& context) {
+  std::vector<std::string> all{"latest"};
+  for (const Step& s : find_run(context.store, run, "").steps)
+    if (!s.unfinished) all.push_back(std::to_string(s.number));
+  return all;
+}
+
+int run_words(const Options& o, Context& context) {
+  const Unfinished line = read_unfinished(o.words, context);
+  const std::string path = line.source();
+  const SourceNames names{.keys =
+                              [&](const std::string& prefix) {
+                                return path.empty() ? std::vector<std::string>{} : keys_of({path, line.step}, prefix, true, context);
+                              },
+                          .steps = [&] { return path.empty() ? std::vector<std::string>{} : steps_in(path, context); }};
+  context.print(offered(line, context, names));
   return 0;
 }
 
 int run(const Options& o, Context& context) {
-  const bool is_script = o.what != "keys" && o.what != "steps";
-  if (is_script != o.path.empty())
+  const bool is_script = o.what == "bash" || o.what == "zsh" || o.what == "fish";
+  if (o.what == "words") return run_words(o, context);
+  if (o.words.size() > 1) fail(ProblemId::usage, {}, "'" + o.what + "' with several paths", "one");
+  if (is_script != (o.words.empty() || o.words.front().empty()))
     fail(ProblemId::usage, {}, is_script ? "a path with '" + o.what + "'" : "'" + o.what + "' without a path", is_script ? "none" : "CKPT");
-  if (o.what == "keys") return print_keys(o, context);
-  if (o.what == "steps") return print_steps(o, context);
-  const Commands all = build_all(context);
-  context.print(o.what == "bash" ? bash_completion(all) : o.what == "zsh" ? zsh_completion(all) : fish_completion(all));
+  if (is_script) return context.print(o.what == "bash" ? kBash : o.what == "zsh" ? kZsh : kFish), 0;
+  const std::string& path = o.words.front();
+  const std::vector<std::string> all = o.what == "steps" ? steps_in(path, context) : keys_of({path, o.step}, o.prefix, false, context);
+  context.print(joined(all, "\n") + (all.empty() ? "" : "\n"));
   return 0;
 }
 
 }  // namespace
 
-std::string offered_dtypes() { return joined(dtype_names(), " "); }
-
 void add_completions(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
-  c.argument("WHAT", options->what, "The script of bash, zsh or fish; keys of a checkpoint; steps of a run")
-      .one_of({"bash", "zsh", "fish", "keys", "steps"})
+  c.argument("WHAT", options->what, "The script of bash, zsh or fish; keys of a checkpoint; steps of a run; words that may end a line")
+      .one_of({"bash", "zsh", "fish", "keys", "steps", "words"})
       .is_required();
-  c.argument("CKPT", options->path, "With keys: a checkpoint, or a run with --step; with steps: a run").is_source().reads();
+  Option& path =
+      c.argument(
+           "CKPT", options->words,
+           "With keys: a checkpoint, or a run with --step; with steps: a run; with words: the words of a line, the last one unfinished")
+          .is_source()
+          .reads()
+          .or_empty();
   c.option("--prefix", options->prefix, "TEXT", "With keys: those that begin with TEXT");
-  c.option("--step", options->step, "N|latest", "With keys: CKPT is a run folder, take this step")
-      .opens(Access::kSteps)
-      .offers(Offer::kSteps);
+  Option& step = c.option("--step", options->step, "N|latest", "With keys: CKPT is a run folder, take this step")
+                     .opens(Access::kSteps)
+                     .offers(Offer::kSteps);
   add_sandbox(c, context);
+  // Of a line only the checkpoint is read that it names.
+  c.before_rights = [options, &path, &step, &context] {
+    if (options->what != "words") return;
+    const Unfinished line = read_unfinished(options->words, context);
+    path.given = line.source().empty() ? std::vector<std::string>{} : std::vector{line.source()};
+    step.given = std::vector(path.given.size(), line.step);
+  };
   c.run = [options, &context] { return run(*options, context); };
 }
 

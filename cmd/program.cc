@@ -92,6 +92,7 @@ int say_out_of_memory() {
 
 int run_command(Command& command, Context& context) {
   try {
+    if (command.before_rights) command.before_rights();
     for (const Option& a : command.arguments)
       if (a.source && !a.given.empty()) context.sources.push_back(a.given.front());
     check_outputs_of(command, context);

@@ -2,6 +2,7 @@
 #include "base/limits.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
+#include "format/dcp_keys.h"
 #include "format/dcp_metadata.h"
 #include "format/lfs_pointer.h"
 #include "inputs/dcp_metadata.h"
@@ -15,8 +16,17 @@ namespace {
 // on 10^6 chunks: 2.2. Made-up ones that take more are stopped as they grow (PickleMachine, check_catalog_fits).
 constexpr uint64_t kMemoryTenths = 25;
 
-OpenedCatalog read_metadata(Store& store, const std::string& file, const std::string& path, const std::string& folder,
-                            const OpenOptions& options) {
+struct Paths {
+  std::string file, path, folder;  // the metadata, what was given, where the data is
+};
+
+Paths paths_of(const Found& found) {
+  if (!found.is_folder()) return {found.path(), found.path(), found.folder()};
+  return {found.path() + "/" + std::string(kMetadata), found.path(), found.path()};
+}
+
+std::vector<std::byte> read_pickle(Store& store, const Paths& paths, const OpenOptions& options) {
+  const auto& [file, path, folder] = paths;
   if (const auto facts = store.facts(file)) check_fits(facts->bytes, file, options.limits);
   // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
   std::vector<std::byte> bytes =
@@ -24,13 +34,26 @@ OpenedCatalog read_metadata(Store& store, const std::string& file, const std::st
                    : read_file_beneath(store, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
   if (auto binary = binary_form(bytes, {.path = file}, options.limits)) bytes = std::move(*binary);
+  return bytes;
+}
+
+OpenedCatalog read_metadata(Found& found) {
+  const Paths paths = paths_of(found);
+  const auto& [file, path, folder] = paths;
+  const OpenOptions& options = found.options();
+  std::vector<std::byte> bytes = read_pickle(found.store(), paths, options);
   MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
   const std::deque<std::string> text = hold_text(content);
   std::vector<std::byte>().swap(bytes);  // before the catalog grows
   check_catalog_fits(content, file, options.limits);
   OpenedCatalog opened = build_catalog(content, path, folder);
-  use_safetensors_items(store, opened, options);
+  use_safetensors_items(found.store(), opened, options);
   return opened;
+}
+
+std::optional<std::vector<std::string>> read_keys_of(Found& found) {
+  const Paths paths = paths_of(found);
+  return read_dcp_keys(read_pickle(found.store(), paths, found.options()), {.path = paths.file}, found.options().limits);
 }
 
 }  // namespace
@@ -54,13 +77,8 @@ const Input dcp_input{.is_at =
                             return found.is_folder() ? found.store().facts(found.path() + "/" + std::string(kMetadata)).has_value()
                                                      : found.name() == kMetadata;
                           },
-                      .open =
-                          [](Found& found) {
-                            if (!found.is_folder())
-                              return read_metadata(found.store(), found.path(), found.path(), found.folder(), found.options());
-                            return read_metadata(found.store(), found.path() + "/" + std::string(kMetadata), found.path(), found.path(),
-                                                 found.options());
-                          },
+                      .open = read_metadata,
+                      .read_keys = read_keys_of,
                       .describes = [](std::string_view name) { return name.ends_with(kMetadata); },
                       .read_description = read_whole_metadata,
                       .is_file = [](std::string_view name) { return name == kMetadata; }};

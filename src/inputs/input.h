@@ -43,6 +43,8 @@ struct Input {
   // Whether the checkpoint is of this kind, possibly damaged. Called after earlier rows have said no.
   bool (*is_at)(Found&) = nullptr;
   OpenedCatalog (*open)(Found&) = nullptr;
+  // The keys alone, where that is quicker than opening; nullopt: opening says them.
+  std::optional<std::vector<std::string>> (*read_keys)(Found&) = [](Found&) { return std::optional<std::vector<std::string>>(); };
   // Whether a file of this name makes its folder a checkpoint of this kind.
   bool (*describes)(std::string_view name) = [](std::string_view) { return false; };
   // What opening reads of such a file; null if that includes data.

@@ -7,6 +7,7 @@
 #include "format/lfs_pointer.h"
 #include "inputs/foreign.h"
 #include "inputs/input.h"
+#include "inputs/keys.h"
 #include "inputs/refuse.h"
 
 namespace dcp {
@@ -65,6 +66,17 @@ OpenedCatalog read_checkpoint(Store& store, const std::string& path, const OpenO
 
 FrozenCatalog open_checkpoint(Store& store, const std::string& path, const OpenOptions& options) {
   return freeze(read_checkpoint(store, path, options), store, options.links);
+}
+
+std::vector<std::string> read_keys(Store& store, const std::string& path, const OpenOptions& options) {
+  Found found(store, path, options);
+  for (const Input* input : kInputs)
+    if (input->is_at(found))
+      if (auto keys = input->read_keys(found)) return std::move(*keys);
+  const OpenedCatalog opened = read_checkpoint(store, path, options);
+  std::vector<std::string> keys;
+  for (const KeyRef ref : opened.catalog.order) keys.emplace_back(opened.catalog.key(ref));
+  return keys;
 }
 
 bool describes_checkpoint(std::string_view name) { return described_by(name) != nullptr; }

@@ -92,6 +92,8 @@ class Runner:
         nothing_written = "--dry-run" in words
         while words and not re.fullmatch(r"[|>;]+", words[0]):
             word, value = words.pop(0), None
+            if word == "--":
+                return  # an unfinished line
             if word.startswith("-"):
                 name, _, value = word.partition("=")
                 if (option := options.get(name)) is None:

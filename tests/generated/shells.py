@@ -38,6 +38,11 @@ def questions(dcpctl):
     yield "dcpctl help ", {c["name"] for c in document["command"]["commands"]}
     yield "dcpctl man bench ", {"io", "staging"}
     yield "dcpctl man inspect ", set()
+    yield "dcpctl help nothing ", set()
+    yield "dcpctl nothing --", set()
+    yield "dcpctl inspect -- ste", {"step-1000"}
+    yield "dcpctl --color never inspect --co", {"--color", "--config"}
+    yield "dcpctl consolidate -qj 4 step-1000 mo", {"model.pt"}
     yield from questions_about_names(dcpctl)
 
 
@@ -101,11 +106,16 @@ def questions_about(command, typed):
         yield from questions_about(child, f"{typed} {child['name']}")
 
 
+def offered(words):
+    """Words as the question expects them: "--color=always" answers "--color=", a rule's dtype "w=fp32", and a folder ends in a slash."""
+    return {re.sub(r"^[^=]+=(?=.)|[/=]$", "", word) for word in words if word}
+
+
 def bash(script, lines):
     """Calls the completion function as readline does; compopt, which asks readline for names of files, is answered with them."""
     program = r"""
 source "$1"
-compopt() { mapfile -t COMPREPLY < <(compgen -f -- "$cur"); }
+compopt() { [[ $2 == nospace ]] || mapfile -t COMPREPLY < <(compgen -f -- "$cur"); }
 while IFS= read -r line; do
   read -ra COMP_WORDS <<<"${line//=/ = }"
   [[ $line != *[\ =] ]] || { [[ $line == *= ]] || COMP_WORDS+=(''); }
@@ -116,7 +126,7 @@ while IFS= read -r line; do
 done
 """
     run = subprocess.run(["bash", "--norc", "-c", program, "bash", script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
-    return [{word.removesuffix("=") for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
+    return [offered(answer.split("\x1f")) for answer in run.stdout.splitlines()]
 
 
 def fish(script, lines):
@@ -127,38 +137,37 @@ while read -l line
 end
 """
     run = subprocess.run(["fish", "--no-config", "-c", program, script], input="\n".join(lines) + "\n", stdout=subprocess.PIPE, encoding="utf-8", check=True)
-    # "--color=always" answers "--color=", a rule's dtype "w=fp32", and a folder ends in a slash.
-    return [{re.sub(r"^[^=]+=(?=.)|[/=]$", "", word) for word in filter(None, answer.split("\x1f"))} for answer in run.stdout.splitlines()]
+    return [offered(answer.split("\x1f")) for answer in run.stdout.splitlines()]
 
 
 def zsh(script, lines):
     """zsh completes only on a terminal: shells.zsh, its startup file there, writes what is offered to the file $OFFERED."""
     with tempfile.TemporaryDirectory() as scratch:
-        offered = Path(scratch, "offered")
-        offered.touch()
+        answered = Path(scratch, "offered")
+        answered.touch()
         shutil.copy(HERE / "shells.zsh", Path(scratch, ".zshrc"))
         shutil.copy(script, Path(scratch, "_dcpctl"))
-        environment = {**os.environ, "ZDOTDIR": scratch, "OFFERED": str(offered), "TERM": "xterm", "HISTFILE": ""}
+        environment = {**os.environ, "ZDOTDIR": scratch, "OFFERED": str(answered), "TERM": "xterm", "HISTFILE": ""}
         child, terminal = pty.fork()
         if child == 0:
             os.execvpe("zsh", ["zsh", "--no-global-rcs", "-i"], environment)
         try:
-            answers(terminal, offered, 1)
+            answers(terminal, answered, 1)
             for number, line in enumerate(lines, 2):
                 os.write(terminal, line.encode() + b"\t\x07")  # Tab, then Control-G: the mark that ends an answer
-                answers(terminal, offered, number)
-            return [set(block.split("\n")) - {""} for block in offered.read_text().split("\0")[1:-1]]
+                answers(terminal, answered, number)
+            return [offered(block.split("\n")) for block in answered.read_text().split("\0")[1:-1]]
         finally:
             os.close(terminal)
             os.kill(child, 9)
             os.waitpid(child, 0)
 
 
-def answers(terminal, offered, count):
+def answers(terminal, answered, count):
     """Waits for `count` marks, reading what the shell draws meanwhile so that it never blocks."""
     drawn, end = b"", time.monotonic() + 120
     os.set_blocking(terminal, False)
-    while offered.read_text().count("\0") < count:
+    while answered.read_text().count("\0") < count:
         if time.monotonic() > end:
             sys.exit(f"zsh does not answer; its terminal shows {drawn!r}")
         try:
@@ -172,6 +181,8 @@ def main(shell, script, dcpctl):
         print(f"skipped: {shell} is not installed")
         return 77
     script, asked = str(Path(script).resolve()), list(questions(str(Path(dcpctl).resolve())))
+    if (lines := len(Path(script).read_text().splitlines())) > 60:
+        sys.exit(f"{script}: {lines} lines, at most 60: what is offered is the program's to know")
     os.environ["PATH"] = f"{Path(dcpctl).resolve().parent}:{os.environ['PATH']}"  # the scripts ask the program
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

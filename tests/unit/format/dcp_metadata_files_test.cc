@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error_line.h"
+#include "format/dcp_keys.h"
 #include "format/dcp_metadata_text.h"
 #include "format/dcp_metadata_writer.h"
 #include "metadata_facts.h"
@@ -41,6 +42,19 @@ TEST_CASE("what the writer writes reads as what was read") {
     CHECK(after.properties_fields == (before.tensors.empty() ? 0 : 5));
     CHECK(write_dcp_metadata(after) == written);
   }
+}
+
+TEST_CASE("keys read alone are those of the whole") {
+  for (const auto& path : real_files()) {
+    CAPTURE(path.string());
+    const std::string file = bytes_of_file(path);
+    const MetadataContent whole = read_content(file);
+    std::vector<std::string> keys;
+    for (const KeyRef ref : whole.order) keys.emplace_back(ref.is_blob() ? whole.blobs[ref.blob()] : whole.tensors[ref.tensor()].key);
+    CHECK(read_dcp_keys(as_bytes(file), {}, {}).value_or(std::vector<std::string>{}) ==
+          (whole.storage.empty() ? std::vector<std::string>{} : keys));
+  }
+  CHECK_FALSE(read_dcp_keys(as_bytes("\x80\x02N."), {}, {}));
 }
 
 TEST_CASE("a layout that is not strided is not written") {
