@@ -7,6 +7,7 @@
 #include "completion.h"
 #include "inputs/keys.h"
 #include "inputs/run.h"
+#include "inputs/step_folders.h"
 #include "sandbox.h"
 
 namespace dcp::cmd {
@@ -137,7 +138,8 @@ std::vector<std::string> keys_of(const Source& source, const std::string& prefix
   const uint64_t cap = take_memory_cap(default_reading_cap(), context);
   const OpenOptions options{.limits = {.memory_bytes = memory_left(cap)}};
   std::vector<Step> broken;
-  const std::string path = source.step.empty() ? source.path : find_step(context.store, {source.path, source.step, ""}, options, broken);
+  const std::string found = source.step.empty() ? source.path : find_step(context.store, {source.path, source.step, ""}, options, broken);
+  const std::string path = only_checkpoint_below(context.store, found).value_or(found);
   const std::vector<std::string> read = read_keys(context.store, path, options);
   std::vector<std::string_view> keys, all;
   for (const std::string& key : read)
