@@ -43,7 +43,7 @@ struct Options {
   std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as;
   KeyFlags keys;
   MapFlags map;
-  bool equal_nan = false, keys_only = false, strict = false;
+  bool equal_nan = false, keys_only = false;
   unsigned threads = 0;
 };
 
@@ -74,7 +74,7 @@ int run(const Options& o, Context& context) {
       throw Error(is_b ? with_option_of_b(e.problem()) : e.problem());
     }
     note_left_out(result, context);
-    describe_unmatched(context, unmatched_lines(result.unmatched), o.strict);
+    describe_unmatched(context, unmatched_lines(result.unmatched));
     if (context.common.json) context.print(diff_document(result, paths));
     else print_diff(result, {.a = result.a.checkpoint, .b = result.b.checkpoint}, context);
     return diff_document(result, paths);
@@ -104,7 +104,7 @@ void add_diff(Command& c, Context& context) {
       .in(how);
   c.flag("--keys-only", o.keys_only, "Compare keys, dtypes, shapes and objects alone: no tensor is read").in(how);
   add_key_flags(c, o.keys);
-  c.flag("--strict", o.strict, "Exit with 2 if a rule (--include, --rename, ...) matches nothing on either side").in("Which keys");
+  add_strict(c, o.keys);
   add_map(c, o.map);
   add_common(c, context, true);
   c.pages = true;

@@ -235,10 +235,10 @@ void note_left_out(const DiffResult& result, Context& context) {
   const auto note = [&](const DiffResult::Side& side, const char* which, const char* other) {
     if (!side.not_held.empty())
       context.info("not compared: " + counted(side.not_held.size(), "object") + " of the " + which + ", because the " + other +
-                   " cannot hold objects: " + list_of(side.not_held, 3));
+                   " cannot hold objects: " + list_of(side.not_held, LeftOut::kNamed));
     if (!side.gone.empty())
       context.info("not compared: empty containers of the " + std::string(which) +
-                   ", which a DCP folder does not keep: " + list_of(side.gone, 3));
+                   ", which a DCP folder does not keep: " + list_of(side.gone, LeftOut::kNamed));
   };
   note(result.a, "first", "second");
   note(result.b, "second", "first");

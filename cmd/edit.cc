@@ -37,7 +37,7 @@ struct Options {
   DcpFlags dcp;
   std::string out, max_memory = "1GiB";
   Sharing sharing = Sharing::kBest;
-  bool in_place = false, no_orig = false, dry_run = false, force = false, no_sync = false, strict = false;
+  bool in_place = false, no_orig = false, dry_run = false, force = false, no_sync = false;
   unsigned threads = 0;
 };
 
@@ -48,7 +48,7 @@ EditRequest request_of(const Options& o, const Context& context) {
   return {.source = o.source.request(),
           .max_memory = parse_size(o.max_memory),
           .threads = o.threads,
-          .select = o.keys.select_options(context),
+          .select = o.keys.select_to_write(context),
           .torch = o.dcp.target(),
           .out = o.out,
           .sharing = o.sharing,
@@ -64,7 +64,7 @@ int run(const Options& o, Context& context) {
     EditResult found;
     edit(request, context, found, [&] {
       describe_edit(request, found, context);
-      describe_unmatched(context, unmatched_rules(found.selection), o.strict);
+      describe_unmatched(context, unmatched_rules(found.selection));
       if (o.dry_run) check_writable(context.io, o.in_place ? found.catalog().folder + "/.metadata" : o.out, !o.in_place);
     });
     std::string document;
@@ -86,6 +86,8 @@ void add_edit(Command& c, Context& context) {
   c.arguments.front().opens(Access::kChange);  // a file gets another name only where the rights are the same, and --in-place writes there
   c.argument("OUT", o.out, "A new folder").writes();
   add_key_flags(c, o.keys);
+  add_allow_unmatched(c, o.keys);
+  add_strict(c, o.keys);
   add_dcp(c, o.dcp);
   const std::string writing = "Writing";
   c.flag("--in-place", o.in_place, "Replace the metadata of CKPT itself").in(writing);
@@ -94,7 +96,6 @@ void add_edit(Command& c, Context& context) {
   c.choice("--link", o.sharing, sharings, "HOW", "How OUT gets its data: reflink, hard or copy (default: the first that works)")
       .excludes("--in-place")
       .in(writing);
-  add_strict(c, o.strict, "--include, --rename, ...", writing);
   c.flag("--dry-run", o.dry_run, "Print what would be written; create nothing").in(writing);
   c.flag("--force", o.force, "Replace OUT when the new one is complete").excludes("--in-place").in(writing);
   add_threads(c, o.threads, writing);

@@ -43,8 +43,10 @@ Exit exit_of(const InspectResult& found, const FailOn& fail_on) {
   const bool is_metadata = found.catalog().is_metadata_given();
   const auto& findings = found.findings;
   if (!is_metadata && std::ranges::find(findings, Severity::kError, &Problem::severity) != findings.end()) return Exit::kMachine;
-  const auto lacks_data = [](const Problem& p) { return p.id == ProblemId::file_missing || p.id == ProblemId::item_past_end; };
-  if (!is_metadata && std::ranges::any_of(findings, lacks_data)) return Exit::kAnswerNo;
+  const auto is_damage = [&](const Problem& p) {
+    return p.severity == Severity::kDamage && !(is_metadata && p.id == ProblemId::file_missing);
+  };
+  if (std::ranges::any_of(findings, is_damage)) return Exit::kAnswerNo;
   return fails(fail_on, findings) ? Exit::kAnswerNo : Exit::kOk;
 }
 
@@ -66,7 +68,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   sort_naturally(found.findings);
   if (found.map) return mapped_answer(o, found, context);
   InspectAnswer a{.document = {}, .exit = exit_of(found, o.fail_on)};
-  describe_unmatched(context, unmatched_rules(found.selection), false);
+  describe_unmatched(context, unmatched_rules(found.selection));
   if (!o.html.empty()) save_small_file(context, o.html, inspect_html(found), {.sync = false});
   const std::optional<StatsResult> values = stats_of(o, select, context);
   if (values && a.exit != Exit::kMachine)

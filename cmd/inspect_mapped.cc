@@ -56,7 +56,7 @@ void inspect_mapped_text(const InspectResult& found, InspectView view, Context& 
                 human_bytes(bytes) + "\n");
   for (const std::string& n : made.notes) context.print("note: " + escaped(n) + "\n");
   if (!answer.left_out.empty())
-    context.print("left out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4) + "\n");
+    context.print("left out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed) + "\n");
   if (!made.not_made.empty()) context.print("not written, because the source has no data for it: " + list_of(made.not_made) + "\n");
   for (const maps::Tie& t : made.ties)
     context.print("must be the same: " + shortened(t.tensor.key) + " and " + shortened(t.same_as.key) + "\n");

@@ -20,6 +20,7 @@
 #include "lines.h"
 #include "outline.h"
 #include "problem_words.h"
+#include "selection_report.h"
 
 namespace dcp::cmd {
 
@@ -252,6 +253,8 @@ std::string summary_text(const InspectResult& found) {
   for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
   text += tops_text(tops);
   text += state_text(catalog, selection.state);
+  if (selection.wrapped > 0) text += "  " + wrapped_text(selection) + "\n";
+  if (selection.flat_parameters > 0) text += "  " + flat_text(selection) + "\n";
   if (selection.casts.requested) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
   for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
   return text;

@@ -12,6 +12,12 @@ SelectOptions KeyFlags::select_options(const Context& context) const {
   return options;
 }
 
+SelectOptions KeyFlags::select_to_write(const Context& context) const {
+  SelectOptions options = select_options(context);
+  options.unmatched = allow_unmatched ? Unmatched::kTell : Unmatched::kRefuse;
+  return options;
+}
+
 void add_key_flags(Command& c, KeyFlags& f) {
   const std::string which = "Which keys", names = "Names";
   add_selection(c, f.selection);
@@ -26,6 +32,15 @@ void add_key_flags(Command& c, KeyFlags& f) {
       .in(names);
   c.option("--rename-map", f.rename_map, "FILE", "Rename whole keys as the JSON object in FILE says").reads().in(names);
   c.flag("--tensors-only", f.select.tensors_only, "Leave out Python objects").in(which);
+}
+
+void add_allow_unmatched(Command& c, KeyFlags& f) {
+  c.flag("--allow-unmatched", f.allow_unmatched, "An --include, --exclude, --key or --rename that matches nothing is a warning, no error")
+      .in("Which keys");
+}
+
+void add_strict(Command& c, KeyFlags& f) {
+  c.flag("--strict", f.strict, "Accepted for older scripts; does nothing").in("Which keys");
 }
 
 }  // namespace dcp::cmd

@@ -60,7 +60,7 @@ void describe(const MapAnswer& answer, Context& context) {
   context.info(applied_maps(answer));
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
-    context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, 4));
+    context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed));
   if (answer.left_out.size() > 4)
     for (const std::string& key : answer.left_out) context.verbose("  " + escaped(key));
   if (!made.not_made.empty()) context.info("not written, because the source has no data for it: " + list_of(made.not_made));

@@ -30,12 +30,31 @@ void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& sele
 
 }  // namespace
 
+std::string names_of(const LeftOut& left_out) {
+  std::string text;
+  for (const std::string_view key : left_out.first) text += (text.empty() ? ": " : ", ") + shortened(key);
+  const uint64_t more = left_out.keys - left_out.first.size();
+  return more == 0 ? text : text + " and " + grouped(more) + " more";
+}
+
+std::string wrapped_text(const Selection& s) {
+  return counted(s.wrapped, "key") + " with a wrapper prefix, such as '" + shortened(s.wrapped_example) + "'; --clean-fqns strips it";
+}
+
+std::string flat_text(const Selection& s) {
+  return counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + shortened(s.flat_example) +
+         "': no model has them under this name or shape";
+}
+
 void describe_selection(Context& context, const Selection& s) {
-  if (s.dropped_by_rules > 0) context.info("left out " + counted(s.dropped_by_rules, "key") + " by --include, --exclude, --key");
-  if (s.dropped_non_model > 0)
-    context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model, "non-model key") +
-                 " under " + list_of(s.dropped_top));
-  if (s.dropped_outside_root > 0) context.info("left out " + counted(s.dropped_outside_root, "key") + " outside " + escaped(s.root));
+  if (s.dropped_by_rules.keys > 0)
+    context.info("left out " + counted(s.dropped_by_rules.keys, "key") + " by --include, --exclude, --key" + names_of(s.dropped_by_rules));
+  const bool is_short = s.dropped_non_model.keys <= LeftOut::kNamed && s.dropped_non_model.keys > s.dropped_top.size();
+  if (s.dropped_non_model.keys > 0)
+    context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model.keys, "non-model key") +
+                 " under " + list_of(s.dropped_top) + (is_short ? names_of(s.dropped_non_model) : ""));
+  if (s.dropped_outside_root.keys > 0)
+    context.info("left out " + counted(s.dropped_outside_root.keys, "key") + " outside " + escaped(s.root) + names_of(s.dropped_outside_root));
   if (!s.root.empty()) context.info("stripped the root '" + escaped(s.root) + "'");
   if (!s.stripped_root.empty())
     context.info("stripped the root '" + escaped(s.stripped_root) + "'" +
@@ -44,12 +63,8 @@ void describe_selection(Context& context, const Selection& s) {
     context.info(
         "no root is stripped, because there are parameters beside the model's root; --exclude leaves keys out, --root takes one subtree");
   if (s.renamed > 0) context.info("renamed " + counted(s.renamed, "key"));
-  if (s.wrapped > 0)
-    context.info(counted(s.wrapped, "key") + " with a wrapper prefix, such as '" + escaped(s.wrapped_example) +
-                 "'; --clean-fqns strips it");
-  if (s.flat_parameters > 0)
-    context.info(counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + escaped(s.flat_example) +
-                 "': no model has them under this name or shape");
+  if (s.wrapped > 0) context.info(wrapped_text(s));
+  if (s.flat_parameters > 0) context.info(flat_text(s));
 }
 
 std::vector<std::string> unmatched_lines(const std::vector<UnmatchedRule>& rules) {
@@ -66,21 +81,8 @@ std::vector<std::string> unmatched_rules(const Selection& s) {
   return unmatched;
 }
 
-void describe_unmatched(Context& context, const std::vector<std::string>& unmatched, bool strict) {
-  if (unmatched.empty()) return;
-  if (!strict) {
-    for (const std::string& text : unmatched) context.info("warning: " + text);
-    return;
-  }
-  for (size_t i = 1; i < unmatched.size(); ++i) context.warn(unmatched[i]);
-  Problem p = make_problem(ProblemId::usage, {});
-  p.what = unmatched.front();
-  p.hint = "without --strict that is a warning";
-  throw Error(std::move(p));
-}
-
-void add_strict(Command& c, bool& strict, const std::string& rules, const std::string& group) {
-  c.flag("--strict", strict, "Exit with 2 and write nothing if a rule (" + rules + ") matches nothing").in(group);
+void describe_unmatched(Context& context, const std::vector<std::string>& unmatched) {
+  for (const std::string& text : unmatched) context.info("warning: " + text);
 }
 
 void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s, uint64_t left_out_objects) {
@@ -92,8 +94,8 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
   for (const UnmatchedRule& rule : s.unmatched) unmatched.push_back(typed(rule));
   text_json(out, "idle", unmatched);
   out.key("dropped").begin_object();
-  out.member("by_rules", s.dropped_by_rules).member("non_model", s.dropped_non_model);
-  out.member("outside_root", s.dropped_outside_root).member("objects", s.dropped_blobs.size() + left_out_objects).end_object();
+  out.member("by_rules", s.dropped_by_rules.keys).member("non_model", s.dropped_non_model.keys);
+  out.member("outside_root", s.dropped_outside_root.keys).member("objects", s.dropped_blobs.size() + left_out_objects).end_object();
   text_json(out, "dropped_top", s.dropped_top);
   dropped_keys(out, catalog, s);
   renamed_keys(out, catalog, s);

@@ -35,7 +35,7 @@ int run(const VerifyOptions& o, Context& context, VerifyReport& report) {
   report.left_out_by = o.quick ? "--quick" : "--sample " + o.sample;
   const VerifyRequest request = verify_request(o, context);
   verify(request, context, report.result,
-         {.selected = [&](const Selection& s) { describe_unmatched(context, unmatched_rules(s), o.strict); },
+         {.selected = [&](const Selection& s) { describe_unmatched(context, unmatched_rules(s)); },
           .mapped = [&](const MapAnswer& map) { describe(map, context); }});
   if (!context.leads()) return report.follow(end_ranks(context, 0));
   return end_ranks(context, report.done(context));
@@ -56,7 +56,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   c.option("--sample", o.sample, "PERCENT", "Check only this much of the data, always the same part").excludes("--quick").in(what);
   c.flag(
        "--strict", o.strict,
-       "Exit with 1 for warnings too: --fail-on warnings; with 2 for a rule of a manifest (--include, --rename, ...) that matches nothing")
+       "Exit with 1 for warnings too: --fail-on warnings; with 2 if --include, --exclude, --key or --rename matches nothing")
       .in(what);
   add_fail_on(c, o.fail_on, what);
   add_threads(c, o.threads, "Reading");
@@ -76,6 +76,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   c.flag("--no-files", o.no_files, "Do not digest whole files, which takes a second read").in(manifest);
   c.flag("--force", o.force, "Replace the file of --manifest").needs("--manifest").in(manifest);
   add_key_flags(c, o.keys);
+  add_allow_unmatched(c, o.keys);
   add_map(c, o.map);
   add_ranks(c, o.ranks, Gathers::kNo);
   add_common(c, context, true);

@@ -16,7 +16,7 @@ VerifyRequest verify_request(const VerifyOptions& o, const Context& context) {
                         .subset = o.subset ? Subset::kYes : Subset::kNo,
                         .file_digests = !o.no_files,
                         .map = o.map.request(),
-                        .select = o.keys.select_options(context)};
+                        .select = o.manifest.empty() && !o.strict ? o.keys.select_options(context) : o.keys.select_to_write(context)};
   if (!o.sample.empty()) request.sample_percent = parse_percent(o.sample, "--sample");
   return request;
 }

@@ -87,10 +87,22 @@ void WriteReport::describe(Context& context) const {
   describe_selection(context, result.selection);
   describe_plan(context);
   describe_casts(context);
-  describe_unmatched(context, unmatched(), strict);
+  describe_unmatched(context, unmatched());
   const uint64_t unchecked = result.plan->unchecked_records;
   if (!result.catalog().traits().tensors_only && unchecked > 0)
     context.info(counted(unchecked, "record") + " without a CRC: their writer computed none");
+}
+
+// By the selection, and by an output whose form has none.
+LeftOut WriteReport::objects_left_out() const {
+  const Selection& s = result.selection;
+  LeftOut objects;
+  const Catalog& opened = result.source->opened().catalog;
+  for (const BlobId b : s.dropped_blobs) objects.add(opened.key(opened.blobs[b]));
+  if (result.plan->left_out_blobs == 0) return objects;
+  for (const Entry& e : s.entries)
+    if (e.is_blob()) objects.add(e.key);
+  return objects;
 }
 
 void WriteReport::describe_plan(Context& context) const {
@@ -98,15 +110,17 @@ void WriteReport::describe_plan(Context& context) const {
   const SelectOptions& select = request.select;
   const Plan& plan = *result.plan;
   const Catalog& catalog = result.catalog();
-  if (s.dropped_blobs.size() + plan.left_out_blobs > 0)
-    context.info("left out " + counted(s.dropped_blobs.size() + plan.left_out_blobs, "object") + " (not tensors)");
+  if (const LeftOut objects = objects_left_out(); objects.keys > 0)
+    context.info("left out " + counted(objects.keys, "object") + " (not tensors)" + names_of(objects));
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
     context.info("kept everything" + std::string(catalog.has_planner_data ? ", nested as it was saved" : "") +
                  "; --model-only gives what model.load_state_dict takes");
   if (plan.mcore_shapes) context.info(counted(catalog.mcore_shapes.size(), "tensor") + " with the shape that Megatron's mcore_data gives");
-  if (!plan.left_out.empty())
-    context.info("left out " + counted(plan.left_out.size(), "object") + " that torch.load(weights_only=True) would refuse");
+  LeftOut refused;
+  for (const KeyNote& n : plan.left_out) refused.add(n.key);
+  if (refused.keys > 0)
+    context.info("left out " + counted(refused.keys, "object") + " that torch.load(weights_only=True) would refuse" + names_of(refused));
   for (const KeyNote& n : plan.left_out) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
   if (!plan.unsafe.empty()) {
     const std::string names = plan.unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan.unsafe_globals);

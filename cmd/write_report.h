@@ -17,11 +17,10 @@ class WriteReport {
   WriteReport(std::string source_path, std::string output_path) : source(std::move(source_path)), output(std::move(output_path)) {}
 
   const std::string source, output;
-  bool strict = false;   // a rule that matches nothing is an error
   WriteRequest request;  // once made from the command line
   WriteResult result;
 
-  // Reports what was kept, stripped, dropped, converted or is unsafe: one line each, on stderr. Throws usage if `strict` forbids it.
+  // Reports what was kept, stripped, dropped, converted or is unsafe: one line each, on stderr.
   void describe(Context& context) const;
   // Prints the answer and returns the exit code.
   int done(Context& context);
@@ -34,6 +33,7 @@ class WriteReport {
   void cast_json(JsonWriter& out) const;
   void cast_keys_json(JsonWriter& out) const;
   void describe_plan(Context& context) const;
+  LeftOut objects_left_out() const;
   void describe_casts(Context& context) const;
   std::vector<std::string> unmatched() const;  // rules that match nothing
   void describe_losses(Context& context) const;

@@ -10,7 +10,7 @@ namespace dcp::cmd {
 WriteRequest WriterFlags::request(const Context& context) const {
   WriteRequest request{
       .read = {.source = source.request(), .ranks = ranks.options(context), .max_memory = parse_size(max_memory), .threads = threads},
-      .select = select_options(context),
+      .select = select_to_write(context),
       .map = map.request(),
       .output = {},
       .expect = expect,
@@ -30,9 +30,10 @@ void add_writer_keys(Command& c, Context& context, WriterFlags& f, const std::st
   add_source(c, context, f.source);
   c.argument("OUT", f.out, out_help).writes().is_required();
   add_key_flags(c, f);
+  add_allow_unmatched(c, f);
+  add_strict(c, f);
   add_map(c, f.map);
   add_expect(c, f.expect);
-  add_strict(c, f.strict, "--include, --rename, --dtype-rule, --placements, ...", "Expectations");
   add_casts(c, f.dtypes);
 }
 
@@ -55,7 +56,6 @@ int run(Context& context, const WriterFlags& flags, const std::function<OutputRe
   request.output = output();
   request.output.check_crcs = !flags.no_verify;
   report.request = request;
-  report.strict = flags.strict;
   write(request, context, report.result, [&] {
     report.describe(context);
     if (request.dry_run && context.leads()) check_writable(context.io, request.output.path, request.output.is_folder());

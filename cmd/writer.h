@@ -22,7 +22,7 @@ struct WriterFlags : KeyFlags {
   DtypeFlags dtypes;
   ExpectRequest expect;
   RanksFlags ranks;
-  bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false, strict = false;
+  bool dry_run = false, force = false, no_verify = false, verify_after = false, no_sync = false;
   unsigned threads = 0;
 
   // All but the output. Throws usage.

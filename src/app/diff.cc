@@ -15,6 +15,22 @@ namespace {
 
 // --- which keys
 
+// Globs as they are meant among the keys of both sides. Inside an object there may be a key of that name, or a dict.
+SelectOptions meant_on(SelectOptions options, const DiffSide& a, const DiffSide& b) {
+  if (options.rules.empty()) return options;
+  std::vector<std::string_view> keys;
+  for (const DiffSide* side : {&a, &b})
+    for (const KeyRef ref : side->catalog().order) keys.push_back(side->catalog().key(ref));
+  std::vector<KeyRule> rules;
+  for (KeyRule& r : meant_rules(std::move(options.rules), KnownKeys(std::move(keys)))) {
+    rules.push_back(r);
+    if (r.kind != KeyRule::Kind::kKey && (a.may_lie_in_object(r.text) || b.may_lie_in_object(r.text)))
+      rules.push_back({.kind = r.kind, .text = r.text + ".*"});
+  }
+  options.rules = std::move(rules);
+  return options;
+}
+
 // An exact key that only the other side has matches nothing here. Written as a glob that means itself.
 SelectOptions with_globs(SelectOptions options) {
   for (KeyRule& r : options.rules) {
@@ -310,7 +326,7 @@ void with_unknown_needs(Fn&& fn) {
 
 }  // namespace
 
-void diff(const DiffRequest& request, World& world, DiffResult& result) {
+void diff(DiffRequest request, World& world, DiffResult& result) {
   const uint64_t begin = world.io.now_ns();
   DiffSide a(request.a, world), b(request.b, world);
   const auto open = [&](DiffSide& side, DiffResult::Side& reported) {
@@ -322,6 +338,7 @@ void diff(const DiffRequest& request, World& world, DiffResult& result) {
   with_unknown_needs([&] {
     open(a, result.a);
     open(b, result.b);
+    request.select = meant_on(std::move(request.select), a, b);
     result.unmatched = select_both(request, a, b);
     if (request.map.is_given()) result.unmatched = map_both(request, a, b);
     a.resolve(request.select, b, request.keys_only);

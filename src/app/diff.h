@@ -61,6 +61,6 @@ struct DiffResult {
 };
 
 // Filled as far as it got. Throws what opening, selecting and reading either side throws; crc_mismatch for damaged bytes.
-void diff(const DiffRequest& request, World& world, DiffResult& result);
+void diff(DiffRequest request, World& world, DiffResult& result);
 
 }  // namespace dcp

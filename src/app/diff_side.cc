@@ -106,6 +106,15 @@ void DiffSide::keep_made(const std::vector<KeyRule>& rules) {
   prepared_.keep_made([&](const std::string& key) { return is_kept(rules, key, key); });
 }
 
+bool DiffSide::may_lie_in_object(std::string_view word) const {
+  if (!is_bare(word)) return false;
+  const Catalog& c = catalog();
+  return std::ranges::any_of(c.blobs, [&](const Blob& blob) {
+    const std::string_view key = c.key(blob);
+    return word.size() > key.size() && word.starts_with(key) && word[key.size()] == '.';
+  });
+}
+
 bool DiffSide::has_key(const std::function<bool(std::string_view)>& fits) const {
   const Catalog& c = prepared_.catalog();
   return std::ranges::any_of(c.order, [&](KeyRef id) { return fits(c.key(id)); });

@@ -55,6 +55,8 @@ class DiffSide {
   bool holds_objects() const;
   bool drops_empty() const { return catalog().traits().has_metadata; }
   const Catalog& catalog() const { return prepared_.catalog(); }
+  // Whether this names something inside one of its objects, which may be a dict.
+  bool may_lie_in_object(std::string_view word) const;
   bool has_key(const std::function<bool(std::string_view)>& fits) const;
   Preparation& preparation() { return prepared_; }
   // The source that holds tensors of this kind.

@@ -49,7 +49,8 @@ void refuse_weights_in_objects(Preparation& source, const TrainingState& state, 
   fail(id, {.path = catalog.path}, names);
 }
 
-void refuse_weights_in_objects(Preparation& source, const DtypeOptions& dtypes, const Selection& selection, const OutputForm& form) {
+void refuse_weights_in_objects(Preparation& source, const DtypeOptions& given, const Selection& selection, const OutputForm& form) {
+  const DtypeOptions dtypes = meant_rules(given, selection);
   std::vector<BlobId> objects;
   for (const Entry& e : selection.entries)
     if (e.is_blob() && (!form.blobs || is_to_be_cast(dtypes, e.key))) objects.push_back(e.blob());

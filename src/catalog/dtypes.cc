@@ -53,9 +53,9 @@ class Chooser {
     if (const DtypeRule* rule = rule_for(options_, e.key); rule != nullptr && !rule->dtype) used_rule(e);
   }
 
-  void end() {
+  void end(const std::vector<DtypeRule>& as_given) {
     for (size_t r = 0; r < used_.size(); ++r)
-      if (!used_[r]) summary_.unmatched_rules.push_back(options_.rules[r].glob);
+      if (!used_[r]) summary_.unmatched_rules.push_back(as_given[r].glob);
     if (models_.size() > 1) summary_.models.assign(models_.begin(), models_.end());
   }
 
@@ -133,17 +133,27 @@ bool is_to_be_cast(const DtypeOptions& options, std::string_view key) {
 
 bool is_cast_target(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFloat; }
 
-void choose_dtypes(const Catalog& catalog, const DtypeOptions& options, Selection& selection) {
+DtypeOptions meant_rules(DtypeOptions options, const Selection& selection) {
+  if (options.rules.empty()) return options;
+  std::vector<std::string_view> names;
+  for (const Entry& e : selection.entries) names.push_back(e.key);
+  const KnownKeys known(std::move(names));
+  for (DtypeRule& r : options.rules) r.glob = known.meant(r.glob);
+  return options;
+}
+
+void choose_dtypes(const Catalog& catalog, const DtypeOptions& given, Selection& selection) {
   for (Entry& e : selection.entries)
     if (!e.is_blob()) e.dtype = catalog.tensors[e.tensor()].dtype;
-  selection.casts.requested = options.any();
-  if (!options.any()) return;
+  selection.casts.requested = given.any();
+  if (!given.any()) return;
+  const DtypeOptions options = meant_rules(given, selection);
   Chooser chooser(catalog, options, selection.state, selection.casts);
   for (Entry& e : selection.entries) {
     if (e.is_blob()) chooser.object(e);
     else e.dtype = chooser.choose(e);
   }
-  chooser.end();
+  chooser.end(given.rules);
 }
 
 }  // namespace dcp

@@ -21,7 +21,7 @@ struct Catalog;
 struct Selection;
 
 struct DtypeRule {
-  std::string glob;            // `*` crosses dots
+  std::string glob;            // `*` crosses dots; or a dict
   std::optional<DType> dtype;  // nullopt: keep
 };
 enum class DtypeScope : uint8_t { kModel, kAll };
@@ -45,6 +45,9 @@ struct CastSummary {
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor
   std::vector<std::string> models;           // where those tensors are of several: the paths of these
 };
+
+// Rules in which every glob is what it means among the final names.
+DtypeOptions meant_rules(DtypeOptions options, const Selection& selection);
 
 // Whether a key of the model, under its final name, is asked to get another dtype.
 bool is_to_be_cast(const DtypeOptions& options, std::string_view key);

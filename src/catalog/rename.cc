@@ -17,7 +17,7 @@ constexpr size_t kLongestForRegex = 4096;
 struct CompiledRule {
   std::regex regex;
   std::string format;  // in ECMAScript's form
-  bool used = false;   // it changed a name
+  bool used = false;   // it was found in a name
 };
 
 // "\1" is what users of sed write; std::regex wants "$1", and "$$" for a dollar.
@@ -65,7 +65,7 @@ std::string renamed(std::string name, std::vector<CompiledRule>& rules) {
   }
   for (CompiledRule& r : rules) {
     std::string next = std::regex_replace(name, r.regex, r.format);
-    r.used = r.used || next != name;
+    r.used = r.used || next != name || std::regex_search(name, r.regex);
     name = std::move(next);
   }
   return name;
@@ -130,7 +130,8 @@ std::string without_wrappers(std::string_view component) {
   return text.substr(ddp);
 }
 
-void rename_keys(const SelectOptions& options, Selection& s) {
+void rename_keys(const Catalog& catalog, const SelectOptions& options, Selection& s) {
+  const std::string example(s.entries.empty() ? "" : s.entries.front().key);
   std::vector<CompiledRule> rules = compiled(options.renames);
   std::set<std::string_view> mapped;
   for (Entry& e : s.entries) {
@@ -147,8 +148,13 @@ void rename_keys(const SelectOptions& options, Selection& s) {
     if (!holds_wrapper(s.path(e))) continue;
     if (s.wrapped++ == 0) s.wrapped_example = e.key;
   }
-  for (size_t r = 0; r < rules.size(); ++r)
-    if (!rules[r].used) s.unmatched.push_back({"rename", options.renames[r].regex + "=>" + options.renames[r].replacement});
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (rules[r].used) continue;
+    const RenameRule& rule = options.renames[r];
+    s.unmatched.push_back({"rename", rule.regex + "=>" + rule.replacement});
+    if (options.unmatched == Unmatched::kRefuse)
+      refuse_unmatched(catalog, s.unmatched.back(), example.empty() ? "" : "names to be renamed are such as '" + example + "'");
+  }
   for (const auto& [name, to] : options.rename_map)
     if (!mapped.contains(name)) s.unmapped.push_back(name);
 }

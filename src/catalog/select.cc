@@ -1,7 +1,5 @@
 #include "catalog/select.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -11,6 +9,16 @@
 
 namespace dcp {
 namespace {
+
+std::string_view setting_of(KeyRule::Kind kind) {
+  return kind == KeyRule::Kind::kExclude ? "exclude" : kind == KeyRule::Kind::kKey ? "key" : "include";
+}
+
+KnownKeys keys_of(const Catalog& catalog) {
+  std::vector<std::string_view> keys;
+  for (const KeyRef ref : catalog.order) keys.push_back(catalog.key(ref));
+  return KnownKeys(std::move(keys));
+}
 
 // Sets used[r] for each rule that matches.
 bool kept_by(const std::vector<KeyRule>& rules, const std::string& key, std::vector<bool>& used) {
@@ -125,11 +133,38 @@ void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
     const uint32_t n = under_root(s.path(e), root);
     strip(s, e, n);
     if (n > 0 || (!catalog.has_planner_data && strip_text(s, e, root))) kept.push_back(e);
+    else s.dropped_outside_root.add(catalog.key(e.ref));
   }
   if (kept.empty()) fail_root(catalog, root, s);
   s.root = root;
-  s.dropped_outside_root = s.entries.size() - kept.size();
   s.entries = std::move(kept);
+}
+
+// The entries that the rules keep.
+void keep_by_rules(const Catalog& catalog, const SelectOptions& options, Selection& s) {
+  using Kind = KeyRule::Kind;
+  for (const KeyRule& r : options.rules)
+    if (r.kind == Kind::kKey && options.unmatched != Unmatched::kTell && !catalog.has_key(r.text)) fail_key(catalog, r.text);
+  const std::vector<KeyRule> rules = options.rules.empty() ? options.rules : meant_rules(options.rules, keys_of(catalog));
+  std::vector<bool> used(rules.size());
+  for (const KeyRef ref : catalog.order) {
+    Entry e{.ref = ref, .key = {}};
+    if (!kept_by(rules, std::string(catalog.key(e.ref)), used)) {
+      s.dropped_by_rules.add(catalog.key(ref));
+    } else {
+      add_source_path(catalog, e, s);
+      s.entries.push_back(e);
+    }
+  }
+  bool one_excludes = false;
+  for (size_t r = 0; r < used.size(); ++r) one_excludes = one_excludes || (used[r] && rules[r].kind == Kind::kExclude);
+  for (size_t r = 0; r < used.size(); ++r) {
+    if (used[r]) continue;
+    const KeyRule& rule = options.rules[r];
+    s.unmatched.push_back({std::string(setting_of(rule.kind)), rule.text});
+    if (options.unmatched != Unmatched::kRefuse || (rule.kind == Kind::kExclude && one_excludes)) continue;
+    refuse_unmatched(catalog, s.unmatched.back(), keys_of(catalog).hint_for(rule.text));
+  }
 }
 
 // Components of the source's path that the root has stripped.
@@ -137,13 +172,12 @@ uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<ui
 
 void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
   std::set<int32_t> groups, models;  // places
-  const size_t before = s.entries.size();
   std::erase_if(s.entries, [&](const Entry& e) {
     const int32_t place = s.state.place_of(e.ref);
     (place < 0 ? models : groups).insert(place);
+    if (place >= 0) s.dropped_non_model.add(catalog.key(e.ref));
     return place >= 0;
   });
-  s.dropped_non_model = before - s.entries.size();
   for (const int32_t g : groups) s.dropped_top.push_back(s.state.groups[static_cast<size_t>(g)].path);
   if (s.entries.empty() || keep_root) return;
   if (models.size() > 1) {
@@ -208,7 +242,18 @@ bool matches(const KeyRule& rule, const std::string& key) {
   return glob_matches(rule.text, key);
 }
 
-bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }
+void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint) {
+  Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path, .setting = rule.setting}, "'" + rule.text + "'");
+  p.what = "no key matches";
+  p.hint = std::move(hint);
+  throw Error(std::move(p));
+}
+
+std::vector<KeyRule> meant_rules(std::vector<KeyRule> rules, const KnownKeys& keys) {
+  for (KeyRule& r : rules)
+    if (r.kind != KeyRule::Kind::kKey) r.text = keys.meant(r.text);
+  return rules;
+}
 
 std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
   const PathRange range = e.is_blob() ? c.blobs[e.blob()].path : c.tensors[e.tensor()].path;
@@ -244,31 +289,18 @@ Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes) {
 Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   Selection s;
   s.state = find_training_state(catalog);
-  for (const KeyRule& r : options.rules)
-    if (r.kind == KeyRule::Kind::kKey && !catalog.has_key(r.text)) fail_key(catalog, r.text);
-  std::vector<bool> used(options.rules.size());
-  for (const KeyRef ref : catalog.order) {
-    Entry e{.ref = ref, .key = {}};
-    if (!kept_by(options.rules, std::string(catalog.key(e.ref)), used)) {
-      ++s.dropped_by_rules;
-    } else {
-      add_source_path(catalog, e, s);
-      s.entries.push_back(e);
-    }
-  }
-  for (size_t r = 0; r < used.size(); ++r)
-    if (!used[r]) s.unmatched.push_back({options.rules[r].kind == KeyRule::Kind::kExclude ? "exclude" : "include", options.rules[r].text});
+  keep_by_rules(catalog, options, s);
   // The root first: what a model-only selection strips may be a part of it.
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
   if (options.tensors_only) leave_out_objects(s);
   if (s.entries.empty() && !catalog.order.empty())
     fail(ProblemId::nothing_selected, {.path = catalog.path},
-         s.dropped_non_model == 0 ? ""
+         s.dropped_non_model.keys == 0 ? ""
          : options.root.empty()   ? "nothing that is model"
                                   : "nothing under '" + options.root + "' that is model");
   if (!options.add_root.empty()) put_under(options.add_root, s);
-  rename_keys(options, s);
+  rename_keys(catalog, options, s);
   if (s.renamed > 0) refuse_collisions(catalog, s);
   choose_dtypes(catalog, options.dtypes, s);
   return s;

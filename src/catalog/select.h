@@ -12,6 +12,7 @@
 
 #include "catalog/catalog.h"
 #include "catalog/dtypes.h"
+#include "catalog/globs.h"
 #include "catalog/training_state.h"
 
 namespace dcp {
@@ -19,7 +20,7 @@ namespace dcp {
 struct KeyRule {
   enum class Kind : uint8_t { kInclude, kExclude, kKey };
   Kind kind = Kind::kInclude;
-  std::string text;  // a glob (`*` crosses dots), or an exact key
+  std::string text;  // a glob (`*` crosses dots), a dict whose keys are all meant, or an exact key
 };
 
 struct RenameRule {
@@ -27,8 +28,12 @@ struct RenameRule {
   std::string replacement;  // \1 to \9 are the groups
 };
 
+// What is made of a rule or rename that matches nothing. Of several excludes one that matches is enough: the others are told.
+enum class Unmatched : uint8_t { kRefuse, kRefuseKeys /* exact keys; the others are told */, kTell };
+
 struct SelectOptions {
   std::vector<KeyRule> rules;  // in order, last match wins; if the first is an include or key, all else starts out
+  Unmatched unmatched = Unmatched::kRefuseKeys;
   bool model_only = false;
   bool keep_root = false;  // with model_only: do not strip the root
   std::string root;  // dotted path components at any depth (what keys begin with, without planner data): take this subtree and strip it
@@ -72,6 +77,16 @@ struct Entry {
   BlobId blob() const { return ref.blob(); }
 };
 
+// Keys that something leaves out, the first of them by name.
+struct LeftOut {
+  static constexpr size_t kNamed = 10;
+  uint64_t keys = 0;
+  std::vector<std::string_view> first;
+  void add(std::string_view key) {
+    if (++keys <= kNamed) first.push_back(key);
+  }
+};
+
 struct UnmatchedRule {
   std::string setting;  // of the request: "exclude", "rename"
   std::string text;     // "optim*"
@@ -93,10 +108,9 @@ struct Selection {
   bool joined_pieces = false;            // with model_only: the model was in pieces; stripped_root is that of the first
   bool kept_beside = false;              // with model_only: TrainingState::has_parameters_beside, so no root was stripped
   std::vector<UnmatchedRule> unmatched;  // rules that match no key
-  uint64_t dropped_by_rules = 0;         // keys
-  uint64_t dropped_non_model = 0;        // keys
+  LeftOut dropped_by_rules, dropped_non_model;
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
-  uint64_t dropped_outside_root = 0;
+  LeftOut dropped_outside_root;
   std::vector<BlobId> dropped_blobs;  // by tensors_only
   uint64_t renamed = 0;               // keys whose name a rename, the map or the removal of prefixes changed
   std::vector<std::string> unmapped;  // names of the map that no key has
@@ -109,8 +123,8 @@ struct Selection {
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };
 
-// Throws nothing_selected, root_missing, key_missing (an exact key that does not exist), several_models, keys_collide, usage (a bad
-// regex), cast_scaled, cast_opaque.
+// Throws nothing_selected, root_missing, key_missing (an exact key that does not exist, a rule that matches nothing), several_models, keys_collide,
+// usage (a bad regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
 // This key alone, whether or not it is model. Looks at no other key.
@@ -124,8 +138,11 @@ std::vector<PathPart> source_path(const Catalog& catalog, const Entry& entry);
 // Components joined with dots, as torch joins them.
 std::string joined(std::span<const PathPart> path);
 
+// Throws key_missing.
+[[noreturn]] void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint);
+
 bool matches(const KeyRule& rule, const std::string& key);
-// Shell patterns: * and ? match any character, dots too.
-bool glob_matches(const std::string& glob, std::string_view key);
+// Rules in which every glob is what it means among these keys.
+std::vector<KeyRule> meant_rules(std::vector<KeyRule> rules, const KnownKeys& keys);
 
 }  // namespace dcp

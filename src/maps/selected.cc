@@ -50,10 +50,10 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.joined_pieces = before.joined_pieces;
   after.kept_beside = before.kept_beside;
   after.unmatched = std::move(before.unmatched);
-  after.dropped_by_rules = before.dropped_by_rules;
-  after.dropped_non_model = before.dropped_non_model;
+  after.dropped_by_rules = std::move(before.dropped_by_rules);
+  after.dropped_non_model = std::move(before.dropped_non_model);
   after.dropped_top = std::move(before.dropped_top);
-  after.dropped_outside_root = before.dropped_outside_root;
+  after.dropped_outside_root = std::move(before.dropped_outside_root);
   after.dropped_blobs = std::move(before.dropped_blobs);
   for (const Entry& e : before.entries)
     if (e.is_blob() && !std::ranges::binary_search(used, e.blob())) after.dropped_blobs.push_back(e.blob());

@@ -23,9 +23,15 @@ namespace {
 // The rules that say which ranks get which box of a tensor; the first that matches a key counts.
 class PlacementRules {
  public:
-  explicit PlacementRules(const DcpLayoutOptions& options) : options_(options), used_(options.rules.size()), fits_(options.rules.size()) {
-    for (size_t r = 0; r < options.rules.size(); ++r) {
-      if (options.rules[r].glob.find_first_of("*?[\\") == std::string::npos) exact_.try_emplace(options.rules[r].glob, r);
+  PlacementRules(const DcpLayoutOptions& options, const std::vector<Entry>& entries)
+      : options_(options), used_(options.rules.size()), fits_(options.rules.size()) {
+    if (options.rules.empty()) return;
+    std::vector<std::string_view> names;
+    for (const Entry& e : entries) names.push_back(e.key);
+    const KnownKeys known(std::move(names));
+    for (const PlacementRule& r : options.rules) meant_.push_back(known.meant(r.glob));
+    for (size_t r = 0; r < meant_.size(); ++r) {
+      if (is_bare(meant_[r])) exact_.try_emplace(meant_[r], r);
       else globs_.push_back(r);
     }
   }
@@ -34,7 +40,7 @@ class PlacementRules {
   bool place(std::string_view key, Dims dims, RankBoxes& boxes) {
     const auto exact = exact_.find(key);
     size_t index = exact == exact_.end() ? options_.rules.size() : exact->second;
-    const auto glob = std::ranges::find_if(globs_, [&](size_t r) { return r >= index || glob_matches(options_.rules[r].glob, key); });
+    const auto glob = std::ranges::find_if(globs_, [&](size_t r) { return r >= index || glob_matches(meant_[r], key); });
     if (glob != globs_.end()) index = std::min(index, *glob);
     if (index == options_.rules.size()) return false;
     const PlacementRule& rule = options_.rules[index];
@@ -69,6 +75,7 @@ class PlacementRules {
 
  private:
   const DcpLayoutOptions& options_;
+  std::vector<std::string> meant_;                      // by rule: what its glob means
   std::vector<bool> used_, fits_;                       // by rule; fits: some tensor has all dims that it splits
   std::map<size_t, std::vector<KeyNote>> misfits_;      // by rule: tensors that have not
   std::unordered_map<std::string_view, size_t> exact_;  // a file may have one for each of 10^4 tensors
@@ -110,7 +117,7 @@ class DcpLayout {
         entries_(flat_.entries),
         keys_(plan.keys.emplace(name_keys(source.catalog, selection, flat_))),
         items_(source, selection, {.limits = options.limits, .verify = options.units.verify}, plan),
-        rules_(options),
+        rules_(options, entries_),
         file_bytes_(options.world_size, 0) {
     source_is_sharded_ = std::ranges::any_of(source.catalog.tensors, [&](const Tensor& t) { return is_sharded(source, t); });
     if (options.like)

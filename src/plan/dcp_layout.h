@@ -16,7 +16,7 @@
 namespace dcp {
 
 struct PlacementRule {
-  std::string glob;                   // of final names; * crosses dots
+  std::string glob;                   // of final names; * crosses dots; or a dict of them
   std::vector<Placement> placements;  // one per mesh dim
 };
 

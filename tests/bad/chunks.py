@@ -13,7 +13,7 @@ def a_row_in_no_chunk(c):
     c.tensors["model.w"].chunks = [((0, 0), (2, 3)), ((3, 0), (1, 3))]
 
 
-@case("tensor_hole", "inspect ckpt", exit=0, says="findings")
+@case("tensor_hole", "inspect ckpt", exit=1, says="findings")
 def a_row_in_no_chunk_is_a_finding(c):
     """
     damage: ckpt: tensor 'model.w': the chunks of the tensor leave a hole (got [2:3, 0:3] in no chunk)
@@ -59,7 +59,7 @@ def two_chunks_overlap(c):
     c.tensors["model.w"].chunks = [((0, 0), (3, 3)), ((2, 0), (2, 3))]
 
 
-@case("chunks_overlap", "inspect ckpt", exit=0, says="findings")
+@case("chunks_overlap", "inspect ckpt", exit=1, says="findings")
 def two_chunks_overlap_is_a_finding(c):
     """
     damage: ckpt: tensor 'model.w': two chunks of the tensor overlap (got [2:3, 0:3] in two chunks)
@@ -94,7 +94,7 @@ def a_chunk_without_an_item(c):
     c.items.pop()
 
 
-@case("chunk_without_item", "inspect ckpt", exit=0, says="findings")
+@case("chunk_without_item", "inspect ckpt", exit=1, says="findings")
 def a_chunk_without_an_item_is_a_finding(c):
     """
     damage: ckpt: tensor 'model.w': storage_data names no item for this (got chunk [2:4, 0:3])

@@ -323,6 +323,41 @@ def a_key_that_is_not_there(c):
     """
 
 
+WRITERS = ["consolidate ckpt out.pt", "reshard ckpt out --world-size 2", "edit ckpt out", "edit ckpt --in-place", "verify ckpt --manifest m.json"]
+
+
+@wrong("key_missing", *[w + " --exclude mod" for w in WRITERS], *[w + " --exclude mod --strict" for w in WRITERS])
+def an_exclude_that_matches_nothing(c):
+    """
+    dcpctl: ckpt: no key matches (got --exclude 'mod')
+    hint: a glob matches the whole key: 'model*'
+    """
+
+
+@wrong("key_missing", *[w + " --include model --include modle.*" for w in WRITERS])
+def an_include_that_matches_nothing(c):
+    """
+    dcpctl: ckpt: no key matches (got --include 'modle.*')
+    hint: did you mean 'model.*'?
+    """
+
+
+@wrong("key_missing", *[w + " --exclude vision* --exclude audio*" for w in WRITERS])
+def excludes_that_match_nothing(c):
+    """
+    dcpctl: ckpt: no key matches (got --exclude 'vision*')
+    hint: see the keys with 'dcpctl inspect ckpt --keys'
+    """
+
+
+@wrong("key_missing", *[w + " --root model --rename ^model=>x" for w in WRITERS])
+def a_rename_that_matches_nothing(c):
+    """
+    dcpctl: ckpt: no key matches (got --rename '^model=>x')
+    hint: names to be renamed are such as 'w'
+    """
+
+
 @wrong("root_missing", "consolidate ckpt out.pt --root modell")
 def a_root_that_is_not_there(c):
     """

@@ -92,7 +92,7 @@ def a_name_with_terminal_codes_in_a_finding(c):
     named(c, "\x1b[2J\u202e__1_0.distcp\r\n")
 
 
-@case("path_escapes", "inspect ckpt", exit=0, says="findings")
+@case("path_escapes", "inspect ckpt", exit=1, says="findings")
 def a_name_with_dots_in_a_finding(c):
     """
     damage: ckpt: a file name in the checkpoint leads outside its folder (got '../ckpt/__1_0.distcp')
@@ -143,7 +143,7 @@ def a_link_to_itself(c):
     (c.folder / "__1_0.distcp").symlink_to("__1_0.distcp")
 
 
-@case("link_refused", "inspect ckpt", exit=0, says="findings")
+@case("link_refused", "inspect ckpt", exit=1, says="findings")
 def a_link_in_a_finding(c):
     """
     damage: ckpt/__1_0.distcp: is a symbolic link
@@ -170,7 +170,7 @@ def a_git_lfs_pointer_for_a_data_file(c):
     (c.folder / "__1_0.distcp").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1234\n")
 
 
-@case("lfs_pointer", "inspect ckpt", exit=0, says="findings")
+@case("lfs_pointer", "inspect ckpt", exit=1, says="findings")
 def a_git_lfs_pointer_in_a_finding(c):
     """
     damage: ckpt/__1_0.distcp: is a Git LFS pointer, not the file itself
@@ -185,7 +185,7 @@ def a_pipe_in_which_nothing_lies_that_is_wanted(c):
     a_pipe_for_a_data_file(c)
 
 
-@case("not_regular", "inspect ckpt", exit=0, says="findings")
+@case("not_regular", "inspect ckpt", exit=1, says="findings")
 def a_pipe_in_a_finding(c):
     """
     damage: ckpt/__1_0.distcp: is not a regular file (got a FIFO)

@@ -216,7 +216,7 @@ def a_chunk_whose_end_overflows(c):
     c.tensors["model.w"].chunks[1] = (((1 << 63) - 1, 0), (2, 3))
 
 
-@case("chunk_outside", "inspect ckpt", exit=0, says="findings")
+@case("chunk_outside", "inspect ckpt", exit=1, says="findings")
 def a_chunk_past_its_tensor_in_a_finding(c):
     """
     damage: ckpt: tensor 'model.w': a chunk reaches outside its tensor (got dim 0: 3 + 2, expected at most 4)
@@ -241,7 +241,7 @@ def a_chunk_whose_volume_overflows(c):
     c.tensors["model.w"].chunks[1] = ((2, 0), (1 << 62, 1 << 62))
 
 
-@case("item_twice", "inspect ckpt", exit=0, says="findings")
+@case("item_twice", "inspect ckpt", exit=1, says="findings")
 def two_items_for_one_chunk_in_a_finding(c):
     """
     damage: ckpt: tensor 'model.w': storage_data names two items for this (got chunk [2:4, 0:3])
@@ -393,7 +393,7 @@ def a_key_that_is_not_utf8(c):
     c.item("model.b").key = "model.\udcff"
 
 
-@case("pickle_unloadable", "inspect ckpt", says="findings", exit=0)
+@case("pickle_unloadable", "inspect ckpt", says="findings", exit=1)
 def a_key_that_is_not_utf8_and_inspect(c):
     r"""
     damage: ckpt/.metadata @ 0x2c4: Python cannot load the pickle (got text 'model.\xff', expected UTF-8)

@@ -75,7 +75,7 @@ def a_file_of_somebody_where_a_leftover_may_be(c):
 @case("leftover_foreign", "consolidate ckpt out --max-shard-size 1MB", exit=2)
 def a_folder_of_somebody_where_a_leftover_may_be(c):
     """
-    dcpctl: left out 1 object (not tensors)
+    dcpctl: left out 1 object (not tensors): step
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
     dcpctl: .out.dcpctl-partial/thesis.tex: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file that is not part of a checkpoint)
     hint: see what it is and remove it, or give another name

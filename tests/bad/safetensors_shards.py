@@ -85,7 +85,7 @@ def one_shard_in_two_files(c):
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (0,))})})
 
 
-@case("tensor_hole", "inspect ckpt", exit=0, says="findings")
+@case("tensor_hole", "inspect ckpt", exit=1, says="findings")
 def the_first_shard_is_missing(c):
     """
     damage: ckpt: tensor 'w': the chunks of the tensor leave a hole (got [0:2] in no chunk)
@@ -159,7 +159,7 @@ def the_shard_of_a_rank_whose_empty_neighbour_tells_it(c):
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(3): shard({"w": ((0,), (4,))})})
 
 
-@case("shard_lost", "inspect ckpt", exit=0, says="findings")
+@case("shard_lost", "inspect ckpt", exit=1, says="findings")
 def a_chunk_that_torch_replaced(c):
     """
     damage: ckpt/__0_0.distcp: tensor 'model.w': a chunk of the tensor is not in its file (expected chunk [0:2, 0:3])

@@ -153,6 +153,17 @@ TEST_CASE("quantized tensors stay, and a rule cannot cast them") {
   CHECK(chosen(c, {.dtypes = by({{"q", kKeep}, {"*", DType::float16}})}) == Lines{"q: qint8", "w: float16"});
 }
 
+TEST_CASE("a rule for a dict is for all below it") {
+  const Catalog c = catalog_with({{"m.norm.w"}, {"m.norm.b"}, {"m.normal.w"}, {"m.x"}, {"m.x.y"}});
+  CHECK(chosen(c, {.dtypes = by({{"m.norm", DType::float16}})}) ==
+        Lines{"m.norm.w: float16", "m.norm.b: float16", "m.normal.w: float32", "m.x: float32", "m.x.y: float32"});
+  CHECK(chosen(c, {.dtypes = by({{"m.x", DType::float16}})})[3] == "m.x: float16");
+  CHECK(chosen(c, {.dtypes = by({{"m.x", DType::float16}})})[4] == "m.x.y: float32");
+  // By its final name.
+  CHECK(select_keys(c, {.add_root = "app", .dtypes = by({{"m.norm", DType::float16}})}).casts.unmatched_rules == Lines{"m.norm"});
+  CHECK(select_keys(c, {.add_root = "app", .dtypes = by({{"app.m.norm", DType::float16}})}).casts.tensors == 2);
+}
+
 TEST_CASE("models that are cast together are named") {
   std::vector<TypedKey> keys;
   for (const std::string model : {"ema", "model"})

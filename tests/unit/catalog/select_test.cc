@@ -84,6 +84,42 @@ TEST_CASE("rules: the last match wins, and the first rule says how all begins") 
   CHECK(keys({in("*")}) == Lines{"a.w", "a.b", "b.w"});  // `*` crosses dots
 }
 
+TEST_CASE("rules: a dict that is no key means all below it") {
+  const auto app = [](std::vector<KeyRule> rules) { return left(catalog_of(kApp), {.rules = std::move(rules)}).size(); };
+  CHECK(app({out("app.optim")}) == 2);
+  CHECK(app({in("app.model")}) == 2);
+  CHECK(app({in("app"), out("app.model.layers.0")}) == 3);
+  // One that is a key is that key alone.
+  const Catalog both = catalog_of({{"a"}, {"a.b"}});
+  CHECK(left(both, {.rules = {in("a")}}) == Lines{"a"});
+  CHECK(left(both, {.rules = {out("a")}}) == Lines{"a.b"});
+  CHECK(refusal(catalog_of(kApp), {.rules = {exactly("app.optim")}}).starts_with("ckpt: no such key (got app.optim)"));
+}
+
+TEST_CASE("rules that match nothing: refused where something is written, told elsewhere") {
+  const Catalog c = catalog_of({{"a.w"}, {"a.b"}, {"b.w"}});
+  const auto refused = [&](std::vector<KeyRule> rules) { return refusal(c, {.rules = std::move(rules), .unmatched = Unmatched::kRefuse}); };
+  CHECK(refused({out("c*")}) == "ckpt: no key matches (got exclude 'c*')");
+  CHECK(refused({in("c*")}) == "ckpt: no key matches (got include 'c*')");  // and not that nothing is left
+  CHECK(refused({in("a*"), in("c*")}) == "ckpt: no key matches (got include 'c*')");
+  CHECK(refused({in("a*"), out("c*")}) == "ckpt: no key matches (got exclude 'c*')");
+  CHECK(refused({exactly("c")}) == "ckpt: no such key (got c)");
+  // One of several excludes is enough.
+  CHECK(refused({out("c*"), out("b*")}) == "no error");
+  CHECK(refused({out("c*"), out("d*")}) == "ckpt: no key matches (got exclude 'c*')");
+  CHECK(refused({in("c*"), out("a*")}) == "ckpt: no key matches (got include 'c*')");
+  const auto renames = [&](const std::string& regex, const std::string& to, Unmatched unmatched) {
+    return refusal(c, {.unmatched = unmatched, .renames = {{regex, to}}});
+  };
+  CHECK(renames("^c", "d", Unmatched::kRefuse) == "ckpt: no key matches (got rename '^c=>d')");
+  CHECK(renames("^a", "a", Unmatched::kRefuse) == "no error");  // found, if nothing changes
+  CHECK(renames("^c", "d", Unmatched::kTell) == "no error");
+
+  const Selection told = select_keys(c, {.rules = {out("c*"), exactly("e"), in("a*")}, .unmatched = Unmatched::kTell});
+  CHECK(told.unmatched == std::vector<UnmatchedRule>{{"exclude", "c*"}, {"key", "e"}});
+  CHECK(select_keys(c, {.rules = {out("c*")}}).unmatched == std::vector<UnmatchedRule>{{"exclude", "c*"}});
+}
+
 TEST_CASE("a key that is not there") {
   const Catalog c = catalog_of({{"w", "model/w"}});
   CHECK(refusal(c, {.rules = {exactly("v")}}) == "ckpt: no such key (got v)");
@@ -108,9 +144,9 @@ TEST_CASE("what is dropped is counted") {
       catalog_of({{"a", "model/a"}, {"b", "optim/b"}, {"c", "optim/c"}, {"d", "step", true}, {"e", "model/e", true}, {"f", "model/f"}});
   const Selection s = select_keys(c, {.rules = {out("f")}, .model_only = true, .tensors_only = true});
   CHECK(s.entries.size() == 1);
-  CHECK(s.dropped_by_rules == 1);
+  CHECK(s.dropped_by_rules.keys == 1);
   CHECK(s.dropped_blobs.size() == 1);  // the model's
-  CHECK(s.dropped_non_model == 3);
+  CHECK(s.dropped_non_model.keys == 3);
   CHECK(s.dropped_top == Lines{"d", "optim"});
   CHECK(s.stripped_root == "model");
 }
@@ -155,7 +191,7 @@ TEST_CASE("model only: scalars and objects beside the root do not keep it from b
   const Selection s = select_keys(c, {.model_only = true});
   CHECK(s.stripped_root == "model");
   CHECK(s.dropped_top == Lines{"args", "loss", "seed"});
-  CHECK(s.dropped_non_model == 3);
+  CHECK(s.dropped_non_model.keys == 3);
 }
 
 TEST_CASE("model only: several models are refused unless one is chosen or their roots are kept") {
@@ -200,7 +236,7 @@ TEST_CASE("a root at any depth is taken and stripped") {
     CHECK(refusal(c, {.root = root}).starts_with("ckpt: no key lies under this root (got " + root));
   CHECK(refusal(c, {.root = "ap"}) == "ckpt: no key lies under this root (got ap, expected one of app)");
   const Selection s = select_keys(c, {.root = "app.model"});
-  CHECK(s.dropped_outside_root == 2);
+  CHECK(s.dropped_outside_root.keys == 2);
   CHECK(s.root == "app.model");
   CHECK(s.stripped_root.empty());
   CHECK(left(c, {.model_only = true, .root = "app"}) == Lines{"layers.0.w", "layers.1.w"});  // the root first

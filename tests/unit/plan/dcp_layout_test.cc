@@ -95,6 +95,15 @@ TEST_CASE("rules by final names, the first match wins; one copy of what is repli
   CHECK(error_id(wrong) == "placement_no_dim");
 }
 
+TEST_CASE("a rule for a dict is for all below it") {
+  const Mesh mesh = parse_mesh("2", "");
+  const Laid laid({whole("m.a.w", {4}), whole("m.ab", {4}), whole("m.x", {4})},
+                  placed(mesh, {{"m.a", parse_placements("shard(0)", mesh)}, {"*", parse_placements("replicate", mesh)}}));
+  CHECK(laid.boxes(0) == "0: 0+2 | 1: 2+2");
+  CHECK(laid.plan.tensors[1].region_count == 1);
+  CHECK(laid.plan.dcp->unmatched_placements.empty());
+}
+
 TEST_CASE("a glob that places matrices replicates what has no such dim, and says so; one that fits nothing is refused") {
   const Mesh mesh = parse_mesh("2x2", "");
   const Laid laid({whole("w", {4, 4}), whole("bias", {4}), whole("step", {})},
