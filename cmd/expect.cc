@@ -7,9 +7,10 @@ namespace dcp::cmd {
 void add_expect(Command& c, ExpectRequest& flags) {
   const std::string group = "Expectations";
   c.option("--expect", flags.reference, "REF",
-           "Write only if keys and shapes are those of REF: a checkpoint, or a list as 'inspect --keys' prints it")
+           "Write only if keys and shapes are those of REF, a checkpoint or a list as 'inspect --keys' prints it, and no object of REF is missing")
       .reads()
       .in(group);
+  c.flag("--expect-tensors", flags.tensors, "With --expect: tensors alone, whatever objects REF has").needs("--expect").in(group);
   c.flag("--expect-dtypes", flags.dtypes, "With --expect: the dtypes too").needs("--expect").in(group);
 }
 
@@ -31,6 +32,7 @@ void expectation_json(JsonWriter& json, const Expectation& e) {
     }
     json.end_array();
   }
+  if (!e.additional.empty()) text_json(json, "additional_objects", e.additional);
   json.end_object();
 }
 

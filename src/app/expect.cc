@@ -12,6 +12,7 @@ namespace dcp {
 namespace {
 
 constexpr uint64_t kShown = 20;  // of each kind
+constexpr std::string_view kObject = "object";
 
 using Counts = std::array<uint64_t, kDifferenceKinds>;
 Counts counts_of(const std::vector<Difference>& all) {
@@ -28,14 +29,34 @@ bool is_checkpoint(Store& store, const std::string& path) {
   return is_checkpoint_name(std::filesystem::path(path).filename().native());
 }
 
-std::vector<Signature> read_reference(Store& store, const std::string& path, bool& may_lack_shards) {
-  if (is_checkpoint(store, path)) {
-    const OpenedCatalog opened = read_checkpoint(store, path, {});
-    may_lack_shards = std::ranges::any_of(opened.findings, tells_unseen_shards);
-    return signatures_of(opened.catalog);
+void compare(const ExpectRequest& request, const Written& result, Store& store, Expectation& found) {
+  const CompareDtypes dtypes = request.dtypes ? CompareDtypes::kYes : CompareDtypes::kNo;
+  const auto compare_tensors = [&](std::vector<Signature> expected) {
+    found.differences = differences(signatures_of(result.source.catalog, result.selection, result.plan), std::move(expected), dtypes);
+  };
+  const std::string& path = request.reference;
+  if (!is_checkpoint(store, path)) {
+    const std::vector<std::byte> text = read_file(store, path, Limits{}.json_bytes);
+    return compare_tensors(parse_signatures(as_text(text), path));
   }
-  const std::vector<std::byte> text = read_file(store, path, Limits{}.json_bytes);
-  return parse_signatures(as_text(text), path);
+  const OpenedCatalog opened = read_checkpoint(store, path, {});
+  found.may_lack_shards = std::ranges::any_of(opened.findings, tells_unseen_shards);
+  compare_tensors(signatures_of(opened.catalog));
+  // Nobody expects them of a form that has none.
+  if (request.tensors || !result.holds_objects || opened.catalog.traits().tensors_only) return;
+  ObjectKeys objects = compare_objects(result, opened.catalog);
+  std::vector<Difference> missing;
+  for (const std::string& key : objects.missing) missing.push_back({Difference::Kind::kMissing, escaped(key), "", std::string(kObject)});
+  found.differences.insert(found.differences.begin(), missing.begin(), missing.end());
+  found.additional = std::move(objects.additional);
+}
+
+void tell_additional(const Expectation& found, World& world) {
+  if (found.additional.empty()) return;
+  std::string names;
+  for (size_t i = 0; i < found.additional.size() && i < kShown; ++i) names += (i > 0 ? ", " : "") + shortened(found.additional[i]);
+  if (found.additional.size() > kShown) names += " and " + grouped(found.additional.size() - kShown) + " more";
+  world.events.info(counted(found.additional.size(), "object") + " that " + escaped(found.reference) + " does not have: " + names);
 }
 
 std::string line_of(const Difference& d) {
@@ -52,11 +73,11 @@ std::string_view word_of(Difference::Kind kind) {
   return kWords[static_cast<size_t>(kind)];
 }
 
-void check_expected(const ExpectRequest& request, std::vector<Signature> result, World& world, Expectation& found) {
+void check_expected(const ExpectRequest& request, const Written& result, World& world, Expectation& found) {
   if (request.reference.empty()) return;
   found.reference = request.reference;
-  std::vector<Signature> expected = read_reference(world.store, request.reference, found.may_lack_shards);
-  found.differences = differences(std::move(result), std::move(expected), request.dtypes ? CompareDtypes::kYes : CompareDtypes::kNo);
+  compare(request, result, world.store, found);
+  tell_additional(found, world);
   if (found.differences.empty()) return;
   const Counts counts = counts_of(found.differences);
   Counts shown{};
@@ -69,7 +90,11 @@ void check_expected(const ExpectRequest& request, std::vector<Signature> result,
   std::string got;
   for (size_t k = 0; k < kDifferenceKinds; ++k)
     if (counts[k] > 0) got += (got.empty() ? "" : ", ") + grouped(counts[k]) + " " + std::string(word_of(static_cast<Difference::Kind>(k)));
-  fail(ProblemId::expect_differs, {.path = request.reference}, std::move(got));
+  Problem p = make_problem(ProblemId::expect_differs, {.path = request.reference}, std::move(got));
+  const auto is_object = [](const Difference& d) { return d.expected == kObject; };
+  if (const auto objects = static_cast<uint64_t>(std::ranges::count_if(found.differences, is_object)); objects > 0)
+    p.names = {counted(objects, "object")};
+  throw Error(std::move(p));
 }
 
 }  // namespace dcp

@@ -1,9 +1,10 @@
-// Checks, before the first byte is written, that keys and shapes of the result are those of a reference.
+// Checks, before the first byte is written, that keys and shapes of the result are those of a reference, and that it has its objects.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "app/expected_objects.h"
 #include "app/world.h"
 #include "plan/expect.h"
 
@@ -12,16 +13,18 @@ namespace dcp {
 struct ExpectRequest {
   std::string reference;  // a checkpoint, or a text list (plan/expect.h); "": nothing is expected
   bool dtypes = false;    // compare dtypes too
+  bool tensors = false;   // compare tensors alone
 };
 
 // Empty if nothing was expected.
 struct Expectation {
   std::string reference;
   std::vector<Difference> differences;
+  std::vector<std::string> additional;  // objects that the reference, whose kind holds objects, lacks
   bool may_lack_shards = false;  // the reference may lack tensors itself: it is a checkpoint of which a file may be missing
 };
-// Warns of each difference, at most kShown per kind. Throws expect_differs if there are any; always fills `found`.
-void check_expected(const ExpectRequest& request, std::vector<Signature> result, World& world, Expectation& found);
+// Warns of each difference, at most kShown per kind, and tells what is additional. Throws expect_differs if there are any; always fills `found`.
+void check_expected(const ExpectRequest& request, const Written& result, World& world, Expectation& found);
 
 // "missing", "unexpected", "other shape", "other dtype".
 std::string_view word_of(Difference::Kind kind);
