@@ -190,7 +190,7 @@ class Asking {
     for (const Entry& e : q_.selection.entries) {
       if (!p.hint.empty() || !run_.is_bare_model() || !q_.selection.state.is_model(e.ref)) break;
       const std::string& root = q_.selection.state.model_of(e.ref).path;
-      if (!root.empty() && e.key.starts_with(root + ".")) p.hint = "model-only takes what is below the root '" + root + "'";
+      if (!root.empty() && q_.selection.stripped_root.empty() && e.key.starts_with(root + ".")) p.hint = "model-only takes what is below the root '" + root + "'";
     }
     throw Error(std::move(p));
   }

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "app/config_beside.h"
 #include "app/digest_units.h"
 #include "app/digests.h"
 #include "app/output_in_source.h"
@@ -43,7 +44,15 @@ std::vector<Problem> look_around(const OpenedCatalog& opened, Store& store) {
   add(findings, find_overlapping_items(catalog));
   add(findings, inspect_folder(store, catalog));
   add(findings, find_unsafe_pickles(catalog));
+  add(findings, differences_from_config(catalog, store));
   return findings;
+}
+
+// Of what is not whole a map makes nothing: what is here is verified without it.
+MapRequest map_for(const VerifyRequest& request, World& world, const std::vector<Problem>& findings) {
+  if (!request.map.is_given() || std::ranges::find(findings, Severity::kDamage, &Problem::severity) == findings.end()) return request.map;
+  world.events.info("the map is not applied, because the checkpoint is damaged");
+  return {};
 }
 
 uint64_t file_bytes(const Catalog& catalog) {
@@ -144,7 +153,8 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   result.findings = look_around(opened, world.store);
   VerifyOptions what{.data = request.data, .sample_percent = request.sample_percent};
   Selection selection;
-  if (request.digests() || request.map.is_given()) what.digests = &(selection = source.select(request.select, request.map, ""));
+  const MapRequest map = map_for(request, world, result.findings);
+  if (request.digests() || map.is_given()) what.digests = &(selection = source.select(request.select, map, ""));
   steps.selected(selection);
   resolve_items(source);
   add(result.findings, source.take_findings());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/natural_order.h"
+#include "catalog/data_files.h"
 #include "inputs/foreign.h"
 #include "inputs/input.h"
 #include "inputs/run.h"
@@ -43,11 +45,12 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
   const std::string& path = found.path();
   const std::vector<DirEntry>& entries = found.entries();
   std::vector<std::string> names, torch_files;
-  bool unfinished = false, shards = false;
+  bool unfinished = false, shards = false, of_rank_0 = false;
   for (const DirEntry& e : entries) {
     if (e.kind == FileKind::kRegular && torch_file_input.is_file(e.name)) torch_files.push_back(path + "/" + e.name);
     unfinished = unfinished || e.name == ".metadata.tmp";
     shards = shards || e.name.ends_with(".distcp");
+    of_rank_0 = of_rank_0 || rank_of_file(e.name) == 0u;
     names.push_back(e.name);
   }
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
@@ -69,7 +72,9 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
     p.hint = foreign.hint;
   } else if (unfinished || shards) {
     p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
-    p.hint = "the save did not finish: use an earlier step";
+    // The rank that writes the metadata writes data, too.
+    p.hint = unfinished || of_rank_0 ? "the save did not finish: use an earlier step"
+                                     : "this may be one node's part: bring the files of all nodes together, or start the command on every node";
   } else if (has("snapshots") && has("blobs")) {
     p.got = "a model of the Hugging Face cache";
     p.hint = "give one of the folders in " + path + "/snapshots";

@@ -5,8 +5,10 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/decimal.h"
+#include "base/quantity.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
 #include "inputs/at_once.h"
@@ -85,7 +87,7 @@ class IndexedFolder {
 
   OpenedCatalog open(const std::vector<DirEntry>& entries) {
     read_files();
-    compare();
+    compare(entries);
     OpenedCatalog opened = catalog_of(files_, path_, path_, CheckpointKind::kHf);
     compare_total(opened.catalog);
     for (const DirEntry& e : entries)
@@ -108,15 +110,15 @@ class IndexedFolder {
   }
 
   // What the index says against what the files hold. Of a tensor in two files the index decides.
-  void compare() {
+  void compare(const std::vector<DirEntry>& entries) {
     std::unordered_map<std::string_view, std::vector<uint32_t>> holders;
     for (uint32_t f = 0; f < files_.size(); ++f)
       for (const SafetensorsEntry& e : files_[f].header.entries) holders[e.name].push_back(f);
-    Tally absent, elsewhere, unnamed;
-    std::map<std::string_view, uint64_t> lost;
+    Tally absent, elsewhere, unnamed, copies;
+    std::map<std::string_view, std::vector<std::string_view>> lost;  // by file
     for (const auto& [tensor, name] : index_.weight_map) {
       const auto held = holders.find(tensor);
-      if (held == holders.end() && gone_.contains(name)) ++lost[name];
+      if (held == holders.end() && gone_.contains(name)) lost[name].push_back(tensor);
       else if (held == holders.end()) absent.add(tensor, {}, name);
     }
     std::set<std::pair<uint32_t, std::string>> dropped;
@@ -132,19 +134,49 @@ class IndexedFolder {
         }
         // Of a tensor in several shards the index can name one file only.
         if (files_[f].name == stated->second || files_[f].sharding) continue;
-        elsewhere.add(e.name, files_[f].name, std::string(stated->second));
         const auto there = number_of.find(stated->second);
-        if (there != number_of.end() && std::ranges::binary_search(in, there->second)) dropped.emplace(f, e.name);
+        if (there == number_of.end() || !std::ranges::binary_search(in, there->second)) {
+          elsewhere.add(e.name, files_[f].name, std::string(stated->second));
+          continue;
+        }
+        dropped.emplace(f, e.name);
+        const std::vector<int64_t>& kept = std::ranges::find(files_[there->second].header.entries, e.name, &SafetensorsEntry::name)->shape;
+        if (kept == e.shape) copies.add(e.name, "in " + files_[f].name);
+        else copies.add(e.name, "shape " + shape_text(e.shape) + " in " + files_[f].name, shape_text(kept) + " as in " + std::string(stated->second));
       }
     }
     drop(dropped);
-    for (const auto& [name, count] : lost)
+    const std::string hint = lost.empty() ? "" : hint_for(lost, entries);
+    for (const auto& [name, tensors] : lost) {
       findings_.push_back(make_finding(ProblemId::file_missing, Severity::kDamage, {.path = path_ + "/" + std::string(name)},
-                                       std::to_string(count) + " tensor" + (count == 1 ? "" : "s") + " of the index"));
+                                       counted(tensors.size(), "tensor") + " of the index"));
+      findings_.back().hint = hint;
+    }
     incomplete_ = !lost.empty() || absent.count() > 0;
     absent.report(ProblemId::hf_index_no_tensor, Severity::kDamage, index_place_, findings_);
     elsewhere.report(ProblemId::hf_index_other_file, Severity::kWarning, index_place_, findings_);
+    copies.report(ProblemId::hf_index_other_file, Severity::kWarning, index_place_, findings_);
+    if (copies.count() > 0) findings_.back().what = "a second copy of the tensor, in a file that the index names for others, is ignored";
     unnamed.report(ProblemId::hf_index_not_named, Severity::kWarning, index_place_, findings_);
+  }
+
+  // Tensors of files that are gone may be in others, which the index does not name.
+  std::string hint_for(const std::map<std::string_view, std::vector<std::string_view>>& lost, const std::vector<DirEntry>& entries) {
+    std::vector<std::string> names;
+    for (const DirEntry& e : entries)
+      if (e.name.ends_with(kSafetensorsEnding) && e.kind == FileKind::kRegular && !named_.contains(e.name)) names.push_back(e.name);
+    std::unordered_set<std::string> here;
+    try {
+      for (const auto& file : read_headers(store_, path_, names, options_.links, left_))
+        for (const SafetensorsEntry& e : file ? file->header.entries : std::vector<SafetensorsEntry>()) here.insert(e.name);
+    } catch (const Error&) {  // what no index names may be anything
+      here.clear();
+    }
+    const auto is_here = [&](std::string_view tensor) { return here.contains(std::string(tensor)); };
+    for (const auto& [name, tensors] : lost)
+      if (!std::ranges::all_of(tensors, is_here)) return "the folder is not complete: restore its files";
+    return "the files that are here hold these tensors: the index is stale; " +
+           (names.size() == 1 ? "give " + path_ + "/" + names.front() : "without " + index_place_.path + " they are read as they are");
   }
 
   void drop(const std::set<std::pair<uint32_t, std::string>>& dropped) {

@@ -113,12 +113,46 @@ def a_file_of_the_index_is_missing(c):
 def a_file_of_the_index_is_missing_to_a_writer(c):
     """
     dcpctl: ckpt/model-00002-of-00002.safetensors: a data file of the checkpoint is missing (got 2 tensors of the index)
-    hint: bring the files of all ranks into one folder
+    hint: the folder is not complete: restore its files
     """
     folder(c, {A: TWO[A]}, {"a": A, "b": B, "c": B})
 
 
-@case("hf_index_no_tensor", "inspect ckpt", exit=0, says="findings")
+@case("file_missing", "consolidate ckpt out.pt")
+def an_index_that_is_stale(c):
+    """
+    dcpctl: ckpt/model-00001-of-00002.safetensors: a data file of the checkpoint is missing (got 1 tensor of the index)
+    hint: the files that are here hold these tensors: the index is stale; give ckpt/model.safetensors
+    """
+    folder(c, {"model.safetensors": file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B})
+
+
+@case("file_missing", "consolidate ckpt out.pt")
+def an_index_of_other_shards(c):
+    """
+    dcpctl: ckpt/model-00001-of-00002.safetensors: a data file of the checkpoint is missing (got 1 tensor of the index)
+    hint: the files that are here hold these tensors: the index is stale; without ckpt/model.safetensors.index.json they are read as they are
+    """
+    folder(c, {"model-00001-of-00001.safetensors": TWO[A], "other.safetensors": TWO[B]}, {"a": A, "b": B})
+
+
+@case("hf_index_other_file", "inspect ckpt", exit=0, says="findings")
+def a_second_copy_of_another_shape(c):
+    """
+    warning: ckpt/model.safetensors.index.json: tensor 'a': a second copy of the tensor, in a file that the index names for others, is ignored (got shape [3] in model-00002-of-00002.safetensors, expected [2] as in model-00001-of-00002.safetensors)
+    """
+    folder(c, {A: TWO[A], B: file_of({"a": (3,), "b": (3,)})}, {"a": A, "b": B})
+
+
+@case("hf_index_other_file", "inspect ckpt", exit=0, says="findings")
+def a_second_copy(c):
+    """
+    warning: ckpt/model.safetensors.index.json: tensor 'a': a second copy of the tensor, in a file that the index names for others, is ignored (got in model-00002-of-00002.safetensors)
+    """
+    folder(c, {A: TWO[A], B: file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B})
+
+
+@case("hf_index_no_tensor", "inspect ckpt", exit=1, says="findings")
 def a_tensor_of_the_index_is_in_no_file(c):
     """
     damage: ckpt/model.safetensors.index.json: tensor 'c': the index names a tensor that no file holds (got and 1 more, expected model-00002-of-00002.safetensors)
@@ -190,6 +224,34 @@ def two_indexes(c):
     (c.folder / "two.safetensors.index.json").write_text("{}")
 
 
+# ---- config.json beside them
+
+
+@case("map_size_differs", "verify ckpt --quick", exit=1, says="findings")
+def a_flat_shard_in_place_of_a_parameter(c):
+    """
+    damage: llama.transformers:12:35: tensor 'model.embed_tokens.weight': the model differs from its configuration and will not load (got [8], expected 2 dims)
+    """
+    folder(c, {"model.safetensors": file_of({"model.embed_tokens.weight": (8,)})})
+    (c.folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 8, "hidden_size": 4}))
+
+
+@case("map_config", "verify ckpt --quick", exit=1, says="findings")
+def another_size_than_config_json_gives(c):
+    """
+    damage: ckpt/config.json: tensor 'model.embed_tokens.weight': the model differs from its configuration and will not load (got vocab_size = 9, expected 8, by the shape [8, 4])
+    """
+    folder(c, {"model.safetensors": file_of({"model.embed_tokens.weight": (8, 4)})})
+    (c.folder / "config.json").write_text(json.dumps({"model_type": "unknown", "vocab_size": 9, "hidden_size": 4}))
+
+
+@case(None, "verify ckpt --quick", exit=0, says="findings")
+def a_config_of_something_else(c):
+    """"""
+    folder(c, {"model.safetensors": file_of({"model.embed_tokens.weight": (8, 4), "packed.weight": (8,)})})
+    (c.folder / "config.json").write_text("[]")
+
+
 # ---- without an index
 
 
@@ -202,7 +264,7 @@ def a_name_in_two_files(c):
     folder(c, {"a.safetensors": file_of({"w": (2,)}), "b.safetensors": file_of({"v": (1,), "w": (2,)})})
 
 
-@case("shard_file_missing", "inspect ckpt", exit=0, says="findings")
+@case("shard_file_missing", "inspect ckpt", exit=1, says="findings")
 def a_numbered_file_is_missing(c):
     """
     damage: ckpt: the files are numbered, and one is missing (got no model-00002-of-00002)

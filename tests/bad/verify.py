@@ -375,6 +375,17 @@ def no_metadata(c):
     (c.folder / ".metadata").unlink()
 
 
+@case("not_checkpoint", "verify ckpt", exit=3)
+def the_files_of_a_second_node(c):
+    """
+    dcpctl: ckpt: is not a checkpoint (got .distcp files but no .metadata, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
+    hint: this may be one node's part: bring the files of all nodes together, or start the command on every node
+    """
+    c.write()
+    (c.folder / ".metadata").unlink()
+    (c.folder / "__0_0.distcp").rename(c.folder / "__8_0.distcp")
+
+
 @case("pickle_no_stop", "verify ckpt", exit=3)
 def metadata_that_is_cut(c):
     """
