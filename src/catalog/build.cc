@@ -87,7 +87,8 @@ class Nesting {
 
 class Builder {
  public:
-  Builder(const MetadataContent& content, OpenedCatalog& out) : in_(content), out_(out.catalog), findings_(out.findings) {}
+  Builder(const MetadataContent& content, OpenedCatalog& out, EntryValues* values)
+      : in_(content), out_(out.catalog), findings_(out.findings), values_(values) {}
 
   void run() {
     tensors();
@@ -249,6 +250,7 @@ class Builder {
 
   void join() {
     out_.items.assign(size_t{out_.chunk_total} + out_.blobs.size(), Item{});
+    if (values_ != nullptr) values_->items.assign(out_.items.size(), kNone);
     // Keys were interned first and in this order, so an id below the count of tensors is that tensor, then come the blobs.
     const auto tensor_count = static_cast<StringId>(out_.tensors.size());
     const auto key_count = static_cast<StringId>(tensor_count + out_.blobs.size());
@@ -271,9 +273,15 @@ class Builder {
       if (!checked_add(s.offset, s.length))
         fail(ProblemId::number_overflow, at(s.key, !s.has_offset), std::to_string(s.offset) + " + " + std::to_string(s.length));
       const Item found{s.offset, s.length, file, s.transforms};
-      if (out_.items[item].file == kNone) out_.items[item] = found;
-      else if (out_.traits().of_ranks) out_.duplicates.push_back({.item = item, .key = *key, .other = found});
-      else out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
+      if (out_.items[item].file == kNone) {
+        out_.items[item] = found;
+        if (values_ != nullptr) values_->items[item] = s.value;
+      } else if (out_.traits().of_ranks) {
+        out_.duplicates.push_back({.item = item, .key = *key, .other = found});
+        if (values_ != nullptr) values_->duplicates.push_back(s.value);
+      } else {
+        out_.named_twice.push_back(item);  // a dict of Python's keeps the last, but no writer makes two: neither is to be trusted
+      }
     }
     std::ranges::sort(out_.named_twice);
     out_.named_twice.erase(std::unique(out_.named_twice.begin(), out_.named_twice.end()), out_.named_twice.end());  // not ranges: clang 14
@@ -282,6 +290,7 @@ class Builder {
   const MetadataContent& in_;
   Catalog& out_;
   FindingList findings_;
+  EntryValues* values_;
   std::vector<uint32_t> order_;
   std::vector<uint32_t> file_of_;
   StringId next_ = 0;
@@ -297,13 +306,14 @@ void check_catalog_fits(const MetadataContent& content, const std::string& path,
          std::to_string(bytes / kMiB) + " MiB for the catalog");
 }
 
-OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind) {
+OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind,
+                            EntryValues* values) {
   OpenedCatalog opened{.catalog = {}, .findings = {}, .unloadable = content.unloadable};
   Catalog& catalog = opened.catalog;
   catalog.kind = kind;
   catalog.path = path;
   catalog.folder = folder;
-  Builder(content, opened).run();
+  Builder(content, opened, values).run();
   catalog.provenance = provenance_of(content, catalog);
   if (!content.planner_note.empty()) {
     opened.findings.push_back(

@@ -66,6 +66,7 @@ struct MetadataContent {
     uint64_t length = 0;         // bytes
     uint32_t transforms = 0;     // position in `transforms`; 0: none
     uint32_t hint = UINT32_MAX;  // MetadataIndex.index: where in the tensor's list of chunks this one should be; may be wrong
+    uint32_t value = 0;          // what its reader knows of the entry beyond this: a position in a list of its own
   };
   struct PathElement {
     std::string_view name;    // a dict key

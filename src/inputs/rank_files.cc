@@ -29,19 +29,15 @@ class Opening {
       while (end < files.size() && files[end].under == files[f].under) ++end;
       if (!files[f].apart.empty() && differs(f, end)) keep_apart(files, f, end);
     }
-    std::vector<MetadataContent> contents;
-    for (TorchContent& c : contents_) {
-      contents.push_back(std::move(c.content));
-      values_.insert(values_.end(), c.values.begin(), c.values.end());
-    }
-    const MetadataContent merged = merge_rank_local(contents, path_, findings_);
+    const MetadataContent merged = merge_rank_local(contents_, path_, findings_);
     check_catalog_fits(merged, path_, limits_);
-    OpenedCatalog opened = build_catalog(merged, path_, path_, kind);
+    EntryValues values;
+    OpenedCatalog opened = build_catalog(merged, path_, path_, kind, &values);
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
     for (DataFile& f : catalog.files) f.raw = true;
-    catalog.torch = take(catalog, merged);
+    catalog.torch = take(files, catalog, values);
     return opened;
   }
 
@@ -54,12 +50,12 @@ class Opening {
     return file;
   }
 
-  TorchContent content_of(size_t f, const RankFile& file, const std::vector<std::string>& under) {
+  MetadataContent content_of(size_t f, const RankFile& file, const std::vector<std::string>& under) {
     StateDict& state =
         *states_.emplace_back(std::make_unique<StateDict>(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits));
     state.put_under(under);
     return read_state_dict(
-        *files_[f], {file.name, state}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, strides_, options_.limits);
+        *files_[f], {file.name, state}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, facts_, options_.limits);
   }
 
   // Whether the files of [first, end) have tensors that are not the same in all, and no DTensors beside them.
@@ -72,29 +68,32 @@ class Opening {
     return found;
   }
 
+  struct Held {
+    Dims dims;
+    const ItemInfo& info;
+  };
+
+  std::map<std::string_view, Held> held_tensors(const MetadataContent& c) const {
+    std::map<std::string_view, Dims> dims;
+    for (const MetadataContent::Tensor& t : c.tensors) dims.emplace(t.key, Dims(c.ints.data() + t.dims_at, t.rank));
+    std::map<std::string_view, Held> held;
+    for (const MetadataContent::Storage& s : c.storage)
+      if (s.has_offset) held.insert({s.key, {dims.at(s.key), facts_.values.at(s.value).info}});
+    return held;
+  }
+
   // By the CRCs in the files' directories. Where there are none, nothing shows that tensors are the same.
-  bool same_tensors(const TorchContent& a, const TorchContent& b) const {
-    const auto strides = [&](const ItemInfo& i, uint32_t rank) {
-      return Dims(strides_.data() + i.strides_at, i.strides_at == 0 ? 0 : rank + size_t{1});
+  bool same_tensors(const MetadataContent& a, const MetadataContent& b) const {
+    const auto strides = [&](const Held& h) {
+      const uint64_t at = h.info.strides_at;
+      return Dims(facts_.strides.data() + at, at == 0 ? 0 : h.dims.size() + 1);
     };
-    const auto dims = [](const TorchContent& c, size_t t) {
-      return Dims(c.content.ints.data() + c.content.tensors[t].dims_at, c.content.tensors[t].rank);
-    };
-    std::vector<const ItemInfo*> of_b;
-    for (const TorchValue& v : b.values)
-      if (v.info.resolved) of_b.push_back(&v.info);
-    if (a.content.tensors.size() != b.content.tensors.size() || of_b.size() != b.content.tensors.size()) return false;
-    size_t t = 0;
-    for (const TorchValue& v : a.values) {
-      if (!v.info.resolved) continue;
-      const ItemInfo &x = v.info, &y = *of_b[t];
-      const uint32_t rank = a.content.tensors[t].rank;
-      if (a.content.tensors[t].key != b.content.tensors[t].key || !std::ranges::equal(dims(a, t), dims(b, t))) return false;
-      if (x.dtype != y.dtype || x.record_bytes != y.record_bytes || x.crc != y.crc || !x.has_crc || !y.has_crc) return false;
-      if (!std::ranges::equal(strides(x, rank), strides(y, rank))) return false;
-      ++t;
-    }
-    return true;
+    return std::ranges::equal(held_tensors(a), held_tensors(b), [&](const auto& one, const auto& other) {
+      const ItemInfo &x = one.second.info, &y = other.second.info;
+      return one.first == other.first && std::ranges::equal(one.second.dims, other.second.dims) && x.dtype == y.dtype &&
+             x.record_bytes == y.record_bytes && x.crc == y.crc && x.has_crc && y.has_crc &&
+             std::ranges::equal(strides(one.second), strides(other.second));
+    });
   }
 
   void keep_apart(const std::vector<RankFile>& files, size_t first, size_t end) {
@@ -129,34 +128,12 @@ class Opening {
     return shards_.part(leaf.key, *shard);
   }
 
-  // What each item and each copy is made of: the entries of the storage that the catalog was built from, by file, key and offsets.
-  std::shared_ptr<const TorchFiles> take(const Catalog& catalog, const MetadataContent& merged) {
+  std::shared_ptr<const TorchFiles> take(const std::vector<RankFile>& files, const Catalog& catalog, const EntryValues& values) {
     auto torch = std::make_shared<TorchFiles>();
-    std::multimap<std::pair<std::string_view, std::string_view>, size_t> entries;
-    for (size_t n = 0; n < merged.storage.size(); ++n)
-      entries.emplace(std::pair(merged.storage[n].key, merged.files[merged.storage[n].file]), n);
-    const auto value_of = [&](ItemId item, uint32_t file, std::string_view key, Dims offsets) {
-      const auto [first, last] = entries.equal_range({key, catalog.file_name(file)});
-      const auto found = std::find_if(first, last, [&](const auto& e) {
-        const MetadataContent::Storage& s = merged.storage[e.second];
-        return std::ranges::equal(Dims(merged.ints.data() + s.offsets_at, s.rank), offsets);
-      });
-      if (found == last) fail(ProblemId::internal, catalog.place_of(item, key), "an item of no file");
-      return values_[found->second];
-    };
-    torch->items.resize(catalog.items.size());
-    std::vector<Dims> offsets(catalog.items.size());
-    for (const Tensor& t : catalog.tensors)
-      for (uint32_t c = 0; c < t.chunk_count; ++c) offsets[catalog.item_of(t, c)] = catalog.box(t, c).offsets;
-    for (ItemId i = 0; i < catalog.items.size(); ++i)
-      if (const uint32_t file = catalog.items[i].file; file != kNone)
-        torch->items[i] = value_of(i, file, catalog.key_of_item(i), offsets[i]);
-    for (const Duplicate& d : catalog.duplicates)
-      torch->copies.push_back(value_of(d.item, d.other.file, catalog.strings[d.key], offsets[d.item]));
-    torch->strides = std::move(strides_);
+    take_facts(std::move(facts_), values, *torch);
     for (uint32_t f = 0; f < catalog.files.size(); ++f) {
-      const auto here = std::ranges::find(merged.files, catalog.file_name(f)) - merged.files.begin();
-      std::unique_ptr<TorchFile>& file = files_[static_cast<size_t>(here)];
+      const auto here = std::ranges::find(files, catalog.file_name(f), &RankFile::name) - files.begin();
+      std::unique_ptr<TorchFile>& file = files_.at(static_cast<size_t>(here));
       if (torch->odd_keys.count == 0) torch->odd_keys.example = file->odd_keys.example;
       torch->odd_keys.count += file->odd_keys.count;
       torch->files.push_back(std::move(file));
@@ -171,11 +148,10 @@ class Opening {
   std::vector<Problem> findings_;
   RankShards shards_;
   std::vector<bool> has_shards_;  // by file: a DTensor, or the like
-  std::vector<int64_t> strides_{0};
-  std::vector<TorchContent> contents_;
+  TorchFacts facts_;
+  std::vector<MetadataContent> contents_;
   std::vector<std::unique_ptr<TorchFile>> files_;
   std::vector<std::unique_ptr<StateDict>> states_;
-  std::vector<TorchValue> values_;
 };
 
 }  // namespace

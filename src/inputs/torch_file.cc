@@ -1,7 +1,4 @@
 // A torch.save file: its state dict, flattened (catalog/state_dict.h), each tensor one chunk.
-#include <algorithm>
-#include <iterator>
-
 #include "catalog/build.h"
 #include "catalog/torch_files.h"
 #include "inputs/foreign.h"
@@ -22,24 +19,23 @@ OpenedCatalog open_torch_file(Found& found) {
   StateDict state(*file->graph, file->archive.pickle_place, options.limits);
   const std::string name = found.name();
   auto torch = std::make_shared<TorchFiles>();
-  torch->strides.push_back(0);
+  TorchFacts facts;
+  EntryValues values;
   const PartOf no_part = [&](const StateDict::Leaf& leaf) -> std::optional<TensorPart> {
     if (!is_one_ranks(leaf.tensor.cls)) return {};
     Problem p = make_problem(ProblemId::torch_rank_part, {.path = path}, leaf.tensor.cls);
     if (is_rank_file(name)) p.hint = "give the folder: the files of all ranks are one checkpoint";
     throw Error(std::move(p));
   };
-  TorchContent read = read_state_dict(*file, {name, state}, no_part, torch->strides, options.limits);
-  OpenedCatalog opened = build_catalog(read.content, path, found.folder(), CheckpointKind::kTorch);
+  const MetadataContent content = read_state_dict(*file, {name, state}, no_part, facts, options.limits);
+  OpenedCatalog opened = build_catalog(content, path, found.folder(), CheckpointKind::kTorch, &values);
   Catalog& catalog = opened.catalog;
   catalog.provenance = {};
   catalog.single_file = true;
   catalog.files[0].raw = true;
   if (const auto& bad = file->graph->machine().bad_text())
     opened.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
-  // Item numbers: tensors first, since each has one chunk, then byte items.
-  for (const bool is_tensor : {true, false})
-    std::ranges::copy_if(read.values, std::back_inserter(torch->items), [&](const TorchValue& v) { return v.info.resolved == is_tensor; });
+  take_facts(std::move(facts), values, *torch);
   torch->odd_keys = file->odd_keys;
   torch->files.push_back(std::move(file));
   catalog.torch = std::move(torch);

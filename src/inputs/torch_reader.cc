@@ -70,19 +70,19 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
 
 class TorchReader {
  public:
-  TorchReader(TorchFile& file, StateDict& state, const PartOf& part_of, std::vector<int64_t>& strides, const Limits& limits)
+  TorchReader(TorchFile& file, StateDict& state, const PartOf& part_of, TorchFacts& facts, const Limits& limits)
       : file_(file),
         state_(state),
         part_of_(part_of),
-        strides_(strides),
+        facts_(facts),
         place_(file.archive.pickle_place),
         limits_(limits),
         reader_(file.graph->machine(), state.names(), limits_, place_) {
     for (const BlobItem::Storage& s : file.archive.storages) storage_bytes_ += s.bytes;
   }
 
-  TorchContent read(const std::string& name) {
-    MetadataContent& out = out_.content;
+  MetadataContent read(const std::string& name) {
+    MetadataContent& out = out_;
     out.files.push_back(name);
     out.transforms.emplace_back();
     out.has_planner_data = true;
@@ -102,11 +102,13 @@ class TorchReader {
  private:
   void blob(const StateDict::Leaf& leaf) {
     check_storages(leaf.value);
-    MetadataContent& out = out_.content;
+    MetadataContent& out = out_;
     out.order.push_back(KeyRef::blob_at(out.blobs.size()));
     out.blobs.push_back(leaf.key);
-    out.storage.push_back({.key = leaf.key, .offset = *place_.offset, .length = file_.archive.packed_pickle});
-    out_.values.push_back({.value = leaf.empty_mapping ? Value{} : leaf.value, .info = {}});
+    out.storage.push_back({.key = leaf.key,
+                           .offset = *place_.offset,
+                           .length = file_.archive.packed_pickle,
+                           .value = add_value({.value = leaf.empty_mapping ? Value{} : leaf.value, .info = {}})});
   }
 
   void add(const StateDict::Leaf& leaf) {
@@ -183,7 +185,7 @@ class TorchReader {
     r.info.opaque = true;
     r.info.dtype = r.tensor.dtype;
     add_tensor(leaf, r.tensor, r.tensor.sizes);
-    MetadataContent::Tensor& added = out_.content.tensors.back();
+    MetadataContent::Tensor& added = out_.tensors.back();
     added.dtype_name = dtype_name(leaf, r.tensor, described, added.strided);
     const std::vector<int64_t> zeros(r.tensor.sizes.size(), 0);
     add_chunk(leaf, r, {.offsets = zeros, .sizes = r.tensor.sizes, .local_offsets = {}}, leaf.value);
@@ -210,9 +212,10 @@ class TorchReader {
   }
 
   void add_strides(ItemInfo& info, const TensorItem& t, int64_t first) {
-    info.strides_at = strides_.size();
-    strides_.push_back(first);
-    strides_.insert(strides_.end(), t.strides.begin(), t.strides.end());
+    std::vector<int64_t>& strides = facts_.strides;
+    info.strides_at = strides.size();
+    strides.push_back(first);
+    strides.insert(strides.end(), t.strides.begin(), t.strides.end());
   }
 
   // A deflated storage is decoded for each tensor that lies in it: a file of megabytes must not cost years.
@@ -229,13 +232,13 @@ class TorchReader {
   }
 
   uint64_t add_numbers(const std::vector<int64_t>& numbers) {
-    std::vector<int64_t>& ints = out_.content.ints;
+    std::vector<int64_t>& ints = out_.ints;
     ints.insert(ints.end(), numbers.begin(), numbers.end());
     return ints.size() - numbers.size();
   }
 
   void add_tensor(const StateDict::Leaf& leaf, const TensorItem& t, const std::vector<int64_t>& sizes) {
-    MetadataContent& out = out_.content;
+    MetadataContent& out = out_;
     out.order.push_back(KeyRef::tensor_at(out.tensors.size()));
     out.tensors.push_back({.key = leaf.key,
                            .dtype = t.dtype,
@@ -247,7 +250,7 @@ class TorchReader {
   }
 
   void add_chunk(const StateDict::Leaf& leaf, const Read& r, const TensorPart::Box& box, const Value& value) {
-    MetadataContent& out = out_.content;
+    MetadataContent& out = out_;
     const uint64_t offsets = add_numbers(box.offsets);
     out.chunks.push_back({.offsets_at = offsets, .sizes_at = add_numbers(box.sizes)});
     out.tensors.back().chunk_count += 1;
@@ -257,8 +260,13 @@ class TorchReader {
                            .offsets_at = offsets,
                            .offset = r.offset,
                            .length = r.length,
-                           .transforms = r.transforms});
-    out_.values.push_back({.value = value, .info = r.info});
+                           .transforms = r.transforms,
+                           .value = add_value({.value = value, .info = r.info})});
+  }
+
+  uint32_t add_value(TorchValue value) {
+    facts_.values.push_back(value);
+    return narrow<uint32_t>(facts_.values.size() - 1);
   }
 
   const BlobItem::Storage& record_of(const TorchStorage& storage) const {
@@ -302,11 +310,11 @@ class TorchReader {
   TorchFile& file_;
   StateDict& state_;
   const PartOf& part_of_;
-  std::vector<int64_t>& strides_;
+  TorchFacts& facts_;
   const Place& place_;
   const Limits& limits_;
   const TensorReader reader_;
-  TorchContent out_;
+  MetadataContent out_;
   std::vector<bool> seen_;  // by check_storages
   uint64_t storage_bytes_ = 0;
   uint64_t decoded_ = 0;  // bytes that deflated storages are decoded to, once for each tensor
@@ -328,9 +336,14 @@ std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const 
   return file;
 }
 
-TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
-                             const Limits& limits) {
-  return TorchReader(file, of.state, part_of, strides, limits).read(of.name);
+MetadataContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, TorchFacts& facts, const Limits& limits) {
+  return TorchReader(file, of.state, part_of, facts, limits).read(of.name);
+}
+
+void take_facts(TorchFacts facts, const EntryValues& of, TorchFiles& torch) {
+  for (const uint32_t value : of.items) torch.items.push_back(value == kNone ? TorchValue{} : facts.values.at(value));
+  for (const uint32_t value : of.duplicates) torch.copies.push_back(facts.values.at(value));
+  torch.strides = std::move(facts.strides);
 }
 
 }  // namespace dcp

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/store.h"
+#include "catalog/build.h"
 #include "catalog/torch_files.h"
 
 namespace dcp {
@@ -29,16 +30,19 @@ using PartOf = std::function<std::optional<TensorPart>(const StateDict::Leaf&)>;
 // Reads its directory and its pickle. Throws what open_torch_file throws. limits.memory_bytes bounds everything that is kept.
 std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const std::string& path, const Limits& limits);
 
-struct TorchContent {
-  MetadataContent content;         // of one file; views `state` and the graph's pickle
-  std::vector<TorchValue> values;  // one for each of content.storage
+// What entries of the storage are made of, of all files: by Storage::value.
+struct TorchFacts {
+  std::vector<TorchValue> values;
+  std::vector<int64_t> strides{0};  // as in Resolved
 };
 struct NamedState {
   const std::string& name;  // of the file
   StateDict& state;
 };
-// Adds to `strides` (as in Resolved), and records in `file` what concerns it as a whole.
-TorchContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, std::vector<int64_t>& strides,
-                             const Limits& limits);
+// The content of one file, which views `state` and the graph's pickle. Adds to `facts`, and records in `file` what concerns it as a whole.
+MetadataContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, TorchFacts& facts, const Limits& limits);
+
+// Gives each item and each copy of a catalog the facts of the entry that it was built from.
+void take_facts(TorchFacts facts, const EntryValues& of, TorchFiles& torch);
 
 }  // namespace dcp

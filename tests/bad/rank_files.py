@@ -140,6 +140,25 @@ def two_files_of_one_rank(c):
     put(c, {"model_world_size_1_rank_0.pt": {}, "model_world_size_1_rank_00.pt": {}})
 
 
+def plain(*sizes):
+    return rebuild(storage(count=4), sizes)
+
+
+def state(rank, **values):
+    return {"a": plain(2), "step": 3, **{key: value[rank] for key, value in values.items()}}
+
+
+DISAGREE = {f"model_world_size_2_rank_{n}.pt": state(n, a=[plain(3), plain(2, 1)], lr=[5, 5]) for n in range(2)}
+
+
+@case("ranks_disagree", "verify ranks", "verify ranks --quick", exit=1, says="findings")
+def what_follows_a_key_with_two_shapes_is_its_own(c):
+    """
+    damage: ranks: tensor 'model.a': two ranks describe a key differently (got two shapes)
+    """
+    put(c, DISAGREE)
+
+
 FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 
 

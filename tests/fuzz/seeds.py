@@ -131,8 +131,29 @@ def of_ranks():
         write("open_folder", name, folder_bytes({"metadata.pkl": described, "model_0.pt": files[0], "model_1.pt": files[1]}))
 
 
+def changed_ranks():
+    """Values of one state dict, and what some ranks have instead: see rank_files.cc."""
+    object_, dict_, tensor, matrix, sharded, missing = range(6)
+    what, rows, dtype, content, swap, more = range(6)
+
+    def seed(name, world, values, *changes, kind=0, prefer=1):
+        text = [world - 2, kind, prefer, len(values) - 1, *(n for value in values for n in value)]
+        write("rank_files", name, bytes(text + [n for change in changes for n in change]))
+
+    model, optim = [(0, matrix, 3, 0), (1, tensor, 2, 1)], [(3, object_, 0, 2), (4, tensor, 2, 3), (5, dict_, 1, 0)]
+    seed("equal", 2, model + optim)
+    for kind, words in enumerate(("", "listed-")):
+        seed(f"{words}two-shapes", 2, model + optim, (1, 0, rows, 2), kind=kind)
+        seed(f"{words}two-dtypes", 3, model + optim, (2, 0, dtype), kind=kind, prefer=0)
+        seed(f"{words}an-object-of-one", 4, model + optim, (3, 1, what, object_), (1, 2, what, matrix), kind=kind)
+        seed(f"{words}other-order", 3, model + optim, (1, 0, swap, 1), (2, 2, swap, 4), (2, 3, content, 9), kind=kind)
+        seed(f"{words}one-lacks", 2, model + optim, (0, 0, what, missing), (1, 0, more, 2, sharded, 2, 0), kind=kind)
+    seed("sharded", 2, [(0, sharded, 2, 0), (1, tensor, 3, 0)] + optim, (1, 1, rows, 1))
+
+
 def main():
     small_formats()
+    changed_ranks()
     of_ranks()
     for case in SMALL:
         folder = DATA / case / "ckpt"

@@ -13,6 +13,7 @@ struct MadePart {
   int64_t rows = 0;                    // of the tensor
   int64_t local_rows = 0;              // of the part
   std::vector<int64_t> coordinate{0};  // in the mesh: rows are sharded along the last of its dims and replicated along the others
+  std::string storage = "0";
 };
 
 inline Made& write_tuple(Made& m, const std::vector<int64_t>& numbers) {
@@ -38,7 +39,7 @@ inline Made& write_part(Made& m, const MadePart& part) {
   write_tuple(m, {part.rows, 4}).op(POp::TUPLE);
   m.dict().key("_local_tensor");
   m.tensor({.dtype = DType::float32,
-            .storage = "0",
+            .storage = part.storage,
             .storage_elements = static_cast<uint64_t>(part.local_rows * 4),
             .sizes = {part.local_rows, 4},
             .strides = {4, 1}});
