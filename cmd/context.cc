@@ -126,6 +126,11 @@ void problem_members(JsonWriter& json, const Problem& raw) {
   if (p.place.line > 0) json.member("line", p.place.line);
   if (p.place.column > 0) json.member("column", p.place.column);
   if (!p.place.tensor.empty()) json.member(p.place.object ? "object" : "tensor", p.place.tensor);
+  if (!p.keys.empty()) {
+    json.key("keys").begin_array();
+    for (const std::string& key : p.keys) json.value(key);
+    json.end_array();
+  }
   if (!p.hint.empty()) json.member("hint", p.hint);
 }
 

@@ -91,6 +91,8 @@ struct Problem {
   std::string expected{};  // may be empty
   std::string hint{};      // defaults to hint_of(id)
   std::string quote{};     // the line of a text that `place` points into
+  // Of the checkpoint, if there are several that it is about; `place` then has none.
+  std::vector<std::string> keys{};
   // All names concerned; `got` has the first.
   std::vector<std::string> names{};
   Remedy remedy = Remedy::kOfId;

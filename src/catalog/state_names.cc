@@ -9,6 +9,8 @@ constexpr std::string_view kStateNames[] = {
     "optim", "optimizer", "optimizers", "optimizer_state", "optimizer_states", "opt_state", "opt_states", "lr_scheduler", "lr_schedulers",
     "train_state", "dataloader", "dataloaders", "rng_state", "rng_states", "random_states", "ema_optimizer", "global_step",
     "rerun_state_machine_state", "hparams",
+    // Beside DeepSpeed's `module`.
+    "frozen_param_fragments",
     // What the tutorials of torch and Lightning's .ckpt files call the same.
     "optimizer_state_dict", "optim_state_dict", "optim_state", "optim_states", "scheduler_state_dict", "lr_scheduler_state_dict",
     "scaler_state_dict", "hyper_parameters", "hparams_name", "pytorch-lightning_version"};
@@ -102,10 +104,12 @@ bool is_state_dict(std::string_view name) { return name == kStateDict; }
 
 bool has_dots(std::string_view name) { return end_of(name).find('.') != std::string_view::npos; }
 
+bool is_weight_or_bias(std::string_view name) { return name.ends_with("weight") || name.ends_with("bias"); }
+
 bool is_parameter_name(std::string_view name) {
   name = end_of(name);
   const std::string_view word = name.substr(name.rfind('.') + 1);
-  return word.ends_with("weight") || word.ends_with("bias") || word == "running_mean" || word == "running_var";
+  return is_weight_or_bias(word) || word == "running_mean" || word == "running_var";
 }
 
 }  // namespace dcp

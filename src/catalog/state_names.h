@@ -33,6 +33,7 @@ bool has_dots(std::string_view component);
 
 // What parameters and buffers of most modules are called.
 bool is_parameter_name(std::string_view component);
+bool is_weight_or_bias(std::string_view component);  // those of them that are parameters'
 
 // Without a number at its end: optimizer_0, optimizer1.
 std::string_view without_number(std::string_view component);

@@ -124,7 +124,10 @@ std::vector<Problem> structure_findings(const OpenedCatalog& opened) {
   for (const Problem& p : opened.unloadable) add(p);
   std::set<std::string_view> known;  // what ranks contradict each other about: what is missing follows from that
   for (const Problem& p : opened.findings)
-    if (catalog.traits().of_ranks && p.severity == Severity::kDamage && !p.place.tensor.empty()) known.insert(p.place.tensor);
+    if (catalog.traits().of_ranks && p.severity == Severity::kDamage) {
+      known.insert(p.keys.begin(), p.keys.end());
+      if (!p.place.tensor.empty()) known.insert(p.place.tensor);
+    }
   for (const Tensor& t : catalog.tensors) {
     if (known.contains(catalog.key(t))) continue;
     if (const auto fault = check_cover(catalog, t)) add(hole_or_overlap(catalog, t, *fault));
@@ -165,8 +168,11 @@ bool tells_unseen_shards(const Problem& finding) {
 }
 
 void check_opened(const OpenedCatalog& opened, const std::function<bool(std::string_view key)>& is_left_out) {
+  const auto concerns_none = [&](const Problem& p) {
+    return p.keys.empty() ? !p.place.tensor.empty() && is_left_out(p.place.tensor) : std::ranges::all_of(p.keys, is_left_out);
+  };
   for (const Problem& p : opened.findings)
-    if (p.severity == Severity::kDamage && (p.place.tensor.empty() || !is_left_out(p.place.tensor))) fail_with(p);
+    if (p.severity == Severity::kDamage && !concerns_none(p)) fail_with(p);
 }
 
 void check_slice(const Catalog& catalog, const Item& slice, Place place, const std::string& what) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/working_names.h"
+#include "catalog/empty_model.h"
 #include "catalog/structure.h"
 #include "format/lfs_pointer.h"
 #include "inputs/foreign.h"
@@ -60,7 +61,11 @@ Bytes Found::head() {
 OpenedCatalog read_checkpoint(Store& store, const std::string& path, const OpenOptions& options) {
   Found found(store, path, options);
   for (const Input* input : kInputs)
-    if (input->is_at(found)) return input->open(found);
+    if (input->is_at(found)) {
+      OpenedCatalog opened = input->open(found);
+      if (std::optional<Problem> empty = find_empty_model(opened.catalog)) opened.findings.push_back(std::move(*empty));
+      return opened;
+    }
   refuse(found);
 }
 

@@ -2,7 +2,7 @@
 
 namespace dcp {
 
-DCP_MEMBERS(Problem, id, severity, place, what, got, expected, hint, quote, names, remedy, enough_bytes);
+DCP_MEMBERS(Problem, id, severity, place, what, got, expected, hint, quote, keys, names, remedy, enough_bytes);
 
 namespace {
 

@@ -159,6 +159,15 @@ def what_follows_a_key_with_two_shapes_is_its_own(c):
     put(c, DISAGREE)
 
 
+@case("model_empty", "consolidate ranks/m.pt out.pt", "convert ranks/m.pt out", "consolidate ranks/m.pt out.pt --model-only")
+def a_model_of_nothing(c):
+    """
+    dcpctl: ranks/m.pt: the model's parameters have no elements: the file holds none of their values (got 2 empty tensors, such as 'a.weight')
+    hint: save the gathered model: with DeepSpeed ZeRO-3, stage3_gather_16bit_weights_on_model_save
+    """
+    put(c, {"m.pt": {"a.weight": plain(0), "b.bias": plain(0), "rope": plain(4)}})
+
+
 FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 
 

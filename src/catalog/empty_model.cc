@@ -1,0 +1,53 @@
+#include "catalog/empty_model.h"
+
+#include <algorithm>
+
+#include "base/quantity.h"
+#include "catalog/state_names.h"
+#include "catalog/training_state.h"
+
+namespace dcp {
+namespace {
+
+struct Counts {
+  uint64_t full = 0, full_parameters = 0, empty_parameters = 0;
+  std::vector<std::string> empty;
+
+  bool is_empty() const { return full_parameters == 0 && (empty_parameters > 0 || empty.size() > full); }
+};
+
+bool is_deepspeed(const Catalog& c) {
+  const auto holds = [&](std::string_view name) {
+    return std::ranges::any_of(c.order, [&](KeyRef ref) { return c.key(ref).starts_with(name); });
+  };
+  return holds("param_shapes.") && holds("module.");
+}
+
+}  // namespace
+
+std::optional<Problem> find_empty_model(const Catalog& c) {
+  if (std::ranges::none_of(c.tensors, [&](const Tensor& t) { return c.elements(t) == 0; })) return {};
+  const TrainingState state = find_training_state(c);
+  std::vector<Counts> models(state.models.size());
+  for (TensorId t = 0; t < c.tensors.size(); ++t) {
+    const Tensor& tensor = c.tensors[t];
+    const std::string_view key = c.key(tensor);
+    const bool is_parameter = is_weight_or_bias(key);
+    const bool is_float = tensor.dtype_known && facts_of(tensor.dtype).kind == DTypeKind::kFloat;
+    if (state.of_tensor[t] >= 0 || (!is_parameter && !is_float)) continue;
+    Counts& model = models[static_cast<size_t>(~state.of_tensor[t])];
+    if (c.elements(tensor) == 0) model.empty_parameters += is_parameter, model.empty.emplace_back(key);
+    else model.full += 1, model.full_parameters += is_parameter;
+  }
+  const auto found = std::ranges::find_if(models, &Counts::is_empty);
+  if (found == models.end()) return {};
+  const std::string example = counted(found->empty.size(), "empty tensor") + ", such as '" + shortened(found->empty[0]) + "'";
+  Problem p = make_finding(ProblemId::model_empty, Severity::kDamage, {.path = c.path}, example);
+  p.keys = std::move(found->empty);
+  if (!is_deepspeed(c)) return p;
+  p.got = "a rank's model states of DeepSpeed ZeRO-3, whose values are in the optimizer states: " + example;
+  p.hint = "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads";
+  return p;
+}
+
+}  // namespace dcp
