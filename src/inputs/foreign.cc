@@ -31,12 +31,13 @@ struct Marker {
   std::string_view file;  // its name, or how it begins
   Foreign is;
 };
+constexpr Foreign kDeepSpeed{"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads", true};
 constexpr Marker kMarkers[] = {
     {".snapshot_metadata", {"a torchsnapshot snapshot", "read it with torchsnapshot and save it with torch.distributed.checkpoint"}},
-    {"zero_to_fp32.py", {"a DeepSpeed checkpoint", "its zero_to_fp32.py writes the model as a file that dcpctl reads"}},
-    {"mp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
-    {"zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
-    {"bf16_zero_pp_rank_", {"a DeepSpeed checkpoint", "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads"}},
+    {"zero_to_fp32.py", {"a DeepSpeed checkpoint", "its zero_to_fp32.py writes the model as a file that dcpctl reads", true}},
+    {"mp_rank_", kDeepSpeed},
+    {"zero_pp_rank_", kDeepSpeed},
+    {"bf16_zero_pp_rank_", kDeepSpeed},
     {"saved_model.pb", {"a TensorFlow SavedModel", ""}},
     {"_CHECKPOINT_METADATA", {"an Orbax checkpoint", ""}},
     {"manifest.ocdbt", {"an Orbax checkpoint", ""}},

@@ -13,6 +13,7 @@ namespace dcp {
 struct Foreign {
   std::string_view what;  // "a GGUF file"; empty: unknown
   std::string_view hint;  // "": no next step
+  bool is_deepspeed = false;
 };
 
 // First bytes of a file that are enough for foreign_file.

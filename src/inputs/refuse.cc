@@ -31,6 +31,23 @@ Foreign foreign_of(Store& store, const std::string& path, const std::vector<DirE
   return foreign;
 }
 
+// Without ZeRO DeepSpeed keeps the module's state dict in files that are read as they are, one for each rank of tensor parallelism; its script
+// refuses such a folder. Of several steps, those of the newest.
+std::vector<std::string> states_without_zero(Store& store, const std::string& path) {
+  std::vector<std::string> states, steps;
+  for (const DirEntry& e : store.list(path)) {
+    if (e.name.find("zero_pp_rank_") != e.name.npos) return {};
+    if (e.kind == FileKind::kDirectory && !e.link) steps.push_back(path + "/" + e.name);
+    if (e.name.starts_with("mp_rank_") && e.name.ends_with("_model_states.pt")) states.push_back(path + "/" + e.name);
+  }
+  std::ranges::sort(steps, NaturalLess());
+  for (auto step = steps.rbegin(); step != steps.rend() && states.empty(); ++step)
+    for (const DirEntry& e : store.list(*step))
+      if (e.name.starts_with("mp_rank_")) return states_without_zero(store, *step);
+  std::ranges::sort(states, NaturalLess());
+  return states;
+}
+
 bool has_distinct_steps(Store& store, const std::string& path) try {
   std::vector<Step> steps = find_run(store, path, "").steps;
   std::erase_if(steps, &Step::unfinished);
@@ -70,6 +87,9 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
   } else if (!foreign.what.empty()) {
     p.got = foreign.what;
     p.hint = foreign.hint;
+    if (const auto states = states_without_zero(store, path); foreign.is_deepspeed && !states.empty())
+      p.hint = states.size() == 1 ? "its model is in " + states[0]
+                                  : "its model is in these, a part for each rank of tensor parallelism: " + joined(states);
   } else if (unfinished || shards) {
     p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
     // The rank that writes the metadata writes data, too.
