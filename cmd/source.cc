@@ -21,6 +21,12 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
       .needs("--step")
       .in(group);
   c.number("--prefer-rank", flags.prefer_rank, "R", "Where ranks wrote different values for one key, use rank R's").in(group);
+  c.number("--shards-on-dim", flags.shards_on_dim, "D", "Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D")
+      .in(group);
+  c.option("--replicated", flags.replicated, "GLOB",
+           "With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)")
+      .needs("--shards-on-dim")
+      .in(group);
   c.option("--max-pickle", flags.max_pickle, "SIZE", "Largest pickle to read (default: 1GiB of an object, 256MiB of a torch.save file)")
       .in(group);
   c.flag("--follow-links", flags.follow_links, "Follow symbolic links inside the checkpoint").opens(Access::kEverywhere).in(group);
@@ -32,6 +38,8 @@ SourceRequest SourceFlags::request() const {
           .step = step,
           .pattern = pattern,
           .prefer_rank = prefer_rank,
+          .shards_on_dim = shards_on_dim,
+          .replicated = replicated,
           .follow_links = follow_links,
           .max_pickle = max_pickle.empty() ? std::nullopt : std::optional(parse_size(max_pickle))};
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/source.h"
 #include "context.h"
@@ -13,7 +14,8 @@ struct SourceFlags {
   std::string path;
   std::string step;     // a run folder's step: a number, or "latest"
   std::string pattern;  // which folders of a run are steps
-  std::optional<uint32_t> prefer_rank;
+  std::optional<uint32_t> prefer_rank, shards_on_dim;
+  std::vector<std::string> replicated;
   bool follow_links = false;
   std::string max_pickle;  // "": the defaults of Limits
 

@@ -15,7 +15,10 @@ namespace dcp::cmd {
 namespace {
 
 // From a manifest: the checkpoint may be whole and yet another one.
-bool is_difference(const Problem& p) { return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo; }
+// From a manifest.
+bool is_difference(const Problem& p) {
+  return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo && p.id != ProblemId::shards_equal;
+}
 
 }  // namespace
 

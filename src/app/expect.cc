@@ -29,16 +29,27 @@ bool is_checkpoint(Store& store, const std::string& path) {
   return is_checkpoint_name(std::filesystem::path(path).filename().native());
 }
 
+}  // namespace
+
+std::vector<Signature> read_reference(Store& store, const std::string& path, bool& may_lack_shards) {
+  if (is_checkpoint(store, path)) {
+    const OpenedCatalog opened = read_checkpoint(store, path, {});
+    may_lack_shards = std::ranges::any_of(opened.findings, tells_unseen_shards);
+    return signatures_of(opened.catalog);
+  }
+  const std::vector<std::byte> text = read_file(store, path, Limits{}.json_bytes);
+  return parse_signatures(as_text(text), path);
+}
+
+namespace {
+
 void compare(const ExpectRequest& request, const Written& result, Store& store, Expectation& found) {
   const CompareDtypes dtypes = request.dtypes ? CompareDtypes::kYes : CompareDtypes::kNo;
   const auto compare_tensors = [&](std::vector<Signature> expected) {
     found.differences = differences(signatures_of(result.source.catalog, result.selection, result.plan), std::move(expected), dtypes);
   };
   const std::string& path = request.reference;
-  if (!is_checkpoint(store, path)) {
-    const std::vector<std::byte> text = read_file(store, path, Limits{}.json_bytes);
-    return compare_tensors(parse_signatures(as_text(text), path));
-  }
+  if (!is_checkpoint(store, path)) return compare_tensors(read_reference(store, path, found.may_lack_shards));
   const OpenedCatalog opened = read_checkpoint(store, path, {});
   found.may_lack_shards = std::ranges::any_of(opened.findings, tells_unseen_shards);
   compare_tensors(signatures_of(opened.catalog));

@@ -23,6 +23,9 @@ struct Expectation {
   std::vector<std::string> additional;  // objects that the reference, whose kind holds objects, lacks
   bool may_lack_shards = false;  // the reference may lack tensors itself: it is a checkpoint of which a file may be missing
 };
+// The tensors of a checkpoint or a text list. `may_lack_shards`: see Expectation.
+std::vector<Signature> read_reference(Store& store, const std::string& path, bool& may_lack_shards);
+
 // Warns of each difference, at most kShown per kind, and tells what is additional. Throws expect_differs if there are any; always fills `found`.
 void check_expected(const ExpectRequest& request, const Written& result, World& world, Expectation& found);
 

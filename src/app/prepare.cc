@@ -25,8 +25,8 @@ uint64_t join_and_cap(const ReadRequest& request, World& world) {
 
 Preparation::Preparation(const ReadRequest& request, World& world) : request_(request), world_(world), cap_(join_and_cap(request, world)) {}
 
-const OpenedCatalog& Preparation::open() {
-  opened_ = open_source(request_.source, world_, memory_left(cap_));
+const OpenedCatalog& Preparation::open(const ShapesOf& shapes_of) {
+  opened_ = open_source(request_.source, world_, memory_left(cap_), shapes_of);
   check_transport(request_.ranks, world_, opened_->catalog);
   const OpenFileShares shares = open_file_shares();
   files_.emplace(world_.store, opened_->catalog, request_.source.links(), shares.inputs);

@@ -32,8 +32,8 @@ class Preparation {
   Preparation(const Preparation&) = delete;
   Preparation& operator=(const Preparation&) = delete;
 
-  // The source.
-  const OpenedCatalog& open();
+  // The source; `shapes_of`: see open_source.
+  const OpenedCatalog& open(const ShapesOf& shapes_of = {});
   const OpenedCatalog& opened() const { return *opened_; }
   // The requested keys of the source; with a map, the keys that it reads: make() then gives those that it makes. `assets`: a folder that
   // may hold the config.json of the map's model, or "". `has_run`: what a run keeps beside its model is wanted too.

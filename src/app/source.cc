@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/ranked_run.h"
+#include "app/whole_shapes.h"
 #include "base/quantity.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
@@ -20,8 +21,13 @@ Limits SourceRequest::limits(uint64_t memory_bytes) const {
 
 namespace {
 
-OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world, uint64_t memory_bytes) {
-  const OpenOptions options{.limits = request.limits(memory_bytes), .links = request.links(), .prefer_rank = request.prefer_rank};
+OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world, uint64_t memory_bytes, const ShapesOf& shapes_of) {
+  OpenOptions options{.limits = request.limits(memory_bytes),
+                      .links = request.links(),
+                      .prefer_rank = request.prefer_rank,
+                      .shards_on_dim = request.shards_on_dim,
+                      .replicated = request.replicated,
+                      .whole_shapes = {}};
   std::string path = request.path;
   if (!request.step.empty()) {
     std::vector<Step> broken;
@@ -43,6 +49,16 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
   }
   OpenedCatalog opened = read_checkpoint(store, path, options);
   const Catalog& catalog = opened.catalog;
+  const bool has_parts = catalog.traits().of_ranks && catalog.traits().in_torch_files;
+  if (request.shards_on_dim && has_parts) {
+    // verl and SkyRL write the latter.
+    options.whole_shapes = shapes_by_config(catalog, {catalog.folder + "/config.json", catalog.folder + "/huggingface/config.json"}, store);
+    if (shapes_of) shapes_of(catalog, options.whole_shapes);
+    if (!options.whole_shapes.empty()) opened = read_checkpoint(store, path, options);
+  }
+  if (request.shards_on_dim && !has_parts)
+    world.events.info(world.events.name_of("shards_on_dim") +
+                      " has nothing to join: the checkpoint is no folder of torch.save files of ranks");
   if (auto finding = catalog.single_file ? std::nullopt : unfinished_by_name(catalog.folder)) opened.findings.push_back(std::move(*finding));
   if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
@@ -54,12 +70,12 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
 
 }  // namespace
 
-FrozenCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes) {
-  if (!world.ranks) return freeze(read_from(world.store, request, world, memory_bytes), world.store, request.links());
+FrozenCatalog open_source(const SourceRequest& request, World& world, uint64_t memory_bytes, const ShapesOf& shapes_of) {
+  if (!world.ranks) return freeze(read_from(world.store, request, world, memory_bytes, shapes_of), world.store, request.links());
   RankGroup& group = world.ranks->group;
   const std::unique_ptr<Store> more = request.step.empty() ? group.gather_remote_metadata(world.store, request.path) : nullptr;
   OpenedCatalog mine;
-  if (group.leads()) mine = read_from(more ? *more : world.store, request, world, memory_bytes);
+  if (group.leads()) mine = read_from(more ? *more : world.store, request, world, memory_bytes, shapes_of);
   return group.share(std::move(mine), world.store, request.links());
 }
 

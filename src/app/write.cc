@@ -6,6 +6,7 @@
 #include "app/memory.h"
 #include "app/output_in_source.h"
 #include "app/parts.h"
+#include "app/whole_shapes.h"
 #include "catalog/state_names.h"
 #include "catalog/structure.h"
 #include "exec/output_free.h"
@@ -58,6 +59,19 @@ void refuse_weights_in_objects(Preparation& source, const DtypeOptions& given, c
   refuse_weights_in_objects(source, selection.state, selection.dropped_blobs, ProblemId::weights_left_out);
 }
 
+// What is expected of the output, what it is to be laid out like, and its configuration show which tensors each rank has whole.
+void add_known_shapes(const WriteRequest& request, Store& store, const Catalog& catalog, WholeShapes& shapes) {
+  std::vector<std::string> configs;
+  if (!request.map.config.empty()) configs.push_back(request.map.config);
+  if (!request.output.assets.empty()) configs.push_back(request.output.assets + "/config.json");
+  WholeShapes by_config = shapes_by_config(catalog, configs, store);
+  by_config.swap(shapes);  // of two, the one that was given
+  shapes.merge(by_config);
+  bool may_lack_shards = false;
+  for (const std::string& reference : {request.output.layout.like, request.expect.reference})
+    if (!reference.empty()) add_shapes(catalog, request.select, read_reference(store, reference, may_lack_shards), shapes);
+}
+
 // What a missing file could have held is not missing where the result is what was expected, unless the reference may lack it, too.
 void weigh_missing_shards(World& world, WriteResult& result) {
   if (result.expectation.reference.empty() || std::ranges::none_of(result.warnings, tells_unseen_shards)) return;
@@ -77,12 +91,13 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   Preparation& source = *result.source;
   if (world.leads()) check_output_free(world.io, output.path, output.is_folder(), request.replace);
 
-  const OpenedCatalog& opened = source.open();
+  const OpenedCatalog& opened =
+      source.open([&](const Catalog& c, WholeShapes& shapes) { add_known_shapes(request, world.store, c, shapes); });
   const Catalog& catalog = opened.catalog;
   result.checkpoint = catalog.path;
   refuse_source(output.path, catalog);
   for (const Problem& p : opened.findings)
-    if (p.severity == Severity::kWarning || tells_unseen_shards(p)) result.warnings.push_back(p);
+    if (p.severity <= Severity::kWarning) result.warnings.push_back(p);
   OutputForm form = form_of(output);
   result.selection = source.select(request.select, request.map, output.assets, form.blobs);
   Parts parts = check_selected(opened, result.selection, form);

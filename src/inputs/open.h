@@ -1,6 +1,7 @@
 // open(path): which kind of checkpoint is there, and its catalog.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,10 +13,20 @@
 
 namespace dcp {
 
+inline constexpr std::string_view kNoneReplicated = "none";
+
+// Of tensors as they should be, by key.
+using WholeShapes = std::map<std::string, std::vector<int64_t>, std::less<>>;
+
 struct OpenOptions {
   Limits limits;
   FollowLinks links = FollowLinks::kCacheOnly;
   std::optional<uint32_t> prefer_rank;  // whose copy is used where several ranks wrote an item
+  // Plain tensors in files of ranks are parts, joined along this dim, but for those that each rank has whole: tensors without that dim, those
+  // that a glob of `replicated` names (if there are any, or "none", all others are parts), and those whose shape says so.
+  std::optional<uint32_t> shards_on_dim{};
+  std::vector<std::string> replicated{};
+  WholeShapes whole_shapes{};
 };
 
 // Opens a checkpoint of any kind (catalog/kinds.def), given as its folder or a file. A file's kind is decided by its content; names only

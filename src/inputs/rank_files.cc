@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "catalog/build.h"
 #include "catalog/data_files.h"
+#include "catalog/select.h"
 #include "inputs/at_once.h"
+#include "inputs/plain_shards.h"
 #include "inputs/rank_local.h"
 #include "inputs/rank_shards.h"
 #include "inputs/torch_reader.h"
@@ -27,8 +30,9 @@ class Opening {
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
     for (size_t f = 0, end = 0; f < files.size(); f = end) {
       while (end < files.size() && files[end].under == files[f].under) ++end;
-      if (!files[f].apart.empty() && differs(f, end)) keep_apart(files, f, end);
+      if (end - f > 1) look_for_parts(files, f, end);
     }
+    check_globs();
     const MetadataContent merged = merge_rank_local(contents_, path_, findings_);
     check_catalog_fits(merged, path_, limits_);
     EntryValues values;
@@ -58,42 +62,50 @@ class Opening {
         *files_[f], {file.name, state}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, facts_, options_.limits);
   }
 
-  // Whether the files of [first, end) have tensors that are not the same in all, and no DTensors beside them.
-  bool differs(size_t first, size_t end) const {
-    bool found = false;
-    for (size_t f = first; f < end; ++f) {
-      if (has_shards_[f]) return false;
-      found = found || !same_tensors(contents_[first], contents_[f]);
+  // Of the files of [first, end), which hold the same part of the state dict.
+  void look_for_parts(const std::vector<RankFile>& files, size_t first, size_t end) {
+    PlainShards shards(store_, path_, files, options_);
+    const PlainTensors tensors = plain_tensors(files, first, end);
+    const auto at = [&](size_t f) { return has_shards_.begin() + static_cast<std::ptrdiff_t>(f); };
+    const bool has_shards = std::find(at(first), at(end), true) != at(end);
+    if (options_.shards_on_dim) joined_ = shards.join(tensors, end - first, findings_);
+    else if (has_shards) return;
+    else if (files[first].apart.empty()) joined_ = shards.refuse_shards(tensors, end - first, findings_);
+    else if (!shards.are_same(tensors, end - first)) return keep_apart(files, first, end);
+    if (joined_.empty()) return;
+    for (size_t f = first; f < end; ++f) contents_[f] = content_of(f, files[f], files[f].under);
+    joined_.clear();
+  }
+
+  // What is not named as whole is joined: a name that is mistyped must not pass.
+  void check_globs() const {
+    for (const std::string& glob : options_.replicated) {
+      const auto has = [&](const MetadataContent& c) {
+        return std::ranges::any_of(c.tensors, [&](const MetadataContent::Tensor& t) { return glob_matches(glob, t.key); });
+      };
+      if (glob != kNoneReplicated && std::ranges::none_of(contents_, has))
+        fail(ProblemId::usage, {.path = path_, .setting = "replicated"}, "'" + glob + "'", "a glob that matches a tensor's whole key");
     }
-    return found;
   }
 
-  struct Held {
-    Dims dims;
-    const ItemInfo& info;
-  };
-
-  std::map<std::string_view, Held> held_tensors(const MetadataContent& c) const {
-    std::map<std::string_view, Dims> dims;
-    for (const MetadataContent::Tensor& t : c.tensors) dims.emplace(t.key, Dims(c.ints.data() + t.dims_at, t.rank));
-    std::map<std::string_view, Held> held;
-    for (const MetadataContent::Storage& s : c.storage)
-      if (s.has_offset) held.insert({s.key, {dims.at(s.key), facts_.values.at(s.value).info}});
-    return held;
-  }
-
-  // By the CRCs in the files' directories. Where there are none, nothing shows that tensors are the same.
-  bool same_tensors(const MetadataContent& a, const MetadataContent& b) const {
-    const auto strides = [&](const Held& h) {
-      const uint64_t at = h.info.strides_at;
-      return Dims(facts_.strides.data() + at, at == 0 ? 0 : h.dims.size() + 1);
-    };
-    return std::ranges::equal(held_tensors(a), held_tensors(b), [&](const auto& one, const auto& other) {
-      const ItemInfo &x = one.second.info, &y = other.second.info;
-      return one.first == other.first && std::ranges::equal(one.second.dims, other.second.dims) && x.dtype == y.dtype &&
-             x.record_bytes == y.record_bytes && x.crc == y.crc && x.has_crc && y.has_crc &&
-             std::ranges::equal(strides(one.second), strides(other.second));
-    });
+  PlainTensors plain_tensors(const std::vector<RankFile>& files, size_t first, size_t end) const {
+    std::vector<size_t> by_rank(end - first);
+    std::iota(by_rank.begin(), by_rank.end(), first);
+    std::ranges::sort(by_rank, {}, [&](size_t f) { return files[f].rank; });
+    PlainTensors all;
+    for (const size_t f : by_rank) {
+      const MetadataContent& c = contents_[f];
+      std::map<std::string_view, Dims> dims;
+      for (const MetadataContent::Tensor& t : c.tensors) dims.emplace(t.key, Dims(c.ints.data() + t.dims_at, t.rank));
+      for (const MetadataContent::Storage& s : c.storage) {
+        const ItemInfo& info = facts_.values.at(s.value).info;
+        if (!info.resolved || shards_.has(s.key)) continue;
+        const Dims its = dims.at(s.key);
+        const Dims strides(facts_.strides.data() + info.strides_at, info.strides_at == 0 ? 0 : its.size() + 1);
+        all[s.key].push_back({.file = f, .dims = its, .strides = strides, .info = &info, .is_packed = s.transforms != 0});
+      }
+    }
+    return all;
   }
 
   void keep_apart(const std::vector<RankFile>& files, size_t first, size_t end) {
@@ -124,8 +136,10 @@ class Opening {
     if (!shard && is_one_ranks(leaf.tensor.cls))
       fail(ProblemId::torch_rank_part, {.path = files_[f]->archive.pickle_place.path},
            "a " + leaf.tensor.cls + " whose mesh or placements are not known");
-    if (!shard) return {};
-    return shards_.part(leaf.key, *shard);
+    if (shard) return shards_.part(leaf.key, *shard);
+    const auto joined = joined_.find(leaf.key);
+    if (joined == joined_.end() || leaf.tensor.kind == TorchGlobal::Kind::kOther) return {};
+    return joined->second.part(f, leaf.value);
   }
 
   std::shared_ptr<const TorchFiles> take(const std::vector<RankFile>& files, const Catalog& catalog, const EntryValues& values) {
@@ -148,6 +162,7 @@ class Opening {
   std::vector<Problem> findings_;
   RankShards shards_;
   std::vector<bool> has_shards_;  // by file: a DTensor, or the like
+  JoinedTensors joined_;          // of the files that are being read
   TorchFacts facts_;
   std::vector<MetadataContent> contents_;
   std::vector<std::unique_ptr<TorchFile>> files_;

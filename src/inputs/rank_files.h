@@ -10,14 +10,15 @@
 namespace dcp {
 
 struct RankFile {
-  std::string name;                // in the checkpoint's folder
+  std::string name;  // in the checkpoint's folder
+  uint32_t rank = 0;
   std::vector<std::string> under;  // where its root goes in the state dict
   std::string apart{};             // the name below that of what is this rank's alone; "": nothing is
 };
 
 // Of a value that several files hold, the first copy is used, and a disagreement about what it is becomes a finding. Where tensors that
-// are not DTensors differ between ranks (the flat shards that FSDP1's optimizers hold), nothing says what they are parts of: what these
-// files hold is kept for each rank. Throws torch_rank_part, and what opening a torch.save file throws.
+// are not DTensors differ between ranks, nothing says what they are parts of: they are joined along OpenOptions::shards_on_dim; without that, the
+// flat shards that FSDP1's optimizers hold are kept for each rank, and parts of a model are a finding. Throws torch_rank_part, and what opening a torch.save file throws.
 OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
                               const OpenOptions& options);
 

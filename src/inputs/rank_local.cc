@@ -12,8 +12,11 @@ namespace {
 class Merger {
  public:
   Merger(const std::string& path, std::vector<Problem>& findings) : path_(path), findings_(findings) {
-    for (const Problem& p : findings)
-      if (p.severity == Severity::kDamage) damaged_.insert(p.place.tensor);
+    for (const Problem& p : findings) {
+      if (p.severity != Severity::kDamage) continue;
+      damaged_.insert(p.place.tensor);
+      damaged_.insert(p.keys.begin(), p.keys.end());
+    }
   }
 
   void add(const MetadataContent& rank) {

@@ -25,6 +25,7 @@ class RankShards {
   void meet(size_t file, std::string_view key, const LocalShard& shard);
   // After all have been met.
   void check();
+  bool has(std::string_view key) const { return of_key_.contains(key); }
   // Throws torch_rank_part.
   TensorPart part(std::string_view key, const LocalShard& shard);
 

@@ -152,7 +152,7 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
     for (const uint32_t r : ranks) {
       const std::string& file = of_rank.at(r).name;
       const auto [known, fresh] = item_of.try_emplace(file, item);
-      if (fresh) files.push_back({.name = file, .under = {item}, .apart = item == "model" ? "" : "rank_" + std::to_string(r)});
+      if (fresh) files.push_back({.name = file, .rank = r, .under = {item}, .apart = item == "model" ? "" : "rank_" + std::to_string(r)});
       else if (known->second != item)
         fail(ProblemId::not_checkpoint, place, file + " for " + known->second + " and for " + item, "a file for each item");
     }

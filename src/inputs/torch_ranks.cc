@@ -70,7 +70,7 @@ OpenedCatalog open_torch_ranks(Found& at) {
   std::ranges::sort(found, {}, [&](const Named& f) { return std::tuple(f.part, f.rank != options.prefer_rank.value_or(0), f.rank); });
   std::vector<RankFile> files;
   for (const Named& f : found) {
-    files.push_back({.name = f.name, .under = {f.part}});
+    files.push_back({.name = f.name, .rank = f.rank, .under = {f.part}});
     const std::string own = "rank_" + std::to_string(f.rank);
     if (f.part == "extra_state") files.back().under.push_back(own);
     else if (f.part != "model") files.back().apart = own;

@@ -159,6 +159,65 @@ def what_follows_a_key_with_two_shapes_is_its_own(c):
     put(c, DISAGREE)
 
 
+def parts(c, *contents):
+    """Each rank's file with tensors of two rows of what lies in its own storage."""
+    files = {}
+    for n, (w, b) in enumerate(contents):
+        values = {"w": rebuild(storage(key="0", count=4), (2, 2)), "b": rebuild(storage(key="1", count=4), (4,))}
+        files[f"model_world_size_{len(contents)}_rank_{n}.pt"] = archive(dump(values, 2), bytes([w]) * 16, bytes([b]) * 16).bytes()
+    put(c, files)
+
+
+@case("ranks_are_shards", "consolidate ranks out.pt", "convert ranks out", "consolidate ranks out.pt --prefer-rank 0")
+def parts_that_do_not_say_which(c):
+    """
+    dcpctl: ranks: the ranks' tensors are shards, and nothing says which parts they are (got model.b, model.w)
+    hint: --shards-on-dim 0 joins them
+    """
+    parts(c, (1, 2), (3, 4))
+
+
+@case("ranks_are_shards", "verify ranks", "verify ranks --quick", exit=1, says="findings")
+def parts_that_do_not_say_which_are_damage(c):
+    """
+    damage: ranks: the ranks' tensors are shards, and nothing says which parts they are (got model.b, model.w)
+    """
+    parts(c, (1, 2), (3, 4))
+
+
+@case("shards_equal", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0", exit=1)
+def whole_on_each_rank_or_equal_parts(c):
+    """
+    dcpctl: ranks: these tensors are the same on all ranks: replicated, or shards that happen to be equal (got model.b)
+    hint: --replicated GLOB names those that every rank has whole, --replicated none says that there are none
+    """
+    parts(c, (1, 2), (3, 2))
+
+
+@case("shards_joined", "verify ranks --shards-on-dim 0 --replicated '*.b'", "inspect ranks --shards-on-dim 0 --replicated '*.b'", exit=0, says="findings")
+def parts_beside_what_is_whole(c):
+    """
+    note: ranks: the ranks' shards are joined (got 1 tensor of 2 ranks on dim 0; replicated: model.b)
+    """
+    parts(c, (1, 2), (3, 2))
+
+
+@case("shards_repeated", "consolidate ranks out.pt --shards-on-dim 0", "convert ranks out --shards-on-dim 0")
+def parts_of_a_replica(c):
+    """
+    dcpctl: ranks/model_world_size_4_rank_2.pt: two ranks have the same shards: one of them may be a replica (got all that model_world_size_4_rank_0.pt has, expected shards of its own)
+    """
+    parts(c, (1, 2), (3, 4), (1, 2), (3, 4))
+
+
+@case("usage", "consolidate ranks out.pt --shards-on-dim 0 --replicated 'c*'", exit=2)
+def a_name_of_no_tensor(c):
+    """
+    dcpctl: ranks: the command line is wrong (got --replicated 'c*', expected a glob that matches a tensor's whole key)
+    """
+    parts(c, (1, 2), (3, 4))
+
+
 @case("model_empty", "consolidate ranks/m.pt out.pt", "convert ranks/m.pt out", "consolidate ranks/m.pt out.pt --model-only")
 def a_model_of_nothing(c):
     """

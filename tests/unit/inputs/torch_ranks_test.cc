@@ -145,3 +145,31 @@ TEST_CASE("plain tensors that differ are kept for each rank") {
   for (const Tensor& t : opened.catalog.tensors) keys.emplace_back(opened.catalog.key(t));
   CHECK(keys == Texts{"optim.rank_0.flat", "optim.rank_1.flat"});
 }
+
+TEST_CASE("plain tensors are joined where something says whether they are parts") {
+  FakeIo io;
+  for (size_t r = 0; r < 2; ++r) {
+    Made m;
+    m.dict().key("w").floats(2, "0").end_dict();
+    put_file(io, "ckpt/" + name_of_rank(r, 2), m, "01234567");
+  }
+  const auto read = [&](OpenOptions options) {
+    options.shards_on_dim = 0;
+    return read_checkpoint(io, "ckpt", options);
+  };
+  const OpenedCatalog unclear = read({});
+  REQUIRE(unclear.findings.size() == 1);
+  CHECK(unclear.findings[0].id == ProblemId::shards_equal);
+  CHECK(unclear.findings[0].keys == Texts{"model.w"});
+  CHECK(unclear.catalog.tensors[0].chunk_count == 0);
+  const auto rows = [&](const OpenedCatalog& opened) {
+    const Catalog& c = opened.catalog;
+    return std::pair(c.dims(c.tensors[0])[0], c.tensors[0].chunk_count);
+  };
+  CHECK(rows(read({.whole_shapes = {{"model.w", {2}}}})) == std::pair<int64_t, uint32_t>(2, 1));
+  CHECK(rows(read({.replicated = {"*w"}})) == std::pair<int64_t, uint32_t>(2, 1));
+  const OpenedCatalog joined = read({.prefer_rank = 1, .whole_shapes = {{"model.w", {4}}}});
+  CHECK(rows(joined) == std::pair<int64_t, uint32_t>(4, 2));
+  CHECK(boxes(joined.catalog, joined.catalog.tensors[0]) == "0+2@rank_0.pt 2+2@rank_1.pt ");
+  CHECK(error_id([&] { read({.replicated = {"model.v"}}); }) == "usage");
+}
