@@ -8,6 +8,7 @@
 #include "app/open_files.h"
 #include "catalog/data_files.h"
 #include "catalog/folder_findings.h"
+#include "catalog/idle_parameters.h"
 #include "catalog/structure.h"
 #include "catalog/torch_files.h"
 #include "catalog/unsafe.h"
@@ -38,6 +39,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   const Looking looking{
       .workers = reading_workers(0, world, catalog.path), .limits = request.source.limits(), .memory_bytes = memory_left(cap)};
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
+  add(find_idle_parameters(files, catalog, request.source.limits()));
   result.values = small_values(files, catalog, request.source.limits());
   part_errors(result.findings);
   result.unsafe = fold_unsafe(result.findings);

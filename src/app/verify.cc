@@ -15,6 +15,7 @@
 #include "base/quantity.h"
 #include "base/stores.h"
 #include "catalog/folder_findings.h"
+#include "catalog/idle_parameters.h"
 #include "catalog/structure.h"
 #include "catalog/unsafe.h"
 #include "exec/output_free.h"
@@ -186,6 +187,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
               [&] { sums = sum_files(source.source().files, request.read.source.links(), workers, {progress, world.stop}); });
   }
   if (!world.leads()) return;
+  add(result.findings, find_idle_parameters(source.source().files, catalog, request.read.source.limits()));
   note_work(source.source(), plan, std::move(executed), result);
   if (request.digests()) {
     const Manifest found = manifest_of(source.catalog(), plan, sink, sums);
