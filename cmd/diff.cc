@@ -43,7 +43,7 @@ struct Options {
   std::string b, step_b, max_memory, rtol = "0", atol = "0", compare_as;
   KeyFlags keys;
   MapFlags map;
-  bool equal_nan = false, keys_only = false;
+  bool equal_nan = false, raw = false, keys_only = false;
   unsigned threads = 0;
 };
 
@@ -55,6 +55,7 @@ DiffRequest request_of(const Options& o, const Context& context) {
       .map = o.map.request(),
       .tolerance = {.relative = parse_tolerance(o.rtol, "--rtol"), .absolute = parse_tolerance(o.atol, "--atol"), .equal_nan = o.equal_nan},
       .compare_as = {},
+      .raw = o.raw,
       .keys_only = o.keys_only};
   if (!o.compare_as.empty()) request.compare_as = parse_dtype(o.compare_as);
   request.b = request.a;
@@ -102,6 +103,7 @@ void add_diff(Command& c, Context& context) {
   c.option("--compare-as", o.compare_as, "DTYPE", "Convert floating-point tensors of both sides to DTYPE first")
       .offers(Offer::kDtypes)
       .in(how);
+  c.flag("--raw", o.raw, "Convert quantized tensors, too: packed weights, and float8 that has a scale").needs("--compare-as").in(how);
   c.flag("--keys-only", o.keys_only, "Compare keys, dtypes, shapes and objects alone: no tensor is read").in(how);
   add_key_flags(c, o.keys);
   add_strict(c, o.keys);

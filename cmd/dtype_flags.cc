@@ -85,7 +85,7 @@ void add_dtypes(Command& c, DtypeFlags& flags) {
            "before --dtype")
       .offers(Offer::kDtypeRules)
       .in(group);
-  c.flag("--raw", flags.raw, "Also cast float8 tensors that have a scale, ignoring the scale").in(group);
+  c.flag("--raw", flags.raw, "Also cast quantized tensors, ignoring their scales: packed weights, and float8 that has a scale").in(group);
 }
 
 void add_casts(Command& c, DtypeFlags& flags) {

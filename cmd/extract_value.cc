@@ -122,7 +122,9 @@ int extract_file(const ExtractOptions& o, Context& context) {
 std::string extract_value(const ExtractOptions& o, Context& context) {
   Extraction found({.read = o.read(), .key = o.key, .slice = o.part(), .dtypes = o.dtypes(), .check_crcs = !o.no_verify}, context);
   if (!found.is_object() && !o.dtype.empty() && found.dtype() != parse_dtype(o.dtype))
-    context.info("not cast: " + std::string(facts_of(found.dtype()).name) + " is not a floating-point dtype");
+    context.info("not cast: " + std::string(facts_of(found.dtype()).name) +
+                 (is_cast_target(found.dtype()) ? " of a packed weight, whose bits are no values; --raw casts it"
+                                                : " is not a floating-point dtype"));
   const auto out = [&](std::string_view text) {
     if (!write_fd(STDOUT_FILENO, text)) throw ReaderGone();
   };

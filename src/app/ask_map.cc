@@ -5,6 +5,7 @@
 
 #include "app/mapped.h"
 #include "base/quantity.h"
+#include "catalog/quantized.h"
 #include "maps/against_config.h"
 #include "maps/builtin.h"
 #include "maps/compose.h"
@@ -122,11 +123,20 @@ class Asking {
     if (wrapped > 0)
       world_.events.info("ignored wrapper prefixes in " + counted(wrapped, "key") + ", such as '" + shortened(example) + "'");
   }
+  // The scale counts whether or not it is selected.
+  void refuse_quantized(const std::vector<maps::Parameter>& parameters) const {
+    maps::refuse_quantized(keys_of(parameters));
+    const HasKey has_key = [&](std::string_view key) { return q_.catalog.has_key(key); };
+    for (const maps::Parameter& p : parameters)
+      if (const Tensor& t = q_.catalog.tensors[p.tensor]; is_quantized(q_.catalog.key(t), t.dtype, has_key))
+        fail(ProblemId::map_quantized, {.path = q_.catalog.path, .tensor = std::string(q_.catalog.key(t))}, "scales that are not selected");
+  }
+
 
   // False: none, since the names are those that are published. Then a second map is the only one.
   bool choose_maps(MapAnswer& answer, const std::vector<maps::Parameter>& parameters) {
     from_ = request_.from;
-    maps::refuse_quantized(keys_of(parameters));
+    refuse_quantized(parameters);
     if (!request_.to.empty()) answer.to = open_map(request_.to, world_.store);
     bool are_published = false;
     if (request_.map == "auto") {

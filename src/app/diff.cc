@@ -8,6 +8,7 @@
 
 #include "app/diff_side.h"
 #include "app/memory.h"
+#include "catalog/quantized.h"
 #include "plan/units.h"
 
 namespace dcp {
@@ -209,10 +210,15 @@ class Comparison {
     tensors_.push_back({&a, &b, *as});
   }
 
+  static bool has_values(const Catalog& c, const Tensor& t) {
+    return !is_quantized(c.key(t), t.dtype, [&](std::string_view key) { return c.has_key(key); });
+  }
+
   std::optional<DType> common_dtype(const Catalog& in_a, const Tensor& a, const Catalog& in_b, const Tensor& b) const {
     if (!a.dtype_known || !b.dtype_known)
       return in_a.strings[a.dtype_name] == in_b.strings[b.dtype_name] ? std::optional(a.dtype) : std::nullopt;
-    if (request_.compare_as && castable(a.dtype) && castable(b.dtype)) return request_.compare_as;
+    if (request_.compare_as && castable(a.dtype) && castable(b.dtype) && (request_.raw || (has_values(in_a, a) && has_values(in_b, b))))
+      return request_.compare_as;
     return a.dtype == b.dtype ? std::optional(a.dtype) : std::nullopt;
   }
 

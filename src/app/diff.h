@@ -18,7 +18,8 @@ struct DiffRequest {
   SelectOptions select;  // for both; a root applies to a side that has it
   MapRequest map;        // applies to a side with the names of its left side
   Tolerance tolerance;
-  std::optional<DType> compare_as;  // floating-point tensors are converted to it first
+  std::optional<DType> compare_as;  // floating-point tensors are converted to it first, but not what is quantized
+  bool raw = false;                 // that, too
   bool keys_only = false;           // keys, dtypes, shapes, objects: no tensor is read
 };
 

@@ -39,6 +39,8 @@ void Reader::read(const Part& part, MutableBytes to) {
   const uint64_t cap = cap_of(request_);
   const Selection selection = select_key(opened_->catalog, KeyRef::tensor_at(part.tensor), part.dtypes);
   const Entry& entry = selection.entries.front();
+  if (selection.casts.kept_packed > 0)
+    fail(ProblemId::cast_opaque, {.path = opened_->catalog.path, .tensor = std::string(entry.key)}, "bits of a packed weight");
   const Parts parts = check_selected(*opened_, selection, {.blobs = false});
   const std::vector<bool> only = part.axes ? files_of(opened_->catalog, part.tensor, *part.axes) : std::vector<bool>();
   const unsigned threads = reading_workers(request_.threads, world_, opened_->catalog.path);

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "catalog/quantized.h"
 #include "catalog/select.h"
 
 namespace dcp {
 namespace {
 
-constexpr std::string_view kScaleEndings[] = {"_scale", "_scale_inv", "_scales"};
+constexpr std::string_view kScaleEndings[] = {"_scale", "_scale_inv", "_scales", "_scale_2"};
 
 bool is_float8(DType dtype) { return facts_of(dtype).kind == DTypeKind::kFloat && bytes_of(dtype) == 1; }
 
@@ -68,8 +69,14 @@ class Chooser {
 
   // nullopt: its own.
   std::optional<DType> wanted_for(const Entry& e, const Tensor& t) {
-    if (const DtypeRule* rule = used_rule(e)) return rule->dtype;
-    if (!options_.dtype) return std::nullopt;
+    const DtypeRule* rule = used_rule(e);
+    const std::optional<DType> asked = rule != nullptr ? rule->dtype : options_.dtype;
+    if (!asked) return std::nullopt;
+    if (!options_.raw && is_packed(catalog_.key(t), has_key_)) {
+      if (asked != t.dtype && summary_.kept_packed++ == 0) summary_.packed_example = e.key;
+      return std::nullopt;
+    }
+    if (rule != nullptr) return asked;
     if (is_scale(e.key) || is_scale(catalog_.key(t)) || is_of_a_tensor(catalog_.key(t))) {
       if (summary_.kept_scales++ == 0) summary_.scale_example = e.key;
       return std::nullopt;
@@ -78,7 +85,7 @@ class Chooser {
       ++summary_.kept_non_model;
       return std::nullopt;
     }
-    return options_.dtype;
+    return asked;
   }
 
   // w.absmax beside the tensor w: what quantization keeps of it (bitsandbytes), or an optimizer. No module can have both.
@@ -107,16 +114,13 @@ class Chooser {
 
   // The scale counts whether or not it is selected, under the names of the source.
   void refuse_scaled(const Tensor& t) const {
-    const std::string key(catalog_.key(t));
-    for (std::string_view ending : kScaleEndings) {
-      const std::string scale = key + std::string(ending);
-      if (!catalog_.has_key(scale)) continue;
-      fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = key},
-           std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(scale) + "'");
-    }
+    if (const auto pair = pair_of_numbers(catalog_.key(t), has_key_))
+      fail(ProblemId::cast_scaled, {.path = catalog_.path, .tensor = pair->numbers},
+           std::string(facts_of(t.dtype).name) + " with its scale '" + escaped(pair->companion) + "'");
   }
 
   const Catalog& catalog_;
+  const HasKey has_key_ = [this](std::string_view key) { return catalog_.has_key(key); };
   const DtypeOptions& options_;
   const TrainingState& state_;
   CastSummary& summary_;

@@ -4,8 +4,9 @@
 //   else the dtype                         the model's floats, or with kAll all floats; float8 scales stay
 //
 // Only floats that torch computes with are ever cast: integers, bools, complex, e8m0 scales and packed tensors stay, and a rule that
-// matches them says nothing about them. Quantized tensors stay as well; a rule that would cast one is an error. So is casting what may hold
-// floats that nothing here can convert: sparse and nested tensors, those on meta or of a class of its own.
+// matches them says nothing about them. Packed weights and what lies beside them stay, too (quantized.h), a rule or not. Tensors of quantized
+// dtypes stay; a rule that would cast one is an error. So is casting what may hold floats that nothing here can convert: sparse and nested
+// tensors, those on meta or of a class of its own.
 #pragma once
 
 #include <optional>
@@ -30,7 +31,7 @@ struct DtypeOptions {
   std::optional<DType> dtype;
   DtypeScope scope = DtypeScope::kModel;
   std::vector<DtypeRule> rules;
-  bool raw = false;  // cast float8 tensors that have a scale, too
+  bool raw = false;  // cast what is quantized, too: float8 tensors that have a scale, packed weights
   bool any() const { return dtype.has_value() || !rules.empty(); }
 };
 
@@ -42,6 +43,8 @@ struct CastSummary {
   uint64_t kept_non_model = 0;                 // floats that the dtype skipped: state that is not model,
   uint64_t kept_scales = 0;                    // and tensors named like the scale, or a part, of another
   std::string scale_example;
+  uint64_t kept_packed = 0;  // packed weights, and what lies beside them
+  std::string packed_example;
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor
   std::vector<std::string> models;           // where those tensors are of several: the paths of these
 };

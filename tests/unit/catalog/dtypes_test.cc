@@ -2,6 +2,7 @@
 #include "catalog/dtypes.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 
 #include "base/error_line.h"
 #include "catalog/build.h"
@@ -117,7 +118,40 @@ TEST_CASE("what quantization keeps of a tensor, under its name and a dot, stays"
   const Catalog c = catalog_with({{"l.weight", DType::uint8}, {"l.weight.absmax"}, {"l.weight.quant_map"}, {"l.bias"}, {"n.weight.g"}});
   CHECK(chosen(c, {.dtypes = to(DType::bfloat16)}) ==
         Lines{"l.weight: uint8", "l.weight.absmax: float32", "l.weight.quant_map: float32", "l.bias: bfloat16", "n.weight.g: bfloat16"});
-  CHECK(chosen(c, {.dtypes = by({{"*.absmax", DType::bfloat16}})})[1] == "l.weight.absmax: bfloat16");
+}
+
+TEST_CASE("packed weights, and what lies beside them, are cast with raw only") {
+  const auto raw = [](DtypeOptions o) {
+    o.raw = true;
+    return o;
+  };
+  using Names = std::set<std::string>;
+  const auto names = [](const Catalog& c, const SelectOptions& options) {
+    const Lines lines = chosen(c, options);
+    return Names(lines.begin(), lines.end());
+  };
+  const std::pair<std::string, std::string> pairs[] = {
+      {"a.weight", "a.weight.absmax"}, {"a.w1", "a.w1.absmax"}, {"a.weight", "a.SCB"}, {"a.w_blocks", "a.w_scales"},
+      {"a.weight_packed", "a.weight_scale"}, {"a.qweight", "a.scales"}, {"a.W_q", "a.scale"}, {"a.W_q", "a.zero"},
+      {"a.weight._data", "a.weight._scale"}, {"a.weight_qdata", "a.weight_scale"}, {"a.codes", "a.codebooks"}, {"a.state1", "a.absmax1"}};
+  for (const auto& [numbers, companion] : pairs) {
+    const Catalog c = catalog_with({{numbers, DType::bfloat16}, {companion}, {"b.weight"}});
+    const Names kept{numbers + ": bfloat16", companion + ": float32", "b.weight: float16"};
+    const Names cast{numbers + ": float16", companion + ": float16", "b.weight: float16"};
+    CHECK(names(c, {.dtypes = to(DType::float16)}) == kept);
+    CHECK(names(c, {.dtypes = by({{"*", DType::float16}})}) == kept);
+    CHECK(names(c, {.dtypes = raw(by({{"*", DType::float16}}))}) == cast);
+    CHECK(names(c, {.dtypes = raw(to(DType::float16))}).contains(numbers + ": float16"));
+    CHECK(select_keys(c, {.dtypes = to(DType::float16)}).casts.kept_packed == 2);
+    // Whether or not what lies beside them is selected.
+    CHECK(chosen(c, {.rules = {{KeyRule::Kind::kKey, numbers}}, .dtypes = to(DType::float16)}) == Lines{numbers + ": bfloat16"});
+  }
+  const Catalog below = catalog_with({{"w", DType::bfloat16}, {"w.absmax"}, {"w.quant_state.bitsandbytes__nf4"}, {"w.nested.map"}});
+  CHECK(chosen(below, {.dtypes = by({{"*", DType::float16}})}) ==
+        Lines{"w: bfloat16", "w.absmax: float32", "w.quant_state.bitsandbytes__nf4: float32", "w.nested.map: float32"});
+  // A rule for nothing but other floats casts them all the same.
+  CHECK(chosen(catalog_with({{"a.weight"}, {"a.weight_scale"}}), {.dtypes = by({{"*", DType::float16}})}) ==
+        Lines{"a.weight: float16", "a.weight_scale: float16"});
 }
 
 TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
