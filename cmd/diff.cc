@@ -108,6 +108,7 @@ void add_diff(Command& c, Context& context) {
   add_key_flags(c, o.keys);
   add_strict(c, o.keys);
   add_map(c, o.map);
+  c.find("--config")->needs("--map");
   add_common(c, context, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });

@@ -58,6 +58,7 @@ InspectAnswer inspect_answer(const InspectOptions& o, Context& context) {
   SelectOptions select = o.keys.select_options(context);
   select.keep_root = true;  // where the model lies is part of the answer
   select.dtypes = o.dtypes.options();
+  o.map.check_config(!o.dtypes.dtype.empty());
   InspectResult found;
   inspect({.source = o.source.request(),
            .max_memory = reading_cap(o.max_memory),

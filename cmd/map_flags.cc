@@ -16,6 +16,10 @@ MapRequest MapFlags::request() const {
   return request;
 }
 
+void MapFlags::check_config(bool with_dtype) const {
+  if (!config.empty() && map.empty() && !with_dtype) fail(ProblemId::usage, {}, "--config without --map and --dtype", "one of them");
+}
+
 void add_map_config(Command& c, MapFlags& f, const std::string& group) {
   c.option("--config", f.config, "FILE", "The model's config.json, for the sizes and conditions of the map").reads().in(group);
   c.option("--set", f.sets, "NAME=VALUE", "A size, an axis or a choice of the map, or a key of config.json; repeatable").in(group);
@@ -42,11 +46,10 @@ void add_map(Command& c, MapFlags& f) {
                                   "Root of the model in OUT beside an optimizer's state, '.' for the top (default: as in CKPT)")
                              .needs("--map")
                              .in(maps);
-  for (const char* name : {"--config", "--set"}) c.find(name)->needs("--map");
+  c.find("--set")->needs("--map");
   // config.json beside a source is read where --config does not name another.
   for (Option& argument : c.arguments)
-    if (argument.source)
-      argument.leads_to = [&f](Store&, const std::string& path) { return f.map.empty() ? path : folder_around(path) + "/config.json"; };
+    if (argument.source) argument.leads_to = [](Store&, const std::string& path) { return folder_around(path) + "/config.json"; };
 }
 
 std::string applied_maps(const MapAnswer& answer) {

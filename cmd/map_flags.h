@@ -21,7 +21,8 @@ struct MapFlags {
   std::string model_root;  // of the model in the output
   const Option* model_root_option = nullptr;
 
-  MapRequest request() const;  // throws map_setting
+  MapRequest request() const;                // throws map_setting
+  void check_config(bool with_dtype) const;  // that it is used; throws usage
 };
 
 void add_map(Command& command, MapFlags& flags);

@@ -78,6 +78,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   add_key_flags(c, o.keys);
   add_allow_unmatched(c, o.keys);
   add_map(c, o.map);
+  c.find("--config")->needs("--map");
   add_ranks(c, o.ranks, Gathers::kNo);
   add_common(c, context, true);
   c.arguments.front().for_each();

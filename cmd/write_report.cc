@@ -50,6 +50,9 @@ void WriteReport::describe_casts(Context& context) const {
   if (casts.kept_scales > 0)
     context.info("did not cast " + counted(casts.kept_scales, "tensor") + " named like scales, or like parts of other tensors, such as '" +
                  escaped(casts.scale_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them too");
+  if (casts.kept_float32 > 0)
+    context.info("left " + counted(casts.kept_float32, "tensor") + " in float32, as transformers does for this model, such as '" +
+                 escaped(casts.float32_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them too");
   if (casts.kept_packed > 0)
     context.info("did not cast " + counted(casts.kept_packed, "tensor") + " of packed weights, whose bits are no values, such as '" +
                  escaped(casts.packed_example) + "'; --raw casts them too");
@@ -170,6 +173,7 @@ void WriteReport::cast_json(JsonWriter& out) const {
       .member("bytes_before", casts.bytes_before)
       .member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales).member("kept_packed", casts.kept_packed);
+  out.member("kept_float32", casts.kept_float32);
   text_json(out, "idle_rules", casts.unmatched_rules);
   text_json(out, "models", casts.models);
   if (result.plan) cast_keys_json(out);

@@ -21,6 +21,7 @@ WriteRequest WriterFlags::request(const Context& context) const {
       .verify_after = verify_after,
       .sync = !no_sync};
   request.select.dtypes = dtypes.options();
+  map.check_config(!dtypes.dtype.empty());
   if (request.read.ranks.all_write && verify_after)
     fail(ProblemId::usage, {}, "--verify-after with --gather none", "--gather rank0, or 'dcpctl verify' afterwards");
   return request;

@@ -19,18 +19,6 @@ namespace {
 
 constexpr const char* kTextType = "text_config.model_type";  // of the text model in one of images
 
-// The request's configuration, else config.json of the assets or beside the source; "": none.
-std::string config_path(const MapRequest& request, Store& store, const MapQuestion& q) {
-  if (!request.config.empty()) return request.config;
-  for (const std::string& folder : {q.assets, q.catalog.folder}) {
-    if (folder.empty()) continue;
-    const std::string path = folder + "/config.json";
-    const auto facts = store.facts(path);
-    if (facts && facts->kind == FileKind::kRegular) return path;
-  }
-  return {};
-}
-
 std::vector<std::string_view> keys_of(const std::vector<maps::Parameter>& parameters) {
   std::vector<std::string_view> keys;
   for (const maps::Parameter& p : parameters) keys.push_back(p.key);
@@ -41,14 +29,15 @@ std::vector<std::string_view> keys_of(const std::vector<maps::Parameter>& parame
 class Asking {
  public:
   Asking(const MapRequest& request, World& world, const MapQuestion& q) : request_(request), world_(world), q_(q) {
-    if (const std::string path = config_path(request, world.store, q); !path.empty()) config_ = open_config(path, world.store);
+    config_ = model_config(request.config, {q.assets, q.catalog.folder}, world.store);
     if (q.has_run) run_ = maps::run_keys(q.catalog, q.selection);
     if (run_.is_bare_model()) run_.model = maps::parameters_of(q.selection);
   }
 
   AskedMap run() {
-    AskedMap asked{.answer = answer(), .published = {}};
+    AskedMap asked{.answer = answer(), .published = {}, .keeps = {}};
     const MapAnswer* const a = asked.answer ? &*asked.answer : nullptr;
+    asked.keeps = a != nullptr ? maps::kept_too(keeps_, a->made.in_float32) : keeps_;
     if (a == nullptr || (!a->to && (are_published_ || a->made.from == maps::Side::kLeft))) asked.published = published_model(a);
     return asked;
   }
@@ -59,7 +48,9 @@ class Asking {
     answer.made.from = request_.from.value_or(maps::Side::kLeft);
     const bool has_model = !run_.model.empty();
     const std::vector<maps::Parameter>& first = has_model ? run_.model : run_.optimized;
-    if (!choose_maps(answer, first)) return std::move(published_);
+    const bool has_map = choose_maps(answer, first);
+    keeps_ = kept_names(answer);
+    if (!has_map) return std::move(published_);
     maps::Resolved made = through(answer, first, !has_model);
     if (!answer.to && made.from == maps::Side::kLeft && made.problems.empty() && moves_nothing(answer.map, made.targets))
       report_published("", made.not_made);
@@ -83,6 +74,13 @@ class Asking {
     return std::move(answer);
   }
 
+  // By the lines of a file, else by those of the family's own map.
+  maps::KeepsFloat32 kept_names(const MapAnswer& answer) const {
+    if (!q_.dtype) return {};
+    if (is_map_file(request_.map) && !answer.map.keeps.empty()) return maps::kept_in_float32(answer.map, *q_.dtype);
+    return kept_by_family(config_, *q_.dtype);
+  }
+
   PublishedModel published_model(const MapAnswer* answer) const {
     const std::string type = config_.model_type();
     std::string name;
@@ -98,7 +96,7 @@ class Asking {
                                  .are_published = q_.catalog.traits().tensors_only,
                                  .unmapped = request_.unmapped,
                                  .is_state = is_state,
-                                 .may_mix_dtypes = q_.may_mix_dtypes,
+                                 .may_mix_dtypes = q_.dtype.has_value(),
                                  .memory_bytes = q_.memory_bytes};
     for (const maps::Setting& s : request_.settings)
       if (maps::asks_for(map, s.name) || other == nullptr || !maps::asks_for(*other, s.name)) options.settings.push_back(s);
@@ -123,6 +121,7 @@ class Asking {
     if (wrapped > 0)
       world_.events.info("ignored wrapper prefixes in " + counted(wrapped, "key") + ", such as '" + shortened(example) + "'");
   }
+
   // The scale counts whether or not it is selected.
   void refuse_quantized(const std::vector<maps::Parameter>& parameters) const {
     maps::refuse_quantized(keys_of(parameters));
@@ -131,7 +130,6 @@ class Asking {
       if (const Tensor& t = q_.catalog.tensors[p.tensor]; is_quantized(q_.catalog.key(t), t.dtype, has_key))
         fail(ProblemId::map_quantized, {.path = q_.catalog.path, .tensor = std::string(q_.catalog.key(t))}, "scales that are not selected");
   }
-
 
   // False: none, since the names are those that are published. Then a second map is the only one.
   bool choose_maps(MapAnswer& answer, const std::vector<maps::Parameter>& parameters) {
@@ -316,20 +314,11 @@ class Asking {
   // Throws what check_against() throws.
   void check_published(const maps::Resolved& made, const std::vector<maps::Parameter>& parameters) const {
     if (!config_.is_given() || !made.problems.empty()) return;
-    const bool are_made = made.from == maps::Side::kLeft;
-    std::vector<maps::Source> published;
-    if (are_made)
-      for (const IndexMap& m : made.targets) published.push_back({.key = m.key, .dtype = m.dtype, .shape = m.shape});
-    else
-      for (const maps::Parameter& p : parameters) {
-        const Tensor& t = q_.catalog.tensors[p.tensor];
-        const Dims dims = q_.catalog.dims(t);
-        published.push_back({.key = p.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
-      }
     maps::Config config = config_;
     for (const maps::Setting& s : request_.settings)
       if (config.has(s.name)) config.set(s);
-    maps::check_against(config, published);
+    const bool are_made = made.from == maps::Side::kLeft;
+    maps::check_against(config, are_made ? maps::as_sources(made.targets) : maps::sources_of(q_.catalog, parameters));
   }
 
   // What the maps make of parameters.
@@ -337,6 +326,8 @@ class Asking {
     const maps::ModelMap* const to = answer.to ? &*answer.to : nullptr;
     maps::Resolved made = maps::resolve_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
     if (!is_state) check_published(made, parameters);
+    if (made.from == maps::Side::kRight)
+      mark_float32(made, made.targets, [&](uint32_t source) { return q_.catalog.key(q_.catalog.tensors[source]); });
     if (to == nullptr || !made.problems.empty()) return made;
     maps::ResolveOptions options = options_for(*to, &answer.map, is_state);
     options.from = maps::Side::kRight;
@@ -344,10 +335,17 @@ class Asking {
     return made;
   }
 
+  template <class NameOf>
+  void mark_float32(maps::Resolved& made, const std::vector<IndexMap>& targets, const NameOf& name_of) const {
+    if (!keeps_) return;
+    for (const IndexMap& m : targets)
+      if (std::ranges::any_of(m.blocks, [&](const IndexBlock& b) { return b.source != IndexBlock::kZeros && keeps_(name_of(b.source)); }))
+        made.in_float32.insert(m.key);
+  }
+
   void add_second(const maps::ModelMap& to, const maps::ResolveOptions& options, maps::Resolved& first) const {
-    std::vector<maps::Source> sources;
-    for (const IndexMap& m : first.targets) sources.push_back({.key = m.key, .dtype = m.dtype, .shape = m.shape});
-    maps::Resolved second = maps::resolve(to, config_, options, sources, Limits());
+    maps::Resolved second = maps::resolve(to, config_, options, maps::as_sources(first.targets), Limits());
+    mark_float32(first, second.targets, [&](uint32_t source) { return std::string_view(first.targets[source].key); });
     const auto joined = [&](const IndexMap& m) { return maps::compose({&m, 1}, first.targets, Limits()).front(); };
     for (const maps::Tie& t : second.ties) first.ties.push_back({joined(t.tensor), joined(t.same_as), t.difference});
     std::set<uint32_t> left_out(first.left_out.begin(), first.left_out.end());
@@ -372,6 +370,7 @@ class Asking {
   std::optional<MapAnswer> published_;  // of published names
   bool are_published_ = false;          // already, whatever else is left out of them
   bool is_text_part_ = false;
+  maps::KeepsFloat32 keeps_;  // of published names, and of those in memory
 };
 
 }  // namespace

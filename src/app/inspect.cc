@@ -43,7 +43,10 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   result.values = small_values(files, catalog, request.source.limits());
   part_errors(result.findings);
   result.unsafe = fold_unsafe(result.findings);
-  result.selection = select_keys(catalog, request.select);
+  SelectOptions select = request.select;
+  if (const auto dtype = select.dtypes.dtype)
+    select.dtypes.keeps_float32 = kept_by_family(request.map.config, {catalog.folder}, *dtype, world.store);
+  result.selection = select_keys(catalog, select);
 }
 
 InspectSummary summary_of(const Catalog& catalog, const Selection& selection) {

@@ -77,8 +77,4 @@ maps::ModelMap open_map(const std::string& name, Store& store) {
   return maps::read_map(as_text(read_file(store, name, limits.map_bytes)), name, limits);
 }
 
-maps::Config open_config(const std::string& path, Store& store) {
-  const Limits limits;
-  return maps::Config::read(as_text(read_file(store, path, limits.config_bytes)), path, limits);
-}
 }  // namespace dcp

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/model_config.h"
 #include "app/world.h"
 #include "catalog/data_files.h"
 #include "catalog/resolve.h"
@@ -29,9 +30,9 @@ struct MapRequest {
 struct MapQuestion {
   const Catalog& catalog;
   const Selection& selection;
-  std::string assets;           // a folder that may hold config.json; ""
-  bool may_mix_dtypes = false;  // the whole result will be cast
-  bool has_run = false;         // what a run keeps beside its model is wanted too
+  std::string assets;          // a folder that may hold config.json; ""
+  std::optional<DType> dtype;  // that the whole result is cast to
+  bool has_run = false;        // what a run keeps beside its model is wanted too
   uint64_t memory_bytes = UINT64_MAX;
 };
 
@@ -57,6 +58,7 @@ struct PublishedModel {
 struct AskedMap {
   std::optional<MapAnswer> answer;  // nullopt: no map is given, or `auto` finds the published names
   PublishedModel published;
+  maps::KeepsFloat32 keeps;  // of the result's names
 };
 
 // Throws map_*.
@@ -70,6 +72,5 @@ void compare_ties(const MapAnswer& answer, const Source& source, unsigned worker
 bool is_map_file(const std::string& name);
 // Throws map_unknown, and what reading throws.
 maps::ModelMap open_map(const std::string& name, Store& store);
-maps::Config open_config(const std::string& path, Store& store);
 
 }  // namespace dcp

@@ -34,20 +34,30 @@ const OpenedCatalog& Preparation::open(const ShapesOf& shapes_of) {
   return *opened_;
 }
 
+SelectOptions Preparation::with_kept(SelectOptions options) const {
+  options.dtypes.keeps_float32 = keeps_;
+  return options;
+}
+
 Selection Preparation::select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run) {
-  if (!map.is_given()) return select_keys(opened_->catalog, options);
+  const std::optional<DType> dtype = options.dtypes.dtype;
+  if (!map.is_given()) {
+    if (dtype) keeps_ = kept_by_family(map.config, {assets, opened_->catalog.folder}, *dtype, world_.store);
+    return select_keys(opened_->catalog, with_kept(options));
+  }
   Selection selection = select_keys(opened_->catalog, maps::before_map(options));
-  AskedMap asked = ask_map(map, world_,
-                           {.catalog = opened_->catalog,
-                            .selection = selection,
-                            .assets = assets,
-                            .may_mix_dtypes = options.dtypes.dtype.has_value(),
-                            .has_run = has_run && !options.model_only && options.root.empty(),
-                            .memory_bytes = memory_left(cap_)});
+  const MapQuestion question{.catalog = opened_->catalog,
+                             .selection = selection,
+                             .assets = assets,
+                             .dtype = dtype,
+                             .has_run = has_run && !options.model_only && options.root.empty(),
+                             .memory_bytes = memory_left(cap_)};
+  AskedMap asked = ask_map(map, world_, question);
   map_ = std::move(asked.answer);
+  keeps_ = std::move(asked.keeps);
   // Under another root the names are again those of the whole.
   if (!asked.published.is_text_part || options.add_root.empty()) published_ = std::move(asked.published);
-  if (!map_) return select_keys(opened_->catalog, options);  // the names are the published ones
+  if (!map_) return select_keys(opened_->catalog, with_kept(options));  // the names are the published ones
   check_holds(*map_, world_);
   return selection;
 }
@@ -57,7 +67,7 @@ Selection Preparation::make(const SelectOptions& options, Selection before) {
   if (!map_) return before;
   derived_ = derive({opened_->catalog, resolved_}, map_->made.targets);
   if (map_->run) add_objects({opened_->catalog, resolved_}, *map_->run, *derived_);
-  return maps::select_mapped(derived_->catalog, options, std::move(before), map_->objects());
+  return maps::select_mapped(derived_->catalog, with_kept(options), std::move(before), map_->objects());
 }
 
 void Preparation::take_part(const Subscript& slice, TensorId tensor) {

@@ -72,6 +72,7 @@ class Preparation {
 
  private:
   ResolveOptions resolve_options(Faults faults, BlobUse use) const;
+  SelectOptions with_kept(SelectOptions options) const;
   const ReadRequest& request_;
   World& world_;
   uint64_t cap_;
@@ -80,6 +81,7 @@ class Preparation {
   Resolved resolved_;  // of the source
   std::optional<MapAnswer> map_;
   PublishedModel published_;
+  maps::KeepsFloat32 keeps_;  // of the names that are written
   struct Part {
     TensorId tensor = 0;
     std::vector<SliceAxis> axes;

@@ -85,7 +85,16 @@ class Chooser {
       ++summary_.kept_non_model;
       return std::nullopt;
     }
+    if (is_kept_in_float32(e, t)) {
+      if (summary_.kept_float32++ == 0) summary_.float32_example = e.key;
+      return DType::float32;
+    }
     return asked;
+  }
+
+  bool is_kept_in_float32(const Entry& e, const Tensor& t) const {
+    return options_.keeps_float32 && state_.is_model(e.ref) && bytes_of(t.dtype) > bytes_of(*options_.dtype) &&
+           bytes_of(t.dtype) >= bytes_of(DType::float32) && (options_.keeps_float32(catalog_.key(t)) || options_.keeps_float32(e.key));
   }
 
   // w.absmax beside the tensor w: what quantization keeps of it (bitsandbytes), or an optimizer. No module can have both.

@@ -1,6 +1,7 @@
 // Which tensor is written in which dtype. The last step of the selection (select.h), so that rules see final names.
 //
 //   a rule that matches the final name    decides: the first match wins; `keep` keeps
+//   what the model's family keeps         stays, or becomes float32, if it is wider than the dtype
 //   else the dtype                         the model's floats, or with kAll all floats; float8 scales stay
 //
 // Only floats that torch computes with are ever cast: integers, bools, complex, e8m0 scales and packed tensors stay, and a rule that
@@ -9,6 +10,7 @@
 // tensors, those on meta or of a class of its own.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +34,7 @@ struct DtypeOptions {
   DtypeScope scope = DtypeScope::kModel;
   std::vector<DtypeRule> rules;
   bool raw = false;  // cast what is quantized, too: float8 tensors that have a scale, packed weights
+  std::function<bool(std::string_view)> keeps_float32{};  // of the model's tensors, by name: those that the dtype leaves in float32
   bool any() const { return dtype.has_value() || !rules.empty(); }
 };
 
@@ -45,6 +48,8 @@ struct CastSummary {
   std::string scale_example;
   uint64_t kept_packed = 0;  // packed weights, and what lies beside them
   std::string packed_example;
+  uint64_t kept_float32 = 0;  // by the model's family
+  std::string float32_example;
   std::vector<std::string> unmatched_rules;  // globs that decided no tensor
   std::vector<std::string> models;           // where those tensors are of several: the paths of these
 };

@@ -62,11 +62,18 @@ std::optional<ModelMap> family_map(std::string_view model_type, std::string_view
   return {};
 }
 
+std::optional<ModelMap> published_map(std::string_view model_type, const Limits& limits) {
+  for (const BuiltinMap& m : builtin_maps()) {
+    if (model_type.empty() || !has_family(m.text, model_type)) continue;
+    ModelMap map = read_map(m.text, std::string(m.name), limits);
+    if (!map.classes.empty()) return map;
+  }
+  return {};
+}
+
 std::string class_of(std::string_view model_type, const Limits& limits) {
-  std::string found;
-  for (const BuiltinMap& m : builtin_maps())
-    if (found.empty() && has_family(m.text, model_type)) found = class_of(read_map(m.text, std::string(m.name), limits), model_type);
-  return found;
+  const auto map = published_map(model_type, limits);
+  return map ? class_of(*map, model_type) : "";
 }
 
 Auto auto_map(const AutoQuery& query, const Limits& limits) {
@@ -100,7 +107,7 @@ Auto auto_map(const AutoQuery& query, const Limits& limits) {
 
 std::string_view tried_against(std::string_view dialect) {
   if (dialect == "torchtitan") return "torchtitan 0.3";
-  if (dialect == "transformers") return "transformers 5.23";
+  if (dialect == "transformers") return "transformers 5.24";
   return "Megatron-Core 0.16";
 }
 

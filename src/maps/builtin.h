@@ -26,6 +26,8 @@ ModelMap builtin_map(std::string_view name, const Limits& limits);
 // The map of a model_type in a dialect, if there is one.
 std::optional<ModelMap> family_map(std::string_view model_type, std::string_view dialect, const Limits& limits);
 
+// The map that says what transformers makes of a published model of this model_type: the one with its class.
+std::optional<ModelMap> published_map(std::string_view model_type, const Limits& limits);
 // The class by which transformers loads a published model of this model_type, if a map says so.
 std::string class_of(std::string_view model_type, const Limits& limits);
 
@@ -34,7 +36,7 @@ struct Auto {
   std::vector<ModelMap> maps;         // one, or none: the keys are the published ones
   std::optional<ModelMap> published;  // the map of transformers, if all keys are on its right side
 };
-// The release that the maps of a dialect were tested against: "transformers 5.23".
+// The release that the maps of a dialect were tested against: "transformers 5.24".
 std::string_view tried_against(std::string_view dialect);
 
 // Of the maps of a model_type, the one whose left side has all keys; `may_leave`: if there is none, most keys. If the keys are those of a

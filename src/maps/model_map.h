@@ -131,11 +131,19 @@ struct Block {
   Spot spot;
 };
 
+// A piece of the names of tensors that transformers holds in float32 whatever dtype it loads the model in: those in memory, which are the left
+// side of its own maps; other maps have only the published ones, on the right.
+struct Keep {
+  std::string piece;
+  bool only_float16 = false;  // in bfloat16 they are as asked
+};
+
 struct ModelMap {
   std::string name;  // as requested: a built-in map's name, or a file's
   std::vector<std::string> text;
   std::vector<std::string> families;
   std::vector<std::string> classes;  // of the published model, one for each family; or none
+  std::vector<Keep> keeps;
   std::vector<std::string> notes;
   std::string state;  // the left side's name of an optimizer's state, with {slot} and {name}; "": optimizer.state.{name}.{slot}
   std::vector<std::string> words;

@@ -62,6 +62,7 @@ class Parser {
       if (!choice_.empty() && word != "either") in.fail_here("'either' after 'choice'");
       if (in.take_word("family")) return families(in);
       if (in.take_word("class")) return classes(in, spot);
+      if (in.take_word("keep")) return keeps(in);
       if (in.take_word("note")) return note(in);
       if (in.take_word("state")) return state(in, spot);
       if (in.take_word("size")) return size(in, spot);
@@ -88,6 +89,17 @@ class Parser {
     if (map_.classes.size() != map_.families.size())
       fail_at(map_, spot, ProblemId::map_syntax, std::to_string(map_.classes.size()) + " classes",
               "as many as there are families before it, " + std::to_string(map_.families.size()));
+  }
+  // keep gate.weight norm for float16
+  void keeps(LineReader& in) {
+    const size_t first = map_.keeps.size();
+    do map_.keeps.push_back({.piece = in.path("a piece of the names of tensors")});
+    while (!in.is_end() && in.peek() != "for");
+    if (in.take_word("for")) {
+      if (!in.take_word("float16")) in.fail_here("float16");
+      in.need_end();
+      for (size_t k = first; k < map_.keeps.size(); ++k) map_.keeps[k].only_float16 = true;
+    }
   }
   void note(LineReader& in) {
     if (in.is_end()) in.fail_here("a text");

@@ -20,17 +20,27 @@ SelectOptions before_map(SelectOptions select) {
   return select;
 }
 
-Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
-                          std::span<const Parameter> parameters) {
+std::vector<Source> sources_of(const Catalog& catalog, std::span<const Parameter> parameters) {
   std::vector<Source> sources;
-  std::vector<TensorId> ids;
   for (const Parameter& p : parameters) {
     const dcp::Tensor& t = catalog.tensors[p.tensor];
     const Dims dims = catalog.dims(t);
     sources.push_back({.key = p.key, .dtype = t.dtype, .shape = {dims.begin(), dims.end()}});
-    ids.push_back(p.tensor);
   }
-  Resolved out = resolve(map, std::move(config), options, sources, Limits());
+  return sources;
+}
+
+std::vector<Source> as_sources(const std::vector<IndexMap>& made) {
+  std::vector<Source> sources;
+  for (const IndexMap& m : made) sources.push_back({.key = m.key, .dtype = m.dtype, .shape = m.shape});
+  return sources;
+}
+
+Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
+                          std::span<const Parameter> parameters) {
+  std::vector<TensorId> ids;
+  for (const Parameter& p : parameters) ids.push_back(p.tensor);
+  Resolved out = resolve(map, std::move(config), options, sources_of(catalog, parameters), Limits());
   for (IndexMap& m : out.targets) name_sources(m, ids);
   for (Tie& t : out.ties) {
     name_sources(t.tensor, ids);

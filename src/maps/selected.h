@@ -13,6 +13,10 @@ namespace dcp::maps {
 // The selection that a map sees: names without an added root, and the source's dtypes.
 SelectOptions before_map(SelectOptions select);
 
+// What a map takes: parameters of a checkpoint, or what another map has made.
+std::vector<Source> sources_of(const Catalog& catalog, std::span<const Parameter> parameters);
+std::vector<Source> as_sources(const std::vector<IndexMap>& made);
+
 // As resolve(), with TensorIds of the catalog for sources. Ignores byte items: a map sees only tensors.
 Resolved resolve_selected(const ModelMap& map, Config config, const ResolveOptions& options, const Catalog& catalog,
                           std::span<const Parameter> parameters);

@@ -14,7 +14,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from case import check, finish
-from tiny_models import built, families_of, made_maps, transformers
+from tiny_models import as_loaded, built, families_of, made_maps, transformers
 
 DCPCTL, FOLDER, ONLY = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 TOKENS = torch.arange(5, 17).reshape(2, 6)
@@ -55,6 +55,7 @@ def loads(model_type, folder):
     check(not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), f"{model_type}: every key is loaded, and no other: {info}")
     ours, theirs = loaded.state_dict(), model.state_dict()
     check(ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in theirs), f"{model_type}: the same weights")
+    as_loaded(DCPCTL, type(model), folder)
     ours, theirs = outputs(loaded), outputs(model)
     check(len(theirs) > 0 and all(torch.allclose(ours[k], theirs[k], atol=1e-6) for k in theirs), f"{model_type}: computes the same")
 

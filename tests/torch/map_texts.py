@@ -24,7 +24,7 @@ from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner
 from torch.distributed.checkpoint.state_dict_loader import _load_state_dict
 
 from case import check, finish
-from tiny_models import MADE_BY, LeftOut, built, families, families_of, made_maps, numbered, where
+from tiny_models import MADE_BY, LeftOut, built, families, families_of, keep_lines, made_maps, numbered, where
 
 DCPCTL, WHAT, FOLDER, ONLY = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4:]
 OPTIONS = ("attention_bias", "mlp_bias", "use_qk_norm", "qkv_bias", "use_bias", "add_bias_linear")  # give a model tensors that another has not
@@ -73,7 +73,7 @@ class Maker:
         self.model_type = model_type
         self.variants = []  # config, memory, published
         base = built(model_type, {})
-        self.model_class = type(base).__name__
+        self.model_class, self.keeps = type(base).__name__, keep_lines(base)
         options = [o for o in OPTIONS if isinstance(self.find(base.config.to_dict(), o), bool)]
         self.add(base)
         for option in options:
@@ -333,7 +333,7 @@ def made(model_type, scratch):
     path = scratch / f"{model_type}.transformers.map"
     path.write_text("\n".join([f"# {model_type}", f"family {model_type}", *lines]) + "\n")
     maker.hold(path)
-    return maker.model_class, "\n".join(lines) + "\n"
+    return maker.model_class, "\n".join([*maker.keeps, *lines]) + "\n"
 
 
 def main():
@@ -358,7 +358,7 @@ def main():
     files = {}
     for text, models in texts.items():
         types, classes = zip(*models)
-        title = f"# transformers 5.23's {', '.join(types)}: in memory on the left, as published on the right; {MADE_BY}"
+        title = f"# transformers 5.24's {', '.join(types)}: in memory on the left, as published on the right; {MADE_BY}"
         files[f"{types[0]}.transformers.map"] = f"{title}\nfamily {' '.join(types)}\nclass  {' '.join(classes)}\n{text}"
     return files, left_out
 

@@ -10,7 +10,6 @@
 
 Names of models after that choose some. Exits 77 (skipped) where these packages are not installed.
 """
-import hashlib
 import importlib
 import importlib.util
 import json
@@ -25,6 +24,7 @@ from pathlib import Path
 
 warnings.filterwarnings("ignore")
 DCPCTL, WHAT, ONLY = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+FOLDER = Path(__file__).resolve().parent.parent.parent / "src/maps/builtin"
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / ".venv-maps"))  # ./dev test makes it
 if missing := [p for p in {"transformers", WHAT} - {"megatron"} if importlib.util.find_spec(p) is None]:
     print(f"skipped: {', '.join(missing)} not installed")
@@ -34,11 +34,10 @@ import torch  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
-from torch.distributed.checkpoint.state_dict_loader import _load_state_dict  # noqa: E402
-from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner  # noqa: E402
 
 from case import check, finish  # noqa: E402
 from megatron_layout import megatron_state  # noqa: E402
+from tiny_models import as_loaded, dcp_state, facts, families_of, keep_lines, published  # noqa: E402
 from titan_models import models_with_masks, stand_in_for_fla, trainer_models  # noqa: E402
 
 transformers.logging.set_verbosity_error()
@@ -95,6 +94,7 @@ MODELS = {  # name: class, sizes
                               "vision_config": {"num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 12,
                                                 "patch_size": 2, "pos_emb_height": 4, "pos_emb_width": 4}}),
 }  # fmt: skip
+MAP_OF = {t: text for f in FOLDER.glob("*.map") if "\nclass " in (text := f.read_text()) for t in families_of(text)}
 IN_MEMORY = [name for name in MODELS if name not in ("qwen3_tied", "muse_glimmer", "kimi_k25", "deepseek_v3_mtp")]
 ADAPTERS = {  # name: torchtitan's folder, its adapter
     "llama": ("llama3", "Llama3StateDictAdapter"),
@@ -121,19 +121,6 @@ def dcpctl(*arguments):
         sys.exit(f"{arguments}: exit {result.returncode}\n{result.stdout}{result.stderr}")
 
 
-def facts(state):
-    """Dtype, shape and digest of each tensor."""
-    bits = lambda t: hashlib.sha256(t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
-    return {k: (str(t.dtype), tuple(t.shape), bits(t)) for k, t in state.items()}
-
-
-def published(folder):
-    state = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        state.update(load_file(file))
-    return state
-
-
 def with_more(sizes, more):
     return {**sizes, **{k: with_more(sizes.get(k, {}), v) if isinstance(v, dict) else v for k, v in more.items()}}
 
@@ -152,12 +139,6 @@ def made(name):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     return model
-
-
-def dcp_state(folder, root=""):
-    state = {}
-    _load_state_dict(state, storage_reader=dcp.FileSystemReader(folder), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
-    return state[root] if root else state
 
 
 def from_memory(name, scratch):
@@ -180,6 +161,9 @@ def from_memory(name, scratch):
     check(difference < 1e-4, f"{name}: the same logits: {difference}")
     dcpctl("convert", scratch / "hf", scratch / "back", "--map", f"{model.config.model_type}.transformers", "--add-root", "model", "--world-size", "3")
     check(facts(dcp_state(scratch / "back", "model")) == facts(model.state_dict()), f"{name}: what comes back")
+    as_loaded(DCPCTL, type(model), scratch)
+    lines = [line for line in MAP_OF[model.config.model_type].splitlines() if line.startswith("keep ")]
+    check(lines == keep_lines(model), f"{name}: what the map keeps in float32: {lines}, {keep_lines(model)}")
     other_sizes(name, model, scratch)
 
 
@@ -249,7 +233,7 @@ def adapted(name, model, hf):
 
 
 def add_images(folder):
-    """Makes of a published DeepSeek-V3 a Kimi K2.5, which transformers 5.23 does not save under the names that it loads."""
+    """Makes of a published DeepSeek-V3 a Kimi K2.5, which transformers 5.24 does not save under the names that it loads."""
     shapes = {"mm_projector.pre_norm": (8,), "mm_projector.proj.0": (32, 32), "mm_projector.proj.2": (32, 32), "vision_tower.encoder.final_layernorm": (8,),
               "vision_tower.patch_embed.proj": (8, 3, 2, 2)}  # fmt: skip
     for b in range(2):

@@ -1,7 +1,9 @@
 """Tiny models of transformers, and the elements that they publish: each in memory gets a number of its own, so that what save_pretrained writes
 shows where each has gone. Importing it exits with 77 (skipped) where transformers is not installed."""
+import hashlib
 import importlib.util
 import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -13,9 +15,15 @@ if importlib.util.find_spec("transformers") is None:
     sys.exit(77)
 
 import torch  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
 import transformers  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner  # noqa: E402
+from torch.distributed.checkpoint.state_dict_loader import _load_state_dict  # noqa: E402
 from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN, _build_checkpoint_conversion_mapping  # noqa: E402
 from transformers.models.auto import modeling_auto as auto  # noqa: E402
+
+from case import check  # noqa: E402
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
@@ -72,6 +80,54 @@ def built(model_type, more):
     if size > 12e6:
         raise LeftOut(f"a tiny one still has {size} elements")
     return model_class(config)
+
+
+def keep_lines(model):
+    """What a map says of the tensors that are loaded in float32 whatever is asked for: transformers' lists, and parameters made so."""
+    default = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        with torch.device("meta"):
+            wide = [k for k, t in type(model)(model.config).state_dict().items() if t.dtype == torch.float32]
+    finally:
+        torch.set_default_dtype(default)
+    always, only_half = set(model._keep_in_fp32_modules_strict), set(model._keep_in_fp32_modules)
+    always |= {re.split(r"\.\d+\.", k)[-1] for k in wide if not any(piece in k for piece in always)}
+    lines = [f"keep   {' '.join(sorted(always))}"] if always else []
+    return lines + ([f"keep   {' '.join(sorted(only_half - always))} for float16"] if only_half - always else [])
+
+
+def facts(state):
+    """Dtype, shape and digest of each tensor."""
+    bits = lambda t: hashlib.sha256(t.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
+    return {k: (str(t.dtype), tuple(t.shape), bits(t)) for k, t in state.items()}
+
+
+def published(folder):
+    state = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        state.update(load_file(file))
+    return state
+
+
+def dcp_state(folder, root=""):
+    state = {}
+    _load_state_dict(state, storage_reader=dcp.FileSystemReader(folder), planner=_EmptyStateDictLoadPlanner(), no_dist=True)
+    return state[root] if root else state
+
+
+def as_loaded(dcpctl, kind, scratch):
+    """What is cast is what from_pretrained(dtype=...) holds in memory, and would publish: of scratch/hf, and of scratch/ckpt without a map."""
+    for short, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        loaded = kind.from_pretrained(scratch / "hf", dtype=dtype)
+        loaded.save_pretrained(scratch / f"hf-{short}")
+        out, own = scratch / f"out-{short}", scratch / f"own-{short}"
+        run = lambda *words: subprocess.run([dcpctl, *map(str, words), "--dtype", short, "-q"], capture_output=True, text=True)
+        made = run("consolidate", scratch / "ckpt", out, "--model-only", "--map", "auto", "--assets", scratch / "hf", "--max-shard-size", "1GB")
+        ours, theirs = (sorted(facts(published(folder)).values()) for folder in (out, scratch / f"hf-{short}"))
+        check(made.returncode == 0 and ours == theirs, f"{kind.__name__}: {short}, published {made}")  # a loaded ShieldGemma has other names
+        made = run("cast", scratch / "ckpt", own, "--config", scratch / "hf/config.json")
+        check(made.returncode == 0 and facts(dcp_state(own, "model")) == facts(loaded.state_dict()), f"{kind.__name__}: {short}, in memory {made}")
 
 
 def numbered(model):

@@ -154,6 +154,23 @@ TEST_CASE("packed weights, and what lies beside them, are cast with raw only") {
         Lines{"a.weight: float16", "a.weight_scale: float16"});
 }
 
+TEST_CASE("what the model's family keeps stays in float32") {
+  DtypeOptions options = to(DType::bfloat16);
+  options.keeps_float32 = [](std::string_view key) { return key.ends_with("gate"); };
+  const Catalog c = catalog_with({{"model.gate", DType::float32, {"model", "gate"}},
+                                  {"model.half.gate", DType::float16, {"model", "half", "gate"}},
+                                  {"model.wide.gate", DType::float64, {"model", "wide", "gate"}},
+                                  {"model.w", DType::float32, {"model", "w"}},
+                                  {"optim.gate", DType::float32, {"optim", "gate"}}});
+  CHECK(chosen(c, {.dtypes = options}) == Lines{"model.gate: float32", "model.half.gate: bfloat16", "model.wide.gate: float32",
+                                                "model.w: bfloat16", "optim.gate: float32"});
+  CHECK(select_keys(c, {.dtypes = options}).casts.kept_float32 == 2);
+  options.scope = DtypeScope::kAll;
+  CHECK(chosen(c, {.dtypes = options}).back() == "optim.gate: bfloat16");
+  options.rules = {{"*gate", DType::float16}};
+  CHECK(chosen(c, {.dtypes = options})[0] == "model.gate: float16");
+}
+
 TEST_CASE("a float8 tensor that has a scale is cast with raw only") {
   const auto refusal = [](const Catalog& c, SelectOptions options) { return error_line([&] { select_keys(c, options); }); };
   const auto raw = [](DtypeOptions o) {

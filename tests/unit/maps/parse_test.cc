@@ -73,7 +73,7 @@ TEST_CASE("products bind closer than sums, and both nest") {
 
 TEST_CASE("tensors may have the names of keywords") {
   for (const char* line :
-       {"note = size", "size | or = a", "end [a b] = end [b a]", "optional = either", "or.{x} = or.{x}", "none.w = name.w", "family = x"})
+       {"note = size", "size | or = a", "end [a b] = end [b a]", "optional = either", "or.{x} = or.{x}", "none.w = name.w", "family = x", "keep = x"})
     CHECK(map_of(line).lines.size() == 1);
 }
 
@@ -91,6 +91,9 @@ TEST_CASE("what cannot be read is refused where it stands") {
   CHECK(where("family a b\nclass A\na = b") == "map_syntax 2:1");
   CHECK(where("family a\nclass A\nclass A\na = b") == "map_syntax 3:1");
   CHECK(where("family a\nclass 1\na = b") == "map_syntax 2:7");
+  CHECK(where("keep\na = b") == "map_syntax 1:5");
+  CHECK(where("keep a for bfloat16\na = b") == "map_syntax 1:12");
+  CHECK(where("keep a for float16 b\na = b") == "map_syntax 1:20");
   CHECK(where("a =") == "map_syntax 1:4");
   CHECK(where("= a") == "map_syntax 1:1");
   CHECK(where("a") == "map_syntax 1:2");

@@ -1,0 +1,50 @@
+// Which tensors a family keeps in float32, by the `keep` lines of a map.
+#include "maps/kept.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "maps/model_map.h"
+
+using namespace dcp;
+using namespace dcp::maps;
+
+namespace {
+
+constexpr const char* kLines =
+    "family a\nclass A\nkeep gate.weight sinks\nkeep norm for float16\n"
+    "model.{l}.gate.weight = model.{l}.gate.weight\nmodel.{l}.sinks = model.{l}.offset\nmodel.{l}.up = model.{l}.linear_gate.weight\n"
+    "model.norm = model.norm\n";
+
+KeepsFloat32 of(const std::string& name, DType as) { return kept_in_float32(read_map(kLines, name, Limits()), as); }
+
+}  // namespace
+
+TEST_CASE("pieces of names in memory decide, whether a tensor has such a name or the published one") {
+  for (const char* name : {"a.transformers", "./a.transformers.map"}) {
+    const KeepsFloat32 keeps = of(name, DType::bfloat16);
+    for (const char* key : {"model.0.gate.weight", "model.3.sinks", "model.3.offset", "app.model.3.offset", "module.0.gate.weight"}) CHECK(keeps(key));
+    for (const char* key : {"model.0.up", "model.0.linear_gate.weight", "model.norm", "app.model.0.linear_gate.weight", "offset"})
+      CHECK_FALSE(keeps(key));
+  }
+}
+
+TEST_CASE("a map of a trainer has the published names alone") {
+  const KeepsFloat32 keeps = of("a.torchtitan", DType::bfloat16);
+  CHECK(keeps("model.0.linear_gate.weight"));
+  CHECK_FALSE(keeps("model.0.offset"));
+}
+
+TEST_CASE("some are kept of float16 alone, and all are as wide as float32") {
+  CHECK(of("a.transformers", DType::float16)("model.norm"));
+  CHECK_FALSE(of("a.transformers", DType::float8_e4m3fn)("model.norm"));
+  CHECK(of("a.transformers", DType::float8_e4m3fn)("model.0.gate.weight"));
+  CHECK_FALSE(of("a.transformers", DType::float64));
+}
+
+TEST_CASE("names of their own are kept, too") {
+  const KeepsFloat32 keeps = kept_too(of("a.transformers", DType::bfloat16), {"layers.0.bias"});
+  CHECK(keeps("layers.0.bias"));
+  CHECK(keeps("model.layers.0.bias"));
+  CHECK(keeps("model.0.gate.weight"));
+  CHECK_FALSE(keeps("layers.1.bias"));
+}
