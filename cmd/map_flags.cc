@@ -6,7 +6,8 @@
 namespace dcp::cmd {
 
 MapRequest MapFlags::request() const {
-  MapRequest request{.map = map, .config = config, .settings = {}, .unmapped = unmapped, .from = from, .to = to, .model_root = {}};
+  MapRequest request{.map = map == "none" ? "" : map, .config = config, .settings = {}, .unmapped = unmapped, .from = from, .to = to, .is_declined = map == "none", .model_root = {}};
+  if (request.is_declined && !to.empty()) fail(ProblemId::usage, {}, "--to-map with --map none", "a map before it");
   if (model_root_option != nullptr && model_root_option->count() > 0) request.model_root = model_root == "." ? "" : model_root;
   for (const std::string& s : sets) {
     const size_t at = s.find('=');
@@ -27,7 +28,7 @@ void add_map_config(Command& c, MapFlags& f, const std::string& group) {
 
 void add_map(Command& c, MapFlags& f) {
   const std::string maps = "Maps of models";
-  c.option("--map", f.map, "MAP", "Convert the model to another form: a map of 'dcpctl maps', a map file, or auto").reads().in(maps);
+  c.option("--map", f.map, "MAP", "Convert the model to another form: a map of 'dcpctl maps', a map file, auto (which --assets implies), or none").reads().in(maps);
   c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: apply MAP2, right to left, to the result of MAP")
       .reads()
       .needs("--map")
@@ -64,6 +65,9 @@ void describe(const MapAnswer& answer, Context& context) {
   for (const std::string& n : made.notes) context.info("note: " + escaped(n));
   if (!answer.left_out.empty())
     context.info("the map leaves out " + counted(answer.left_out.size(), "tensor") + ": " + list_of(answer.left_out, LeftOut::kNamed));
+  if (!made.kept.empty())
+    context.info(counted(made.kept.size(), "tensor") + " that the map does not know, under " + (made.kept.size() == 1 ? "its" : "their") +
+                 " own name" + (made.kept.size() == 1 ? "" : "s") + ": " + list_of(made.kept, LeftOut::kNamed));
   if (answer.left_out.size() > 4)
     for (const std::string& key : answer.left_out) context.verbose("  " + escaped(key));
   if (!made.not_made.empty()) context.info("not written, because the source has no data for it: " + list_of(made.not_made));

@@ -30,6 +30,7 @@ class Asking {
  public:
   Asking(const MapRequest& request, World& world, const MapQuestion& q) : request_(request), world_(world), q_(q) {
     config_ = model_config(request.config, {q.assets, q.catalog.folder}, world.store);
+    for (const maps::Setting& s : q.corrections) config_.set(s);
     if (q.has_run) run_ = maps::run_keys(q.catalog, q.selection);
     if (run_.is_bare_model()) run_.model = maps::parameters_of(q.selection);
   }
@@ -85,7 +86,7 @@ class Asking {
     const std::string type = config_.model_type();
     std::string name;
     if (is_map_file(request_.map)) name = maps::class_of(answer->map, type);
-    else if (answer == nullptr || answer->made.kept == 0) name = maps::class_of(type, Limits());  // what is kept is of another class
+    else if (!q_.may_be_other_class && (answer == nullptr || answer->made.kept.empty())) name = maps::class_of(type, Limits());  // what is kept is of another class
     return {.model_type = type, .architecture = std::move(name), .is_text_part = is_text_part_};
   }
 
@@ -288,6 +289,8 @@ class Asking {
       return e.is_blob() || std::ranges::binary_search(answer.made.targets, e.key, {}, &IndexMap::key);
     };
     if (!std::ranges::all_of(q_.selection.entries, is_unchanged)) published_ = std::move(answer);
+    else if (!answer.made.kept.empty())
+      world_.events.info(counted(answer.made.kept.size(), "more tensor") + ": " + list_of(answer.made.kept, 10));
   }
 
   // Of names that are alike in memory and published, the map moves nothing.
@@ -326,6 +329,8 @@ class Asking {
     const maps::ModelMap* const to = answer.to ? &*answer.to : nullptr;
     maps::Resolved made = maps::resolve_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
     if (!is_state) check_published(made, parameters);
+    if (q_.may_be_other_class)
+      std::erase_if(made.problems, [](const Problem& p) { return p.id == ProblemId::map_tensor_missing && p.quote.find("lm_head") != p.quote.npos; });
     if (made.from == maps::Side::kRight)
       mark_float32(made, made.targets, [&](uint32_t source) { return q_.catalog.key(q_.catalog.tensors[source]); });
     if (to == nullptr || !made.problems.empty()) return made;

@@ -22,6 +22,7 @@ struct MapRequest {
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
   std::string to;                         // a second map, from the published names to another trainer's; "": none
+  bool is_declined = false;  // none is wanted, not even the one that a folder of assets asks for
   std::optional<std::string> model_root;  // root of the model in the output of a run; nullopt: that of the source
 
   bool is_given() const { return !map.empty(); }
@@ -34,6 +35,8 @@ struct MapQuestion {
   std::optional<DType> dtype;  // that the whole result is cast to
   bool has_run = false;        // what a run keeps beside its model is wanted too
   uint64_t memory_bytes = UINT64_MAX;
+  bool may_be_other_class = false;                // of the model: what it has no head for may be missing
+  std::vector<maps::Setting> corrections = {};    // of the configuration
 };
 
 struct MapAnswer {
@@ -63,6 +66,10 @@ struct AskedMap {
 
 // Throws map_*.
 AskedMap ask_map(const MapRequest& request, World& world, const MapQuestion& question);
+// The map that fits a model which is written beside its config.json, where none is requested: none for names that are published, of a model_type
+// that no map is for, and for quantized weights. Tensors that no map knows stay under their own names. Throws model_differs if the model is not
+// the one that config.json describes.
+AskedMap ask_fitting_map(const MapRequest& request, World& world, MapQuestion question);
 // Throws the first problem of the answer; warns of the others.
 void check_holds(const MapAnswer& answer, World& world);
 // Throws map_tied_differ, and what reading throws.

@@ -41,7 +41,8 @@ SelectOptions Preparation::with_kept(SelectOptions options) const {
 
 Selection Preparation::select(const SelectOptions& options, const MapRequest& map, const std::string& assets, bool has_run) {
   const std::optional<DType> dtype = options.dtypes.dtype;
-  if (!map.is_given()) {
+  const bool may_fit = !map.is_given() && !map.is_declined && has_config(assets, world_.store) && options.add_root.empty();
+  if (!map.is_given() && !may_fit) {
     if (dtype) keeps_ = kept_by_family(map.config, {assets, opened_->catalog.folder}, *dtype, world_.store);
     return select_keys(opened_->catalog, with_kept(options));
   }
@@ -52,7 +53,7 @@ Selection Preparation::select(const SelectOptions& options, const MapRequest& ma
                              .dtype = dtype,
                              .has_run = has_run && !options.model_only && options.root.empty(),
                              .memory_bytes = memory_left(cap_)};
-  AskedMap asked = ask_map(map, world_, question);
+  AskedMap asked = may_fit ? ask_fitting_map(map, world_, question) : ask_map(map, world_, question);
   map_ = std::move(asked.answer);
   keeps_ = std::move(asked.keeps);
   // Under another root the names are again those of the whole.

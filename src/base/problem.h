@@ -78,6 +78,7 @@ enum class Remedy : uint8_t {
   kMeshNames,              // a mesh whose dims have names
   kLayoutFile,             // `expected`, as the help shows it
   kForRename,              // `expected`, which applies where keys are renamed
+  kModelOnly,              // the model without what is beside it
   kBelowWorldSize,         // `expected`, the world size
 };
 constexpr Remedy kLastRemedy = Remedy::kBelowWorldSize;

@@ -88,7 +88,8 @@ Auto auto_map(const AutoQuery& query, const Limits& limits) {
     const Fit left = fit_of(map, Side::kLeft, query.keys), right = fit_of(map, Side::kRight, query.keys);
     tried += (tried.empty() ? "" : "; ") + std::string(m.name) + " does not match " + shortened(left.untaken);
     const auto fits = [&](const Fit& fit) { return fit.taken == query.keys.size() || (query.may_leave && fit.taken > 0); };
-    if (fits(right) && dialect_of(m.name) == "transformers") found.published = map;
+    const bool is_its = dialect_of(m.name) == "transformers" || (query.may_leave && !map.classes.empty());
+    if (fits(right) && is_its) found.published = map;
     if (fits(right)) best_right = std::max(best_right, right.taken);
     if (!fits(left) || left.taken < best) continue;
     if (left.taken > best) found.maps.clear();

@@ -369,7 +369,7 @@ class Resolver {
         out_.targets.push_back(blocks_.identity(pattern.before_rest + std::string(keys_[s].substr(taker->pattern.before_rest.size())), s));
       } else if (options_.unmapped == Unmapped::kKeep) {
         out_.targets.push_back(blocks_.identity(std::string(keys_[s]), s));
-        ++out_.kept;
+        out_.kept.emplace_back(keys_[s]);
       } else if (options_.unmapped == Unmapped::kDrop) {
         out_.left_out.push_back(s);
       } else {

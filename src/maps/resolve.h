@@ -44,7 +44,7 @@ struct Resolved {
   std::vector<IndexMap> targets;  // by their keys
   std::vector<Tie> ties;
   std::vector<uint32_t> left_out;     // sources that the map drops: `none`, or no line matches and Unmapped::kDrop
-  uint64_t kept = 0;                  // targets that no line makes: Unmapped::kKeep
+  std::vector<std::string> kept;      // targets that no line makes: Unmapped::kKeep
   std::set<std::string> in_float32;   // targets, with a trainer's names, that are published in float32 (kept.h)
   std::vector<std::string> copies;    // targets with the same source as another target: tied weights
   std::vector<std::string> not_made;  // names of the other side that the map has no source for

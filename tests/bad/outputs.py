@@ -289,6 +289,16 @@ def a_folder_without_assets(c):
     (c.folder.parent / "empty" / "model.safetensors").write_text("weights")
 
 
+@case("model_differs", "consolidate ckpt out --tensors-only --max-shard-size 1k --assets base", exit=1)
+def assets_of_another_model(c):
+    """
+    dcpctl: base/config.json: the model is not the one that its config.json describes (got model.w and 1 other, expected names such as model.embed_tokens.weight (llama.transformers), or tok_embeddings.weight (llama.torchtitan), or embedding.word_embeddings.weight (llama.megatron))
+    hint: --model-only takes the model alone; --map none writes everything as it is
+    """
+    (c.folder.parent / "base").mkdir()
+    (c.folder.parent / "base" / "config.json").write_text('{"model_type": "llama"}')
+
+
 @case("usage", "consolidate ckpt out.pt --assets ckpt", exit=2)
 def assets_beside_one_file(c):
     """
