@@ -66,9 +66,19 @@ std::string_view why(StateSign sign) {
     case StateSign::kParamGroups: return "param_groups";
     case StateSign::kSlots: return "optimizer_slots";
     case StateSign::kName: return "name";
-    case StateSign::kBeside: return "beside_model";
+    case StateSign::kBeside:
+    case StateSign::kOpen: break;
   }
-  return "";
+  return "beside_model";
+}
+std::string_view why(ModelSign sign) {
+  switch (sign) {
+    case ModelSign::kName: return "name";
+    case ModelSign::kTensorNames: return "tensor_names";
+    case ModelSign::kSecond: return "parameters";
+    case ModelSign::kRest: break;
+  }
+  return "rest";
 }
 
 template <class Group>
@@ -79,7 +89,7 @@ void sums_json(JsonWriter& json, const Group& g) {
 void state_json(JsonWriter& json, const TrainingState& state) {
   json.key("models").begin_array();
   for (const ModelRoot& m : state.models) {
-    json.begin_object().member("root", m.path);
+    json.begin_object().member("root", m.path).member("why", why(m.sign));
     sums_json(json, m);
   }
   json.end_array().key("training_state").begin_array();

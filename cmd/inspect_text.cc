@@ -162,18 +162,24 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
   else if (!state.is_full()) text += "model only, plus " + counted(state.keys, "key") + " that training does not resume from\n";
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
-  std::vector<std::string> parts, roots;
-  for (const ModelRoot& m : state.models)
-    if (!m.path.empty() || state.models.size() > 1) roots.push_back(root_text(m.path));
-  if (!roots.empty()) parts.push_back((roots.size() > 1 ? "several models: " : "model: ") + list_of(roots));
+  std::vector<std::string> parts;
+  if (state.models.size() > 1) parts.push_back("several models");
+  for (const auto& [title, sign] : {std::pair("model by name: ", ModelSign::kName), std::pair("model by its tensors' names: ", ModelSign::kTensorNames),
+                                    std::pair("model by parameters beside another: ", ModelSign::kSecond), std::pair("model by what is left: ", ModelSign::kRest)}) {
+    std::vector<std::string> roots;
+    for (const ModelRoot& m : state.models)
+      if (m.sign == sign && (!m.path.empty() || state.models.size() > 1 || state.keys > 0)) roots.push_back(root_text(m.path));
+    if (!roots.empty()) parts.push_back(title + list_of(roots));
+  }
   for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)),
-                                     std::pair("by name: ", std::pair(StateSign::kName, StateSign::kName)),
+                                     std::pair("state by name: ", std::pair(StateSign::kName, StateSign::kName)),
                                      std::pair("beside the model: ", std::pair(StateSign::kBeside, StateSign::kBeside))}) {
     std::vector<std::string> groups;
     for (const StateGroup& g : state.groups)
       if (g.sign == signs.first || g.sign == signs.second) groups.push_back(g.path);
     if (!groups.empty()) parts.push_back(title + list_of(groups));
   }
+  if (!state.doubtful_globs.empty()) parts.push_back("in doubt, as named and shaped like other tensors: " + list_of(state.doubtful_globs));
   for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "    " : "; ") + parts[i];
   return parts.empty() ? text : text + "\n";
 }

@@ -59,9 +59,6 @@ void describe_selection(Context& context, const Selection& s) {
   if (!s.stripped_root.empty())
     context.info("stripped the root '" + escaped(s.stripped_root) + "'" +
                  (s.joined_pieces ? " and those of the model's other pieces" : ""));
-  if (s.kept_beside)
-    context.info(
-        "no root is stripped, because there are parameters beside the model's root; --exclude leaves keys out, --root takes one subtree");
   if (s.renamed > 0) context.info("renamed " + counted(s.renamed, "key"));
   if (s.wrapped > 0) context.info(wrapped_text(s));
   if (s.flat_parameters > 0) context.info(flat_text(s));

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "base/utf8.h"
-#include "catalog/state_names.h"
 #include "catalog/structure.h"
 
 namespace dcp {

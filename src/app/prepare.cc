@@ -112,28 +112,9 @@ void Preparation::resolve(std::span<const TensorId> tensors, std::span<const Blo
   resolved_ = resolve_together(world_, *files_, tensors, blobs, resolve_options(faults, use));
 }
 
-namespace {
-
-// A call that gets tensors, as a tensor of a class that pickles it in a way of its own; or what holds a tensor that is not plain, as packed
-// parameters of quantized modules. Plain tensors in containers, or in an object's state, need be no parameters: old torch keeps nested dicts so.
-bool is_weight(const PickleGraph& graph, const Limits& limits) {
-  const Value& root = graph.root();
-  if (root.kind == Kind::kObject && static_cast<CallForm>(root.tag) == CallForm::kReduce) {
-    bool gets_tensors = false;
-    std::vector<bool> seen;
-    graph.visit(graph.machine().arguments_of(root), seen, [&](const Value& v) { gets_tensors |= graph.is_persistent(v); });
-    if (gets_tensors) return true;
-  }
-  const Place place;
-  const StateDict values(graph, place, limits);
-  bool holds_odd = false;
-  graph.visit([&](const Value& v) { holds_odd |= v.kind == Kind::kObject && values.tensor_call(v).opaque; });
-  return holds_odd;
-}
-
-}  // namespace
-
-std::vector<BlobId> Preparation::weights_among(std::span<const BlobId> blobs, const std::function<bool(BlobId)>& in_model) {
+std::vector<BlobId> Preparation::weights_among(std::vector<BlobId> blobs, const TrainingState& state) {
+  const auto kind = [&](BlobId b) { return state.weights_in(opened_->catalog, b); };
+  std::erase_if(blobs, [&](BlobId b) { return kind(b) == Weights::kNot; });
   if (blobs.empty()) return {};
   const Resolved found = resolve_together(world_, *files_, {}, blobs, resolve_options(Faults::kCollect, BlobUse::kPickles));
   std::set<ItemId> items;
@@ -142,14 +123,14 @@ std::vector<BlobId> Preparation::weights_among(std::span<const BlobId> blobs, co
   const auto item_of = [&](BlobId b) { return found.first_of(opened_->catalog.item_of(b)); };
   std::vector<BlobId> weights, doubtful;
   for (const BlobId b : blobs)
-    if (items.contains(item_of(b))) (in_model(b) ? weights : doubtful).push_back(b);
+    if (items.contains(item_of(b))) (kind(b) == Weights::kAny ? weights : doubtful).push_back(b);
   if (doubtful.empty()) return weights;
   // Few hold tensors: their pickles say how.
   const Resolved read = resolve_together(world_, *files_, {}, doubtful, resolve_options(Faults::kThrow, BlobUse::kPickles));
   const Limits limits = request_.source.limits();
   for (const BlobId b : doubtful)
     if (const auto blob = read.blobs.find(read.first_of(opened_->catalog.item_of(b)));
-        blob != read.blobs.end() && is_weight(PickleGraph(blob->second.item.pickle, {.path = opened_->catalog.path}, limits), limits))
+        blob != read.blobs.end() && holds_tensors_in_own_way(PickleGraph(blob->second.item.pickle, {.path = opened_->catalog.path}, limits), limits))
       weights.push_back(b);
   return weights;
 }

@@ -45,9 +45,9 @@ class Preparation {
   void refuse_opaque_part() const;
   // Resolves these items. With Faults::kCollect, faults are added to resolved.findings.
   void resolve(std::span<const TensorId> tensors, std::span<const BlobId> blobs, Faults faults, BlobUse use);
-  // Those of these byte items that are weights in the form of an object: those that hold tensors and are `in_model`, and of the others what
-  // only a weight can be. One that cannot be read is none.
-  std::vector<BlobId> weights_among(std::span<const BlobId> blobs, const std::function<bool(BlobId)>& in_model);
+  // Those of these byte items that hold tensors and are weights in the form of an object (TrainingState::weights_in). One that cannot be read
+  // is none.
+  std::vector<BlobId> weights_among(std::vector<BlobId> blobs, const TrainingState& state);
   // Compares, at the leading rank, all copies of items that several ranks wrote. kThrow throws if they differ, kCollect returns findings.
   std::vector<Problem> compare_copies(Faults faults);
   // The result of the map, or the part, as a catalog of its own; the following steps refer to it and its keys.

@@ -9,7 +9,6 @@
 #include "base/step_names.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
-#include "catalog/state_names.h"
 #include "catalog/structure.h"
 #include "catalog/training_state.h"
 #include "exec/remove_checkpoint.h"
@@ -55,7 +54,7 @@ StepContent joined(StepContent a, StepContent b) {
 bool holds_optimizer(std::string_view name) {
   const size_t dot = std::min(name.find('.'), name.size());
   const std::string_view ending = name.substr(dot);
-  return (ending == ".pt" || ending == ".bin" || ending == ".pth") && may_name_optimizer(name.substr(0, dot));
+  return (ending == ".pt" || ending == ".bin" || ending == ".pth") && names_optimizer(name.substr(0, dot));
 }
 
 class Surveyor {

@@ -7,7 +7,6 @@
 #include "app/output_in_source.h"
 #include "app/parts.h"
 #include "app/whole_shapes.h"
-#include "catalog/state_names.h"
 #include "catalog/structure.h"
 #include "exec/output_free.h"
 
@@ -22,25 +21,12 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
   source.take_part(slice, e.tensor());
 }
 
-// An object of the model that is none of its _extra_state; where the model itself is an object, or there is none, what stands in its place.
-bool may_be_weights(const TrainingState& state, const Catalog& catalog, BlobId b) {
-  const std::string_view key = catalog.key(catalog.blobs[b]);
-  const KeyRef ref = KeyRef::blob_at(b);
-  if (key.find(kExtraState) != std::string_view::npos) return false;
-  if (state.is_model(ref)) return true;
-  return state.group_of(ref).sign == StateSign::kBeside && (state.models.empty() || is_root_name(key.substr(key.rfind('.') + 1)));
-}
-
 // Objects with tensors, as a tensor of a class that pickles it in a way of its own, packed parameters of quantized modules, whole modules, are
 // weights: a model without them is not the model, and one in which they keep their dtype is not of the new one. Not all that a state dict without
 // a root holds is a model's.
-void refuse_weights_in_objects(Preparation& source, const TrainingState& state, std::vector<BlobId> objects, ProblemId id) {
+void refuse_weights_in_objects(Preparation& source, const TrainingState& state, const std::vector<BlobId>& objects, ProblemId id) {
   const Catalog& catalog = source.catalog();
-  std::erase_if(objects, [&](BlobId b) { return !may_be_weights(state, catalog, b); });
-  const std::vector<BlobId> weights = source.weights_among(objects, [&](BlobId b) {
-    const KeyRef ref = KeyRef::blob_at(b);
-    return !state.is_model(ref) || state.model_of(ref).components > 0;
-  });
+  const std::vector<BlobId> weights = source.weights_among(objects, state);
   if (weights.empty()) return;
   constexpr size_t kNamed = 20;
   std::string names;

@@ -85,6 +85,7 @@ class Chooser {
       ++summary_.kept_non_model;
       return std::nullopt;
     }
+    if (options_.scope == DtypeScope::kModel && state_.is_doubtful(e.ref)) fail_doubtful(catalog_, state_, Doubt::kWhichDtype);
     if (is_kept_in_float32(e, t)) {
       if (summary_.kept_float32++ == 0) summary_.float32_example = e.key;
       return DType::float32;

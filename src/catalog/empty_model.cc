@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/quantity.h"
-#include "catalog/state_names.h"
 #include "catalog/training_state.h"
 
 namespace dcp {
@@ -32,7 +31,7 @@ std::optional<Problem> find_empty_model(const Catalog& c) {
   for (TensorId t = 0; t < c.tensors.size(); ++t) {
     const Tensor& tensor = c.tensors[t];
     const std::string_view key = c.key(tensor);
-    const bool is_parameter = is_weight_or_bias(key);
+    const bool is_parameter = key.ends_with("weight") || key.ends_with("bias");
     const bool is_float = tensor.dtype_known && facts_of(tensor.dtype).kind == DTypeKind::kFloat;
     if (state.of_tensor[t] >= 0 || (!is_parameter && !is_float)) continue;
     Counts& model = models[static_cast<size_t>(~state.of_tensor[t])];

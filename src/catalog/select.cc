@@ -178,6 +178,8 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
     if (place >= 0) s.dropped_non_model.add(catalog.key(e.ref));
     return place >= 0;
   });
+  if (std::ranges::any_of(s.entries, [&](const Entry& e) { return s.state.is_doubtful(e.ref); }))
+    fail_doubtful(catalog, s.state, Doubt::kWhichKeys);
   for (const int32_t g : groups) s.dropped_top.push_back(s.state.groups[static_cast<size_t>(g)].path);
   if (s.entries.empty() || keep_root) return;
   if (models.size() > 1) {
@@ -186,7 +188,6 @@ void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
     fail_several(catalog, paths);
   }
   const ModelRoot& model = s.state.models[static_cast<size_t>(~*models.begin())];
-  s.kept_beside = s.state.has_parameters_beside && model.components == 0;
   if (model.components == 0) return;
   for (Entry& e : s.entries) {
     const uint32_t stripped = stripped_from(catalog, e);

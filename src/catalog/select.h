@@ -106,7 +106,6 @@ struct Selection {
   std::string stripped_root;             // by model_only or root: "app.model", or ""
   TrainingState state;                   // of the whole catalog
   bool joined_pieces = false;            // with model_only: the model was in pieces; stripped_root is that of the first
-  bool kept_beside = false;              // with model_only: TrainingState::has_parameters_beside, so no root was stripped
   std::vector<UnmatchedRule> unmatched;  // rules that match no key
   LeftOut dropped_by_rules, dropped_non_model;
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted

@@ -246,4 +246,19 @@ void StateDict::refuse_root(const Value& root) const {
   throw Error(std::move(p));
 }
 
+bool holds_tensors_in_own_way(const PickleGraph& graph, const Limits& limits) {
+  const Value& root = graph.root();
+  if (root.kind == Kind::kObject && static_cast<CallForm>(root.tag) == CallForm::kReduce) {
+    bool gets_tensors = false;
+    std::vector<bool> seen;
+    graph.visit(graph.machine().arguments_of(root), seen, [&](const Value& v) { gets_tensors |= graph.is_persistent(v); });
+    if (gets_tensors) return true;
+  }
+  const Place place;
+  const StateDict values(graph, place, limits);
+  bool holds_odd = false;
+  graph.visit([&](const Value& v) { holds_odd |= v.kind == Kind::kObject && values.tensor_call(v).opaque; });
+  return holds_odd;
+}
+
 }  // namespace dcp

@@ -119,4 +119,9 @@ class StateDict {
   uint64_t visits_ = 0;      // values of containers that are walked, so far
 };
 
+// Whether the pickle is a call that gets tensors, as that of a tensor of a class that pickles it in a way of its own; or holds a tensor that is not
+// plain, as packed parameters of quantized modules do. Plain tensors in containers, or in an object's state, need be no parameters: old torch keeps
+// nested dicts so.
+bool holds_tensors_in_own_way(const PickleGraph& graph, const Limits& limits);
+
 }  // namespace dcp

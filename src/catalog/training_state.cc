@@ -1,348 +1,405 @@
 #include "catalog/training_state.h"
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
+#include <array>
+#include <map>
 #include <set>
-#include <span>
-#include <string_view>
-#include <type_traits>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
-
-#include "catalog/state_names.h"
-#include "catalog/state_tree.h"
+#include <utility>
 
 namespace dcp {
 namespace {
 
-using Dir = StateTree::Dir;
+// Rule 2: dicts, and first words of flat keys; objects; the next where a model stands elsewhere, with other words before or behind.
+constexpr auto kStateNames = std::to_array<std::string_view>(
+    {"dataloader", "frozen_param_fragments", "lr_scheduler", "lr_schedulers", "opt_state", "optim", "optim_state", "optim_state_dict", "optimizer",
+     "optimizer_state", "optimizer_state_dict", "optimizer_states", "optimizers", "rng_state", "rng_states", "train_state"});
+constexpr auto kCounters = std::to_array<std::string_view>({"epoch", "global_step", "iteration", "step"});
+constexpr auto kOptimizers =
+    std::to_array<std::string_view>({"adafactor", "adam", "adamw", "lion", "muon", "opt", "optim", "optimizer", "sgd", "shampoo"});
+// Rule 3: dicts.
+constexpr auto kModels = std::to_array<std::string_view>(
+    {"model", "model_parts", "model_state", "model_state_dict", "module", "net", "network", "params", "state_dict"});
+static_assert(kStateNames.size() + kCounters.size() <= 20 && std::ranges::is_sorted(kStateNames) && std::ranges::is_sorted(kCounters));
+static_assert(std::ranges::is_sorted(kOptimizers) && std::ranges::is_sorted(kModels));
+
+constexpr size_t kLongestName = 64;    // a component may be shared by many keys: a longer one is in no list
+constexpr size_t kLongestPath = 4096;  // a longer one is never typed
+
+template <class List>
+bool is_in(const List& list, std::string_view name) {
+  return std::ranges::binary_search(list, name);
+}
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+bool has_dots(std::string_view name) { return name.find('.') != name.npos; }
+
+std::string_view without_number(std::string_view name) {
+  if (name.size() > kLongestName || name.empty() || !is_digit(name.back())) return name;
+  while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
+  if (name.size() > 1 && name.ends_with('_')) name.remove_suffix(1);
+  return name;
+}
 
 class Sorter {
  public:
-  explicit Sorter(const Catalog& c) : c_(c), tree_(c), signs_(tree_.signs()) {}
+  explicit Sorter(const Catalog& c) : c_(c), signs_(find_optimizer_keys(c)), dir_of_(c.order.size()) {}
 
   TrainingState sort() {
+    make_dirs();
+    judge_names();
     find_models();
+    join_pieces();
     place();
+    find_doubtful();
     return std::move(out_);
   }
 
  private:
-  // A subtree that is a model or a piece of one.
-  struct Root {
-    uint32_t dir;
-    uint32_t model;     // pieces of one model have the same number
-    uint32_t stripped;  // components that load_state_dict does not know
-    uint32_t named;     // the dir whose path names the model
+  // A dict or list of the state dict; parents come before children, the first is the state dict itself.
+  struct Dir {
+    uint32_t parent = 0, depth = 0;
+    PathElement element = PathElement::position(0);
+    uint32_t alike = 0;  // the first dir whose path differs in numbers alone
+    // Named like a model; or below such a name, but for a `state_dict`, which may be a trainer's; with such a name in it.
+    bool is_named = false, below_named = false, has_named = false;
+    bool in_optimizer = false, in_extra_state = false;
+    StateSign sign = StateSign::kOpen;
+    // Tensors that are not state: in it, and some with dots in their names; at or below it; dirs in it that have some.
+    bool has_fqns = false, holds_fqns = false, holds_dots = false;
+    uint64_t own = 0, open = 0, open_dirs = 0, open_dir = 0;
+    uint64_t keys = 0, tensors = 0;  // all, at or below it
+    // The root of the model that it belongs to; of a root itself, that of the model's first piece, the dict around all of it, and the rule.
+    uint32_t model = kNone, around = kNone;
+    ModelSign rule{};
   };
+
+  const Tensor* tensor(size_t k) const { return c_.order[k].is_blob() ? nullptr : &c_.tensors[c_.order[k].tensor()]; }
+  std::string_view key(size_t k) const { return c_.key(c_.order[k]); }
+  PathRange path(size_t k) const { return tensor(k) ? tensor(k)->path : c_.blobs[c_.order[k].blob()].path; }
+  std::string_view name(PathElement e) const { return e.is_position() ? std::string_view() : c_.strings[e.name_id()]; }
+  // The last component; the key itself without paths, and in place of what many keys may share.
+  std::string_view leaf(size_t k) const {
+    const PathRange p = path(k);
+    const std::string_view last = p.count == 0 ? key(k) : name(c_.path_elements[p.first + p.count - 1]);
+    return last.size() > key(k).size() ? key(k) : last;
+  }
+  bool is_open(size_t k) const { return tensor(k) && !signs_[k]; }
+  bool is_fqn(size_t k) const { return has_dots(leaf(k)) && (is_parameter_name(leaf(k)) || tensor(k)->rank >= 2); }
+
+  struct StepHash {
+    size_t operator()(const std::pair<uint32_t, uint64_t>& step) const {
+      const uint64_t h = (step.second ^ uint64_t{step.first} << 40) * 0x9E3779B97F4A7C15u;
+      return (h ^ h >> 29) * 0xBF58476D1CE4E5B9u >> 16;
+    }
+  };
+
+  void make_dirs() {
+    std::unordered_map<std::pair<uint32_t, uint64_t>, uint32_t, StepHash> numbers, alike;
+    std::unordered_map<std::string_view, uint64_t> stems;
+    dirs_.emplace_back();
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      const bool has_groups = signs_[k].sign == StateSign::kParamGroups;
+      uint32_t at = 0;
+      const PathRange p = path(k);
+      for (uint32_t i = p.first; i + 1 < p.first + p.count; ++i) {
+        const PathElement e = c_.path_elements[i];
+        const uint64_t code = e.is_position() ? e.list_position() << 1 | 1 : uint64_t{e.name_id()} << 1;
+        dirs_[at].in_optimizer = dirs_[at].in_optimizer || (has_groups && name(e) == "param_groups");
+        const auto [it, fresh] = numbers.try_emplace({at, code}, static_cast<uint32_t>(dirs_.size()));
+        if (fresh) {
+          const std::string_view stem = without_number(name(e));
+          const uint64_t like = stem.size() == name(e).size() && !e.is_position() ? code : stems.try_emplace(stem, stems.size()).first->second << 1 | 1;
+          dirs_[at].has_named = dirs_[at].has_named || names_model(name(e));
+          dirs_.push_back({.parent = at, .depth = dirs_[at].depth + 1, .element = e});
+          dirs_.back().alike = alike.try_emplace({dirs_[at].alike, like}, it->second).first->second;
+        }
+        at = it->second;
+      }
+      dirs_[at].in_optimizer = dirs_[at].in_optimizer || (has_groups && leaf(k).starts_with("param_groups"));
+      dir_of_[k] = at;
+    }
+  }
+
+  // ---- rule 2
+
+  void judge_names() {
+    for (Dir& d : dirs_) {
+      const Dir& up = dirs_[d.parent];
+      const std::string_view text = name(d.element);
+      d.is_named = names_model(text);
+      d.below_named = up.below_named || (d.is_named && text != "state_dict");
+      d.in_extra_state = up.in_extra_state || text.ends_with(kExtraState);
+      d.in_optimizer = !d.below_named && (d.in_optimizer || up.in_optimizer || names_optimizer(text));
+      d.sign = up.sign;
+      if (d.sign != StateSign::kOpen || d.below_named) continue;
+      const bool is_whole = text == "train_state" && d.has_named;  // JAX's TrainState
+      d.sign = is_slot(text) ? StateSign::kSlots : names_training_state(text) && !is_whole ? StateSign::kName : StateSign::kOpen;
+    }
+    std::vector<bool> is_modules(dirs_.size());
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (is_open(k) && is_fqn(k)) is_modules[dir_of_[k]] = true;
+    bool is_elsewhere = false;  // a model, outside of what is named like an optimizer
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      const Dir& d = dirs_[dir_of_[k]];
+      if (!signs_[k] && !d.below_named) signs_[k] = d.sign != StateSign::kOpen ? KeySign{d.sign} : sign_by_name(k, is_modules[dir_of_[k]]);
+      is_elsewhere = is_elsewhere || (is_open(k) && !d.in_optimizer && (d.below_named || is_fqn(k)));
+    }
+    for (size_t k = 0; k < signs_.size() && is_elsewhere; ++k)
+      if (!signs_[k] && dirs_[dir_of_[k]].in_optimizer) signs_[k].sign = StateSign::kName;
+  }
+
+  // By its whole name, if no parameter of a module may be called so; of a flat key by the first word, or that behind Megatron-Core's `chained_0`.
+  KeySign sign_by_name(size_t k, bool is_modules) const {
+    const std::string_view text = leaf(k);
+    size_t begin = 0, end = std::min(text.find('.'), text.size());
+    if (end == text.size()) {
+      const bool is_state = tensor(k) ? !is_modules && names_training_state(text) : names_training_state(text) || is_in(kCounters, text);
+      return {is_state ? StateSign::kName : StateSign::kOpen};
+    }
+    if (without_number(text.substr(0, end)) == "chained") end = std::min(text.find('.', begin = end + 1), text.size());
+    if (path(k).count > 1 || end == text.size() || !names_training_state(text.substr(begin, end - begin))) return {};
+    return {StateSign::kName, static_cast<uint32_t>(end)};
+  }
+
+  // ---- rules 3 and 4
+
+  void add_model(uint32_t dir, ModelSign rule) {
+    models_.push_back(dir);
+    dirs_[dir].model = dirs_[dir].around = dir;
+    dirs_[dir].rule = rule;
+  }
+  uint32_t root_of(size_t k) const { return dirs_[dirs_[dir_of_[k]].model].model; }
 
   void find_models() {
-    if (!c_.has_planner_data) return add_model(0);
-    open_ = {0};
-    while (!open_.empty()) {
-      const Descent d = descend(open_.back());
-      open_.pop_back();
-      if (d.parts.empty() && d.end == 0 && tree_.dir(0).fqns > 0 && !tree_.dir(0).holds_named) add_flat_model();
-      else if (d.parts.empty()) add_model(is_list_of_ranks(d.end) ? d.end : d.root);
-      else if (are_pieces(d.parts)) add_pieces(d.end, d.parts);
-      else open_.insert(open_.end(), d.parts.begin(), d.parts.end());
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      Dir& d = dirs_[dir_of_[k]];
+      ++d.keys, d.tensors += tensor(k) != nullptr;
+      if (!is_open(k)) continue;
+      ++d.own, d.has_fqns = d.has_fqns || (!d.in_extra_state && is_fqn(k)), d.holds_dots = d.holds_dots || has_dots(leaf(k));
+    }
+    for (size_t i = dirs_.size(); i-- > 0;) {
+      Dir &d = dirs_[i], &up = dirs_[d.parent];
+      d.open += d.own, d.holds_fqns = d.holds_fqns || d.has_fqns;
+      if (i == 0) break;
+      up.keys += d.keys, up.tensors += d.tensors, up.open += d.open, up.open_dirs += d.open > 0;
+      if (d.open > 0) up.open_dir = i;
+      up.holds_fqns = up.holds_fqns || d.holds_fqns, up.holds_dots = up.holds_dots || d.holds_dots;
+    }
+    is_trainers_ = std::ranges::any_of(signs_, [](const KeySign& s) { return bool(s); });
+    if (!c_.has_planner_data) return add_model(0, ModelSign::kRest);
+    for (uint32_t d = 0; d < dirs_.size(); ++d) {
+      inherit(d);
+      const bool is_around = dirs_[d].own == 0 && dirs_[d].open_dirs == 1 && dirs_[d].has_named;  // state_dict.model
+      const bool is_named = dirs_[d].is_named && dirs_[d].open > 0 && !dirs_[d].holds_fqns && dirs_[d].model == kNone && !is_around;
+      if (dirs_[d].has_fqns || is_named) add_model(d, dirs_[d].is_named ? ModelSign::kName : ModelSign::kTensorNames);
+    }
+    if (models_.empty()) find_rest();
+    else find_second_models();
+  }
+
+  // A module's state dict is flat: dicts of tensors in it are none of its own, but for those that its get_extra_state() returned, and names with
+  // dots that are no state dict by themselves.
+  void inherit(uint32_t d) {
+    const uint32_t above = dirs_[dirs_[d].parent].model;
+    if (dirs_[d].model != kNone || above == kNone) return;
+    const bool may_be_in_it = dirs_[d].in_extra_state || dirs_[d].tensors == 0 || (dirs_[d].holds_dots && !dirs_[d].holds_fqns);
+    if (may_be_in_it || dirs_[d].parent != above || !dirs_[above].has_fqns) dirs_[d].model = above;
+  }
+
+  // No dict is named like a model, and none has names with dots: the one dict of tensors beside what is a trainer's, or everything.
+  void find_rest() {
+    bool has_objects = false, has_dims = !is_trainers_;
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      has_objects = has_objects || (!tensor(k) && dir_of_[k] == 0);
+      has_dims = has_dims || (is_open(k) && tensor(k)->rank > 0);
+    }
+    uint32_t root = 0;
+    for (uint32_t d = 1; d < dirs_.size() && dirs_[0].own == 0 && dirs_[0].open_dirs == 1 && (is_trainers_ || has_objects); ++d)
+      if (root == 0 && dirs_[d].parent == 0 && dirs_[d].open > 0) root = d;
+    if (root > 0 || has_dims) add_model(root, ModelSign::kRest);
+    for (uint32_t d = 1; d < dirs_.size(); ++d) inherit(d);
+  }
+
+  // Dicts with tensors that have parameters' names, or names of tensors of a model.
+  void find_second_models() {
+    std::unordered_set<std::string_view> names;
+    std::vector<bool> is_second(dirs_.size()), holds_model(dirs_.size());
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (is_open(k) && dirs_[dir_of_[k]].model != kNone && !leaf(k).empty()) names.insert(leaf(k));
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (is_open(k) && !dirs_[dir_of_[k]].in_extra_state && (is_parameter_name(leaf(k)) || names.contains(leaf(k)))) is_second[dir_of_[k]] = true;
+    for (size_t d = dirs_.size(); d-- > 1;) {
+      const uint32_t up = dirs_[d].parent;
+      holds_model[up] = holds_model[up] || holds_model[d] || dirs_[d].model == d;
+      is_second[up] = is_second[up] || is_second[d];
+    }
+    for (uint32_t d = 1; d < dirs_.size(); ++d) {
+      inherit(d);
+      const bool is_around = dirs_[d].own == 0 && dirs_[d].open_dirs == 1 && dirs_[d].keys > dirs_[dirs_[d].open_dir].keys;
+      if (dirs_[d].model == kNone && is_second[d] && !holds_model[d] && !is_around) add_model(d, ModelSign::kSecond);
     }
   }
 
-  // Down from a dict as long as all of the model is in one child.
-  struct Descent {
-    uint32_t root;  // the deepest that is sure to be a model's
-    uint32_t end;
-    std::vector<uint32_t> parts;  // of `end`: several, or none
-  };
-  Descent descend(uint32_t from) {
-    Descent d{from, from, parts_of(from)};
-    while (d.parts.size() == 1) {
-      const Dir& part = tree_.dir(d.parts[0]);
-      uint64_t in_dicts = 0;  // tensors of `whole`
-      for (const uint32_t c : tree_.children(d.end)) in_dicts += tree_.dir(c).open_tensors();
-      const bool is_all = part.fqns > 0 && part.open_tensors() == in_dicts;
-      const bool sure = is_root_name(part.name) || tree_.is_trainers(d.end) || is_all;
-      d.end = d.parts[0];
-      if (sure) d.root = d.end;
-      d.parts = parts_of(d.end);
-    }
-    return d;
-  }
-  bool holds_model(uint32_t d) const { return tree_.dir(d).holds_fqns || tree_.dir(d).holds_named; }
-  // What each rank of a trainer holds: a model, and more.
-  bool is_list_of_ranks(uint32_t at) const {
-    const auto is_ranks = [&](uint32_t c) { return tree_.dir(c).is_numbered && (holds_model(c) || tree_.dir(c).open_tensors() == 0); };
-    return holds_model(at) && tree_.dir(at).fqns == 0 && std::ranges::all_of(tree_.children(at), is_ranks);
-  }
-
-  // The pieces in a list have numbers for names. If they have keys in common, they are models themselves, or hold one each.
-  void add_model(uint32_t root) {
-    std::vector<uint32_t> pieces;
-    for (const uint32_t c : tree_.children(root))
-      if (tree_.dir(c).open_tensors() > 0) pieces.push_back(c);
-    // Below no root they need a state dict, with dots in its names: a module's own children may have numbers, too.
-    const auto may_be_piece = [&](uint32_t c) { return tree_.dir(c).is_numbered && (root != 0 || holds_model(c)); };
-    const bool is_list = !pieces.empty() && tree_.dir(root).parameters == 0 && std::ranges::all_of(pieces, may_be_piece);
-    if (is_list && are_disjoint(pieces)) return add_pieces(root, pieces);
-    const auto is_whole = [&](uint32_t c) { return tree_.dir(c).name.empty() || holds_model(c); };
-    if (!is_list || !std::ranges::all_of(pieces, is_whole)) pieces.assign(1, root);
-    for (const uint32_t p : pieces) {
-      if (p != root && holds_model(p) && tree_.dir(p).fqns == 0) open_.push_back(p);
-      else roots_.push_back({p, models_++, tree_.dir(p).depth, p});
-    }
-  }
-  // A module's state dict is flat, so dicts beside its keys are none of its own: they are models if they are state dicts themselves, and beside
-  // the model if nothing in them is called like a parameter.
-  void add_flat_model() {
-    roots_.push_back({0, models_++, 0, 0});
-    for (const uint32_t c : tree_.children(0)) {
-      if (tree_.dir(c).open_tensors() == 0 || tree_.dir(c).in_extra_state) continue;
-      if (tree_.dir(c).holds_fqns) open_.push_back(c);
-      else if (tree_.dir(c).module_like == 0) beside_.push_back(c);
-    }
-  }
-  // A piece may have a root of its own: pp_rank_0.model, pp_rank_1.model.
-  void add_pieces(uint32_t at, std::span<const uint32_t> pieces) {
-    std::vector<uint32_t> roots;
-    for (const uint32_t p : pieces) {
-      const Descent d = descend(p);
-      roots.push_back(d.parts.empty() ? d.root : p);
-    }
-    const auto depth = [&](uint32_t d) { return tree_.dir(d).depth; };
-    if (!std::ranges::all_of(roots, [&](uint32_t r) { return depth(r) == depth(roots[0]); })) roots.assign(pieces.begin(), pieces.end());
-    for (const uint32_t r : roots) roots_.push_back({r, models_, depth(r), at});
-    ++models_;
-  }
-
-  // The children of a dict of a trainer that hold models. None: the dict itself is a module's, as far as can be seen.
-  std::vector<uint32_t> parts_of(uint32_t at) {
-    const Dir& d = tree_.dir(at);
-    std::vector<uint32_t> named, others;
-    for (const uint32_t c : tree_.children(at))
-      if (tree_.dir(c).open_tensors() > 0) (is_root_name(tree_.dir(c).name) && !d.in_model ? named : others).push_back(c);
-    if (named.empty() && others.empty()) return {};
-    if (d.fqns > 0 && !named.empty()) out_.has_parameters_beside = true;
-    // A module's state dict is flat: beside one, tensors are none of its parameters (a queue, noise), whatever they are called.
-    const bool beside_flat = std::ranges::any_of(others, [&](uint32_t c) { return tree_.dir(c).fqns > 0; });
-    const bool may_be_module = named.empty() && !beside_flat && (d.parameters > 0 || (d.floats > 0 && !tree_.is_trainers(at)));
-    if (d.fqns > 0 || may_be_module) return {};
-    if (named.empty() && std::ranges::all_of(others, [&](uint32_t c) { return tree_.dir(c).is_numbered; })) return {};
-
-    std::vector<uint32_t> parts = named;
-    const auto is_module_like = [&](uint32_t c) { return tree_.dir(c).module_like > 0 || (named.empty() && tree_.dir(c).wide > 0); };
-    std::ranges::copy_if(others, std::back_inserter(parts), is_module_like);
-    if (!named.empty()) add_alike(named, others, parts);
-    if (parts.empty()) parts = others;
-    if (parts.size() == 1) return parts;
-    const auto all = [&](auto&& is) { return std::ranges::all_of(parts, is); };
-    const bool several = !named.empty() || are_pieces(parts) || tree_.is_trainers(at) || all([&](uint32_t c) { return holds_model(c); });
-    return several ? parts : std::vector<uint32_t>();
-  }
-
-  // For each key the one of `tops` that it lies below, as an index.
-  std::vector<uint32_t> below(std::span<const uint32_t> tops) const {
-    std::vector<uint32_t> of(tree_.dirs(), kNone);
-    for (uint32_t i = 0; i < tops.size(); ++i) of[tops[i]] = i;
-    for (uint32_t i = 1; i < tree_.dirs(); ++i)
-      if (of[i] == kNone) of[i] = of[tree_.dir(i).parent];
-    return of;
-  }
-
-  // Parameters of any name make a copy of a model (`ema`) where the model has the same ones. Asked once: the second time would be below a
-  // model.
-  void add_alike(std::span<const uint32_t> named, std::span<const uint32_t> others, std::vector<uint32_t>& parts) {
-    if (others.empty() || checked_alike_) return;
-    checked_alike_ = true;
-    const std::vector<uint32_t> in_named = below(named), in_others = below(others);
-    std::unordered_set<StringId> names;
-    for (size_t k = 0; k < tree_.keys(); ++k)
-      if (tree_.tensor(k) && in_named[tree_.dir_of(k)] != kNone) names.insert(tree_.leaf_id(k));
-    std::vector<bool> alike(others.size());
-    for (size_t k = 0; k < tree_.keys(); ++k)
-      if (const uint32_t i = in_others[tree_.dir_of(k)];
-          i != kNone && tree_.tensor(k) && !signs_[k] && tree_.leaf_id(k) != kNone && names.contains(tree_.leaf_id(k)))
-        alike[i] = true;
-    for (size_t i = 0; i < others.size(); ++i)
-      if (alike[i] && tree_.dir(others[i]).module_like == 0) parts.push_back(others[i]);
-  }
-
-  // model0, model1: pieces of one model on the stages of a pipeline.
-  bool are_pieces(std::span<const uint32_t> parts) {
-    const std::string_view stem = without_number(tree_.dir(parts[0]).name);
-    return std::ranges::all_of(parts, [&](uint32_t c) { return tree_.dir(c).name != stem && without_number(tree_.dir(c).name) == stem; }) &&
-           are_disjoint(parts);
-  }
-  // Whether no key is in two of them, while some have names in common but for their numbers (layers.0.w and layers.7.w), as models of their own
-  // need not. Asked of one list of dirs: the answer takes a look at every key.
-  bool are_disjoint(std::span<const uint32_t> parts) {
-    if (parts[0] == disjoint_) return true;
-    if (checked_disjoint_) return false;
-    checked_disjoint_ = true;
-    const std::vector<uint32_t> in = below(parts);
-    std::unordered_map<StringId, uint32_t> names;
-    std::unordered_map<std::string, uint32_t> alike;
-    bool are_alike = false;
-    for (size_t k = 0; k < tree_.keys(); ++k) {
-      const uint32_t i = in[tree_.dir_of(k)];
-      if (i == kNone || signs_[k]) continue;
-      if (names.try_emplace(tree_.leaf_id(k), i).first->second != i) return false;
-      are_alike = are_alike || alike.try_emplace(without_numbers(tree_.leaf(k)), i).first->second != i;
-    }
-    if (are_alike) disjoint_ = parts[0];
-    return are_alike;
-  }
-
-  // ---- the answer
-
-  // The components of the path down to dir `d`; of a path too long to be typed the key.
-  std::string up_to(size_t k, uint32_t d) const {
-    constexpr size_t kLongest = 4096;
-    const PathRange p = tree_.path(k);
-    if (p.count == 0) return std::string(tree_.dir(d).name);
-    std::string text;
-    for (uint32_t i = p.first; i < p.first + tree_.dir(d).depth; ++i) {
-      const PathElement e = c_.path_elements[i];
-      text += i == p.first ? "" : ".";
-      if (e.is_position()) text += std::to_string(e.list_position());
-      else text += c_.strings[e.name_id()];
-      if (text.size() > kLongest) return std::string(tree_.key(k));
-    }
-    return text;
-  }
-
-  bool is_object_beside(size_t k) const {
-    const std::string_view name = tree_.leaf(k);
-    const uint32_t d = tree_.dir_of(k);
-    return !tree_.tensor(k) && !name.ends_with(kExtraState) && !tree_.dir(d).in_extra_state &&
-           (tree_.dir(d).tensors == 0 || (d == 0 && !has_dots(name)));
-  }
-
-  // Tensors of a trainer's own dict that are called like no parameter (`loss`, `queue`) and have the shape of nothing that an optimizer keeps: the
-  // model is an object, or elsewhere.
-  bool are_all_beside_optimizer() const {
-    if (tree_.dir(0).module_like > 0) return false;
-    std::set<std::vector<int64_t>> kept;
-    const auto shape = [&](size_t k) {
-      const auto dims = c_.dims(*tree_.tensor(k));
-      return std::vector<int64_t>(dims.begin(), dims.end());
+  // The stages of a pipeline: model_parts.0, model_parts.1; pp_0.model, pp_1.model.
+  void join_pieces() {
+    struct Pieces {
+      uint32_t first, around, count = 0;
+      bool are_apart = true, are_alike = false;
     };
-    for (size_t k = 0; k < tree_.keys(); ++k)
-      if (tree_.tensor(k) && signs_[k] && *signs_[k] != StateSign::kName && tree_.leaf(k) != "step") kept.insert(shape(k));
-    for (size_t k = 0; k < tree_.keys(); ++k) {
-      if (!tree_.tensor(k) || signs_[k]) continue;
-      const bool may_be_parameter = kept.empty() ? tree_.tensor(k)->rank > 0 : kept.contains(shape(k));
-      if (tree_.dir_of(k) != 0 || may_be_parameter) return false;
+    std::unordered_map<uint32_t, Pieces> pieces;
+    for (const uint32_t m : models_) {
+      Pieces& p = pieces.try_emplace(dirs_[m].alike, Pieces{.first = m, .around = m}).first->second;
+      ++p.count;
+      for (uint32_t d = m; d != p.around;) {
+        uint32_t& deeper = dirs_[d].depth > dirs_[p.around].depth ? d : p.around;
+        deeper = dirs_[deeper].parent;
+      }
     }
-    return true;
+    std::unordered_map<std::string, uint32_t> first;
+    for (size_t k = 0; k < signs_.size() && pieces.size() < models_.size(); ++k) {
+      const uint32_t m = dirs_[dir_of_[k]].model;
+      if (!is_open(k) || m == kNone) continue;
+      Pieces& p = pieces.at(dirs_[m].alike);
+      std::string name = std::to_string(p.first) + "." + std::string(leaf(k));
+      p.are_apart = p.are_apart && first.try_emplace(name, m).first->second == m;
+      std::erase_if(name, is_digit);
+      p.are_alike = p.are_alike || first.try_emplace(std::to_string(p.first) + "#" + name, m).first->second != m;
+    }
+    for (const uint32_t m : models_)
+      if (const Pieces& p = pieces.at(dirs_[m].alike); p.count > 1 && p.are_apart && p.are_alike)
+        dirs_[m].model = p.first, dirs_[m].around = p.around;
+  }
+
+  // ---- rule 5, and the answer
+
+  bool is_beside(size_t k) const {
+    const Dir& d = dirs_[dir_of_[k]];
+    if (d.model == kNone) return true;
+    if (tensor(k) || d.in_extra_state || leaf(k).ends_with(kExtraState)) return false;
+    return d.model == 0 && is_trainers_ && (d.tensors == 0 || (dir_of_[k] == 0 && !has_dots(leaf(k))));  // beside a state dict without a root
+  }
+
+  // Components joined with dots; of a path too long to be typed the key `k` below it.
+  std::string text_of(uint32_t dir, size_t k) const {
+    std::vector<uint32_t> way;
+    for (uint32_t d = dir; d != 0; d = dirs_[d].parent) way.push_back(d);
+    std::string text;
+    for (size_t i = way.size(); i-- > 0 && text.size() <= kLongestPath;) {
+      const PathElement e = dirs_[way[i]].element;
+      text += (text.empty() ? "" : ".") + (e.is_position() ? std::to_string(e.list_position()) : std::string(name(e)));
+    }
+    return text.size() <= kLongestPath ? text : std::string(key(k));
   }
 
   void place() {
-    std::vector<uint32_t> dirs;
-    for (const Root& r : roots_) dirs.push_back(r.dir);
-    dirs.insert(dirs.end(), beside_.begin(), beside_.end());
-    const std::vector<uint32_t> root_of = below(dirs);
-    const bool none = tree_.is_trainers() && (tree_.dir(0).open_tensors() == 0 || are_all_beside_optimizer());
-    for (size_t k = 0; k < tree_.keys(); ++k) {
-      if (signs_[k]) continue;
-      const uint32_t r = root_of[tree_.dir_of(k)];
-      if (none || r == kNone || r >= roots_.size() || (roots_[r].dir == 0 && tree_.is_trainers() && is_object_beside(k)))
-        signs_[k] = StateSign::kBeside;
-    }
-    find_tops();
-    std::vector<int32_t> places(tree_.keys()), number_of(models_, -1);
-    for (size_t k = 0; k < tree_.keys(); ++k) {
-      if (signs_[k]) {
-        places[k] = group_of(k);
-        StateGroup& g = out_.groups[static_cast<size_t>(places[k])];
-        g.sign = std::min(g.sign, *signs_[k]);
-        add(k, g);
-        ++out_.keys;
-        continue;
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (!signs_[k] && is_beside(k)) signs_[k].sign = StateSign::kBeside;
+    std::vector<bool> holds_model(dirs_.size());
+    for (size_t k = 0; k < signs_.size(); ++k)
+      if (!signs_[k]) holds_model[dir_of_[k]] = true;
+    for (size_t d = dirs_.size(); d-- > 1;)
+      if (holds_model[d]) holds_model[dirs_[d].parent] = true;
+    std::vector<uint32_t> top(dirs_.size(), kNone);  // the highest dir at or above it in which nothing is model
+    for (uint32_t d = 1; d < dirs_.size(); ++d)
+      if (top[d] = top[dirs_[d].parent]; top[d] == kNone && !holds_model[d]) top[d] = d;
+    std::map<std::pair<std::string, uint32_t>, std::vector<size_t>> parts;  // by path, and the root of a model
+    std::vector<std::vector<size_t>*> of_dir(dirs_.size());
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      const uint32_t root = signs_[k] ? kNone : root_of(k), d = signs_[k] ? top[dir_of_[k]] : root;
+      std::vector<size_t>* keys = d == kNone ? nullptr : of_dir[d];
+      if (keys == nullptr) {
+        std::string path(key(k).substr(0, signs_[k].top > 0 ? signs_[k].top : key(k).size()));
+        if (d != kNone) path = text_of(root == kNone ? d : dirs_[root].around, k);
+        keys = &parts[{std::move(path), root}];
+        if (d != kNone) of_dir[d] = keys;
       }
-      const Root& root = roots_[root_of[tree_.dir_of(k)]];
-      int32_t& number = number_of[root.model];
-      if (number < 0) {
-        number = static_cast<int32_t>(out_.models.size());
-        out_.models.push_back({.path = root.named == 0 ? "" : up_to(k, root.named), .components = root.stripped});
-      }
-      places[k] = ~number;
-      add(k, out_.models[static_cast<size_t>(number)]);
+      keys->push_back(k);
     }
-    answer(places);
-  }
-  template <class Sums>
-  void add(size_t k, Sums& sums) const {
-    ++sums.keys;
-    if (!tree_.tensor(k)) return;
-    ++sums.tensors;
-    sums.tensor_bytes += c_.tensor_bytes(*tree_.tensor(k));
-  }
-
-  // For each dir the highest one at or above it in which nothing is model.
-  void find_tops() {
-    std::vector<uint64_t> state(tree_.dirs());
-    for (size_t k = 0; k < tree_.keys(); ++k) state[tree_.dir_of(k)] += signs_[k].has_value();
-    for (uint32_t i = tree_.dirs(); i-- > 1;) state[tree_.dir(i).parent] += state[i];
-    tops_.assign(tree_.dirs(), kNone);
-    for (uint32_t i = 1; i < tree_.dirs(); ++i) {
-      tops_[i] = tops_[tree_.dir(i).parent];
-      if (tops_[i] == kNone && state[i] == tree_.dir(i).keys) tops_[i] = i;
-    }
-    group_of_dir_.assign(tree_.dirs(), -1);
-  }
-
-  int32_t group_of(size_t k) {
-    const uint32_t top = tops_[tree_.dir_of(k)];
-    if (top != kNone && group_of_dir_[top] >= 0) return group_of_dir_[top];
-    // Below no such dir: keys with dots, of which the structure says where the optimizer begins, or a single key.
-    std::string path = top != kNone
-                           ? up_to(k, top)
-                           : std::string(tree_.optimizer(k).top > 0 ? tree_.key(k).substr(0, tree_.optimizer(k).top) : tree_.key(k));
-    const auto [it, fresh] = group_numbers_.try_emplace(std::move(path), static_cast<int32_t>(out_.groups.size()));
-    if (fresh) out_.groups.push_back({.path = it->first, .sign = StateSign::kBeside});
-    if (top != kNone) group_of_dir_[top] = it->second;
-    return it->second;
-  }
-
-  // Groups and models sorted by their paths, and the keys' places in them.
-  void answer(const std::vector<int32_t>& places) {
-    const auto sorted = [](auto& list) {
-      std::vector<uint32_t> order(list.size()), number(list.size());
-      std::iota(order.begin(), order.end(), 0);
-      std::ranges::sort(order, {}, [&](uint32_t i) -> const std::string& { return list[i].path; });
-      std::remove_reference_t<decltype(list)> out;
-      for (uint32_t i = 0; i < order.size(); ++i) {
-        number[order[i]] = i;
-        out.push_back(std::move(list[order[i]]));
-      }
-      list = std::move(out);
-      return number;
-    };
-    const std::vector<uint32_t> groups = sorted(out_.groups), models = sorted(out_.models);
     out_.of_tensor.resize(c_.tensors.size());
     out_.of_blob.resize(c_.blobs.size());
-    for (size_t k = 0; k < places.size(); ++k) {
-      const int32_t place = places[k] < 0 ? ~static_cast<int32_t>(models[static_cast<size_t>(~places[k])])
-                                          : static_cast<int32_t>(groups[static_cast<size_t>(places[k])]);
-      const KeyRef ref = c_.order[k];
-      (ref.is_blob() ? out_.of_blob[ref.blob()] : out_.of_tensor[ref.tensor()]) = place;
+    for (const auto& [part, keys] : parts) {
+      if (part.second != kNone) {
+        const Dir& root = dirs_[part.second];
+        out_.models.push_back({.path = part.first, .sign = root.rule, .components = root.depth});
+        put(keys, -static_cast<int32_t>(out_.models.size()), out_.models.back());
+        continue;
+      }
+      out_.groups.push_back({.path = part.first, .sign = StateSign::kOpen});
+      for (const size_t k : keys) out_.groups.back().sign = std::min(out_.groups.back().sign, signs_[k].sign);
+      put(keys, static_cast<int32_t>(out_.groups.size()) - 1, out_.groups.back());
+      out_.keys += keys.size();
     }
+  }
+  template <class Sums>
+  void put(const std::vector<size_t>& keys, int32_t place, Sums& sums) {
+    for (const size_t k : keys) {
+      (tensor(k) ? out_.of_tensor[c_.order[k].tensor()] : out_.of_blob[c_.order[k].blob()]) = place;
+      sums.tensors += tensor(k) != nullptr;
+      sums.tensor_bytes += tensor(k) ? c_.tensor_bytes(*tensor(k)) : 0;
+    }
+    sums.keys = keys.size();
+  }
+
+  // ---- flat keys in doubt
+
+  uint64_t name_and_shape(std::string_view name, size_t k) const {
+    uint64_t hash = std::hash<std::string_view>{}(name);
+    for (const int64_t size : c_.dims(*tensor(k))) hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15u;
+    return hash;
+  }
+  // Calls fn(name) for the name and what is left of it without its first words, until it returns true.
+  template <class Fn>
+  static void for_endings(std::string_view name, int words, Fn&& fn) {
+    for (size_t dot = 0; words-- >= 0 && !fn(name); name.remove_prefix(dot + 1))
+      if (dot = name.find('.'); dot == name.npos || name.find('.', dot + 1) == name.npos) return;
+  }
+
+  // Names of tensors behind a first word that an optimizer has (adam.m.0.weight), or before one word more (0.weight.master), each in the shape of
+  // the tensor, for most tensors.
+  void find_doubtful() {
+    std::vector<std::pair<size_t, std::string_view>> repeats;  // and what may be the name of a tensor, or its end
+    std::unordered_map<uint64_t, uint64_t> named;
+    uint64_t others = 0, repeated = 0;
+    for (size_t k = 0; k < signs_.size(); ++k) {
+      if (!is_open(k)) continue;
+      const std::string_view text = leaf(k), first = text.substr(0, text.find('.')), but_last = text.substr(0, text.rfind('.'));
+      if (first.size() < text.size() && names_optimizer(first)) repeats.emplace_back(k, text.substr(first.size() + 1));
+      else if (but_last.size() < text.size() && is_parameter_name(but_last)) repeats.emplace_back(k, but_last);
+      else ++others;
+    }
+    if (repeats.empty()) return;
+    for (size_t k = 0, r = 0; k < signs_.size(); ++k) {
+      if (r < repeats.size() && repeats[r].first == k) ++r;
+      else if (is_open(k)) for_endings(leaf(k), 2, [&](std::string_view name) { return ++named[name_and_shape(name, k)], false; });
+    }
+    std::set<std::string> globs;
+    for (const auto& [k, name] : repeats)
+      for_endings(name, 3, [&](std::string_view tensor) {
+        const auto found = named.find(name_and_shape(tensor, k));
+        if (found == named.end()) return false;
+        repeated += std::exchange(found->second, 0);
+        out_.doubtful.push_back(c_.order[k].tensor());
+        const std::string_view text = leaf(k), before = text.substr(0, static_cast<size_t>(tensor.data() - text.data()));
+        const std::string dir(key(k).substr(0, key(k).size() - text.size()));
+        const std::string_view first = text.substr(0, text.find('.') + 1);
+        if (before.empty()) globs.insert("*" + std::string(text.substr(tensor.size())));
+        else globs.insert(dir + std::string(names_optimizer(first.substr(0, first.size() - 1)) ? first : before) + "*");
+        return true;
+      });
+    if (2 * repeated <= others) out_.doubtful.clear();
+    else out_.doubtful_globs.assign(globs.begin(), globs.end());
+    std::ranges::sort(out_.doubtful);
   }
 
   const Catalog& c_;
-  const StateTree tree_;
-  std::vector<std::optional<StateSign>> signs_;  // by key
-  std::vector<uint32_t> open_;                   // dirs whose models are to be found
-  std::vector<Root> roots_;                      // none below another, but for the one of all
-  std::vector<uint32_t> beside_;                 // dirs in that one in which nothing is model
-  uint32_t models_ = 0;
-  std::vector<uint32_t> tops_;
-  std::vector<int32_t> group_of_dir_;
-  std::unordered_map<std::string, int32_t> group_numbers_;
-  bool checked_alike_ = false, checked_disjoint_ = false;
-  uint32_t disjoint_ = kNone;  // the first of dirs that have no key in common
+  std::vector<KeySign> signs_;    // by position in Catalog::order,
+  std::vector<uint32_t> dir_of_;  // as this
+  std::vector<Dir> dirs_;
+  std::vector<uint32_t> models_;  // their roots, pieces included
+  bool is_trainers_ = false;      // there is state by rules 1 and 2
   TrainingState out_;
 };
 
@@ -353,12 +410,54 @@ bool TrainingState::is_full() const {
   return !models.empty() && std::ranges::any_of(groups, resumes);
 }
 
+bool TrainingState::is_optimizers(KeyRef ref) const {
+  if (is_model(ref)) return false;
+  const StateGroup& g = group_of(ref);
+  return g.sign <= StateSign::kSlots || (g.sign == StateSign::kName && names_optimizer(g.path.substr(g.path.rfind('.') + 1)));
+}
+
+bool TrainingState::is_doubtful(KeyRef ref) const { return !ref.is_blob() && std::ranges::binary_search(doubtful, ref.tensor()); }
+
+// Of the model all but its _extra_state; where the model is an object, or there is none, also what stands in its place. Not all that a state dict
+// without a root holds is the model's.
+Weights TrainingState::weights_in(const Catalog& catalog, BlobId blob) const {
+  const std::string_view key = catalog.key(catalog.blobs[blob]);
+  const KeyRef ref = KeyRef::blob_at(blob);
+  if (key.find(kExtraState) != std::string_view::npos) return Weights::kNot;
+  if (is_model(ref)) return model_of(ref).components > 0 ? Weights::kAny : Weights::kOwnWay;
+  const bool is_in_place = group_of(ref).sign == StateSign::kBeside && (models.empty() || names_model(key.substr(key.rfind('.') + 1)));
+  return is_in_place ? Weights::kOwnWay : Weights::kNot;
+}
+
+bool names_training_state(std::string_view name) { return is_in(kStateNames, without_number(name)); }
+bool names_model(std::string_view name) { return is_in(kModels, without_number(name)); }
+
+bool names_optimizer(std::string_view name) {
+  if (name.size() > kLongestName) return false;
+  std::string text(without_number(name));
+  if (text.size() > 1 && is_upper(text.back()) && !is_upper(text[text.size() - 2])) text.pop_back();  // optimizerG
+  for (char& c : text) c = static_cast<char>(is_upper(c) ? c - 'A' + 'a' : c);
+  const size_t first = text.find('_'), last = text.rfind('_');
+  // opt_proj is a module
+  return is_in(kOptimizers, std::string_view(text).substr(last + 1)) || (first > 3 && is_in(kOptimizers, std::string_view(text).substr(0, first)));
+}
+
 void fail_several(const Catalog& catalog, const std::vector<std::string>& paths) {
   Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = "root"});
   for (const std::string& path : paths) {
     if (!path.empty()) p.names.push_back(path);
     else p.expected = "one of them, or all of them excluded: the keys around them are a model, too";
   }
+  throw Error(std::move(p));
+}
+
+void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt) {
+  const bool is_dtype = doubt == Doubt::kWhichDtype;
+  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = is_dtype ? "dtype_rule" : "exclude"});
+  p.what = "tensors that have the names and shapes of others may be a second model, or an optimizer's";
+  p.hint = is_dtype ? "keep their dtype so if they are an optimizer's, or cast all tensors if they are weights"
+                    : "leave them out so if they are an optimizer's, or ask for all keys if they are weights";
+  for (const std::string& glob : state.doubtful_globs) p.names.push_back("'" + glob + (is_dtype ? "=keep'" : "'"));
   throw Error(std::move(p));
 }
 

@@ -1,7 +1,6 @@
 #include "maps/run_keys.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -13,12 +12,6 @@
 
 namespace dcp::maps {
 namespace {
-
-// What Megatron's keys have before the parameter.
-constexpr auto kSlots =
-    std::to_array<std::string_view>({"exp_avg", "exp_avg_sq", "fp32_param", "max_exp_avg_sq", "momentum_buffer", "param"});
-
-bool is_number(std::string_view word) { return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos; }
 
 // A key of an optimizer: TOP SECTION.REST
 struct Cut {
@@ -64,9 +57,7 @@ class Reader {
     out_.model.push_back({unwrapped(above == 0 ? std::string(e.key) : joined(path.subspan(above))), e.tensor()});
   }
 
-  bool is_optimizers(const Entry& e) const {
-    return !selection_.state.is_model(e.ref) && selection_.state.group_of(e.ref).sign <= StateSign::kSlots;
-  }
+  bool is_optimizers(const Entry& e) const { return selection_.state.is_optimizers(e.ref); }
 
   // Names before or behind the slots, each with the largest tensor that is kept of it.
   void learn_parameters() {
@@ -76,7 +67,8 @@ class Reader {
       if (!key || key->in_groups) continue;
       const size_t first = key->rest.find('.'), last = key->rest.rfind('.');
       if (first == std::string_view::npos) continue;
-      const bool by_slot = std::ranges::find(kSlots, key->rest.substr(0, first)) != kSlots.end();
+      const std::string_view before = key->rest.substr(0, first);
+      const bool by_slot = is_slot(before) || before == "param";  // as Megatron's keys
       const std::string name = unwrapped(by_slot ? key->rest.substr(first + 1) : key->rest.substr(0, last));
       if (is_number(name)) continue;
       const auto [number, is_new] = by_key_.try_emplace(name, static_cast<uint32_t>(out_.optimized.size()));

@@ -58,7 +58,6 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.root = std::move(before.root);
   after.stripped_root = std::move(before.stripped_root);
   after.joined_pieces = before.joined_pieces;
-  after.kept_beside = before.kept_beside;
   after.unmatched = std::move(before.unmatched);
   after.dropped_by_rules = std::move(before.dropped_by_rules);
   after.dropped_non_model = std::move(before.dropped_non_model);

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/serial_queue.h"
-#include "catalog/state_names.h"
+#include "catalog/training_state.h"
 #include "exec/dcp_folder.h"
 #include "exec/synthetic.h"
 #include "kernels/kernels.h"

@@ -181,6 +181,21 @@ def casts_the_model(source, state, root, what):
         same(at(cast, path).dtype, wanted, f"{what}: dtype of {path}")
 
 
+def doubt_in(source, glob, what):
+    """Flat keys that may be an optimizer's or weights: both commands ask, and work with what they name."""
+    if glob is None:
+        return []
+    out = source.with_name("asked.safetensors")
+    for command, option, value in [("consolidate", "--exclude", glob), ("cast", "--dtype-rule", f"{glob}=keep")]:
+        arguments = [command, source, out, *(["--model-only"] if command == "consolidate" else ["--dtype", "bf16"]), "--no-sync"]
+        refused = dcpctl(*arguments, exit_code=2)
+        check(f"(got {option} '{value}')" in refused.stderr, f"{what}, safetensors: {refused.stderr}")
+        check(not out.exists(), f"{what}, safetensors: something was written")
+        dcpctl(*arguments, option, value)
+        out.unlink()
+    return ["--dtype-rule", f"{glob}=keep"]
+
+
 def run_forms(scratch):
     for name, (state, root) in forms().items():
         folder = scratch / name.replace(" ", "-")
@@ -188,6 +203,12 @@ def run_forms(scratch):
         for source in saved(state, folder):
             what = f"{name}, {source.name}"
             out = folder / "model.pt"
+            if name == "own name":  # copies of a model, or an optimizer's slots
+                refused = dcpctl("consolidate", source, out, "--model-only", "--no-sync", "--force", exit_code=2)
+                check("--root net, --root z.m, --root z.v" in refused.stderr, f"{what}: {refused.stderr}")
+                dcpctl("consolidate", source, out, "--model-only", "--root", "net", "--no-sync", "--force")
+                loads(out, at(state, root), what)
+                continue
             result = dcpctl("consolidate", source, out, "--model-only", "--no-sync", "--force")
             loads(out, at(state, root), what)
             left_out = [line for line in result.stderr.splitlines() if "non-model key" in line]
@@ -199,13 +220,15 @@ def run_forms(scratch):
         # Without paths: only the keys' own structure and first words speak.
         tensors = {".".join(map(str, path)): value.clone() for path, value in leaves(state)}
         save_file(tensors, folder / "in.safetensors")
-        dcpctl("cast", folder / "in.safetensors", folder / "cast.safetensors", "--dtype", "bf16", "--no-sync")
+        rules = doubt_in(folder / "in.safetensors", {"optax": "adam.*", "optax opt": "opt.*", "torchopt": "optimizer_g.*", "list": "optim_g.*", "momentum": "actor_optimizer.*",
+                                                     "slots in names": "adam.*", "own slots": "zz.state.*", "own dicts": "zz.*"}.get(name), name)  # fmt: skip
+        dcpctl("cast", folder / "in.safetensors", folder / "cast.safetensors", "--dtype", "bf16", *rules, "--no-sync")
         shown = json.loads(dcpctl("inspect", folder / "cast.safetensors", "--json").stdout)
         dtypes = {t["key"]: t["dtype"] for t in shown["tensors"]}
         for path, value in leaves(state):
             if path == ("epoch",):
                 continue  # a scalar beside an optimizer: here it could be a trainer's
-            if name in ("momentum", "own name", "app own") or name.startswith("train state"):
+            if name in ("own name", "app own") or name.startswith("train state"):
                 continue  # modules of a model without paths may be like that
             if path[: len(root)] == root and (root or path[0] in Net().state_dict()):
                 same(dtypes[".".join(map(str, path))], "bfloat16" if value.is_floating_point() else "int64", f"{name}, safetensors: dtype of {path}")

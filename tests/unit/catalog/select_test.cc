@@ -133,7 +133,7 @@ TEST_CASE("nothing that is left is an error, unless there was nothing") {
   const Catalog c = catalog_of({{"a"}, {"b", "", true}});
   CHECK(refusal(c, {.rules = {in("x*")}}) == "ckpt: no key is left after selection");
   CHECK(refusal(catalog_of({{"b", "", true}}), {.tensors_only = true}) == "ckpt: no key is left after selection");
-  CHECK(refusal(catalog_of({{"optim.a"}}), {.model_only = true}) == "no error");  // one component, which is not of the list
+  CHECK(refusal(catalog_of({{"optim.a"}}), {.model_only = true}).ends_with("(got nothing that is model)"));  // a flat key's first word
   CHECK(refusal(catalog_of({{"optim.a", "optim/a"}}), {.model_only = true}) ==
         "ckpt: no key is left after selection (got nothing that is model)");
   CHECK(left(catalog_of({}), {.model_only = true}).empty());
@@ -175,10 +175,10 @@ TEST_CASE("model only: state that is no model goes, the root they share is strip
   CHECK(model({{"enc.w", "enc/w"}, {"optimizer", "", true}}) == Lines{"w"});
   CHECK(model({{"net.model.w", "net/model/w"}}) == Lines{"w"});
   // Pieces of a pipeline are one dict. If they have keys in common, they are several models.
-  CHECK(model({{"model.0.w0", "model/#0/w0"}, {"model.1.w1", "model/#1/w1"}}) == Lines{"w0", "w1"});
-  const Catalog list = catalog_of({{"a.model.0.w", "a/model/#0/w"}, {"a.model.1.w", "a/model/#1/w"}});
+  CHECK(model({{"model.0.0.bias", "model/#0/0.bias"}, {"model.1.1.bias", "model/#1/1.bias"}}) == Lines{"0.bias", "1.bias"});
+  const Catalog list = catalog_of({{"a.model.0.0.bias", "a/model/#0/0.bias"}, {"a.model.1.0.bias", "a/model/#1/0.bias"}});
   CHECK(refusal(list, {.model_only = true}) == "ckpt: there are several models (got root a.model.0, root a.model.1)");
-  CHECK(left(list, {.root = "a.model.1"}) == Lines{"w"});
+  CHECK(left(list, {.root = "a.model.1"}) == Lines{"0.bias"});
   CHECK(model({{"model0.w0", "model0/w0"}, {"model1.w1", "model1/w1"}, {"optimizer", "", true}, {"loss", "loss"}}) == Lines{"w0", "w1"});
   CHECK(model({{"model", "model"}}) == Lines{"model"});  // the leaf is no root
 }
@@ -209,7 +209,7 @@ TEST_CASE("model only: several models are refused unless one is chosen or their 
         Lines{"model.w = model/w", "ema.w = ema/w", "x.teacher.weight = x/teacher/weight"});
   CHECK(left(c, {}).size() == 5);
   std::vector<Key> many;
-  for (int i = 10; i < 40; ++i) many.push_back({"m" + std::to_string(i) + ".0.w", "m" + std::to_string(i) + "/0.w"});
+  for (int i = 10; i < 40; ++i) many.push_back({"m" + std::to_string(i) + ".0.weight", "m" + std::to_string(i) + "/0.weight"});
   many.push_back({"optimizer", "", true});
   CHECK(refusal(catalog_of(many), {.model_only = true}).ends_with("root m25 and 14 more)"));
 }
@@ -242,11 +242,18 @@ TEST_CASE("a root at any depth is taken and stripped") {
   CHECK(left(c, {.model_only = true, .root = "app"}) == Lines{"layers.0.w", "layers.1.w"});  // the root first
 }
 
-TEST_CASE("model only: a parameter beside the root, which is stripped from neither") {
+TEST_CASE("model only: a model's parameters beside another's root are a second model") {
   const Catalog c = catalog_of({{"model.w", "model/w"}, {"lm_head.weight"}});
-  CHECK(left(c, {.model_only = true}) == Lines{"model.w = model/w", "lm_head.weight"});
-  CHECK(select_keys(c, {.model_only = true}).kept_beside);
-  CHECK_FALSE(select_keys(catalog_of({{"model.w", "model/w"}}), {.model_only = true}).kept_beside);
+  CHECK(refusal(c, {.model_only = true}).starts_with("ckpt: there are several models (got root model"));
+  CHECK(left(c, {.model_only = true, .root = "model"}) == Lines{"w"});
+}
+
+TEST_CASE("model only: flat keys in doubt are refused until they are excluded") {
+  const Catalog c = catalog_of({{"0.weight"}, {"adam.m.0.weight"}});
+  CHECK(refusal(c, {.model_only = true}) ==
+        "ckpt: tensors that have the names and shapes of others may be a second model, or an optimizer's (got exclude 'adam.*')");
+  CHECK(left(c, {.rules = {{KeyRule::Kind::kExclude, "adam.*"}}, .model_only = true}) == Lines{"0.weight"});
+  CHECK(left(c, {}) == Lines{"0.weight", "adam.m.0.weight"});
 }
 
 TEST_CASE("model only: the names of torch's tutorials, and of Lightning's .ckpt files") {

@@ -1,4 +1,4 @@
-// What is model and what is training state: tables of keys.
+// What is model and what is training state: a table of keys for each of the five rules of docs/model-only.md.
 #include "catalog/training_state.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -8,237 +8,136 @@
 using namespace dcp;
 using namespace dcp::test;
 
-TEST_CASE("an optimizer is told by param_groups beside state, whatever it is called") {
-  const Lines optimizer{"model: net", "z: param_groups"};
-  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr", "!z/more"}) == optimizer);
-  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == optimizer);          // one object, as torch before 2.4
-  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == optimizer);  // a learning rate that is a tensor
-  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == optimizer);                          // SGD has no state
-  CHECK(told({"net/0.weight", "z/state.0.weight.anything", "!z/param_groups.0.weight.lr"}) == optimizer);  // torchtitan's flattened form
-  CHECK(told({"app/net/0.weight", "app/z/state/0/anything", "!app/z/param_groups/#0/lr"}) ==
-        Lines{"model: app.net", "app.z: param_groups"});
-  CHECK(told({"net/0.weight", "z/#0/state/0/anything", "!z/#0/param_groups/#0/lr", "!z/#1/param_groups/#0/lr"}) == optimizer);
-  // The state dict of an optimizer itself.
-  CHECK(told({"state/0/anything", "!param_groups/#0/lr"}) == Lines{"param_groups: param_groups", "state: param_groups"});
-  // Without planner data.
-  CHECK(flat({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr"}) == Lines{"model: ", "z: param_groups"});
-  CHECK(flat({"app/net/0.weight", "app/z/state/0/anything", "!app/z/param_groups/#0/lr"}) == Lines{"model: ", "app.z: param_groups"});
-  // A list of parameters that is called like it.
-  CHECK(told({"param_groups.0.weight", "state.weight"}) == Lines{"model: "});
+TEST_CASE("rule 1: an optimizer is found by param_groups beside state, whatever it is called") {
+  const Lines z{"model: net", "z: param_groups"};
+  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr"}) == z);
+  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == z);          // one object, as torch before 2.4
+  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == z);  // a learning rate that is a tensor
+  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == z);                          // SGD has no state
+  CHECK(told({"net/0.weight", "z/state.0.weight.anything", "!z/param_groups.0.weight.lr"}) == z);  // flattened, as by torchtitan
+  CHECK(told({"net/0.weight", "z/state/0/x", "!z/param_groups/#0/lr", "z/slow/0/y"}) == z);        // and what it keeps beside them
+  CHECK(told({"app/net/0.weight", "app/z/state/0/x", "!app/z/param_groups"}) == Lines{"model: app.net", "app.z: param_groups"});
+  CHECK(told({"state/0/x", "!param_groups/#0/lr"}) == Lines{"param_groups: param_groups", "state: param_groups"});
+  CHECK(told({"param_groups.0.weight", "state.weight"}) == Lines{"model: "});  // a list of parameters that is called so
 }
 
-TEST_CASE("an optimizer is told by what it keeps of parameters") {
+TEST_CASE("rule 1: an optimizer is found by what it keeps of a tensor") {
   for (const char* slot : {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "acc_delta", "exp_inf"}) {
     const std::string name = slot;
     CAPTURE(name);
-    const Lines z{"model: net", "z: slots"};
-    CHECK(told({"net/0.weight", "z/state/0/" + name}) == z);
+    const Lines z{"model: net", "z: slots"}, flat_z{"model: ", "z: slots"};
     CHECK(told({"net/0.weight", "z/state/0/" + name, "z/state/1/other"}) == z);
-    CHECK(told({"net/0.weight", "z/state/0.weight/" + name}) == z);
-    CHECK(told({"net/0.weight", "z/state.0.weight." + name}) == z);
-    CHECK(told({"net/0.weight", "z/state.model.state.0.weight." + name}) == z);  // `model` and `state` are modules here
-    CHECK(told({"0.weight", "z.state." + name + ".0.weight", "z.state.master.0.weight"}) == Lines{"model: ", "z: slots"});  // Megatron's
-    CHECK(flat({"0/weight", "z/state/" + name + "/0.weight"}) == Lines{"model: ", "z: slots"});
-    CHECK(flat({"0/weight", "z/state/0/" + name}) == Lines{"model: ", "z: slots"});
-    // One slot of one parameter beside it, or of all below the slot's name.
-    CHECK(flat({"0.weight", "0.weight." + name, "1.bias"}) == Lines{"model: ", "0: slots"});
-    CHECK(told({"model/0.weight", "model/0.weight." + name}) == Lines{"model: model", "model: slots"});
-    CHECK(flat({"0.weight", "1.weight", name + ".0.weight", name + ".1.weight"}) == Lines{"model: ", name + ": slots"});
-    CHECK(told({"net/0.weight", name + "/0.weight"}) == Lines{"model: net", name + ": slots"});
-    CHECK(flat({"0.weight", name + ".0.weight", name + ".2.weight"}) == Lines{"model: "});
-    CHECK(flat({"weight", name + ".weight"}) == Lines{"model: "});
+    CHECK(told({"net/A_log", "net/0.weight", "z/state/A_log/" + name}) == z);
+    CHECK(told({"net/0.weight", "z/state.0.weight." + name, "z/state.A_log.other"}) == z);
+    CHECK(told({"net/0.weight", "z/" + name + "/0.weight"}) == z);
+    CHECK(told({"0.weight", "z.state." + name + ".0.weight", "z.state.other.0.weight"}) == flat_z);  // Megatron's
+    CHECK(flat({"0/weight", "z/state/0/" + name, "z/state/1/other"}) == flat_z);
+    CHECK(flat({"A_log", "A_log." + name}) == Lines{"model: ", "A_log." + name + ": slots"});
+    CHECK(flat({"0.weight", name + ".0.weight"}) == Lines{"model: ", name + ": slots"});
+    // A module's averages, in buffers.
+    CHECK(told({"net/0.weight", "net/book." + name, "net/state.book." + name}) == Lines{"model: net"});
+    CHECK(told({"0.weight", "book." + name, "state.book." + name}) == Lines{"model: "});
+    CHECK(flat({"0.weight", "book." + name, "state." + name}) == Lines{"model: "});
+    CHECK(told({"state/model/0.weight", "state/model/book." + name, "state/o/state/0/" + name}) ==
+          Lines{"model: state.model", "state.o: slots"});
   }
-  CHECK(told({"net/0.weight", "z/state/0/step []", "z/state/0/sum"}) == Lines{"model: net", "z: slots"});
-  CHECK(told({"net/0.weight", "z/state/0.weight/step []", "z/state/0.weight/sum"}) == Lines{"model: net", "z: slots"});
-  CHECK(told({"net/0.weight", "z/exp_avg/0.weight", "z/exp_avg_sq/0.weight", "!z/lr"}) == Lines{"model: net", "z: slots"});
-  CHECK(told({"net/0.weight", "exp_avg/0.weight", "exp_avg_sq/0.weight"}) == Lines{"model: net", "exp_avg: slots", "exp_avg_sq: slots"});
-  CHECK(told({"net/0.weight", "z/0.weight/exp_avg", "z/0.weight/step []"}) == Lines{"model: net", "z: slots"});
+  CHECK(flat({"0.weight", "z.state.0.step []", "z.state.0.sum"}) == Lines{"model: ", "z: slots"});
+  CHECK(flat({"0.weight", "z.state.0.weight.step []", "z.state.0.weight.prev"}) == Lines{"model: ", "z: slots"});
+  CHECK(flat({"state.0.weight", "state.0.step []"}) == Lines{"model: "});  // a list of modules
 }
 
-TEST_CASE("an optimizer is told by the names of parameters elsewhere") {
-  const Lines z{"model: policy", "z: slots"};
-  CHECK(told({"policy/0.weight", "policy/0.bias", "z/state/0.weight/aaa", "z/state/0.bias/aaa"}) == z);
-  CHECK(told({"policy/0.weight", "z/state.0.weight.aaa", "z/state.0.weight.count []"}) == z);
-  CHECK(told({"policy/0.weight [1]", "z/state/0.weight/aaa [1]", "z/state/n [1]"}) == z);
-  CHECK(told({"policy/weight", "policy/bias", "z/state/weight/aaa", "z/state/bias/aaa"}) == z);
-  CHECK(told({"policy/0.weight", "policy/1.weight", "z/0.weight/aaa", "z/0.weight/bbb"}) == z);
-  CHECK(told({"policy/a.state.0.weight", "z/state/a.state.0.weight/aaa", "z/state/a.state.0.weight/state/aaa"}) == z);
-  CHECK(told({"app/policy/0.weight", "app/z/state/0.weight/aaa"}) == Lines{"model: app.policy", "app.z: slots"});
-  CHECK(told({"0.weight", "z/state/0.weight/aaa"}) == Lines{"model: ", "z: slots"});
-  CHECK(flat({"policy/0.weight", "z/state/0.weight/aaa"}) == Lines{"model: ", "z: slots"});
-  CHECK(flat({"s/state/policy/0.weight", "s/state/z/state/0.weight/aaa"}) == Lines{"model: ", "s.state.z: slots"});
-  // Not all of it, or by chance, or a module's.
-  for (const Lines& keys : {Lines{"a.0.weight", "b.state.0.weight.g", "b.state.0.bias"}, Lines{"a.weight", "b.state.weight.g"},
-                            Lines{"a.0.weight", "model.b.state.0.weight.g"}, Lines{"b.state.0.weight", "b.state.0.weight.absmax"}}) {
-    CAPTURE(keys);
-    CHECK(told(keys) == Lines{"model: "});
-    CHECK(flat(keys) == Lines{"model: "});
-  }
-  CHECK(told({"model/a.weight", "model/a.weight/x"}) == Lines{"model: model"});
-}
-
-TEST_CASE("an optimizer is told by the names and shapes that it repeats") {
-  const auto with = [](Lines keys, const Lines& slots) {  // each slot has a tensor of each parameter
-    Lines all = keys;
-    for (const std::string& slot : slots)
-      for (const std::string& key : keys) all.push_back(slot + key.substr(key.rfind('/') + 1));
-    return all;
-  };
-  const Lines net{"net/0.weight", "net/0.bias [2]"}, policy{"policy/0.weight", "policy/0.bias [2]"};
-  // Beside a model's root, and beside any other dict, one that is called like an optimizer.
-  for (const char* name : {"adam", "opt", "optimizer_g", "actor_optimizer", "optim_g", "optimizerG", "Adam"}) {
-    CAPTURE(name);
-    const std::string n = name;
-    for (const Lines& slots : {Lines{n + "/m/", n + "/v/"}, Lines{n + "/m/"}, Lines{n + "/#0/", n + "/#1/"}, Lines{n + "/m.", n + "/v."},
-                               Lines{n + "/#0/mu/", n + "/#0/nu/"}, Lines{n + "/"}}) {
-      CAPTURE(slots);
-      CHECK(told(with(net, slots)) == Lines{"model: net", n + ": slots"});
-      CHECK(told(with(policy, slots)) == Lines{"model: policy", n + ": slots"});
-    }
-    CHECK(told({"model/0.weight", n + "/net/row.weight [7]"}) == Lines{"model: model", n + ": name"});  // factored: no shape is repeated
-    CHECK(flat({"net/0.weight", "net/0.bias", n + "/m/0.weight", n + "/m/0.bias", n + "/v/0.weight", n + "/v/0.bias"}) ==
-          Lines{"model: ", n + ": slots"});
-    CHECK(told({"0.weight", "0.bias [2]", n + "/m/0.weight", n + "/m/0.bias [2]"}) == Lines{"model: ", n + ": slots"});
-    CHECK(told({"app/policy/0.weight", "app/" + n + "/m/0.weight"}) == Lines{"model: app.policy", "app." + n + ": slots"});
-    CHECK(told({"state_dict/net/0.weight", "state_dict/" + n + "/m/0.weight"}) ==
-          Lines{"model: state_dict.net", "state_dict." + n + ": slots"});
-  }
-  // Dicts of dicts, as JAX has them.
-  CHECK(told({"params/a/w", "params/b/w", "opt/mu/a/w", "opt/mu/b/w", "opt/nu/a/w", "opt/nu/b/w"}) == Lines{"model: params", "opt: slots"});
-  // Under a name that says nothing: several times, all of the names.
-  CHECK(told(with(net, {"z/m/", "z/v/"})) == Lines{"model: net", "z: slots"});
-  CHECK(told(with(policy, {"z/m/", "z/v/"})) == Lines{"model: policy", "z: slots"});
-  CHECK(told(with(net, {"z/m/"})) == Lines{"model: net", "model: z.m"});
-  CHECK(told({"net/0.weight", "net/1.weight [3]", "z/a/0.weight", "z/b/0.weight [3]"}) == Lines{"model: net", "model: z.a", "model: z.b"});
-  // Two models with an optimizer each, one with that of both.
-  CHECK(told({"gen/0.weight", "disc/0.weight [3]", "optim_g/m/0.weight", "optim_d/m/0.weight [3]"}) ==
-        Lines{"model: disc", "model: gen", "optim_d: slots", "optim_g: slots"});
-  CHECK(told({"gen/0.weight", "disc/0.weight [3]", "adam/m/gen.0.weight", "adam/m/disc.0.weight [3]"}) ==
-        Lines{"model: disc", "model: gen", "adam: slots"});
-}
-
-TEST_CASE("parameters that are called like an optimizer's") {
-  const Lines model{"model: "};
-  for (const Lines& keys :
-       {Lines{"state.weight", "state.step", "step"}, Lines{"state.0.weight", "state.0.step []"},
-        Lines{"state.cell.step []", "state.cell.weight"}, Lines{"a.exp_avg", "a.weight"}, Lines{"state.exp_avg"},
-        Lines{"optimus.weight", "step_embed.weight", "scheduler_proj.weight", "optimizer_head.weight"},
-        Lines{"scaler.weight", "scheduler.weight", "rng.weight", "loops.0.weight", "epoch", "step []"},
-        Lines{"net.weight", "module.weight", "model.weight"}, Lines{"model.model.weight", "model.state.weight", "lm_head.weight"}}) {
-    CAPTURE(keys);
-    CHECK(told(keys) == model);
-    CHECK(flat(keys) == model);
-    Lines below;
-    for (const std::string& k : keys) below.push_back("model/" + k);
-    CHECK(told(below) == Lines{"model: model"});
-    below.push_back("!optimizer/param_groups/#0/lr");
-    CHECK(told(below) == Lines{"model: model", "optimizer: param_groups"});
-  }
-  CHECK(told({"model/state.cell.exp_avg", "model/state.cell.weight"}) == Lines{"model: model"});
-  // Averages that a module keeps in buffers; an optimizer keeps them of weights, too.
-  const Lines buffers{"model/0.weight", "model/quantizer.exp_avg", "model/quantizer.exp_avg_sq", "model/quantizer.momentum_buffer",
-                      "model/quantizer.step []"};
-  CHECK(told(buffers) == Lines{"model: model"});
-  CHECK(flat(buffers) == Lines{"model: "});
-  CHECK(told({"model/0.weight", "z/model.A_log.exp_avg", "z/model.A_log.exp_avg_sq", "z/model.0.weight.exp_avg",
-              "z/model.0.weight.exp_avg_sq"}) == Lines{"model: model", "z: slots"});
-  CHECK(told({"model/A_log", "model/A_log.exp_avg", "model/A_log.exp_avg_sq"}) == Lines{"model: model", "model: slots"});
-  CHECK(told({"model/optim/w", "app/model/step"}) == told({"app/model/step", "model/optim/w"}));
-}
-
-TEST_CASE("a module's state dict has parameters and buffers of any name") {
-  const Lines names{"global_step []", "hparams [4]", "optim_1 [4]", "rng_state [4]", "scaler []"};
-  for (const char* root : {"state_dict/", "net/", "policy/", ""}) {
-    Lines keys{std::string(root) + "fc.weight", std::string(root) + "fc.bias [2]"};
-    for (const std::string& n : names) keys.push_back(root + n);
-    std::string model(root);
-    if (!model.empty()) {
-      model.pop_back();
-      keys.insert(keys.end(), {"!z/param_groups/#0/lr", "z/state/0/exp_avg", "!epoch"});
-    }
-    CHECK(told(keys).front() == "model: " + model);
-    CHECK(told(keys).size() == (model.empty() ? 1 : 3));
-  }
-  CHECK(flat({"fc.weight", "global_step []", "hparams [4]"}) == Lines{"model: "});
-  CHECK(flat({"fc.weight", "global_step []", "optimizer/state/0/exp_avg"}) == Lines{"model: ", "global_step: name", "optimizer: slots"});
-
-  // Averages of a module, beside what they are averages of.
-  const Lines of_module{"net/book.embed",      "net/book.exp_avg", "net/book.exp_avg_sq",
-                        "net/norm.weight [2]", "net/norm.step []", "net/norm.momentum_buffer [2]"};
-  Lines with_optimizer = of_module;
-  with_optimizer.insert(with_optimizer.end(), {"z/state/0/exp_avg", "!z/param_groups/#0/lr"});
-  CHECK(told(of_module) == Lines{"model: net"});
-  CHECK(told(with_optimizer) == Lines{"model: net", "z: param_groups"});
-  CHECK(flat(of_module) == Lines{"model: "});
-  CHECK(told({"net/fc.weight", "adam/book/embed", "adam/book/exp_avg", "adam/book/exp_avg_sq"}).back().starts_with("adam"));
-}
-
-TEST_CASE("all of an optimizer's dict is its own, and lists of tensors around it are") {
-  CHECK(told({"policy/0.weight", "o/state/0/exp_avg", "!o/param_groups/#0/lr", "o/slow_state/0/slow_buffer"}) ==
-        Lines{"model: policy", "o: param_groups"});
-  CHECK(flat({"policy.0.weight", "o/state/0/exp_avg", "!o/param_groups/#0/lr", "o/slow_state/0/slow_buffer"}) ==
-        Lines{"model: ", "o: param_groups"});
-  CHECK(told({"policy/0.weight", "o/optimizer/state/0/exp_avg", "!o/optimizer/param_groups/#0/lr", "o/masters/#0/#0"}).front() ==
-        "model: policy");
-  CHECK(told({"app/model/0.weight", "app/state/0/exp_avg", "!app/param_groups/#0/lr"}).front() == "model: app.model");
-}
-
-TEST_CASE("names say it: whole components, with a number, not below a model") {
-  for (const char* name : {"optim", "optimizer", "optimizers", "optimizer_0", "optimizer1", "opt_state", "optimizer_state_dict",
-                           "lr_scheduler", "train_state", "dataloader", "rng_state", "hparams"}) {
+TEST_CASE("rule 2: names of a trainer's, and of optimizers where a model stands elsewhere") {
+  for (const char* name : {"optim", "optimizer", "optimizers", "optimizer_0", "optimizer1", "opt_state", "lr_scheduler", "dataloader",
+                           "rng_state", "train_state"}) {
     CAPTURE(name);
     const std::string n = name;
     CHECK(told({"w", n + "/x"}) == Lines{"model: ", n + ": name"});
-    CHECK(told({"w", "!" + n}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"0.weight", n + "/x"}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"0.weight", "!" + n}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"0.weight", n + ".x"}) == Lines{"model: ", n + ": name"});
     CHECK(flat({"a/w", n + "/x"}) == Lines{"model: ", n + ": name"});
+    CHECK(told({"0.weight", n}) == Lines{"model: "});  // a module's parameter
     CHECK(told({"model/w", "model/" + n + "/x"}) == Lines{"model: model"});
-    CHECK(told({"w", n + ".x"}) == Lines{"model: "});
     CHECK(flat({"a/w", "b/" + n + "/x"}) == Lines{"model: "});
   }
-  // What modules are called as well needs a trainer beside it.
-  for (const char* name : {"scheduler", "scaler", "rng", "epoch", "step", "iteration", "loops", "callbacks", "opt", "adam", "optim_g",
-                           "optimizerG", "actor_optimizer", "cuda_rng_state"}) {
+  CHECK(told({"0.weight", "!epoch", "!step", "!seed"}) ==
+        Lines{"model: ", "epoch: name", "seed: beside", "step: name"});
+  CHECK(told({"0.weight", "chained_0.optimizer.x", "chained_1.lr_scheduler.y"}) ==
+        Lines{"model: ", "chained_0.optimizer: name", "chained_1.lr_scheduler: name"});
+  for (const char* name : {"opt", "adam", "optim_g", "optimizerG", "actor_optimizer", "Adam", "muon_state"}) {
     CAPTURE(name);
     const std::string n = name;
-    CHECK(told({"w", n + "/x"}) == Lines{"model: "});
-    CHECK(flat({"a/w", n + "/x"}) == Lines{"model: "});
     CHECK(told({"model/w", n + "/x"}) == Lines{"model: model", n + ": name"});
-    CHECK(told({"w", "!" + n + "/x"}) == Lines{"model: ", n + ": name"});
-    CHECK(told({"w", n + " []", "!train_state"}) == Lines{"model: ", n + ": name", "train_state: name"});
-    CHECK(told({"w", n + " [3]", "!train_state"}) == Lines{"model: ", "train_state: name"});  // no counter
-    CHECK(flat({"a/w", n + "/x", "!train_state"}) == Lines{"model: ", n + ": name", "train_state: name"});
-    CHECK(flat({"a/w", n + "/weight", "!train_state"}) == Lines{"model: ", "train_state: name"});  // a module
+    CHECK(told({"policy/0.weight", n + "/#0/m/0.weight"}) == Lines{"model: policy", n + ": name"});
+    CHECK(told({n + "/0.weight"}) == Lines{"model: " + n});  // nothing else is a model
+    CHECK(told({"model/" + n + "/weight"}) == Lines{"model: model"});
   }
+  // JAX's TrainState holds the model.
+  CHECK(told({"train_state/params/w", "train_state/opt_state/m", "!train_state/step"}) ==
+        Lines{"model: train_state.params", "train_state.opt_state: name", "train_state.step: name"});
 }
 
-TEST_CASE("a run in flat keys is told by first words, and by names that repeat") {
-  const Lines optimizer{"model: ", "optimizer: name"}, model{"model: "};
-  CHECK(told({"0.weight", "optimizer.buckets.0.param [9]", "optimizer.buckets.0.exp_avg [9]", "optimizer.buckets.0.exp_avg_sq [9]"}) ==
-        optimizer);
-  CHECK(told({"0.weight", "optimizer.state.fp32_param.0.weight"}) == optimizer);
-  CHECK(told({"0.weight", "optimizer.0.weight.master", "optimizer.groups.step []"}) == optimizer);
-  CHECK(told({"0.weight", "optimizer.m.0.weight", "lr_scheduler.last [2]"}) == Lines{"model: ", "lr_scheduler: name", "optimizer: name"});
-  CHECK(told({"0.weight", "optimizer.lstm.weight_ih_l0", "optimizer.lstm.bias_ih_l0 [2]", "dataloader.mean [2]"}) == model);  // modules
-  CHECK(told({"net/optimizer.m.0.weight", "net/0.weight", "!o/param_groups"}) == Lines{"model: net", "o: param_groups"});
-  CHECK(told({"0.weight", "loss.exp_avg [2]", "loss.step []"}) == model);
-}
-
-TEST_CASE("what is called like an optimizer, beside a state dict of any name") {
-  for (const char* name : {"opt", "adam", "adam_m", "sgd", "actor_optimizer", "muon_state"}) {
+TEST_CASE("rule 3: the model") {
+  for (const char* name : {"model", "module", "net", "state_dict", "params", "model_state_dict"}) {
     CAPTURE(name);
     const std::string n = name;
-    const Lines wanted{"model: actor", n + ": name"};
-    CHECK(told({"actor/0.weight", n + "/#0", n + "/#1"}) == wanted);
-    CHECK(told({"actor/0.weight", n + "/m/#0", n + "/v/#0"}) == wanted);
-    CHECK(told({"actor/0.weight", n + "/0/m", n + "/0/v"}) == wanted);
-    CHECK(told({"actor/0.weight", n + "/buf"}) == wanted);
-    CHECK(told({"agents/a/0.weight", n + "/buf"}) == Lines{"model: agents.a", n + ": name"});
+    CHECK(told({n + "/w", "loss [3]"}) == Lines{"model: " + n, "loss: beside"});
+    CHECK(told({n + "/a/weight", n + "/b/weight", "!note"}) == Lines{"model: " + n, "note: beside"});
   }
-  CHECK(told({"actor/0.weight", "opt/1.weight"}) == Lines{"model: actor", "model: opt"});  // a state dict itself
-  CHECK(told({"actor/weight", "opt/buf"}) == Lines{"model: "});                            // modules
+  CHECK(told({"policy/0.weight", "queue", "!note"}) == Lines{"model: policy", "note: beside", "queue: beside"});
+  CHECK(told({"state_dict/model/0.weight", "!epoch"}) == Lines{"model: state_dict.model", "epoch: name"});
+  CHECK(told({"model/model.0.weight"}) == Lines{"model: model"});
+  // Without either: the only dict that has tensors beside what is a trainer's, or all.
+  CHECK(told({"app/w", "!note"}) == Lines{"model: app", "note: beside"});
+  CHECK(told({"a/weight", "b/weight", "opt/weight"}) == Lines{"model: "});
+  CHECK(told({"w", "b []"}) == Lines{"model: "});
+  CHECK(told({"loss []", "!o/param_groups"}) == Lines{"loss: beside", "o: param_groups"});
+  CHECK(told({"!last_epoch", "!gamma"}) == Lines{"model: "});
+  CHECK(flat({"policy/0.weight", "queue"}) == Lines{"model: "});
+  CHECK(told({}).empty());
+  const TrainingState s = find_training_state(catalog_of({"model/w", "policy/0.weight", "head/weight"}));
+  REQUIRE(s.models.size() == 3);
+  CHECK((s.models[0].sign == ModelSign::kSecond && s.models[1].sign == ModelSign::kName && s.models[2].sign == ModelSign::kTensorNames));
 }
 
-TEST_CASE("sums of models and of state") {
+TEST_CASE("rule 4: several models, and one in pieces") {
+  const std::string opt = "!o/param_groups";
+  CHECK(told({"model/0.weight", "ema/0.weight", opt}) == Lines{"model: ema", "model: model", "o: param_groups"});
+  CHECK(told({"model/0.weight", "head/weight", opt}) == Lines{"model: head", "model: model", "o: param_groups"});
+  CHECK(told({"model/alpha", "ema/alpha", opt}) == Lines{"model: ema", "model: model", "o: param_groups"});
+  CHECK(told({"0.weight", "ema/0.weight"}) == Lines{"model: ", "model: ema"});
+  CHECK(told({"G/0.weight", "D/0.weight", "noise"}) == Lines{"model: D", "model: G", "noise: beside"});
+  CHECK(told({"params/a/bias", "ema/a/bias", "ema/b/bias"}) == Lines{"model: ema", "model: params"});
+  CHECK(told({"a/model/w", "b/model/w"}) == Lines{"model: a.model", "model: b.model"});
+  CHECK(told({"nets/#0/0.weight", "nets/#1/0.weight"}) == Lines{"model: nets.0", "model: nets.1"});
+  // The stages of a pipeline have no key in common, and some that differ in numbers.
+  CHECK(told({"model_parts/#0/0.weight", "model_parts/#1/1.weight"}) == Lines{"model: model_parts"});
+  CHECK(told({"model0/0.weight", "model1/1.weight", opt}) == Lines{"model: ", "o: param_groups"});
+  CHECK(told({"net1/main.0.weight", "net2/critic.0.weight"}) == Lines{"model: net1", "model: net2"});
+  const TrainingState s = find_training_state(catalog_of({"pp_0/model/0.weight", "!pp_0/o/param_groups", "pp_1/model/1.weight"}));
+  REQUIRE(s.models.size() == 1);
+  CHECK((s.models[0].path.empty() && s.models[0].components == 2 && s.models[0].keys == 2));
+}
+
+TEST_CASE("rule 5: a module's state dict is flat, and all else is beside it") {
+  CHECK(told({"0.weight", "stats/mean [3]"}) == Lines{"model: ", "stats: beside"});
+  CHECK(told({"model/0.weight", "model/stats/mean [3]"}) == Lines{"model: model", "model.stats: beside"});
+  CHECK(told({"0.weight", "!0._extra_state", "!tokens", "!optimizer"}) == Lines{"model: ", "optimizer: name", "tokens: beside"});
+  CHECK(told({"0.weight", "!tokens"}) == Lines{"model: "});  // nothing else is a trainer's
+  CHECK(told({"a.weight", "!a._extra_state/recipe", "a._extra_state/amax [3]", "!o/param_groups"}) == Lines{"model: ", "o: param_groups"});
+}
+
+TEST_CASE("flat keys that repeat the names and shapes of most tensors are in doubt") {
+  const auto doubt = [](const Lines& lines) { return find_training_state(catalog_of(lines, false)).doubtful_globs; };
+  CHECK(doubt({"0.weight", "0.bias [2]", "adam.m.0.weight", "adam.m.0.bias [2]", "adam.t []"}) == Lines{"adam.*"});
+  CHECK(doubt({"net.0.weight", "net.0.bias [2]", "z.state.0.weight.a", "z.state.0.bias.a [2]"}) == Lines{"z.state.*"});
+  CHECK(doubt({"0.weight", "1.weight", "0.weight.master", "1.weight.master"}) == Lines{"*.master"});
+  CHECK(doubt({"0.weight", "1.weight", "2.weight", "adam.m.0.weight"}).empty());          // not of most
+  CHECK(doubt({"0.weight", "1.weight", "0.weight.absmax [7]", "1.weight.absmax [7]"}).empty());  // in other shapes
+  CHECK(doubt({"student.0.weight", "teacher.0.weight"}).empty());                          // modules
+}
+
+TEST_CASE("sums, and what is full") {
   const TrainingState s =
       find_training_state(catalog_of({"model/a.weight", "!model/a.note", "z/state/0/exp_avg [3]", "!z/param_groups", "!z/x"}));
   REQUIRE(s.models.size() == 1);
@@ -246,9 +145,6 @@ TEST_CASE("sums of models and of state") {
   REQUIRE(s.groups.size() == 1);
   CHECK((s.groups[0].keys == 3 && s.groups[0].tensors == 1 && s.groups[0].tensor_bytes == 12));
   CHECK(s.keys == 3);
-}
-
-TEST_CASE("full is what training resumes from; a model and what describes it is an export") {
   const auto is_full = [](const Lines& lines) { return find_training_state(catalog_of(lines)).is_full(); };
   CHECK(is_full({"model/0.weight", "opt/state/0/exp_avg", "!opt/param_groups/#0/lr"}));
   CHECK(is_full({"model/0.weight", "!lr_scheduler/last_epoch"}));
