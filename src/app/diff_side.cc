@@ -195,7 +195,7 @@ void DiffSide::add_objects(ItemId item, const std::vector<const Entry*>& entries
 }
 
 DiffKey DiffSide::known_of(const OpenObject& object, ObjectDigester& digester, const StateDict::Leaf& leaf, const std::string& key) {
-  const bool is_tensor = leaf.tensor.kind == TorchGlobal::Kind::kTensorV2 || leaf.tensor.kind == TorchGlobal::Kind::kTensorV3;
+  const bool is_tensor = makes_plain(leaf.tensor.kind);
   if (is_tensor && !leaf.tensor.opaque) return {.kind = DiffKey::Kind::kInnerTensor, .tensor = inner_->add(object, leaf, key)};
   return {.digest = digester.of(leaf.value), .text = object.graph.repr(leaf.value, kCaps)};
 }

@@ -15,13 +15,6 @@ bool is_one_ranks(std::string_view cls) {
   return cls.starts_with("torch.distributed.") && (cls.ends_with(".DTensor") || cls.ends_with(".ShardedTensor"));
 }
 
-TorchGlobal GraphNames::meaning(const Value& v) const {
-  if (v.kind != Kind::kGlobal) return {};
-  const auto [module, name] = graph_.global(v);
-  if (module.empty() && name.empty()) return {.kind = Means::kStorage};
-  return torch_global(module, name);
-}
-
 StateDict::StateDict(const PickleGraph& graph, const Place& place, const Limits& limits)
     : graph_(graph), m_(graph.machine()), place_(place), limits_(limits), names_(graph) {}
 
@@ -46,6 +39,12 @@ TensorCall StateDict::tensor_call(Value v) const {
         call.requires_grad = at(1).kind == Kind::kBool && at(1).payload != 0;
         v = at(0);
         continue;
+      case Means::kTensorClass:  // Parameter(tensor), as torch pickled it before 0.4: its state begins with requires_grad
+        if (!is_parameter(v) || arguments.n != 1) return odd;
+        if (const Value state = m_.state_of(v); state.kind == Kind::kTuple && state.n == 3 && m_.element(state, 0).kind == Kind::kBool)
+          call.requires_grad = m_.element(state, 0).payload != 0;
+        v = at(0);
+        continue;
       case Means::kFromType:  // a tensor with Python attributes; of torch's own classes it is a tensor like any other
         if (arguments.n != 4) return odd;
         if (names_.meaning(at(1)).kind != Means::kTensorClass) {
@@ -62,6 +61,7 @@ TensorCall StateDict::tensor_call(Value v) const {
       default: break;
     }
     switch (call.kind) {
+      case Means::kTensorV1:
       case Means::kTensorV2:
       case Means::kTensorV3: break;
       case Means::kQuantized:
@@ -78,11 +78,14 @@ TensorCall StateDict::tensor_call(Value v) const {
   return odd;
 }
 
+bool StateDict::is_parameter(const Value& v) const { return graph_.global_of(v) == "torch.nn.parameter.Parameter"; }
+
 // Sparse ones, subclasses and the like too: what torch would call a tensor when it looks through a list.
 bool StateDict::is_any_tensor(const Value& v) const {
   if (v.kind != Kind::kObject) return false;
   const std::string name = graph_.global_of(v);
-  return name.starts_with("torch._utils._rebuild_") || name.starts_with("torch._tensor._rebuild_from_type") || is_one_ranks(name);
+  return name.starts_with("torch._utils._rebuild_") || name.starts_with("torch._tensor._rebuild_from_type") || is_parameter(v) ||
+         is_one_ranks(name);
 }
 
 bool StateDict::is_mapping(const Value& v) const {
@@ -91,20 +94,36 @@ bool StateDict::is_mapping(const Value& v) const {
   const Value arguments = m_.arguments_of(v);
   const std::string name = graph_.global_of(v);
   if (name == "collections.Counter") return arguments.n == 1 && m_.element(arguments, 0).kind == Kind::kDict && m_.count(v) == 0;
-  if (name == "collections.OrderedDict" ? arguments.n != 0 : name != "collections.defaultdict") return false;
   auto it = m_.items(v);
   Value first;
-  return !it.next(first) || it.in_pair();
+  const bool is_bare = !it.next(first);
+  if (name == "collections.OrderedDict" && arguments.n == 1) return is_bare && are_pairs(m_.element(arguments, 0));
+  if (name == "collections.OrderedDict" ? arguments.n != 0 : name != "collections.defaultdict") return false;
+  return is_bare || it.in_pair();
 }
 
-PickleMachine::Items StateDict::mapping_items(const Value& v) const {
-  const bool counter = v.kind == Kind::kObject && graph_.global_of(v) == "collections.Counter";
-  return m_.items(counter ? m_.element(m_.arguments_of(v), 0) : v);
+bool StateDict::are_pairs(const Value& list) const {
+  if (list.kind != Kind::kList) return false;
+  const auto [known, fresh] = pairs_.try_emplace(list.payload, true);
+  Value pair, part;
+  for (auto items = m_.items(list); fresh && known->second && items.next(pair);) {
+    auto parts = m_.items(pair);
+    known->second =
+        (pair.kind == Kind::kList || pair.kind == Kind::kTuple) && parts.next(part) && parts.next(part) && !parts.next(part);
+  }
+  return known->second;
+}
+
+// What holds the keys and values: the mapping itself, or what its class is called with.
+Value StateDict::entries_of(const Value& mapping) const {
+  if (mapping.kind != Kind::kObject || graph_.global_of(mapping) == "collections.defaultdict") return mapping;
+  const Value arguments = m_.arguments_of(mapping);
+  return arguments.n == 0 ? mapping : m_.element(arguments, 0);
 }
 
 bool StateDict::is_empty_mapping(const Value& v) const {
   if (!is_mapping(v)) return false;
-  auto items = mapping_items(v);
+  auto items = m_.items(entries_of(v));
   Value first;
   return !items.next(first);
 }
@@ -170,7 +189,8 @@ void StateDict::open(const Value& v, bool is_list) {
   if (open_.size() >= limits_.pickle_depth)
     fail(ProblemId::over_limit, place_, "containers nested " + std::to_string(open_.size() + 1) + " deep",
          "at most " + std::to_string(limits_.pickle_depth));
-  open_.push_back({.v = v, .items = is_list ? m_.items(v) : mapping_items(v), .is_list = is_list});
+  const Value holder = is_list ? v : entries_of(v);
+  open_.push_back({.v = v, .items = m_.items(holder), .is_list = is_list, .in_pairs = !is_list && holder.kind == Kind::kList});
 }
 
 void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn) {
@@ -213,7 +233,13 @@ void StateDict::walk(const std::function<void(const Leaf&)>& fn) {
     Open& top = open_.back();
     path_.resize(prefix_ + open_.size() - 1);
     Value key, value;
-    const bool more = top.is_list ? top.items.next(value) : top.items.next(key) && top.items.next(value);
+    bool more = top.items.next(top.is_list ? value : key);
+    if (more && top.in_pairs) {
+      auto pair = m_.items(key);
+      more = pair.next(key) && pair.next(value);
+    } else if (more && !top.is_list) {
+      more = top.items.next(value);
+    }
     if (!more) {
       on_path_.erase(top.v.payload);
       open_.pop_back();

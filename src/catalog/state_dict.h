@@ -4,9 +4,9 @@
 // Rules of torch 2.4 to 2.15 (torch/distributed/checkpoint/_traverse.py): mappings are always descended into, and their keys become text;
 // so are lists, unless they are terminal, that is, hold no tensor, no mapping and no non-terminal list; everything else is a leaf, even a
 // tuple with tensors. torch drops empty mappings; here each is a leaf, or it would be missing from the state dict later; a list of only
-// such mappings is one leaf, since torch's format_utils mistakes a list of byte items for one. Mappings are dict, and OrderedDict,
-// defaultdict and Counter of `collections`, all read as dicts; an object of any other class is a leaf, since only its class knows what it
-// holds.
+// such mappings is one leaf, since torch's format_utils mistakes a list of byte items for one. Mappings are dict, and OrderedDict (which Python
+// 2 pickled as a call with a list of pairs), defaultdict and Counter of `collections`, all read as dicts; an object of any other class is a
+// leaf, since only its class knows what it holds.
 #pragma once
 
 #include <deque>
@@ -23,18 +23,7 @@
 
 namespace dcp {
 
-// What a graph's globals mean to torch.
-class GraphNames : public TorchNames {
- public:
-  explicit GraphNames(const PickleGraph& graph) : graph_(graph) {}
-  TorchGlobal meaning(const Value& v) const override;
-  std::string name_of(const Value& v) const override { return graph_.global_of(v); }
-
- private:
-  const PickleGraph& graph_;
-};
-
-// A leaf that is a tensor: kind and arguments of the call that would rebuild it. A plain tensor is kTensorV2 or kTensorV3; all others
+// A leaf that is a tensor: kind and arguments of the call that would rebuild it. Of a plain tensor makes_plain() holds; all others
 // (quantized, sparse, on meta, of a class of its own) are opaque, with kOther if only the class knows what it holds. kOther and not opaque:
 // not a tensor.
 struct TensorCall {
@@ -86,15 +75,18 @@ class StateDict {
     Value v;
     PickleMachine::Items items;
     bool is_list = false;
+    bool in_pairs = false;  // each item is a key and a value
     int64_t position = 0;
   };
 
+  bool is_parameter(const Value& v) const;
   bool is_any_tensor(const Value& v) const;
   bool is_mapping(const Value& v) const;
+  bool are_pairs(const Value& list) const;
   bool is_empty_mapping(const Value& v) const;
   bool is_terminal(const Value& list, uint64_t depth);
   bool is_hollow(const Value& v);
-  PickleMachine::Items mapping_items(const Value& v) const;
+  Value entries_of(const Value& mapping) const;
   void open(const Value& v, bool is_list);
   void walk(const std::function<void(const Leaf&)>& fn);
   void enter(const Value& v, const std::function<void(const Leaf&)>& fn);
@@ -110,6 +102,7 @@ class StateDict {
   std::vector<Open> open_;
   std::unordered_set<uint64_t> on_path_;
   std::unordered_map<uint64_t, bool> terminal_, hollow_;
+  mutable std::unordered_map<uint64_t, bool> pairs_;
   std::vector<PathElement> path_;
   size_t prefix_ = 0;  // elements of path_ that put_under has set
   std::unordered_set<std::string_view> keys_;

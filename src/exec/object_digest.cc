@@ -184,9 +184,7 @@ ObjectDigest ObjectDigester::entries(std::string_view tag, const Value& v) {
 ObjectDigest ObjectDigester::object(const Value& v) {
   const Value callable = m_.callable_of(v), arguments = m_.arguments_of(v);
   if (object_.graph.is_persistent(v)) return storage(arguments);
-  if (const TensorCall call = object_.state.tensor_call(v);
-      !call.opaque && (call.kind == Means::kTensorV2 || call.kind == Means::kTensorV3))
-    return tensor(call);
+  if (const TensorCall call = object_.state.tensor_call(v); !call.opaque && makes_plain(call.kind)) return tensor(call);
   const auto form = static_cast<CallForm>(v.tag);
   if (form == CallForm::kReduce && callable.kind == Kind::kGlobal && arguments.kind == Kind::kTuple)
     if (const auto known = known_form(todays(object_.graph.global_of(callable)), arguments, v)) return *known;

@@ -29,6 +29,7 @@ class ObjectHandler : public TorchNames {
       case Means::kTypedStorage:
       case Means::kUntypedStorage:
       case Means::kDType: return {.kind = Kind::kTyped, .tag = static_cast<uint16_t>(g.kind), .n = static_cast<uint32_t>(g.dtype)};
+      case Means::kTensorV1:
       case Means::kTensorV2:
       case Means::kTensorV3: return function(g.kind);
       default: break;
@@ -43,7 +44,8 @@ class ObjectHandler : public TorchNames {
   }
   // What is built changes the class or function for all that comes after; weights_only refuses it.
   void build_global(PickleMachine&, const Value& object) {
-    const std::string of_tensors = meaning(object).kind == Means::kTensorV3 ? "_v3" : "_v2";
+    const Means means = meaning(object).kind;
+    const std::string of_tensors = means == Means::kTensorV3 ? "_v3" : means == Means::kTensorV2 ? "_v2" : "";
     refuse(object.n >= kNamed ? names_[object.n - kNamed] : "torch._utils._rebuild_tensor" + of_tensors);
   }
   Value persistent(PickleMachine& machine, const Value& id) {

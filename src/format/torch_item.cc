@@ -100,7 +100,7 @@ using Means = TorchGlobal::Kind;
 void check_works(const TensorReader& reader, const std::string& name, Value root) {
   const Value state = reader.machine().state_of(root);
   if (name.starts_with("torch.") && name.rfind('.') == 5) fail(ProblemId::item_not_tensor, reader.place(), name, "a tensor");
-  for (const Means call : {Means::kTensorV2, Means::kTensorV3, Means::kQuantized, Means::kSparse, Means::kMeta})
+  for (const Means call : {Means::kTensorV1, Means::kTensorV2, Means::kTensorV3, Means::kQuantized, Means::kSparse, Means::kMeta})
     if (reader.call_of(root) == call && state.kind != Kind::kUnset)
       fail(ProblemId::item_bad_tensor, reader.place(), "a state: " + reader.machine().describe(state), "none");
 }
@@ -137,7 +137,7 @@ TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Val
     fail(ProblemId::item_not_tensor, reader.place(), name.empty() ? machine.describe(root) : name, "a tensor");
   check_works(reader, name, root);
   const Means call = reader.call_of(root);
-  const bool plain = call == Means::kTensorV2 || call == Means::kTensorV3;
+  const bool plain = makes_plain(call);
   TorchStorage storage;
   if (plain) storage = reader.read(call, machine.arguments_of(root), item);
   item.refused = names.refused_globals();

@@ -15,7 +15,8 @@ TorchGlobal torch_global(std::string_view module, std::string_view name) {
     std::string_view module, name;
     Means kind;
   };
-  constexpr Known kKnown[] = {{"torch._utils", "_rebuild_tensor_v2", Means::kTensorV2},
+  constexpr Known kKnown[] = {{"torch._utils", "_rebuild_tensor", Means::kTensorV1},
+                              {"torch._utils", "_rebuild_tensor_v2", Means::kTensorV2},
                               {"torch._utils", "_rebuild_tensor_v3", Means::kTensorV3},
                               {"torch._utils", "_rebuild_parameter", Means::kParameter},
                               {"torch._utils", "_rebuild_parameter_with_state", Means::kParameterWithState},
@@ -42,6 +43,13 @@ bool makes_tensor(std::string_view global) {
   const bool torchs_own = global.starts_with("torch.") && global.find_last_of('.') == 5;  // torch.Tensor, torch.FloatTensor
   return global.starts_with("torch._utils._rebuild_") || global.starts_with("torch._tensor._rebuild_from_type") ||
          global == "torch.nn.parameter.Parameter" || (torchs_own && global.ends_with("Tensor"));
+}
+
+TorchGlobal GraphNames::meaning(const Value& v) const {
+  if (v.kind != Kind::kGlobal) return {};
+  const auto [module, name] = graph_.global(v);
+  if (module.empty() && name.empty()) return {.kind = Means::kStorage};
+  return torch_global(module, name);
 }
 
 // --- calls and their arguments
@@ -77,20 +85,22 @@ std::vector<int64_t> TensorReader::naturals(const Value& v, std::string_view wha
 // --- the parts of a tensor
 
 TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {
-  const bool v3 = function == Means::kTensorV3;
-  const uint32_t min = v3 ? 7 : 6, max = min + 1;
+  const bool v1 = function == Means::kTensorV1, v3 = function == Means::kTensorV3;
+  const uint32_t min = v1 ? 4 : v3 ? 7 : 6, max = v1 ? min : min + 1;
   const auto at = [&](uint32_t i) { return argument(arguments, i, min, max); };
   TorchStorage storage = read_view(arguments, min, max, item);
   item.dtype = v3 ? read_dtype(at(6)) : typed_dtype(storage);
-  const Value grad = at(4);
-  if (grad.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(grad), "True or False for requires_grad");
-  const DTypeKind kind = facts_of(item.dtype).kind;
-  if (grad.payload != 0 && kind != DTypeKind::kFloat && kind != DTypeKind::kComplex)
-    fail(ProblemId::item_bad_tensor, place_, "requires_grad of " + std::string(facts_of(item.dtype).name),
-         "a floating-point or complex dtype");
-  if (arguments.n == max) read_flags(at(max - 1), item);
+  if (!v1) read_grad(at(4), item.dtype);
+  if (!v1 && arguments.n == max) read_flags(at(max - 1), item);
   check_extent(item, storage);
   return storage;
+}
+
+void TensorReader::read_grad(const Value& grad, DType dtype) const {
+  if (grad.kind != Kind::kBool) fail(ProblemId::item_bad_tensor, place_, machine_.describe(grad), "True or False for requires_grad");
+  const DTypeKind kind = facts_of(dtype).kind;
+  if (grad.payload != 0 && kind != DTypeKind::kFloat && kind != DTypeKind::kComplex)
+    fail(ProblemId::item_bad_tensor, place_, "requires_grad of " + std::string(facts_of(dtype).name), "a floating-point or complex dtype");
 }
 
 // What the calls of tensors with a storage begin with.
@@ -103,7 +113,7 @@ TorchStorage TensorReader::read_view(const Value& arguments, uint32_t min, uint3
 }
 
 void TensorReader::check_inside(TorchGlobal::Kind function, const Value& arguments) const {
-  if (function != Means::kTensorV2 && function != Means::kTensorV3) return;
+  if (!makes_plain(function)) return;
   if (arguments.kind != Kind::kTuple || arguments.n == 0 || call_of(machine_.element(arguments, 0)) != Means::kStorage) return;
   try {
     TensorItem tensor;
@@ -117,6 +127,7 @@ void TensorReader::check_inside(TorchGlobal::Kind function, const Value& argumen
 bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {
   item.form = ItemForm::kOpaque;
   switch (function) {
+    case Means::kTensorV1:
     case Means::kTensorV2:
     case Means::kTensorV3: read(function, arguments, item); return true;
     case Means::kQuantized: {
@@ -143,7 +154,7 @@ bool TensorReader::read_opaque(TorchGlobal::Kind function, const Value& argument
       for (uint32_t i = 1; data.kind == Kind::kTuple && i < data.n; ++i) {
         const Value values = machine_.element(data, i - 1), sizes = sizes_in(machine_.element(data, i));
         const TorchGlobal::Kind call = call_of(values);
-        if (sizes.kind != Kind::kTuple || (call != Means::kTensorV2 && call != Means::kTensorV3)) continue;
+        if (sizes.kind != Kind::kTuple || !makes_plain(call)) continue;
         TensorItem of_values;
         read(call, machine_.arguments_of(values), of_values);
         item.dtype = of_values.dtype;

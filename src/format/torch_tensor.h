@@ -1,8 +1,9 @@
 // What a torch pickle says about one tensor: a call that would rebuild it, read and checked but never made. For data.pkl of an item and of
 // a whole torch.save file.
 //
-// Grammar (torch/_utils.py, torch/_tensor.py, torch/serialization.py; torch 1.6 to 2.15):
-//   tensor    := torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks[, flags])
+// Grammar (torch/_utils.py, torch/_tensor.py, torch/serialization.py; torch 0.2 to 2.15):
+//   tensor    := torch._utils._rebuild_tensor(storage, offset, sizes, strides)   (before torch 0.4)
+//              | torch._utils._rebuild_tensor_v2(storage, offset, sizes, strides, requires_grad, hooks[, flags])
 //              | torch._utils._rebuild_tensor_v3(storage, offset, sizes, strides, requires_grad, hooks, dtype[, flags])
 //   parameter := torch._utils._rebuild_parameter(tensor, requires_grad, hooks)
 //   storage   := persistent id ("storage", class, key, location, count)
@@ -19,6 +20,7 @@
 #include "base/limits.h"
 #include "base/problem.h"
 #include "format/torch_item.h"
+#include "pickle/graph.h"
 #include "pickle/machine.h"
 
 namespace dcp {
@@ -43,11 +45,16 @@ struct TorchGlobal {
     kTypedStorage,
     kUntypedStorage,
     kDType,
+    kTensorV1,
   };
   Kind kind = Kind::kOther;
   DType dtype{};  // of kTypedStorage, kDType
 };
 TorchGlobal torch_global(std::string_view module, std::string_view name);
+// Whether calling it makes a plain tensor.
+constexpr bool makes_plain(TorchGlobal::Kind k) {
+  return k == TorchGlobal::Kind::kTensorV1 || k == TorchGlobal::Kind::kTensorV2 || k == TorchGlobal::Kind::kTensorV3;
+}
 // Whether calling this global ("torch._utils._rebuild_qtensor") makes a tensor, plain or not.
 bool makes_tensor(std::string_view global);
 
@@ -57,6 +64,17 @@ class TorchNames {
   virtual ~TorchNames() = default;
   virtual TorchGlobal meaning(const Value& v) const = 0;  // kOther if it is not a global
   virtual std::string name_of(const Value& v) const = 0;  // "module.name" of a global, or of the callable of an opaque value
+};
+
+// What a graph's globals mean to torch.
+class GraphNames : public TorchNames {
+ public:
+  explicit GraphNames(const PickleGraph& graph) : graph_(graph) {}
+  TorchGlobal meaning(const Value& v) const override;
+  std::string name_of(const Value& v) const override { return graph_.global_of(v); }
+
+ private:
+  const PickleGraph& graph_;
 };
 
 // Reads the values of a finished machine. Checks only facts about the pickle; the archive's are checked later.
@@ -71,7 +89,7 @@ class TensorReader {
   TorchGlobal::Kind call_of(const Value& v) const;
   // One of a call's arguments, of which there must be `min` to `max`.
   Value argument(const Value& arguments, uint32_t i, uint32_t min, uint32_t max) const;
-  // For a kTensorV2 or kTensorV3: fills all but the archive's part; returns the storage, which the tensor has been checked to fit.
+  // For one that makes_plain: fills all but the archive's part; returns the storage, which the tensor has been checked to fit.
   TorchStorage read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
   // That a plain tensor somewhere in an object lies in its storage: throws item_outside_storage, item_bad_shape, number_overflow. Whatever
   // else is odd about it is for the class of the object to judge, as are calls of other functions.
@@ -90,6 +108,7 @@ class TensorReader {
   TorchStorage read_storage(const Value& v) const;
   DType typed_dtype(const TorchStorage& storage) const;
   DType read_dtype(const Value& v) const;
+  void read_grad(const Value& grad, DType dtype) const;
   void read_flags(const Value& v, TensorItem& item) const;
   void check_extent(const TensorItem& item, const TorchStorage& storage) const;
 

@@ -20,9 +20,9 @@ std::string_view clipped(std::string_view text, uint64_t max) {
 
 }  // namespace
 
-PickleGraph::PickleGraph(Bytes pickle, const Place& place, const Limits& limits)
+PickleGraph::PickleGraph(Bytes pickle, const Place& place, const Limits& limits, const Persistent& persistent)
     : place_(place), limits_(limits), machine_(pickle, place_, limits_), globals_{{"", "persistent"}} {
-  Handler handler{&globals_};
+  Handler handler{&globals_, persistent};
   root_ = machine_.run(handler);
 }
 

@@ -30,8 +30,12 @@ struct ReprCaps {
 
 class PickleGraph {
  public:
-  // `pickle` must outlive the graph. Throws Error (pickle_*, over_limit).
-  PickleGraph(Bytes pickle, const Place& place, const Limits& limits);
+  // What the graph has in the place of a persistent id.
+  using Persistent = std::function<Value(PickleMachine&, const Value& id)>;
+  // `pickle` must outlive the graph. Throws Error (pickle_*, over_limit, or what `persistent` throws).
+  PickleGraph(Bytes pickle, const Place& place, const Limits& limits, const Persistent& persistent = stand_for);
+  // A value of which is_persistent() holds.
+  static Value stand_for(PickleMachine& m, const Value& id) { return m.object({.kind = Kind::kGlobal, .n = kPersistent}, id); }
 
   const Value& root() const { return root_; }
   uint64_t memory_bytes() const { return machine_.arena_cells() * sizeof(Value) + globals_.capacity() * sizeof(globals_[0]); }
@@ -59,6 +63,7 @@ class PickleGraph {
   static constexpr uint32_t kPersistent = 0;  // number of the callable that stands for a persistent id
   struct Handler {
     std::vector<std::pair<std::string_view, std::string_view>>* globals;
+    const Persistent& on_persistent;
     Value global(PickleMachine&, std::string_view module, std::string_view name);
     Value reduce(PickleMachine& m, const Value& callable, const Value& arguments) { return m.object(callable, arguments); }
     Value new_object(PickleMachine& m, const Value& cls, const Value& arguments, const Value& keywords);
@@ -67,7 +72,7 @@ class PickleGraph {
       m.set_state(object, state);
       return object;
     }
-    Value persistent(PickleMachine& m, const Value& id) { return m.object({.kind = Kind::kGlobal, .n = kPersistent}, id); }
+    Value persistent(PickleMachine& m, const Value& id) { return on_persistent(m, id); }
   };
   Place place_;
   Limits limits_;

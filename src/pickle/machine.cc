@@ -113,6 +113,12 @@ Value PickleMachine::open(uint32_t class_id) {
   return v;
 }
 
+Value PickleMachine::tuple(std::span<const Value> elements) {
+  const Value v{.kind = Kind::kTuple, .n = counted(elements.size()), .payload = arena_.size()};
+  for (const Value& e : elements) add_to_arena(e);
+  return v;
+}
+
 Value PickleMachine::object(Value callable, Value arguments) {
   const Value v{.kind = Kind::kObject, .payload = arena_.size()};
   add_to_arena(callable);

@@ -112,6 +112,7 @@ class PickleMachine {
     grown(object.payload);
   }
 
+  Value tuple(std::span<const Value> elements);
   Value dict() { return make_chain(Kind::kDict); }  // an empty dict, for objects that are dicts
 
   // Why CPython cannot read a text, or the name of a GLOBAL, with the place of its opcode: the first one; nullopt: it can read all.
