@@ -21,8 +21,9 @@ with its key. --fail-on unsafe examines every item's pickle, and makes the exit 
 --stats prints bounds, mean, deviation and the number of NaN, inf and zeros of each tensor: which layer went NaN? It reads the tensors' data
 and checks its CRCs.
 
-CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt), a safetensors file, a folder of safetensors files, a
-folder of per-rank files (verl, SkyRL, torch_checkpointing), or with --step a run folder. The kind of a file is recognized by its content.
+CKPT is a DCP folder or its .metadata file, a torch.save file (.pt .pth .bin .ckpt; also in the form before torch 1.6), a safetensors file,
+a folder of safetensors files, a folder of per-rank files (verl, SkyRL, torch_checkpointing), or with --step a run folder. The kind of a file
+is recognized by its content.
 
   dcpctl inspect step-1000
   dcpctl inspect step-1000 --tree --root model

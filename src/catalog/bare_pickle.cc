@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "format/legacy_torch.h"
 #include "pickle/shadow.h"
 #include "pickle/tokens.h"
 #include "pickle/weights_only.h"
@@ -14,7 +15,6 @@ namespace dcp {
 namespace {
 
 constexpr int kLegacyPickles = 5;  // the magic number, the protocol's version, sizes of types, the object, keys of its storages
-constexpr std::string_view kMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 13);  // LONG1, STOP
 
 // Where the first pickle ends, after STOP; nullopt: Python stops before, at `last`.
 std::optional<uint64_t> end_of(Bytes pickle, const Place& place, uint64_t& last) {
@@ -87,7 +87,7 @@ BarePickle look_at_bare_pickle(Bytes item, const Place& place, const Limits& lim
       add_refused(begin, place, limits, found.refused);
     }
     found.is_cut = !end;
-    if (n == 0 && end && as_text(item.first(*end)).ends_with(kMagic)) found.form = BarePickle::Form::kLegacy;
+    if (n == 0 && end && as_text(item.first(*end)).ends_with(kLegacyMagic)) found.form = BarePickle::Form::kLegacy;
     else if (n == 0 && (end || !found.refused.empty())) found.form = BarePickle::Form::kPickle;
     if (!end || found.form != BarePickle::Form::kLegacy) break;
     item = item.subspan(*end);

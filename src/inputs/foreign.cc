@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "format/legacy_torch.h"
+
 namespace dcp {
 namespace {
 
@@ -10,11 +12,17 @@ using std::string_view_literals::operator""sv;
 struct Magic {
   std::string_view bytes;
   Foreign is;
+  size_t at = 0;
 };
-// torch's old form begins with a pickle of the number 0x1950a86a20f9469cfc6c (torch/serialization.py MAGIC_NUMBER).
+// torch before 0.2 wrote a tar of these files, which torch.load reads only where it may run what is in it.
+constexpr Foreign kTorchTar = {"a torch.save file in the tar form of torch 0.1",
+                               "if you trust it, rewrite it with torch: torch.save(torch.load(FILE, weights_only=False), NEW)"};
 constexpr Magic kMagics[] = {
-    {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv,
-     {"a torch.save file in the format before torch 1.6", "rewrite it with torch: torch.save(torch.load(FILE), NEW)"}},
+    {"sys_info\0"sv, kTorchTar},
+    {"pickle\0"sv, kTorchTar},
+    {"tensors\0"sv, kTorchTar},
+    {"storages\0"sv, kTorchTar},
+    {"ustar"sv, {"a tar archive", "unpack it first"}, 257},
     {"GGUF"sv, {"a GGUF file", ""}},
     {"\x93NUMPY"sv, {"a numpy .npy file", ""}},
     {"\x89HDF\r\n\x1a\n"sv, {"an HDF5 file", ""}},
@@ -47,11 +55,12 @@ constexpr Marker kMarkers[] = {
 
 Foreign foreign_file(Bytes head) {
   for (const Magic& m : kMagics)
-    if (as_text(head).starts_with(m.bytes)) return m.is;
+    if (head.size() >= m.at && as_text(head.subspan(m.at)).starts_with(m.bytes)) return m.is;
   return {};
 }
 
-bool is_archive(Bytes head) {
+bool is_torch_file(Bytes head) {
+  if (begins_legacy_torch(head)) return true;
   constexpr uint64_t kLocalBytes = 30, kNameBytesAt = 26;  // of the first record's header, before its name
   const std::string_view text = as_text(head);
   if (!text.starts_with("PK\x03\x04") || text.size() < kLocalBytes) return false;

@@ -17,10 +17,10 @@ struct Foreign {
 };
 
 // First bytes of a file that are enough for foreign_file.
-inline constexpr uint64_t kForeignBytes = 64;
+inline constexpr uint64_t kForeignBytes = 512;
 Foreign foreign_file(Bytes head);
-// A zip archive with everything in a folder, as torch writes it.
-bool is_archive(Bytes head);
+// A zip archive with everything in a folder, as torch writes it, or the form that it wrote before 1.6.
+bool is_torch_file(Bytes head);
 // By the names of a folder's entries.
 Foreign foreign_folder(const std::vector<std::string>& names);
 

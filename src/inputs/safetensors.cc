@@ -393,7 +393,7 @@ Description read_header(Store& store, const std::string& path, const Limits& lim
 bool is_safetensors_file(Found& found) {
   if (found.is_folder()) return false;
   if (begins_like_safetensors(found.head(), found.bytes())) return true;
-  return found.name().ends_with(kSafetensorsEnding) && !is_archive(found.head()) && foreign_file(found.head()).what.empty();
+  return found.name().ends_with(kSafetensorsEnding) && !is_torch_file(found.head()) && foreign_file(found.head()).what.empty();
 }
 
 }  // namespace

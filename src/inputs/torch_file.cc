@@ -44,7 +44,7 @@ OpenedCatalog open_torch_file(Found& found) {
 
 }  // namespace
 
-const Input torch_file_input{.is_at = [](Found& found) { return !found.is_folder() && is_archive(found.head()); },
+const Input torch_file_input{.is_at = [](Found& found) { return !found.is_folder() && is_torch_file(found.head()); },
                              .open = open_torch_file,
                              .is_file =
                                  [](std::string_view name) {

@@ -7,6 +7,7 @@
 #include "catalog/cover.h"
 #include "catalog/item_source.h"
 #include "format/item_archive.h"
+#include "format/legacy_torch.h"
 
 namespace dcp {
 namespace {
@@ -328,11 +329,17 @@ std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const 
   SliceSource source(store, opened, bytes);
   source.go_to(0, bytes, bytes);
   auto file = std::make_unique<TorchFile>();
-  file->archive = read_archive(source, {.path = path}, limits);
+  if (begins_legacy_torch(source.at(0, std::min(bytes, kLegacyBeginBytes)))) {
+    LegacyTorch legacy = read_legacy_torch(source, {.path = path}, limits);
+    file->archive = std::move(legacy.archive);
+    file->graph = std::move(legacy.graph);
+  } else {
+    file->archive = read_archive(source, {.path = path}, limits);
+    Limits left = limits;
+    left.memory_bytes -= std::min(left.memory_bytes, pickle_memory(file->archive.pickle.size()));
+    file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
+  }
   file->storages = by_key(file->archive);
-  Limits left = limits;
-  left.memory_bytes -= std::min(left.memory_bytes, pickle_memory(file->archive.pickle.size()));
-  file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
   return file;
 }
 

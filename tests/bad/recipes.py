@@ -186,6 +186,22 @@ def storage(cls="torch.FloatStorage", key="0", count=0, kind="storage"):
     return Op(op((kind, glob(cls), key, "cpu", count)) + pickle.BINPERSID)
 
 
+# ---- torch.save before 1.6
+
+MAGIC = 0x1950A86A20F9469CFC6C
+SYS_INFO = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+
+
+def old_storage(cls="torch.FloatStorage", key="0", count=0, view=None, kind="storage"):
+    return Op(op((kind, glob(cls), key, "cpu", count, view)) + pickle.BINPERSID)
+
+
+def old_file(state, storages={}, keys=None, protocol=1001, info=SYS_INFO, counts={}):
+    """`storages` by key; each has four-byte elements, unless `counts` says how many."""
+    parts = [pickle.dumps(MAGIC, 2), dump(protocol, 2), dump(info, 2), dump(state, 2), dump(list(storages) if keys is None else keys, 2)]
+    return b"".join(parts) + b"".join(struct.pack("<q", counts.get(key, len(data) // 4)) + data for key, data in storages.items())
+
+
 def row_major(shape):
     strides = [1] * len(shape)
     for d in reversed(range(len(shape) - 1)):

@@ -327,16 +327,6 @@ def a_dtype_of_tomorrow(c):
 # ---- files
 
 
-@case("not_checkpoint", "inspect model.pt", "consolidate model.pt out.pt")
-def a_file_of_the_old_torch(c):
-    """
-    dcpctl: model.pt: is not a checkpoint (got a torch.save file in the format before torch 1.6, expected a DCP folder, a torch.save or safetensors file, or a folder of safetensors files)
-    hint: rewrite it with torch: torch.save(torch.load(FILE), NEW)
-    """
-    Path(c.folder.parent, "model.pt").write_bytes(bytes.fromhex("80028a0a6cfc9c46f9206aa850192e80024de9032e") + bytes(99))
-    c.written = True
-
-
 @case("not_checkpoint", "inspect model.gguf")
 def a_gguf_file(c):
     """

@@ -3,7 +3,7 @@ import pickle
 import struct
 from fractions import Fraction
 
-from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, op, rebuild, storage, zstd
+from recipes import Item, Op, archive, call, case, compressed, data_pkl, dump, glob, old_file, op, rebuild, storage, zstd
 
 COMMANDS = ["consolidate ckpt out.pt"]
 
@@ -220,12 +220,6 @@ def blocks(item):
 EXAMINED = ("verify ckpt", "verify ckpt --fail-on unsafe", "inspect ckpt --fail-on unsafe")
 
 
-def legacy(made):
-    """As torch.save(..., _use_new_zipfile_serialization=False) writes an object without tensors."""
-    sizes = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
-    return b"".join(pickle.dumps(x, 2) for x in (0x1950A86A20F9469CFC6C, 1001, sizes)) + dump(made, 2) + pickle.dumps([], 2)
-
-
 @case("pickle_unsafe", *EXAMINED, says="findings", exit=1)
 def a_bare_pickle_that_runs_something(c):
     """
@@ -359,7 +353,7 @@ def an_object_in_the_old_format_that_runs_something(c):
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
     """
-    c.item("step").data = legacy(call("posix.system", "true"))
+    c.item("step").data = old_file(call("posix.system", "true"))
 
 
 @case("pickle_unsafe", "inspect ckpt", "verify ckpt", says="findings", exit=0)
@@ -368,7 +362,7 @@ def an_object_in_the_old_format_that_runs_something_is_named(c):
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': loading this runs what torch.load(weights_only=True) refuses (got posix.system)
     """
-    c.item("step").data = legacy(call("posix.system", "true"))
+    c.item("step").data = old_file(call("posix.system", "true"))
 
 
 @case("blob_not_archive", "inspect ckpt", *EXAMINED, says="findings", exit=0)
@@ -376,4 +370,4 @@ def an_object_in_the_old_format(c):
     """
     warning: ckpt/__0_0.distcp @ 0x59c: object 'step': the byte item is not a torch.save archive (got torch's format before 1.6, which dcp.load reads)
     """
-    c.item("step").data = legacy({"a": 1})
+    c.item("step").data = old_file({"a": 1})

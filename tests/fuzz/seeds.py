@@ -179,6 +179,9 @@ def main():
             a.root = root
             if n == 0 or name == "tensor":
                 write("torch_archive", f"{name}-{root}", a.bytes())
+    part = recipes.rebuild(recipes.old_storage(count=6, view=("1", 2, 4)), (2, 2))
+    whole = recipes.rebuild(recipes.old_storage(count=6), (6,), rest=(), function="torch._utils._rebuild_tensor")
+    write("torch_archive", "legacy", recipes.old_file({"part": part, "whole": whole, "object": [part, 7]}, {"0": bytes(range(24))}))
     zip64 = recipes.archive(recipes.dump(7, 2), bytes(8))
     zip64.end64 = {}
     write("zip_slice", "zip64", zip64.bytes())

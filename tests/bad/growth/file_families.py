@@ -4,7 +4,7 @@ import pickle
 import struct
 
 from families import KIB, FAMILIES, Family, family, put, get, items, dict_of, list_of
-from recipes import Archive, Op, Tensor, archive, call, dump, op, small, storage
+from recipes import Archive, Op, Tensor, archive, call, dump, old_file, old_storage, op, rebuild, small, storage
 
 FILE = ("inspect m.pt", "inspect m.pt --json", "verify m.pt", "consolidate m.pt out.pt -q --force --no-sync", "convert m.pt out -q --force --no-sync")
 TENSORS = ("inspect m.safetensors", "inspect m.safetensors --json", "verify m.safetensors", "consolidate m.safetensors out.pt --dry-run")
@@ -18,7 +18,9 @@ def torch_file(*commands, first=128 * KIB):
     def made(function):
         def make(folder, n):
             data = function(n)
-            (folder / "m.pt").write_bytes((data if isinstance(data, Archive) else archive(dump(data, 2))).bytes())
+            if type(data) is not bytes:
+                data = (data if isinstance(data, Archive) else archive(dump(data, 2))).bytes()
+            (folder / "m.pt").write_bytes(data)
 
         FAMILIES.append(Family(function.__name__, first, commands or FILE, make))
         return function
@@ -72,6 +74,29 @@ def objects_with_a_storage_each(n):
 @torch_file()
 def storages_that_nothing_names(n):
     return archive(dump({"k": 1}, 2), *[b"four"] * (n // 250))
+
+
+@torch_file()
+def storages_of_the_old_form(n):
+    count = n // 200
+    return old_file(dict_of((f"k{i}", rebuild(old_storage(key=str(i), count=1), (1,))) for i in range(count)), {str(i): b"four" for i in range(count)})
+
+
+@torch_file()
+def parts_of_a_storage_of_the_old_form(n):
+    parts = (rebuild(old_storage(count=8, view=(f"p{i}", i % 8, 1)), (1,)) for i in range(n // 250))
+    return old_file(dict_of((f"k{i}", part) for i, part in enumerate(parts)), {"0": bytes(32)})
+
+
+@torch_file()
+def objects_that_name_a_long_key_of_the_old_form(n):
+    stored = put(("storage", Op(b"ctorch\nFloatStorage\n"), "x" * 1000, "cpu", 2, None), 0) + pickle.BINPERSID
+    return old_file({"w": list_of([Op(stored), *[Op(get(0) + pickle.BINPERSID)] * (n // 3)])}, {"x" * 1000: bytes(8)})
+
+
+@torch_file()
+def a_text_that_goes_on_in_the_old_form(n):
+    return old_file({"w": 1, "text": "x" * n})[: n // 2]
 
 
 @torch_file()
