@@ -18,6 +18,7 @@ constexpr int64_t kProtocol = 1001;
 constexpr uint64_t kCountBytes = 8;    // before a storage's elements
 constexpr uint64_t kFirstBytes = 4 * kKiB;  // of a pickle, and twice as many whenever it goes on
 constexpr uint64_t kBlockBytes = 64 * kKiB;
+constexpr uint64_t kMaxKey = 64;  // of a storage: an address in decimal, which is written out again wherever an object names it
 constexpr const char* kStorageId = "('storage', class, key, location, count, view) or ('module', class, file, source)";
 
 // Whether the pickle ends in these bytes, and where; until then, where its next opcode begins.
@@ -206,12 +207,11 @@ class LegacyReader {
     if (known.of != part.of || known.offset != part.offset) fail_twice(part.storage.key, "two parts");
   }
 
-  // The name of a storage is a number of some digits.
   TorchStorage checked(const TensorReader& reader, const Value& id) const {
     const Value key = reader.machine().element(id, 2);
-    if (key.kind == Kind::kText && key.n > limits_.word_bytes)
+    if (key.kind == Kind::kText && key.n > kMaxKey)
       fail(ProblemId::over_limit, out_.archive.pickle_place, "a storage's key of " + std::to_string(key.n) + " bytes",
-           "at most " + std::to_string(limits_.word_bytes));
+           "at most " + std::to_string(kMaxKey));
     return reader.storage(id);
   }
 
@@ -238,7 +238,7 @@ class LegacyReader {
       position_ = stream_.position();
       PickleMachine::Items items = m.items(keys);
       for (Value key; items.next(key); ++listed) {
-        const auto found = key.kind == Kind::kText && key.n <= limits_.word_bytes ? wholes_.find(std::string(m.text(key))) : wholes_.end();
+        const auto found = key.kind == Kind::kText && key.n <= kMaxKey ? wholes_.find(std::string(m.text(key))) : wholes_.end();
         if (found == wholes_.end()) fail(ProblemId::legacy_keys, here, m.describe(key), "a storage of the object");
         if (std::exchange(found->second.is_read, true)) fail(ProblemId::legacy_keys, here, found->first + " twice", "each storage once");
         read_storage(found->second);

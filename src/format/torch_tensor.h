@@ -29,6 +29,7 @@ namespace dcp {
 struct TorchGlobal {
   enum class Kind : uint8_t {
     kOther,
+    kTensorV1,
     kTensorV2,
     kTensorV3,
     kParameter,
@@ -45,7 +46,6 @@ struct TorchGlobal {
     kTypedStorage,
     kUntypedStorage,
     kDType,
-    kTensorV1,
   };
   Kind kind = Kind::kOther;
   DType dtype{};  // of kTypedStorage, kDType

@@ -150,7 +150,7 @@ def a_key_that_is_no_text(c):
 @case("over_limit")
 def a_key_of_a_novel(c):
     """
-    dcpctl: m.pt @ 0x86: a number in the file is over the limit (got a storage's key of 5000 bytes, expected at most 1024)
+    dcpctl: m.pt @ 0x86: a number in the file is over the limit (got a storage's key of 5000 bytes, expected at most 64)
     """
     put(c, old_file(w(key="x" * 5000), W))
 

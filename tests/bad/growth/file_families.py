@@ -90,8 +90,8 @@ def parts_of_a_storage_of_the_old_form(n):
 
 @torch_file()
 def objects_that_name_a_long_key_of_the_old_form(n):
-    stored = put(("storage", Op(b"ctorch\nFloatStorage\n"), "x" * 1000, "cpu", 2, None), 0) + pickle.BINPERSID
-    return old_file({"w": list_of([Op(stored), *[Op(get(0) + pickle.BINPERSID)] * (n // 3)])}, {"x" * 1000: bytes(8)})
+    stored = put(("storage", Op(b"ctorch\nFloatStorage\n"), "x" * 64, "cpu", 2, None), 0) + pickle.BINPERSID
+    return old_file({"w": list_of([Op(stored), *[Op(get(0) + pickle.BINPERSID)] * (n // 3)])}, {"x" * 64: bytes(8)})
 
 
 @torch_file()
