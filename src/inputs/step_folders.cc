@@ -13,7 +13,7 @@ namespace dcp {
 namespace {
 
 constexpr unsigned kPartLevels = 4;       // global_step_N/model/NAME/ckpt, and one more
-constexpr unsigned kMaxFolders = 10'000;   // that a search looks into
+constexpr unsigned kMaxFolders = 10'000;  // that a search looks into
 
 // What a step is made of, whatever numbers its name has.
 bool says_part(std::string_view name) { return name.find("model") != name.npos || name.find("optim") != name.npos; }
@@ -60,15 +60,21 @@ class Search {
   std::vector<std::string> found_;
 };
 
+std::vector<std::string_view> names_from(std::string_view path, size_t at) {
+  std::vector<std::string_view> names;
+  for (size_t end = 0; at < path.size(); at = end + 1) {
+    end = std::min(path.find('/', at), path.size());
+    names.push_back(path.substr(at, end - at));
+  }
+  return names;
+}
+
 // Whether a folder on the way from a step to its part is a step itself.
 bool leads_through_step(const std::string& part, size_t at) {
   bool in_part = false;
-  while (at < part.size()) {
-    const size_t end = std::min(part.find('/', at), part.size());
-    const std::string_view name = std::string_view(part).substr(at, end - at);
-    if (says_step(name, in_part) || is_unfinished_name(name)) return true;
+  for (const std::string_view name : names_from(part, at)) {
+    if (says_step(name, in_part)) return true;
     in_part = in_part || says_part(name);
-    at = end + 1;
   }
   return false;
 }
@@ -113,6 +119,7 @@ std::optional<std::string> only_checkpoint_below(Store& store, const std::string
   if (!facts || facts->kind != FileKind::kDirectory || looks_like_checkpoint(store.list(folder))) return std::nullopt;
   std::vector<std::string> found = checkpoints_below(store, folder);
   if (found.size() != 1 || leads_through_step(found[0], folder.size() + 1)) return std::nullopt;
+  if (std::ranges::any_of(names_from(found[0], folder.size() + 1), is_unfinished_name)) return std::nullopt;
   return std::move(found[0]);
 }
 

@@ -56,7 +56,7 @@ class Recipe(unittest.TestCase):
         shutil.copytree(self.checkpoints / step, self.checkpoints / name / f"step-{number}")
 
     def steps(self, name):
-        return sorted(p.name for p in (self.checkpoints / name).iterdir())
+        return sorted(p.name for p in (self.checkpoints / name).iterdir() if p.is_dir())
 
     def damage(self, step):
         """Some bytes in the middle of a file."""
