@@ -21,7 +21,8 @@ void add_source(Command& c, Context& context, SourceFlags& flags) {
       .needs("--step")
       .in(group);
   c.number("--prefer-rank", flags.prefer_rank, "R", "Where ranks wrote different values for one key, use rank R's").in(group);
-  c.number("--shards-on-dim", flags.shards_on_dim, "D", "Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D")
+  c.number("--shards-on-dim", flags.shards_on_dim, "D",
+           "Plain tensors in files of ranks are shards, as to_local() gives: join them on dim D")
       .in(group);
   c.option("--replicated", flags.replicated, "GLOB",
            "With --shards-on-dim, tensors that every rank has whole; 'none': all are shards (default: by --expect, --like, config.json)")

@@ -136,7 +136,7 @@ class Comparison {
  private:
   void compare(std::string_view key, ItemId number, const Item& item, const TorchValue& value) const {
     if (value.value.kind == Kind::kUnset && !value.info.resolved) return;  // an empty dict has no key of its own
-    key.remove_prefix(key.find('.') + 1);  // the part's name
+    key.remove_prefix(key.find('.') + 1);                                  // the part's name
     if (key.starts_with("rank_")) key.remove_prefix(key.find('.') + 1);
     const auto found = files_[item.file].find(std::string(key));
     must(found != files_[item.file].end(), "the file has the key");
