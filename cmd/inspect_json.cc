@@ -37,12 +37,15 @@ void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
   json.end_array();
 }
 
-void tensor_json(JsonWriter& json, const Catalog& catalog, const Selection& selection, const Entry& e) {
+void tensor_json(JsonWriter& json, const InspectResult& found, const Entry& e) {
+  const Catalog& catalog = found.catalog();
+  const Selection& selection = found.selection;
   const Tensor& t = catalog.tensors[e.tensor()];
   json.begin_object().member("key", e.key);
   if (e.key != catalog.key(t)) json.member("source_key", catalog.key(t));
   path_json(json, selection, e);
   json.member("dtype", catalog.strings[t.dtype_name]);
+  if (const auto cls = found.subclasses.find(e.tensor()); cls != found.subclasses.end()) json.member("class", cls->second);
   dims_json(json, "shape", catalog.dims(t));
   if (const auto shape = mcore_shape(catalog, e.tensor())) dims_json(json, "mcore_shape", *shape);
   json.member("bytes", catalog.tensor_bytes(t));
@@ -154,7 +157,7 @@ void inspect_json(const InspectResult& found, const std::function<void(std::stri
   head_json(json, catalog, selection);
   json.key("tensors").begin_array();
   for (const Entry& e : entries)
-    if (!e.is_blob()) tensor_json(json, catalog, selection, e);
+    if (!e.is_blob()) tensor_json(json, found, e);
   json.end_array().key("blobs").begin_array();
   for (const Entry& e : entries) {
     if (!e.is_blob()) continue;

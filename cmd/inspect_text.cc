@@ -251,7 +251,8 @@ std::string summary_text(const InspectResult& found) {
     ++top.first;
     if (e.is_blob()) continue;
     const Tensor& t = catalog.tensors[e.tensor()];
-    auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name])];
+    const auto cls = found.subclasses.find(e.tensor());
+    auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name]) + (cls == found.subclasses.end() ? "" : " of " + escaped(cls->second))];
     ++dtype.first;
     dtype.second += catalog.tensor_bytes(t);
     top.second += catalog.tensor_bytes(t);

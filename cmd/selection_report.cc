@@ -92,7 +92,8 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
   text_json(out, "idle", unmatched);
   out.key("dropped").begin_object();
   out.member("by_rules", s.dropped_by_rules.keys).member("non_model", s.dropped_non_model.keys);
-  out.member("outside_root", s.dropped_outside_root.keys).member("objects", s.dropped_blobs.size() + left_out_objects).end_object();
+  out.member("outside_root", s.dropped_outside_root.keys).member("objects", s.dropped_blobs.size() + left_out_objects + s.dropped_states);
+  out.end_object();
   text_json(out, "dropped_top", s.dropped_top);
   dropped_keys(out, catalog, s);
   renamed_keys(out, catalog, s);

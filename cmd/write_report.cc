@@ -118,6 +118,7 @@ void WriteReport::describe_plan(Context& context) const {
   const Catalog& catalog = result.catalog();
   if (const LeftOut objects = objects_left_out(); objects.keys > 0)
     context.info("left out " + counted(objects.keys, "object") + " (not tensors)" + names_of(objects));
+  if (s.dropped_states > 0) context.info("left out " + counted(s.dropped_states, "_extra_state") + " of Transformer Engine (no weights)");
   const bool all = !select.model_only && select.root.empty() && select.rules.empty();
   if (context.command == "consolidate" && all && is_more_than_model(s))
     context.info("kept everything" + std::string(catalog.has_planner_data ? ", nested as it was saved" : "") +

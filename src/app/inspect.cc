@@ -10,6 +10,7 @@
 #include "catalog/folder_findings.h"
 #include "catalog/idle_parameters.h"
 #include "catalog/structure.h"
+#include "catalog/subclasses.h"
 #include "catalog/torch_files.h"
 #include "catalog/unsafe.h"
 #include "catalog/values.h"
@@ -41,6 +42,7 @@ void inspect(const InspectRequest& request, World& world, InspectResult& result)
   add(find_unsafe_items(files, catalog, request.look_into_all ? LookInto::kAll : LookInto::kSome, looking, world.stop));
   add(find_idle_parameters(files, catalog, request.source.limits()));
   result.values = small_values(files, catalog, request.source.limits());
+  result.subclasses = subclasses(files, request.source.limits());
   part_errors(result.findings);
   result.unsafe = fold_unsafe(result.findings);
   SelectOptions select = request.select;

@@ -24,7 +24,8 @@ struct InspectResult {
   FrozenCatalog opened;
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
-  std::map<KeyRef, std::string> values;  // see catalog/values.h
+  std::map<KeyRef, std::string> values;        // see catalog/values.h
+  std::map<TensorId, std::string> subclasses;  // see catalog/subclasses.h
   Selection selection;                   // of the catalog
   std::optional<MapAnswer> map;          // what it would make, and what is missing, without throwing
 

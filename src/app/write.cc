@@ -24,7 +24,8 @@ void take_part(Preparation& source, const Subscript& slice, const Selection& sel
 // Objects with tensors, as a tensor of a class that pickles it in a way of its own, packed parameters of quantized modules, whole modules, are
 // weights: a model without them is not the model, and one in which they keep their dtype is not of the new one. Not all that a state dict without
 // a root holds is a model's.
-void refuse_weights_in_objects(Preparation& source, const TrainingState& state, const std::vector<BlobId>& objects, ProblemId id) {
+void refuse_weights_in_objects(Preparation& source, const TrainingState& state, const std::vector<BlobId>& objects, ProblemId id,
+                               Remedy remedy = Remedy::kOfId) {
   const Catalog& catalog = source.catalog();
   const std::vector<BlobId> weights = source.weights_among(objects, state);
   if (weights.empty()) return;
@@ -33,7 +34,9 @@ void refuse_weights_in_objects(Preparation& source, const TrainingState& state, 
   for (size_t i = 0; i < weights.size() && i < kNamed; ++i)
     names += (i == 0 ? "" : ", ") + std::string(catalog.key(catalog.blobs[weights[i]])) + " (an object that holds tensors)";
   if (weights.size() > kNamed) names += " and " + std::to_string(weights.size() - kNamed) + " more";
-  fail(id, {.path = catalog.path}, names);
+  Problem p = make_problem(id, {.path = catalog.path}, names);
+  p.remedy = remedy;
+  throw Error(std::move(p));
 }
 
 void refuse_weights_in_objects(Preparation& source, const DtypeOptions& given, const Selection& selection, const OutputForm& form) {
@@ -41,7 +44,10 @@ void refuse_weights_in_objects(Preparation& source, const DtypeOptions& given, c
   std::vector<BlobId> objects;
   for (const Entry& e : selection.entries)
     if (e.is_blob() && (!form.blobs || is_to_be_cast(dtypes, e.key))) objects.push_back(e.blob());
-  refuse_weights_in_objects(source, selection.state, objects, form.blobs ? ProblemId::cast_opaque : ProblemId::no_dtype_in_output);
+  if (form.blobs) refuse_weights_in_objects(source, selection.state, objects, ProblemId::cast_opaque);
+  else  // of another dtype, a .pt does not hold them either
+    refuse_weights_in_objects(source, selection.state, objects, ProblemId::no_dtype_in_output,
+                              dtypes.dtype ? Remedy::kFewerKeys : Remedy::kOfId);
   refuse_weights_in_objects(source, selection.state, selection.dropped_blobs, ProblemId::weights_left_out);
 }
 
@@ -85,7 +91,11 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   for (const Problem& p : opened.findings)
     if (p.severity <= Severity::kWarning) result.warnings.push_back(p);
   OutputForm form = form_of(output);
-  result.selection = source.select(request.select, request.map, output.assets, form.blobs);
+  SelectOptions select = request.select;
+  select.no_extra_states = !form.blobs;
+  select.dtypes.any_tensor = form.any_tensor;
+  result.selection = source.select(select, request.map, output.assets, form.blobs);
+  name_by_paths(catalog, result.selection);
   Parts parts = check_selected(opened, result.selection, form);
   if (source.map()) parts = {.tensors = source.map()->sources(), .blobs = source.map()->objects()};
   if (source.map() && source.map()->run) form.blob_use = BlobUse::kPickles;  // they are compared, and lists of parameters made anew

@@ -62,6 +62,7 @@ enum class Remedy : uint8_t {
   kOfId,
   kMoreMemory,             // Problem::enough_bytes of it
   kMoreMemoryOrFewerKeys,  // the same
+  kFewerKeys,              // leaving the key out
   kLargerPickle,           // Problem::enough_bytes as its cap
   kOneOrLatest,            // one of Problem::names, or the newest of them
   kNoStep,                 // the folder itself

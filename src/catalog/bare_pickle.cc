@@ -1,11 +1,12 @@
 #include "catalog/bare_pickle.h"
 
-#include <functional>
-#include <optional>
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
+#include "format/item_archive.h"
 #include "format/legacy_torch.h"
 #include "pickle/shadow.h"
 #include "pickle/tokens.h"
@@ -93,6 +94,65 @@ BarePickle look_at_bare_pickle(Bytes item, const Place& place, const Limits& lim
     item = item.subspan(*end);
   }
   return found;
+}
+
+std::optional<Problem> trailing_pickle(uint64_t trailing_bytes, Place behind_stop) {
+  if (trailing_bytes == 0) return std::nullopt;
+  return make_finding(ProblemId::pickle_trailing, Severity::kWarning, std::move(behind_stop), std::to_string(trailing_bytes) + " bytes");
+}
+
+namespace {
+
+// What torch.save writes beside data.pkl and storages, or its readers look at.
+bool is_torchs(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "data.pkl", "version", "byteorder", ".data/version", ".data/serialization_id", ".format_version", ".storage_alignment"};
+  return name.ends_with('/') || std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+// Storages are any bytes: one is taken for a pickle only if it begins with an opcode that all have since protocol 2 and ends with STOP, or
+// imports what no storage spells.
+bool is_pickle(const BarePickle& found, Bytes begin, std::string_view name) {
+  if (name.ends_with(".pkl") || name.ends_with(".pickle") || !found.refused.empty()) return true;
+  const bool has_protocol = begin.size() > 2 && static_cast<Op>(begin[0]) == Op::PROTO && std::to_integer<int>(begin[1]) <= 5;
+  return has_protocol && found.form != BarePickle::Form::kOther && !found.is_cut;
+}
+
+}  // namespace
+
+bool may_hold_pickles(const ZipDirectory& directory, size_t storages) {
+  const auto others = std::ranges::count_if(directory.records, [](const ZipRecord& r) { return !is_torchs(r.name); });
+  return static_cast<size_t>(others) > storages;
+}
+
+std::vector<Problem> unloaded_pickles(ItemSource& item, const ZipDirectory& directory, const std::set<std::string, std::less<>>& named,
+                                      const Place& place, const Limits& limits) {
+  constexpr std::string_view kStorages = "data/";
+  constexpr uint64_t kLookedAt = 4 * kMiB;
+  std::vector<Problem> all;
+  for (const ZipRecord& r : directory.records) {
+    if (is_torchs(r.name) || r.size == 0) continue;
+    if (r.name.starts_with(kStorages) && named.contains(std::string_view(r.name).substr(kStorages.size()))) continue;
+    std::vector<std::byte> begin;
+    Place at = place;
+    at.member = r.name;
+    try {
+      const uint64_t payload = payload_of(item, directory, r, place);
+      at.offset = place.offset.value_or(0) + payload;
+      const auto add = [&](Bytes block) { begin.insert(begin.end(), block.begin(), block.end()); };
+      if (!r.deflated()) add(item.at(payload, std::min(r.packed, kLookedAt)));
+      else if (r.size <= limits.decoded_bytes) read_record(item, r, payload, place, add);
+    } catch (const Error&) {  // what cannot be read cannot be run
+    }
+    const BarePickle found = look_at_bare_pickle(begin, at, limits);
+    if (!is_pickle(found, begin, r.name)) continue;
+    std::string globals;
+    for (const std::string& g : found.refused) globals += (globals.empty() ? "" : ", ") + g;
+    Problem p = make_finding(ProblemId::pickle_unloaded, Severity::kWarning, std::move(at), globals.substr(0, 1000));
+    p.names = found.refused;
+    all.push_back(std::move(p));
+  }
+  return all;
 }
 
 }  // namespace dcp

@@ -31,7 +31,7 @@ class Chooser {
   DType choose(const Entry& e) {
     const Tensor& t = catalog_.tensors[e.tensor()];
     if (!t.dtype_known) {
-      if (!t.strided && catalog_.traits().in_torch_files) refuse_not_strided(e, t);
+      if (!t.strided && options_.any_tensor && catalog_.traits().in_torch_files) refuse_not_strided(e, t);
       return t.dtype;
     }
     if (!is_cast_target(t.dtype)) {

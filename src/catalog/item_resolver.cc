@@ -211,7 +211,7 @@ void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& pla
   }
   bool plain = false;
   try {
-    if (w.tensor != kNone) plain = tensor(source, w, place, base);
+    if (w.tensor != kNone) plain = tensor(source, w, place, base), look_beside(source, directory, place, 1);
     else look_into(source, place);
     if (!plain && w.duplicate == kNone) out_.items[w.item].resolved = true;
   } catch (const Error& e) {
@@ -220,6 +220,15 @@ void ItemResolver::archive(ItemSource& source, const Wanted& w, const Place& pla
     if (e.problem().id != ProblemId::crc_mismatch) found(e.problem());
   }
   for (const ZipRecord& r : directory.records) collect([&] { record({source, directory, w, place, base, plain}, r); });
+}
+
+// Pickles that torch does not load.
+void ItemResolver::look_beside(ItemSource& source, const ZipDirectory& directory, const Place& place, size_t storages) {
+  if (!may_hold_pickles(directory, storages)) return;
+  const ItemPickle pickle = read_item_pickle(source, directory, max_to_look_at(), options_.limits, place);
+  std::set<std::string, std::less<>> named;
+  for (const TorchStorage& s : run_object_pickle(pickle.bytes, pickle.place, looking_).storages) named.insert(s.key);
+  for (Problem& p : unloaded_pickles(source, directory, named, place, options_.limits)) found(std::move(p), Severity::kWarning);
 }
 
 // What loading an object would import.
@@ -232,6 +241,9 @@ void ItemResolver::look_into(ItemSource& source, const Place& place) {
   const ObjectPickle object = run_object_pickle(pickle.bytes, pickle.place, looking_);
   if (object.unseen) return unsafe(place, refused_globals(pickle.bytes, pickle.place, options_.limits));  // which keeps nothing
   unsafe(place, object.fault ? look_at_bare_pickle(pickle.bytes, pickle.place, options_.limits).refused : object.refused);
+  if (auto p = trailing_pickle(object.trailing_bytes, at_offset(pickle.place, bytes - object.trailing_bytes)))
+    found(std::move(*p), Severity::kWarning);
+  look_beside(source, directory, place, object.storages.size());
   check_object(source, directory, object, place);
 }
 
@@ -321,8 +333,11 @@ BlobItem ItemResolver::with_pickle(ItemSource& source, const Place& place) {
 bool ItemResolver::tensor(ItemSource& source, const Wanted& w, const Place& place, uint64_t base) {
   const TensorItem t = read_tensor_item(source, place, options_.limits);
   ItemInfo& info = out_.items[w.item];
+  if (options_.faults == Faults::kCollect) {
+    unsafe(place, t.refused);
+    if (auto p = trailing_pickle(t.trailing_bytes, t.pickle_end)) found(std::move(*p), Severity::kWarning);
+  }
   if (t.form == ItemForm::kOpaque) {
-    if (options_.faults == Faults::kCollect) unsafe(place, t.refused);
     if (t.described) check_is_chunk(w, t, place);
     info.resolved = info.opaque = true;
     return false;

@@ -57,6 +57,7 @@ class ItemResolver {
   void examine_raw(const Wanted& w, const Item& item, const Place& place);
   void archive(ItemSource& source, const Wanted& w, const Place& place, uint64_t base);
   void look_into(ItemSource& source, const Place& place);
+  void look_beside(ItemSource& source, const ZipDirectory& directory, const Place& place, size_t storages);
   void bare(ItemSource& source, const Place& place);
   void unsafe(const Place& place, const std::vector<std::string>& globals);
   struct OpenItem {

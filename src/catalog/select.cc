@@ -6,6 +6,7 @@
 
 #include "base/closest.h"
 #include "catalog/rename.h"
+#include "catalog/state_names.h"
 
 namespace dcp {
 namespace {
@@ -41,9 +42,11 @@ void add_source_path(const Catalog& c, Entry& e, Selection& s) {
 
 void strip(Selection& s, Entry& e, uint32_t components) {
   if (components == 0) return;
+  const std::string path = joined(s.path(e));
   e.first += components;
   e.count -= components;
-  e.key = s.texts.emplace_back(joined(s.path(e)));
+  const bool is_numbered = e.key.starts_with(path + "#");  // among the keys of that name (state_dict.h)
+  e.key = s.texts.emplace_back(joined(s.path(e)) + std::string(is_numbered ? e.key.substr(path.size()) : ""));
 }
 
 // How many leading components spell `root`; 0: the path does not lie under it. The last component is the leaf and never a root.
@@ -206,6 +209,13 @@ void leave_out_objects(Selection& s) {
   });
 }
 
+bool is_extra_state(const Catalog& c, const Entry& e) {
+  if (e.is_blob()) return false;
+  const Tensor& t = c.tensors[e.tensor()];
+  const std::string_view key = c.key(t);
+  return t.dtype_known && t.dtype == DType::uint8 && key.substr(key.rfind('.') + 1) == kExtraState;
+}
+
 void put_under(const std::string& root, Selection& s) {
   std::vector<PathPart> above;
   const std::string_view text = s.texts.emplace_back(root);
@@ -277,6 +287,11 @@ std::string joined(std::span<const PathPart> path) {
   return text;
 }
 
+void name_by_paths(const Catalog& catalog, Selection& s) {
+  for (Entry& e : s.entries)
+    if (catalog.traits().in_torch_files && e.key.find('#') != e.key.npos) e.key = s.texts.emplace_back(joined(s.path(e)));
+}
+
 Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes) {
   dtypes.scope = DtypeScope::kAll;
   Selection s;
@@ -295,6 +310,8 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
   if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
   if (options.tensors_only) leave_out_objects(s);
+  if (options.tensors_only || options.no_extra_states)
+    s.dropped_states = std::erase_if(s.entries, [&](const Entry& e) { return is_extra_state(catalog, e); });
   if (s.entries.empty() && !catalog.order.empty())
     fail(ProblemId::nothing_selected, {.path = catalog.path},
          s.dropped_non_model.keys == 0 ? ""

@@ -37,7 +37,8 @@ struct SelectOptions {
   bool model_only = false;
   bool keep_root = false;  // with model_only: do not strip the root
   std::string root;  // dotted path components at any depth (what keys begin with, without planner data): take this subtree and strip it
-  bool tensors_only = false;                      // byte items out
+  bool tensors_only = false;                      // byte items out, and extra states with them
+  bool no_extra_states = false;                   // uint8 tensors *._extra_state out: Transformer Engine 2 pickles its objects into these
   std::string add_root;                           // dotted path components put above all paths
   bool clean_fqns = false;                        // strip the prefixes of wrappers
   std::vector<RenameRule> renames;                // each applied to the result of the one before
@@ -111,6 +112,7 @@ struct Selection {
   std::vector<std::string> dropped_top;  // the largest subtrees they make up, sorted
   LeftOut dropped_outside_root;
   std::vector<BlobId> dropped_blobs;  // by tensors_only
+  uint64_t dropped_states = 0;        // by no_extra_states
   uint64_t renamed = 0;               // keys whose name a rename, the map or the removal of prefixes changed
   std::vector<std::string> unmapped;  // names of the map that no key has
   uint64_t wrapped = 0;               // keys that still hold a wrapper's prefix, such as _orig_mod.
@@ -125,6 +127,10 @@ struct Selection {
 // Throws nothing_selected, root_missing, key_missing (an exact key that does not exist, a rule that matches nothing), several_models, keys_collide,
 // usage (a bad regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
+
+// For an output: keys of a torch.save file that have a number (state_dict.h) lose it. Where the output goes by keys, it refuses two of one
+// name; one that goes by paths holds them.
+void name_by_paths(const Catalog& catalog, Selection& selection);
 
 // This key alone, whether or not it is model. Looks at no other key.
 Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes);

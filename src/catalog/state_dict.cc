@@ -47,6 +47,13 @@ TensorCall StateDict::tensor_call(Value v) const {
         continue;
       case Means::kFromType:  // a tensor with Python attributes; of torch's own classes it is a tensor like any other
         if (arguments.n != 4) return odd;
+        if (const auto inner = TensorReader(m_, names_, limits_, place_).wrapped(v); inner.tensor.kind != Kind::kUnset) {
+          const Value grad = m_.element(at(2), 7);
+          call.requires_grad = call.requires_grad || (grad.kind == Kind::kBool && grad.payload != 0);
+          call.cls = inner.cls;
+          v = inner.tensor;
+          continue;
+        }
         if (names_.meaning(at(1)).kind != Means::kTensorClass) {
           call.opaque = true;
           call.cls = odd.cls = graph_.global_of(at(1));
@@ -203,11 +210,30 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
   if (path_bytes_ > max)
     fail(ProblemId::over_limit, place_, "a state dict whose keys and paths take " + std::to_string(path_bytes_) + " bytes",
          "at most " + std::to_string(max));
-  const std::string_view kept = texts_.emplace_back(std::move(key));
-  Place place = place_;
-  place.tensor = kept;
-  if (!keys_.insert(kept).second) fail(ProblemId::state_dict_key_twice, place);
-  fn({.key = kept, .path = path_, .value = v, .tensor = tensor_call(v), .empty_mapping = empty_mapping});
+  const TensorCall tensor = tensor_call(v);
+  std::string_view kept = texts_.emplace_back(std::move(key));
+  if (!keys_.try_emplace(kept, 1).second) kept = numbered(kept, tensor.kind == Means::kOther && !tensor.opaque);
+  fn({.key = kept, .path = path_, .value = v, .tensor = tensor, .empty_mapping = empty_mapping});
+}
+
+std::string_view StateDict::numbered(std::string_view key, bool is_object) {
+  uint64_t& met = keys_[key];
+  std::string text;
+  do text = std::string(key) + "#" + std::to_string(++met);
+  while (keys_.contains(text));
+  const std::string_view kept = texts_.emplace_back(std::move(text));
+  keys_.emplace(kept, 1);
+  if (twice_++ == 0)
+    first_twice_ = make_finding(ProblemId::state_dict_key_twice, Severity::kWarning,
+                                {.path = place_.path, .tensor = std::string(key), .object = is_object},
+                                "here the second is " + std::string(kept));
+  return kept;
+}
+
+std::optional<Problem> StateDict::keys_twice() const {
+  std::optional<Problem> p = first_twice_;
+  if (twice_ > 1) p->got += ", and " + std::to_string(twice_ - 1) + " more";
+  return p;
 }
 
 void StateDict::put_under(const std::vector<std::string>& names) {

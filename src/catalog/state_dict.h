@@ -6,17 +6,20 @@
 // tuple with tensors. torch drops empty mappings; here each is a leaf, or it would be missing from the state dict later; a list of only
 // such mappings is one leaf, since torch's format_utils mistakes a list of byte items for one. Mappings are dict, and OrderedDict (which Python
 // 2 pickled as a call with a list of pairs), defaultdict and Counter of `collections`, all read as dicts; an object of any other class is a
-// leaf, since only its class knows what it holds.
+// leaf, since only its class knows what it holds. Where several paths result in one key (those of the dict keys 25 and
+// '25'), torch's planner refuses the state dict; here all but the first have a number: KEY#2.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "base/problem.h"
 #include "format/dcp_metadata.h"
 #include "format/torch_tensor.h"
 #include "pickle/graph.h"
@@ -50,8 +53,7 @@ class StateDict {
   };
   // Prefixes keys and paths as if this state dict were nested under these names.
   void put_under(const std::vector<std::string>& names);
-  // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, state_dict_key_twice,
-  // over_limit.
+  // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, over_limit.
   void flatten(const std::function<void(const Leaf&)>& fn);
   // The same for any root: one that cannot be descended into is the only leaf, with key "".
   void flatten_any(const std::function<void(const Leaf&)>& fn);
@@ -67,6 +69,9 @@ class StateDict {
     std::string example;
   };
   const OddKeys& odd_keys() const { return odd_keys_; }
+
+  // The keys with a number, as one finding.
+  std::optional<Problem> keys_twice() const;
 
  private:
   using PathElement = MetadataContent::PathElement;
@@ -93,6 +98,7 @@ class StateDict {
   PathElement key_of(const Value& key);
   void refuse_root(const Value& root) const;
   std::string path_text() const;
+  std::string_view numbered(std::string_view key, bool is_object);
 
   const PickleGraph& graph_;
   const PickleMachine& m_;
@@ -105,7 +111,9 @@ class StateDict {
   mutable std::unordered_map<uint64_t, bool> pairs_;
   std::vector<PathElement> path_;
   size_t prefix_ = 0;  // elements of path_ that put_under has set
-  std::unordered_set<std::string_view> keys_;
+  std::unordered_map<std::string_view, uint64_t> keys_;  // how often each was met
+  std::optional<Problem> first_twice_;
+  uint64_t twice_ = 0;
   std::deque<std::string> texts_;
   OddKeys odd_keys_;
   uint64_t path_bytes_ = 0;  // of keys and paths so far

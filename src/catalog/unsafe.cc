@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "catalog/bare_pickle.h"
 #include "catalog/resolve.h"
 #include "catalog/torch_files.h"
 #include "pickle/tokens.h"
@@ -130,7 +131,12 @@ std::vector<Problem> find_unsafe_pickles(const Catalog& catalog) {
   if (!of_metadata.empty()) found.push_back(unsafe_pickle({.path = file}, std::move(of_metadata)));
   const bool in_torch_files = catalog.traits().in_torch_files && catalog.knows_items();
   for (uint32_t f = 0; in_torch_files && f < catalog.files.size(); ++f) {
+    const TorchFile& read = *catalog.torch->files[f];
     find_in_torch_file(catalog, f, found);
+    found.insert(found.end(), read.unloaded.begin(), read.unloaded.end());
+    const PickleMachine& machine = read.graph->machine();
+    const Place end = at_offset(read.archive.pickle_place, machine.pickle_bytes() - machine.trailing_bytes());
+    if (auto p = trailing_pickle(machine.trailing_bytes(), end)) found.push_back(std::move(*p));
     find_compressed(catalog, f, found);
   }
   return found;

@@ -152,6 +152,7 @@ ObjectPickle run_object_pickle(Bytes pickle, const Place& place, const Limits& l
     PickleMachine machine(pickle, place, limits);
     ObjectHandler handler(object, limits);
     machine.run(handler);
+    object.trailing_bytes = machine.trailing_bytes();
     if (const auto& bad = machine.bad_text()) object.fault = make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8");
   } catch (const Error& e) {
     object.unseen = e.problem().id == ProblemId::memory_cap || e.problem().id == ProblemId::over_limit;

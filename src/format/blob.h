@@ -49,6 +49,7 @@ struct ObjectPickle {
   std::vector<std::string> refused;    // globals that weights_only refuses, distinct, in order of appearance
   std::vector<TorchStorage> storages;  // of the persistent ids that are torch's
   std::optional<Problem> bad_tensor;   // of the first plain tensor that its storage cannot hold
+  uint64_t trailing_bytes = 0;         // behind its STOP
   std::optional<Problem> fault;        // why Python cannot load it: pickle_*; then the others are incomplete
   // It was too large to be run (limits.memory_bytes) or nested too deep: the others are incomplete, and nothing is known to be wrong.
   bool unseen = false;

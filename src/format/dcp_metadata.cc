@@ -3,6 +3,7 @@
 #include "format/dcp_metadata.h"
 
 #include <algorithm>
+#include <array>
 #include <memory_resource>
 #include <unordered_map>
 
@@ -14,15 +15,41 @@ namespace dcp {
 Value MetadataHandler::build(PickleMachine& m, Value object, Value state) {
   if (is(object, kBlob)) return object;
   if (object.kind != Kind::kOpen) m.fail_operand(object, "an object to give a state");
-  switch (globals_[object.n].cls) {
+  const Class cls = globals_[object.n].cls;
+  switch (cls == kUnknown ? class_by_fields(m, state) : cls) {
     case kMetadata: return build_root(m, state);
     case kTensor: return build_tensor(m, state);
     case kChunk: return build_chunk(m, state);
     case kIndex: return build_index(m, state);
     case kStorageInfo: return build_info(m, state);
     case kProperties: return build_properties(m, state);
-    default: return build_storage_meta(m, state);
+    case kStorageMeta: return build_storage_meta(m, state);
+    default: return opaque(object);
   }
+}
+
+// Forks of torch's writers keep copies of its dataclasses in modules of their own (OLMo-core, NeMo Automodel): an object with the fields of
+// one of torch's is read as one. Elsewhere, in planner data, it may be anything: then nothing about it is an error.
+MetadataHandler::Class MetadataHandler::class_by_fields(const PickleMachine& m, const Value& state) const {
+  if (state.kind == Kind::kTuple) return state.n >= 2 && is(m.element(state, 1), kGetLayout) ? kProperties : kUnknown;
+  if (state.kind != Kind::kDict) return kUnknown;
+  std::array<std::pair<Value, Value>, 32> fields;
+  size_t count = 0;
+  for (auto it = m.items(state); it.next(fields[count].first) && it.next(fields[count].second);)
+    if (++count == fields.size()) return kUnknown;  // the memo may share a large dict among many objects
+  const auto has = [&](std::string_view name, auto... kinds) {
+    return std::any_of(fields.begin(), fields.begin() + count, [&](const auto& f) {
+      return m.is_text(f.first, name) && (sizeof...(kinds) == 0 || ((f.second.kind == kinds) || ...));
+    });
+  };
+  const auto has_size = [&](std::string_view field) { return has(field, Kind::kTyped, Kind::kTuple, Kind::kList); };
+  if (has("relative_path", Kind::kText) && has("offset", Kind::kInt) && has("length", Kind::kInt)) return kStorageInfo;
+  if (has("fqn", Kind::kText) && has("index", Kind::kInt, Kind::kNil)) return kIndex;
+  if (has_size("offsets") && has_size("sizes") && !has("relative_path")) return kChunk;  // with one: torch's S3RdmaStorageWriter
+  if (has("properties", Kind::kTyped) && has_size("size") && has("chunks", Kind::kList, Kind::kTuple)) return kTensor;
+  if (has("dtype", Kind::kTyped) && has("layout", Kind::kTyped)) return kProperties;
+  if (has("state_dict_metadata", Kind::kDict) && has("storage_data", Kind::kDict)) return kMetadata;
+  return has("checkpoint_id") && has("save_id") ? kStorageMeta : kUnknown;
 }
 
 Value MetadataHandler::persistent(PickleMachine& m, Value id) {
@@ -308,6 +335,7 @@ MetadataContent read_dcp_metadata(Bytes pickle, const Place& place, const Limits
   handler.finish(machine, root);
   if (const auto& bad = machine.bad_text())
     content.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
+  content.trailing_bytes = machine.trailing_bytes();
   content.unframed = pickle.size() > 2 && static_cast<Op>(pickle[0]) == Op::PROTO && std::to_integer<int>(pickle[1]) == 4 &&
                      static_cast<Op>(pickle[2]) != Op::FRAME;
   check_names(content, pickle.size(), place, limits);

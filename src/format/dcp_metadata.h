@@ -104,6 +104,8 @@ struct MetadataContent {
   // Why no torch can load it although its content is clear: pickle_unloadable for what pickle.load stops at, metadata_field; possibly several.
   std::vector<Problem> unloadable;
 
+  uint64_t trailing_bytes = 0;  // behind the pickle's STOP, which torch ignores
+
   // Evidence of who wrote it and who can load it.
   uint32_t properties_fields = 0;         // maximum number of fields of a TensorProperties: 5, or 6 since torch 2.15; 0: no tensors
   bool old_module_names = false;          // torch.distributed._shard.checkpoint.*: torch 1.13

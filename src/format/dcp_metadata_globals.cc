@@ -62,6 +62,9 @@ Value MetadataHandler::global(PickleMachine& m, std::string_view module, std::st
       g.dtype = *dtype;
     }
     g.foreign = g.cls == kUnknown;
+    // Of a copy in another module: without fields there is only the name (class_by_fields).
+    if (g.foreign && name == "BytesStorageMetadata") g.cls = kBlob;
+    if (g.foreign && (name == "_MEM_FORMAT_ENCODING" || name == "MEM_FORMAT_ENCODING")) g.cls = kMemoryFormat;
     if (g.foreign && module == "torch.distributed.checkpoint.metadata") cannot_load(m, name_of(g), "a class that torch 2.15 has there");
     if (module.starts_with("torch.distributed._shard.checkpoint.")) content_.old_module_names = true;
     if (g.cls == kProperties && module.starts_with("torch.distributed._shard.")) content_.old_properties_module = true;
@@ -138,6 +141,7 @@ Value MetadataHandler::new_object(PickleMachine& m, Value cls, Value, Value) {
     case kStorageMeta: return m.open(cls.n);
     // Without fields there is no BUILD (CPython <= 3.13 at least), so it is complete at once; an empty BUILD may follow.
     case kBlob: return typed(kBlob);
+    case kUnknown: return m.open(cls.n, false);
     default: return opaque(cls);
   }
 }

@@ -92,6 +92,7 @@ class MetadataHandler {
 
   template <class Fn>
   void for_fields(const PickleMachine& m, std::string_view cls, const Value& state, Fn&& fn) const;
+  Class class_by_fields(const PickleMachine& m, const Value& state) const;
   void check_layout(const PickleMachine& m, const Value& name);
   Value build_properties(PickleMachine& m, const Value& state);
   Value build_chunk(PickleMachine& m, const Value& state);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct SafetensorsEntry {
   std::vector<int64_t> shape;  // as torch counts
   uint64_t offset = 0;         // bytes from the start of the file
   uint64_t bytes = 0;
+  std::shared_ptr<const Problem> fault = nullptr;  // why nothing of it is known but its name, and the shape if there is a possible one
 };
 
 // Order in which the reference library lays tensors out: by dtype (larger elements first, then as in its own list), then by name in
@@ -49,7 +51,8 @@ inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes of JSON
 uint64_t safetensors_header_bytes(Bytes first, uint64_t file_bytes, const Place& place, const Limits& limits);
 
 // `head` holds at least the header with its length prefix; `file_bytes` is the size of the file. Validates as the reference does: no holes,
-// no overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family.
+// no overlap, no trailing bytes, shape x dtype = range; duplicate keys and depth refused. Errors are of the safetensors_* family. What is
+// wrong with one entry alone is its fault; where there is one, bytes may be without a tensor.
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
   std::vector<SafetensorsEntry> entries;  // in order of offset

@@ -18,6 +18,7 @@ struct RawEntry {
   std::string name;
   std::optional<std::string> dtype = {};
   std::optional<std::vector<uint64_t>> shape = {}, range = {};
+  std::string malformed = {};  // "a value at 'shape'"
 };
 
 // Called by the parser for every value. Other members of a tensor's object are ignored, as the reference does.
@@ -114,8 +115,10 @@ class HeaderHandler : public Json::json_sax_t {
     if (inside_ == Inside::kTensor) place.tensor = entries.back().name;
     return place;
   }
-  [[noreturn]] void malformed(std::string_view got) const {
-    fail(ProblemId::safetensors_bad_header, at_key(), std::string(got) + (key_.empty() ? "" : " at '" + key_ + "'"));
+  void malformed(std::string_view value) {
+    const std::string got = std::string(value) + (key_.empty() ? "" : " at '" + key_ + "'");
+    if (inside_ != Inside::kTensor) fail(ProblemId::safetensors_bad_header, place_, got);
+    if (entries.back().malformed.empty()) entries.back().malformed = got;
   }
   [[noreturn]] void duplicate() const { fail(ProblemId::safetensors_duplicate, at_key(), key_); }
 
@@ -132,10 +135,13 @@ class HeaderHandler : public Json::json_sax_t {
 SafetensorsEntry checked_entry(const RawEntry& raw, uint64_t header_bytes, const Place& file) {
   Place place = file;
   place.tensor = raw.name;
-  const auto missing = [&](const char* what) { fail(ProblemId::safetensors_bad_header, place, std::string("no ") + what); };
-  if (!raw.dtype) missing("dtype");
-  if (!raw.shape) missing("shape");
-  if (!raw.range) missing("data_offsets");
+  const auto malformed = [&](const std::string& got) { fail(ProblemId::safetensors_bad_header, place, got); };
+  if (!raw.malformed.empty()) malformed(raw.malformed);
+  const bool has_bytes = raw.range && raw.range->size() == 2 && raw.range->front() != raw.range->back();
+  if (raw.dtype.value_or("").empty() && !has_bytes) fail(ProblemId::safetensors_no_data, place);
+  if (!raw.dtype) malformed("no dtype");
+  if (!raw.shape) malformed("no shape");
+  if (!raw.range) malformed("no data_offsets");
   const auto dtype = dtype_of_safetensors(*raw.dtype);
   if (!dtype) fail(ProblemId::safetensors_unknown_dtype, place, *raw.dtype);
   SafetensorsEntry entry{.name = raw.name, .dtype = *dtype, .shape = {}};
@@ -159,15 +165,36 @@ SafetensorsEntry checked_entry(const RawEntry& raw, uint64_t header_bytes, const
   return entry;
 }
 
+// Or what can be known of it.
+SafetensorsEntry entry_or_fault(const RawEntry& raw, uint64_t header_bytes, const Place& file) {
+  try {
+    return checked_entry(raw, header_bytes, file);
+  } catch (const Error& e) {
+    Problem p = e.problem();
+    p.severity = Severity::kDamage;
+    p.remedy = Remedy::kFewerKeys;
+    SafetensorsEntry entry{.name = raw.name, .shape = {}, .offset = header_bytes, .fault = std::make_shared<const Problem>(std::move(p))};
+    uint64_t elements = 1;
+    for (const uint64_t dim : raw.shape.value_or(std::vector<uint64_t>()))
+      if (dim >= uint64_t{1} << 32 || (elements *= std::max<uint64_t>(dim, 1)) >= uint64_t{1} << 31) return entry;
+    if (raw.shape) entry.shape.assign(raw.shape->begin(), raw.shape->end());
+    return entry;
+  }
+}
+
 void check_ranges(const std::vector<SafetensorsEntry>& entries, uint64_t header_bytes, uint64_t file_bytes, const Place& file) {
   uint64_t at = header_bytes;
+  bool may_have_holes = false;
+  for (const SafetensorsEntry& entry : entries) may_have_holes = may_have_holes || entry.fault;
   for (const SafetensorsEntry& entry : entries) {
+    if (entry.fault) continue;
     Place place = at_offset(file, entry.offset);
     place.tensor = entry.name;
+    if (may_have_holes && entry.offset > at) at = entry.offset;
     if (entry.offset != at) fail(ProblemId::safetensors_hole, place, "a start at " + std::to_string(entry.offset), std::to_string(at));
     at = add_or_fail(at, entry.bytes, place);
   }
-  if (at != file_bytes) {
+  if (at > file_bytes || (at < file_bytes && !may_have_holes)) {
     fail(ProblemId::safetensors_hole, file, "a file of " + std::to_string(file_bytes) + " bytes", std::to_string(at));
   }
 }
@@ -209,7 +236,7 @@ SafetensorsHeader read_safetensors_header(Bytes head, uint64_t file_bytes, const
   Json::sax_parse(json, &handler);
   SafetensorsHeader header{.metadata = std::move(handler.metadata), .entries = {}};
   header.entries.reserve(handler.entries.size());
-  for (const RawEntry& raw : handler.entries) header.entries.push_back(checked_entry(raw, header_bytes, place));
+  for (const RawEntry& raw : handler.entries) header.entries.push_back(entry_or_fault(raw, header_bytes, place));
   std::ranges::stable_sort(header.entries, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;  // empty tensors before what begins at their place
   });

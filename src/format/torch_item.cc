@@ -126,6 +126,14 @@ bool describe(const TensorReader& reader, const ItemHandler& names, Value root, 
   }
 }
 
+// The class of a tensor that is not plain; what calls it where that is torch's own.
+std::string class_of(const TensorReader& reader, const ItemHandler& names, const Value& root) {
+  const PickleMachine& machine = reader.machine();
+  const Value all = machine.arguments_of(root);
+  const bool of_class = reader.call_of(root) == Means::kFromType && all.kind == Kind::kTuple && all.n == 4;
+  return names.name_of(of_class ? machine.element(all, 1) : machine.callable_of(root));
+}
+
 constexpr const char* kTaken = "what torch.load(weights_only=True) takes";
 
 TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Value root, TensorItem& item) {
@@ -145,9 +153,11 @@ TorchStorage read_root(const TensorReader& reader, const ItemHandler& names, Val
     if (plain || weights_only_blocks(global)) fail(ProblemId::item_refused, reader.place(), global, kTaken);
   if (const auto& odd = names.refused_opcode()) fail(ProblemId::item_refused, odd->place, "the opcode " + odd->name, kTaken);
   if (plain) return storage;
+  item.subclass = class_of(reader, names, root);
+  if (const auto inner = reader.wrapped(root); inner.tensor.kind != Kind::kUnset && inner.tensors == names.persistent_ids().size())
+    return reader.read(reader.call_of(inner.tensor), machine.arguments_of(inner.tensor), item);
   item.described = describe(reader, names, root, item);
   item.form = ItemForm::kOpaque;
-  item.opaque_class = name;
   return {};
 }
 
@@ -185,6 +195,8 @@ TensorItem read_tensor_item(ItemSource& source, const Place& place, const Limits
   if (const auto& bad = machine.bad_text()) fail(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8");
   TensorItem item;
   item.big_endian = archive.big_endian;
+  item.trailing_bytes = machine.trailing_bytes();
+  if (item.trailing_bytes > 0) item.pickle_end = at_offset(pickle.place, machine.pickle_bytes() - item.trailing_bytes);
   const TensorReader reader(machine, handler, limits, pickle.place);
   const TorchStorage storage = read_root(reader, handler, root, item);
   if (item.form == ItemForm::kStrided) {

@@ -79,9 +79,11 @@ struct TensorItem {
   uint64_t packed = 0;        // bytes of the record in the item if it is deflated, else 0
   uint32_t crc = 0;
   bool has_crc = false;              // false: the writer computed none (0 with a non-empty payload whose true CRC may differ)
+  Place pickle_end;                  // behind the STOP of data.pkl
+  uint64_t trailing_bytes = 0;       // that follow there
   bool described = true;             // false, for kOpaque: dtype and sizes are its class's affair
-  std::string opaque_class;          // for kOpaque: "torch._utils._rebuild_qtensor"
-  std::vector<std::string> refused;  // for kOpaque: globals that dcp.load refuses unless the program allows them: a subclass's own
+  std::string subclass;              // what made it if not a plain call: "torchao.dtypes.Float8Tensor", "torch._utils._rebuild_qtensor"
+  std::vector<std::string> refused;  // of a subclass: globals that dcp.load refuses unless the program allows them
 };
 // Whether it has no elements: offset and strides, which torch keeps from the original view, are then meaningless.
 bool is_empty(const TensorItem& item);

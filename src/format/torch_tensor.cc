@@ -82,6 +82,55 @@ std::vector<int64_t> TensorReader::naturals(const Value& v, std::string_view wha
   return all;
 }
 
+// --- wrappers
+
+// Whether a storage is named in it, as far as the machine's handler has kept it; true for what is too large to look through.
+bool TensorReader::holds_tensor(const Value& v, uint32_t& left) const {
+  if (left == 0) return true;
+  --left;
+  const auto any_in = [&](const Value& container) {
+    Value inner;
+    for (auto it = machine_.items(container); it.next(inner);)
+      if (holds_tensor(inner, left)) return true;
+    return false;
+  };
+  if (v.kind != Kind::kObject) return any_in(v);
+  return call_of(v) == Means::kStorage || holds_tensor(machine_.arguments_of(v), left) || holds_tensor(machine_.state_of(v), left) ||
+         any_in(v);
+}
+
+TensorReader::Wrapped TensorReader::wrapped(const Value& v) const {
+  if (call_of(v) != Means::kFromType) return {};
+  const Value all = machine_.arguments_of(v);
+  if (all.kind != Kind::kTuple || all.n != 4 || names_.meaning(machine_.element(all, 0)).kind != Means::kWrapper) return {};
+  Wrapped out{.tensor = {}, .cls = names_.name_of(machine_.element(all, 1))};
+  if (out.cls.starts_with("torch.distributed.")) return {};  // a DTensor's is a part
+  Value state = machine_.element(all, 3);
+  if (state.kind == Kind::kTuple && state.n == 2) state = machine_.element(state, 0);  // and slots
+  if (state.kind != Kind::kDict) return {};
+  constexpr uint32_t kVisits = 1000;
+  uint32_t left = kVisits;
+  Value name, value, inner;
+  for (auto it = machine_.items(state); it.next(name) && it.next(value);) {
+    if (value.kind == Kind::kFloat) return {};
+    if (!holds_tensor(value, left)) continue;
+    ++out.tensors;
+    if (machine_.is_text(name, "_precomputed_scale")) continue;
+    if (inner.kind != Kind::kUnset) return {};
+    inner = value;
+  }
+  try {
+    if (call_of(inner) == Means::kParameter) inner = argument(machine_.arguments_of(inner), 0, 3, 3);
+    const Means call = call_of(inner);
+    TensorItem outer, plain;
+    if ((call != Means::kTensorV2 && call != Means::kTensorV3) || !read_opaque(Means::kWrapper, machine_.element(all, 2), outer)) return {};
+    read(call, machine_.arguments_of(inner), plain);
+    if (outer.dtype == plain.dtype && outer.sizes == plain.sizes) out.tensor = inner;
+  } catch (const Error&) {  // only its class knows
+  }
+  return out;
+}
+
 // --- the parts of a tensor
 
 TorchStorage TensorReader::read(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const {

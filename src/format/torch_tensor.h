@@ -97,10 +97,19 @@ class TensorReader {
   // Whether a persistent id is one of torch's, of a class that is known here; then, what it says.
   bool names_storage(const Value& id) const;
   TorchStorage storage(const Value& id) const;
+  // The tensor inside one of a class of its own that wraps a plain tensor of its dtype and sizes, and no number that might scale it. Of
+  // torchao's WeightWithDynamicFloat8CastTensor and its like, which only say how a plain weight is to be used, it holds the values.
+  struct Wrapped {
+    Value tensor;          // kUnset: this is no such wrapper
+    uint32_t tensors = 0;  // in the wrapper, with those that only cache what follows from this one
+    std::string cls{};     // "module.Class"
+  };
+  Wrapped wrapped(const Value& v) const;
   // For a tensor that is not plain: dtype and sizes only; the rest is up to its class. False: the call does not give them.
   bool read_opaque(TorchGlobal::Kind function, const Value& arguments, TensorItem& item) const;
 
  private:
+  bool holds_tensor(const Value& v, uint32_t& left) const;
   int64_t natural(const Value& v, ProblemId id, std::string_view what) const;
   Value sizes_in(const Value& v) const;
   std::vector<int64_t> naturals(const Value& v, std::string_view what) const;

@@ -1,5 +1,6 @@
 // A DCP folder: `.metadata` beside the files that it names. It may be given itself.
 #include "base/limits.h"
+#include "catalog/bare_pickle.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
 #include "format/dcp_keys.h"
@@ -8,6 +9,7 @@
 #include "inputs/dcp_metadata.h"
 #include "inputs/safetensors_items.h"
 #include "pickle/text_opcodes.h"
+#include "pickle/tokens.h"
 
 namespace dcp {
 namespace {
@@ -25,38 +27,69 @@ Paths paths_of(const Found& found) {
   return {found.path() + "/" + std::string(kMetadata), found.path(), found.path()};
 }
 
-std::vector<std::byte> read_pickle(Store& store, const Paths& paths, const OpenOptions& options) {
-  const auto& [file, path, folder] = paths;
-  if (const auto facts = store.facts(file)) check_fits(facts->bytes, file, options.limits);
-  // A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
-  std::vector<std::byte> bytes =
-      path == file ? read_file(store, file, options.limits.metadata_bytes)
-                   : read_file_beneath(store, folder, std::string(kMetadata), options.links, options.limits.metadata_bytes);
+// A file that the user named may be a link; one that was found in the folder is part of the checkpoint.
+OpenFile open_file(Found& found, const Paths& paths) {
+  Store& store = found.store();
+  const std::optional<Handle> handle = paths.path == paths.file
+                                           ? store.open_read(paths.file)
+                                           : store.open_beneath(paths.folder, std::string(kMetadata), found.options().links);
+  if (!handle) fail(ProblemId::file_missing, {.path = paths.file});
+  return OpenFile(store, *handle);
+}
+
+// Throws pickle_unknown_opcode if `head`, the beginning of a longer file, is of no pickle.
+void check_begins_as_pickle(Bytes head, const Place& place) {
+  try {
+    TokenReader reader(head, place, Opcodes::kPythons);
+    Token t;
+    do reader.next(t);
+    while (t.op != Op::STOP);
+  } catch (const Error& e) {
+    if (e.problem().id == ProblemId::pickle_unknown_opcode) throw;
+  }
+}
+
+std::vector<std::byte> read_pickle(Store& store, const OpenFile& opened, const std::string& file, const Limits& limits) {
+  constexpr uint64_t kHeadBytes = 4096;
+  const uint64_t size = store.facts(opened.get()).bytes;
+  if (size > kHeadBytes) {
+    std::vector<std::byte> head(kHeadBytes);
+    read_exact(store, opened.get(), 0, head);
+    check_begins_as_pickle(head, {.path = file});
+  }
+  check_fits(size, file, limits);
+  std::vector<std::byte> bytes = read_file(store, opened.get(), limits.metadata_bytes);
   if (is_lfs_pointer(bytes)) fail(ProblemId::lfs_pointer, {.path = file});
-  if (auto binary = binary_form(bytes, {.path = file}, options.limits)) bytes = std::move(*binary);
+  if (auto binary = binary_form(bytes, {.path = file}, limits)) bytes = std::move(*binary);
   return bytes;
 }
 
-OpenedCatalog read_metadata(Found& found) {
+OpenedCatalog open_metadata(Found& found) {
   const Paths paths = paths_of(found);
-  const auto& [file, path, folder] = paths;
   const OpenOptions& options = found.options();
-  std::vector<std::byte> bytes = read_pickle(found.store(), paths, options);
-  MetadataContent content = read_dcp_metadata(bytes, {.path = file}, options.limits);
-  const std::deque<std::string> text = hold_text(content);
-  std::vector<std::byte>().swap(bytes);  // before the catalog grows
-  check_catalog_fits(content, file, options.limits);
-  OpenedCatalog opened = build_catalog(content, path, folder);
+  HeldMetadata held = read_metadata(found.store(), open_file(found, paths), paths.file, options.limits);
+  check_catalog_fits(held.content, paths.file, options.limits);
+  OpenedCatalog opened = build_catalog(held.content, paths.path, paths.folder);
+  if (held.trailing) opened.findings.push_back(std::move(*held.trailing));
   use_safetensors_items(found.store(), opened, options);
   return opened;
 }
 
 std::optional<std::vector<std::string>> read_keys_of(Found& found) {
   const Paths paths = paths_of(found);
-  return read_dcp_keys(read_pickle(found.store(), paths, found.options()), {.path = paths.file}, found.options().limits);
+  const Limits& limits = found.options().limits;
+  return read_dcp_keys(read_pickle(found.store(), open_file(found, paths), paths.file, limits), {.path = paths.file}, limits);
 }
 
 }  // namespace
+
+HeldMetadata read_metadata(Store& store, const OpenFile& opened, const std::string& file, const Limits& limits) {
+  const std::vector<std::byte> bytes = read_pickle(store, opened, file, limits);
+  HeldMetadata held{.content = read_dcp_metadata(bytes, {.path = file}, limits), .text = {}, .trailing = {}};
+  held.trailing = trailing_pickle(held.content.trailing_bytes, {.path = file, .offset = bytes.size() - held.content.trailing_bytes});
+  held.text = hold_text(held.content);
+  return held;
+}
 
 void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& limits) {
   const uint64_t needed = metadata_bytes / 10 * kMemoryTenths;
@@ -77,7 +110,7 @@ const Input dcp_input{.is_at =
                             return found.is_folder() ? found.store().facts(found.path() + "/" + std::string(kMetadata)).has_value()
                                                      : found.name() == kMetadata;
                           },
-                      .open = read_metadata,
+                      .open = open_metadata,
                       .read_keys = read_keys_of,
                       .describes = [](std::string_view name) { return name.ends_with(kMetadata); },
                       .read_description = read_whole_metadata,

@@ -1,13 +1,26 @@
 // Shared by both kinds of DCP folders: reading `.metadata`.
 #pragma once
 
+#include <deque>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "format/dcp_metadata.h"
 #include "inputs/input.h"
 
 namespace dcp {
 
 inline constexpr std::string_view kMetadata = ".metadata";
+
+// The content of a `.metadata`, without its pickle. Reads no more than the first bytes of a file that does not begin as a pickle. Throws
+// memory_cap, lfs_pointer, and what read_dcp_metadata throws.
+struct HeldMetadata {
+  MetadataContent content;  // views `text`
+  std::deque<std::string> text;
+  std::optional<Problem> trailing;  // bytes behind the pickle, as a warning
+};
+HeldMetadata read_metadata(Store& store, const OpenFile& opened, const std::string& file, const Limits& limits);
 
 // Throws memory_cap for more metadata than fits.
 void check_fits(uint64_t metadata_bytes, const std::string& file, const Limits& limits);

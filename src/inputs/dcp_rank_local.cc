@@ -5,10 +5,8 @@
 #include "catalog/build.h"
 #include "catalog/data_files.h"
 #include "format/dcp_metadata.h"
-#include "format/lfs_pointer.h"
 #include "inputs/dcp_metadata.h"
 #include "inputs/rank_local.h"
-#include "pickle/text_opcodes.h"
 
 namespace dcp {
 namespace {
@@ -40,16 +38,18 @@ OpenedCatalog open_rank_local(Found& found) {
   for (uint32_t r : ranks)
     if (const auto facts = store.facts(path + "/__" + std::to_string(r) + std::string(kMetadata))) all_bytes += facts->bytes;
   check_fits(all_bytes, path, options.limits);
-  std::vector<std::vector<std::byte>> pickles;  // outlive their contents, which view them
+  std::vector<std::deque<std::string>> texts;
   std::vector<MetadataContent> contents;
+  std::vector<Problem> findings;
   for (uint32_t r : ranks) {
     const std::string name = "__" + std::to_string(r) + std::string(kMetadata), file = path + "/" + name;
-    pickles.push_back(read_file_beneath(store, path, name, options.links, options.limits.metadata_bytes));
-    if (is_lfs_pointer(pickles.back())) fail(ProblemId::lfs_pointer, {.path = file});
-    if (auto binary = binary_form(pickles.back(), {.path = file}, options.limits)) pickles.back() = std::move(*binary);
-    contents.push_back(read_dcp_metadata(pickles.back(), {.path = file}, options.limits));
+    const std::optional<Handle> handle = store.open_beneath(path, name, options.links);
+    if (!handle) fail(ProblemId::file_missing, {.path = file});
+    HeldMetadata rank = read_metadata(store, OpenFile(store, *handle), file, options.limits);
+    contents.push_back(std::move(rank.content));
+    texts.push_back(std::move(rank.text));
+    if (rank.trailing) findings.push_back(std::move(*rank.trailing));
   }
-  std::vector<Problem> findings;
   const MetadataContent merged = merge_rank_local(contents, path, findings);
   check_catalog_fits(merged, path, options.limits);
   OpenedCatalog opened = build_catalog(merged, path, path, CheckpointKind::kDcpRankLocal);

@@ -23,9 +23,10 @@ class Opening {
   Opening(Store& store, const std::string& path, const std::vector<RankFile>& files, const OpenOptions& options)
       : store_(store), path_(path), options_(options), limits_(options.limits), shards_(path, files, findings_), files_(files.size()) {}
 
-  OpenedCatalog open(const std::vector<RankFile>& files, CheckpointKind kind) {
+  OpenedCatalog open(const std::vector<RankFile>& files, const FilesOfKind& as) {
     read_at_once(store_, path_, files.size(), limits_, [&](size_t f, Limits& share) { files_[f] = read(files[f], share); });
     for (size_t f = 0; f < files.size(); ++f) observe(f, files[f].under);
+    if (as.left_out) left_out_ = as.left_out(keys_);
     shards_.check();
     for (size_t f = 0; f < files.size(); ++f) contents_.push_back(content_of(f, files[f], files[f].under));
     for (size_t f = 0, end = 0; f < files.size(); f = end) {
@@ -33,10 +34,11 @@ class Opening {
       if (end - f > 1) look_for_parts(files, f, end);
     }
     check_globs();
+    std::ranges::move(facts_.findings, std::back_inserter(findings_));
     const MetadataContent merged = merge_rank_local(contents_, path_, findings_);
     check_catalog_fits(merged, path_, limits_);
     EntryValues values;
-    OpenedCatalog opened = build_catalog(merged, path_, path_, kind, &values);
+    OpenedCatalog opened = build_catalog(merged, path_, path_, as.kind, &values);
     std::ranges::move(findings_, std::back_inserter(opened.findings));
     Catalog& catalog = opened.catalog;
     catalog.provenance = {};
@@ -59,7 +61,8 @@ class Opening {
         *states_.emplace_back(std::make_unique<StateDict>(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits));
     state.put_under(under);
     return read_state_dict(
-        *files_[f], {file.name, state}, [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, facts_, options_.limits);
+        *files_[f], {file.name, state, [&](std::string_view key) { return left_out_.contains({f, std::string(key)}); }},
+        [&](const StateDict::Leaf& leaf) { return part_of(f, leaf); }, facts_, options_.limits);
   }
 
   // Of the files of [first, end), which hold the same part of the state dict.
@@ -123,9 +126,11 @@ class Opening {
   // The meshes' sizes are known when all ranks have said where they are.
   void observe(size_t f, const std::vector<std::string>& under) {
     has_shards_.resize(f + 1);
+    keys_.resize(f + 1);
     StateDict state(*files_[f]->graph, files_[f]->archive.pickle_place, options_.limits);
     state.put_under(under);
     state.flatten([&](const StateDict::Leaf& leaf) {
+      keys_[f].emplace_back(leaf.key);
       has_shards_[f] = has_shards_[f] || is_one_ranks(leaf.tensor.cls);
       if (const auto shard = read_dtensor(*files_[f]->graph, leaf)) shards_.meet(f, leaf.key, *shard);
     });
@@ -165,15 +170,17 @@ class Opening {
   JoinedTensors joined_;          // of the files that are being read
   TorchFacts facts_;
   std::vector<MetadataContent> contents_;
+  std::vector<std::vector<std::string>> keys_;  // by file
+  std::set<std::pair<uint32_t, std::string>> left_out_;
   std::vector<std::unique_ptr<TorchFile>> files_;
   std::vector<std::unique_ptr<StateDict>> states_;
 };
 
 }  // namespace
 
-OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, CheckpointKind kind,
+OpenedCatalog open_rank_files(Store& store, const std::string& path, const std::vector<RankFile>& files, const FilesOfKind& as,
                               const OpenOptions& options) {
-  return Opening(store, path, files, options).open(files, kind);
+  return Opening(store, path, files, options).open(files, as);
 }
 
 }  // namespace dcp

@@ -101,9 +101,6 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
   } else if (has("sharded")) {
     p.got = "a folder whose consolidation did not finish";
     p.hint = "give " + path + "/sharded";
-  } else if (has("pytorch_model.bin.index.json")) {
-    p.got = "torch.save shards with an index";
-    p.hint = "rewrite them as safetensors with transformers: save_pretrained";
   } else if (!torch_files.empty()) {
     p.got = "a folder with torch.save files";
     p.hint = "give one of them: " + joined(torch_files);

@@ -74,10 +74,39 @@ const MetadataContent& ShardMerger::merge() {
   }
   out_.transforms.emplace_back();
   for (const auto& [key, parts] : tensors) {
+    if (const auto odd = std::ranges::find_if(parts, [](const Part& p) { return p.entry->fault != nullptr; }); odd != parts.end()) {
+      add_unknown(key, *odd);
+      continue;
+    }
     check(key, parts);
     add(key, parts);
   }
   return out_;
+}
+
+// A tensor of which a header says what cannot be read: there is one, and no more is known.
+void ShardMerger::add_unknown(std::string_view key, const Part& part) {
+  Problem p = *part.entry->fault;
+  p.place.tensor = key;
+  faults_.push_back(std::move(p));
+  const auto rank = static_cast<uint32_t>(part.entry->shape.size());
+  const std::vector<int64_t> zeros(rank, 0);
+  const uint64_t offsets = numbers(zeros), sizes = numbers(part.entry->shape);
+  out_.order.push_back(KeyRef::tensor_at(out_.tensors.size()));
+  out_.tensors.push_back({.key = key,
+                          .dtype_name = "unknown",
+                          .dtype_known = false,
+                          .rank = rank,
+                          .dims_at = sizes,
+                          .first_chunk = out_.chunks.size(),
+                          .chunk_count = 1});
+  out_.chunks.push_back({.offsets_at = offsets, .sizes_at = sizes});
+  out_.storage.push_back({.key = key,
+                          .has_offset = true,
+                          .rank = static_cast<uint16_t>(rank),
+                          .file = part.file,
+                          .offsets_at = offsets,
+                          .offset = part.entry->offset});
 }
 
 void ShardMerger::check(std::string_view key, const std::vector<Part>& parts) const {

@@ -42,6 +42,8 @@ class ShardMerger {
   explicit ShardMerger(const std::vector<SafetensorsFile>& files) : files_(files) {}
   // Throws safetensors_twice, shards_disagree, shard_twice, number_overflow.
   const MetadataContent& merge();
+  // What headers say of tensors that cannot be read: they are in the content, with an unknown dtype.
+  const std::vector<Problem>& faults() const { return faults_; }
 
  private:
   struct Part {
@@ -50,11 +52,13 @@ class ShardMerger {
     const SavedShard* shard;  // null: a whole tensor
   };
   void add(std::string_view key, const std::vector<Part>& parts);
+  void add_unknown(std::string_view key, const Part& part);
   void check(std::string_view key, const std::vector<Part>& parts) const;
   uint64_t numbers(Dims values);
 
   const std::vector<SafetensorsFile>& files_;
   MetadataContent out_;
+  std::vector<Problem> faults_;
 };
 
 // The offsets of an entry's chunk in the whole tensor; zeros unless the file says otherwise.

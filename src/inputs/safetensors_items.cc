@@ -38,6 +38,7 @@ void set_items(OpenedCatalog& opened, const SafetensorsPart& part, const Safeten
         findings.add(make_finding(ProblemId::shard_lost, Severity::kDamage, place, {}, "chunk " + slice_text(box.offsets, box.sizes)));
       continue;
     }
+    if (found->second->fault) throw Error(*found->second->fault);
     if (t.dtype_known && found->second->dtype != t.dtype)
       fail(ProblemId::shards_disagree, place, std::string(facts_of(found->second->dtype).name), std::string(facts_of(t.dtype).name));
     catalog.items[i] = {.offset = part.begin + found->second->offset, .length = found->second->bytes, .file = part.file};

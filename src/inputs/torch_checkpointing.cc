@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/decimal.h"
+#include "catalog/bare_pickle.h"
 #include "catalog/data_files.h"
 #include "catalog/placements.h"
 #include "inputs/input.h"
@@ -160,6 +161,8 @@ OpenedCatalog open_torch_checkpointing(Found& found) {
   if (files.empty()) fail(ProblemId::not_checkpoint, place, "no item that torch.save wrote", "a checkpoint of torch_checkpointing");
   OpenedCatalog opened = open_rank_files(store, path, files, CheckpointKind::kTorchCheckpointing, options);
   opened.catalog.provenance.unknown_globals = globals_of(graph);
+  const uint64_t behind = graph.machine().trailing_bytes();
+  if (auto trailing = trailing_pickle(behind, at_offset(place, pickle.size() - behind))) findings.push_back(std::move(*trailing));
   std::ranges::move(findings, std::back_inserter(opened.findings));
   return opened;
 }

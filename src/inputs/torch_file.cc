@@ -33,6 +33,7 @@ OpenedCatalog open_torch_file(Found& found) {
   catalog.provenance = {};
   catalog.single_file = true;
   catalog.files[0].raw = true;
+  std::ranges::move(facts.findings, std::back_inserter(opened.findings));
   if (const auto& bad = file->graph->machine().bad_text())
     opened.unloadable.push_back(make_problem(ProblemId::pickle_unloadable, bad->place, bad->got, "UTF-8"));
   take_facts(std::move(facts), values, *torch);

@@ -1,9 +1,10 @@
 #include "inputs/torch_reader.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <set>
 
 #include "base/checked.h"
+#include "catalog/bare_pickle.h"
 #include "catalog/cover.h"
 #include "catalog/item_source.h"
 #include "format/item_archive.h"
@@ -50,9 +51,9 @@ void check_fits(const ZipDirectory& directory, const Place& place, const Limits&
     fail_memory(place, limits.memory_bytes, pickle_memory(bytes), "the pickle of its state dict");
 }
 
-BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limits) {
+BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limits, ZipDirectory& directory) {
   try {
-    const ZipDirectory directory = read_zip_directory(source, place, limits);
+    directory = read_zip_directory(source, place, limits);
     refuse_other_archives(directory, place);
     check_fits(directory, place, limits);
   } catch (const Error& e) {
@@ -71,24 +72,26 @@ BlobItem read_archive(ItemSource& source, const Place& place, const Limits& limi
 
 class TorchReader {
  public:
-  TorchReader(TorchFile& file, StateDict& state, const PartOf& part_of, TorchFacts& facts, const Limits& limits)
+  TorchReader(TorchFile& file, const NamedState& of, const PartOf& part_of, TorchFacts& facts, const Limits& limits)
       : file_(file),
-        state_(state),
+        of_(of),
+        state_(of.state),
         part_of_(part_of),
         facts_(facts),
         place_(file.archive.pickle_place),
         limits_(limits),
-        reader_(file.graph->machine(), state.names(), limits_, place_) {
+        reader_(file.graph->machine(), of.state.names(), limits_, place_) {
     for (const BlobItem::Storage& s : file.archive.storages) storage_bytes_ += s.bytes;
   }
 
-  MetadataContent read(const std::string& name) {
+  MetadataContent read() {
     MetadataContent& out = out_;
-    out.files.push_back(name);
+    out.files.push_back(of_.name);
     out.transforms.emplace_back();
     out.has_planner_data = true;
     uint64_t held = pickle_memory(file_.archive.pickle.size()) + file_.graph->memory_bytes();
     state_.flatten([&](const StateDict::Leaf& leaf) {
+      if (of_.is_left_out && of_.is_left_out(leaf.key)) return;
       held += kLeafBytes + 2 * leaf.key.size();
       if (held > limits_.memory_bytes) fail_memory({.path = place_.path}, limits_.memory_bytes, held, "its state dict");
       out.paths.push_back({.key = leaf.key, .first = out.path_elements.size(), .count = narrow<uint32_t>(leaf.path.size())});
@@ -96,7 +99,7 @@ class TorchReader {
       add(leaf);
     });
     file_.odd_keys = state_.odd_keys();
-    count_unreferenced();
+    if (auto twice = state_.keys_twice()) facts_.findings.push_back(std::move(*twice));
     return std::move(out_);
   }
 
@@ -294,21 +297,8 @@ class TorchReader {
     });
   }
 
-  void count_unreferenced() {
-    uint64_t bytes = 0;
-    std::unordered_set<std::string_view> named;
-    const PickleMachine& m = file_.graph->machine();
-    file_.graph->visit([&](const Value& v) {
-      if (!file_.graph->is_persistent(v)) return;
-      const Value id = m.arguments_of(v);
-      if (id.kind == Kind::kTuple && id.n > 2 && m.element(id, 2).kind == Kind::kText) named.insert(m.text(m.element(id, 2)));
-    });
-    for (const BlobItem::Storage& s : file_.archive.storages)
-      if (!named.contains(s.key)) bytes += s.bytes;
-    file_.unreferenced_bytes = bytes;
-  }
-
   TorchFile& file_;
+  const NamedState& of_;
   StateDict& state_;
   const PartOf& part_of_;
   TorchFacts& facts_;
@@ -320,6 +310,25 @@ class TorchReader {
   uint64_t storage_bytes_ = 0;
   uint64_t decoded_ = 0;  // bytes that deflated storages are decoded to, once for each tensor
 };
+
+std::set<std::string, std::less<>> named_storages(const PickleGraph& graph) {
+  std::set<std::string, std::less<>> named;
+  const PickleMachine& m = graph.machine();
+  graph.visit([&](const Value& v) {
+    if (!graph.is_persistent(v)) return;
+    const Value id = m.arguments_of(v);
+    if (id.kind == Kind::kTuple && id.n > 2 && m.element(id, 2).kind == Kind::kText) named.emplace(m.text(m.element(id, 2)));
+  });
+  return named;
+}
+
+// Counts the bytes that no tensor names. Returns what is named.
+std::set<std::string, std::less<>> note_unreferenced(TorchFile& file) {
+  std::set<std::string, std::less<>> named = named_storages(*file.graph);
+  for (const BlobItem::Storage& s : file.archive.storages)
+    if (!named.contains(s.key)) file.unreferenced_bytes += s.bytes;
+  return named;
+}
 
 }  // namespace
 
@@ -333,18 +342,21 @@ std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const 
     LegacyTorch legacy = read_legacy_torch(source, {.path = path}, limits);
     file->archive = std::move(legacy.archive);
     file->graph = std::move(legacy.graph);
+    note_unreferenced(*file);
   } else {
-    file->archive = read_archive(source, {.path = path}, limits);
+    ZipDirectory directory;
+    file->archive = read_archive(source, {.path = path}, limits, directory);
     Limits left = limits;
     left.memory_bytes -= std::min(left.memory_bytes, pickle_memory(file->archive.pickle.size()));
     file->graph = std::make_unique<PickleGraph>(file->archive.pickle, file->archive.pickle_place, left);
+    file->unloaded = unloaded_pickles(source, directory, note_unreferenced(*file), {.path = path}, limits);
   }
   file->storages = by_key(file->archive);
   return file;
 }
 
 MetadataContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, TorchFacts& facts, const Limits& limits) {
-  return TorchReader(file, of.state, part_of, facts, limits).read(of.name);
+  return TorchReader(file, of, part_of, facts, limits).read();
 }
 
 void take_facts(TorchFacts facts, const EntryValues& of, TorchFiles& torch) {

@@ -34,10 +34,12 @@ std::unique_ptr<TorchFile> read_torch_file(Store& store, OpenFile handle, const 
 struct TorchFacts {
   std::vector<TorchValue> values;
   std::vector<int64_t> strides{0};  // as in Resolved
+  std::vector<Problem> findings;
 };
 struct NamedState {
   const std::string& name;  // of the file
   StateDict& state;
+  std::function<bool(std::string_view key)> is_left_out = nullptr;
 };
 // The content of one file, which views `state` and the graph's pickle. Adds to `facts`, and records in `file` what concerns it as a whole.
 MetadataContent read_state_dict(TorchFile& file, const NamedState& of, const PartOf& part_of, TorchFacts& facts, const Limits& limits);

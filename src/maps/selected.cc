@@ -16,6 +16,7 @@ void name_sources(IndexMap& map, const std::vector<TensorId>& ids) {
 
 SelectOptions before_map(SelectOptions select) {
   select.add_root.clear();
+  select.no_extra_states = true;  // no map has them
   select.dtypes = {};
   return select;
 }
@@ -66,6 +67,7 @@ Selection select_mapped(const Catalog& derived, const SelectOptions& options, Se
   after.dropped_blobs = std::move(before.dropped_blobs);
   for (const Entry& e : before.entries)
     if (e.is_blob() && !std::ranges::binary_search(used, e.blob())) after.dropped_blobs.push_back(e.blob());
+  after.dropped_states = before.dropped_states;
   after.renamed = before.renamed;
   after.unmapped = std::move(before.unmapped);
   return after;

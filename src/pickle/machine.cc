@@ -101,14 +101,14 @@ void PickleMachine::append(uint64_t chain, uint64_t first, Kind like) {
   add_to_arena({.tag = like == Kind::kDict, .n = counted(stack_.size() - first), .payload = kNowhere});
   move_to_arena(first);
   Value& head = arena_[chain];
-  Value& last = arena_[chain + 1];
-  (head.payload == kNowhere ? head.payload : arena_[last.payload].payload) = segment;
-  last.payload = segment;
+  (head.payload == kNowhere ? head.payload : arena_[head.n | uint64_t{head.tag} << 32].payload) = segment;
+  head.n = static_cast<uint32_t>(segment);
+  head.tag = static_cast<uint16_t>(segment >> 32);
   grown(chain);
 }
 
-Value PickleMachine::open(uint32_t class_id) {
-  const Value v{.kind = Kind::kOpen, .n = class_id, .payload = arena_.size()};
+Value PickleMachine::open(uint32_t class_id, bool is_known) {
+  const Value v{.kind = Kind::kOpen, .tag = is_known ? uint16_t{0} : kForeign, .n = class_id, .payload = arena_.size()};
   add_to_arena({});
   return v;
 }
@@ -218,7 +218,7 @@ void PickleMachine::add_items(Kind wanted, uint64_t first) {
     fail(ProblemId::pickle_operand, place(), "an odd number of values for " + std::string(op_name(token_.op)), "keys and values");
   }
   const Value target = stack_[first - 1];
-  if (target.kind == Kind::kOpaque) return stack_.cut(first);
+  if (is_opaque(target)) return stack_.cut(first);
   if (target.kind == Kind::kObject) return append(target.payload + kObjectChain, first, wanted);
   if (target.kind != wanted || target.tag != 0) {
     fail_operand(target, wanted == Kind::kList ? "a list" : wanted == Kind::kDict ? "a dict" : "a set");
@@ -264,7 +264,7 @@ void PickleMachine::finish_build(const Value& object, const Value& result) {
   if (object.kind == Kind::kOpen) {
     arena_[object.payload] = result;  // for memo slots that hold the unfinished object
     if (result.in_arena()) grown(object.payload);
-    else if (object.tag == 0) roll_back(object.payload);
+    else if ((object.tag & kKept) == 0) roll_back(object.payload);
   }
   push(result);
 }

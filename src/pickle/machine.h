@@ -3,7 +3,7 @@
 //
 //   Value global(PickleMachine&, std::string_view module, std::string_view name)   kGlobal with an id of the handler's, or a kTyped
 //   Value reduce(PickleMachine&, Value callable, Value arguments)                  kTyped, kOpaque, machine.object(...), or the like
-//   Value new_object(PickleMachine&, Value cls, Value arguments, Value keywords)   machine.open(id), kTyped, kOpaque, machine.object(...)
+//   Value new_object(PickleMachine&, Value cls, Value arguments, Value keywords)   machine.open(...), kTyped, kOpaque, machine.object(...)
 //   Value build(PickleMachine&, Value object, Value state)                         what the object is, now that it has a state
 //   Value persistent(PickleMachine&, Value id)
 //   void refused(PickleMachine&, Op)                                               optional: an opcode that weights_only stops at
@@ -50,6 +50,7 @@ class PickleMachine {
 
   // --- reading values
   uint64_t pickle_bytes() const { return pickle_.size(); }
+  uint64_t trailing_bytes() const { return pickle_.size() - reader_.position(); }  // after the run: what follows STOP
   std::string_view text(const Value& v) const {  // of kText, kBytes, kBig
     return {reinterpret_cast<const char*>(pickle_.data()) + v.payload, v.n};
   }
@@ -105,7 +106,8 @@ class PickleMachine {
   std::string describe(const Value& v) const;
 
   // --- making values, for handlers
-  Value open(uint32_t class_id);  // an unfinished object of a known class
+  // An unfinished object. One whose class is not known is opaque until BUILD: what is set on it or called with it does not matter.
+  Value open(uint32_t class_id, bool is_known = true);
   Value object(Value callable, Value arguments);
   void set_state(const Value& object, const Value& state) {
     arena_[object.payload + 2] = state;
@@ -132,6 +134,8 @@ class PickleMachine {
  private:
   static constexpr uint64_t kNowhere = ~uint64_t{0};
   static constexpr uint64_t kObjectChain = 3;  // cells of an object before its chain
+  static constexpr uint16_t kKept = 1, kForeign = 2;  // tags of a kOpen
+  static bool is_opaque(const Value& v) { return v.kind == Kind::kOpaque || (v.kind == Kind::kOpen && (v.tag & kForeign) != 0); }
 
   // --- the stack
   void need(uint64_t count) const {
@@ -162,12 +166,11 @@ class PickleMachine {
     move_to_arena(first);
     return v;
   }
-  // A chain is two cells: the positions of its first and of its last segment. A segment is one cell {n, next, tag 1: pairs} and its values.
+  // A chain is a cell: payload is the position of its first segment, tag and n are that of its last one. A segment is a cell {n, next, tag 1:
+  // pairs} and its values.
   Value make_chain(Kind kind, uint16_t tag = 0) {
     const Value v{.kind = kind, .tag = tag, .payload = arena_.size()};
-    arena_room(2);
-    arena_.add({.payload = kNowhere});
-    arena_.add({.payload = kNowhere});
+    add_to_arena({.payload = kNowhere});
     return v;
   }
   void arena_room(uint64_t count) {
@@ -182,6 +185,8 @@ class PickleMachine {
     arena_room(moved.size());
     arena_.add(moved);
     stack_.cut(first);
+    constexpr uint64_t kLarge = 1 << 16;
+    if (stack_.room() > kLarge && stack_.size() < stack_.room() / 4) stack_.set_room(std::max(kLarge, stack_.size()));
   }
   void append(uint64_t chain, uint64_t first, Kind like);  // the stack's values from `first` on, which are popped
   void grown(uint64_t position) {
@@ -204,7 +209,7 @@ class PickleMachine {
     if (v.kind == Kind::kUnset) fail_unset();
     v = final(v);
     if (v.kind == Kind::kGlobal) v.payload = arena_.size();
-    if (v.kind == Kind::kOpen) v.tag = 1;  // newer values may lie below it on the stack: see finish_build
+    if (v.kind == Kind::kOpen) v.tag |= kKept;  // newer values may lie below it on the stack: see finish_build
     push(v);
   }
   void memoize_top(bool kept) {
@@ -309,7 +314,7 @@ void PickleMachine::run_call(Handler& handler) {
   const Value arguments = stack_.pop();
   const Value callable = stack_.pop();
   if (has_keywords && keywords.kind != Kind::kDict) fail_operand(keywords, "a dict of keywords");
-  if (callable.kind == Kind::kOpaque) return push(callable);
+  if (is_opaque(callable)) return push({.kind = Kind::kOpaque, .tag = callable.tag, .n = callable.n, .payload = callable.payload});
   if (callable.kind != Kind::kGlobal && callable.kind != Kind::kObject) fail_operand(callable, "a class or function");
   if (arguments.kind != Kind::kTuple) fail_operand(arguments, "a tuple of arguments");
   const Value result =

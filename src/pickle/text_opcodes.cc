@@ -41,6 +41,7 @@ class Rewriter {
       if (out_.size() > max_)
         fail(ProblemId::memory_cap, at_offset(place_, at_), "more than " + std::to_string(max_) + " bytes of opcodes");
     } while (t.op != Op::STOP || t.offset != at_);
+    writer_.raw(pickle_.substr(reader_.position()));
     return std::move(out_);
   }
 

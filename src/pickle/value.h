@@ -23,7 +23,7 @@ enum class Kind : uint8_t {
   kList,    // chain of segments
   kDict,    // the same; key, value, key, value
   kSet,     // the same; tag 1: frozen
-  kOpen,    // an object between NEWOBJ and BUILD; n: the handler's id of its class; tag 1: taken from the memo
+  kOpen,    // an object between NEWOBJ and BUILD; n: the handler's id of its class; tag: the machine's
   kObject,  // callable, arguments, state, chain of segments: kept for handlers that keep everything
 };
 

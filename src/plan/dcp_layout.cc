@@ -86,7 +86,8 @@ void check_names(const Catalog& catalog, const std::vector<Entry>& entries) {
   std::unordered_set<std::string_view> names;
   for (const Entry& e : entries)
     if (!names.insert(e.key).second)
-      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(e.key));
+      fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref)), .object = e.is_blob()},
+           std::string(e.key));
 }
 
 // Not one chunk that is the whole tensor. Empty chunks count: FSDP2 leaves one where a parameter has fewer rows than there are ranks.

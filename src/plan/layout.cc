@@ -30,7 +30,8 @@ void refuse_opaque(const SourceFacts& source, TensorId id) {
   Problem p = make_problem(ProblemId::cast_opaque, {.path = catalog.path, .tensor = std::string(catalog.key(catalog.tensors[id]))},
                            "one that is quantized or a subclass");
   p.what = "only plain tensors have elements that stand for themselves";
-  p.hint = "a .pt file holds it whole";
+  const bool is_in_pieces = catalog.tensors[id].chunk_count > 1;
+  p.hint = is_in_pieces ? "only a distributed checkpoint holds it, in the chunks that it has here" : "a .pt file holds it whole";
   throw Error(std::move(p));
 }
 

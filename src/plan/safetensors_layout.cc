@@ -22,13 +22,16 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
   std::map<std::string_view, TensorId> names;
   std::string lacking;
   uint64_t lacking_count = 0;
+  bool no_file_has = false;  // one that is not plain, and in pieces or to be cast: a .pt cannot hold it either
   for (const Entry& e : selection.entries) {
     if (e.is_blob()) {
       ++plan.left_out_blobs;
       continue;
     }
     const Tensor& t = source.catalog.tensors[e.tensor()];
-    if (is_opaque(source, e.tensor()) || facts_of(e.dtype).safetensors.empty()) {
+    const bool opaque = is_opaque(source, e.tensor());
+    if (opaque || facts_of(e.dtype).safetensors.empty()) {
+      no_file_has = no_file_has || (opaque && (t.chunk_count > 1 || selection.casts.requested));
       // All of them are named: the person would otherwise meet them one by one.
       if (++lacking_count <= 20)
         lacking += (lacking.empty() ? "" : ", ") + std::string(source.catalog.key(t)) + " (" +
@@ -43,7 +46,11 @@ std::vector<Named> tensors_of(const SourceFacts& source, const Selection& select
     tensors.push_back(std::move(n));
   }
   if (lacking_count > 20) lacking += " and " + std::to_string(lacking_count - 20) + " more";
-  if (lacking_count > 0) fail(ProblemId::no_dtype_in_output, {.path = source.catalog.path}, lacking);
+  if (lacking_count > 0) {
+    Problem p = make_problem(ProblemId::no_dtype_in_output, {.path = source.catalog.path}, lacking);
+    if (no_file_has) p.remedy = Remedy::kFewerKeys;
+    throw Error(std::move(p));
+  }
   if (tensors.empty() && !source.catalog.order.empty()) fail(ProblemId::nothing_selected, {.path = source.catalog.path}, "no tensor");
   return tensors;
 }
@@ -132,7 +139,6 @@ std::string shard_name(size_t number, size_t count) {
 }  // namespace
 
 Plan plan_safetensors(const SourceFacts& source, const Selection& selection, const LayoutOptions& options) {
-  refuse_opaque_casts(source, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;
   plan.folder = options.max_shard_bytes > 0 || options.shards_of_source || !options.file_of.empty();

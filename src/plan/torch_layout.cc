@@ -45,11 +45,7 @@ class TorchLayout {
   bool spliced(const Entry& e) const { return e.is_blob() || is_opaque({catalog_, resolved_}, e.tensor()); }
   ItemId spliced_item(const Entry& e) const {
     if (e.is_blob()) return catalog_.item_of(e.blob());
-    const Tensor& t = catalog_.tensors[e.tensor()];
-    if (t.chunk_count != 1)
-      fail(ProblemId::opaque_sharded, {.path = catalog_.path, .tensor = std::string(catalog_.key(t))},
-           std::to_string(t.chunk_count) + " chunks");
-    return catalog_.item_of(t, 0);
+    return catalog_.item_of(catalog_.tensors[e.tensor()], 0);
   }
 
   void leave_out_unsafe() {
@@ -225,9 +221,19 @@ class TorchLayout {
   std::map<ItemId, Spliced> spliced_;  // those of them that are written
 };
 
+void refuse_opaque_pieces(const SourceFacts& source, const Selection& selection) {
+  const Catalog& catalog = source.catalog;
+  for (const Entry& e : selection.entries) {
+    if (e.is_blob() || catalog.tensors[e.tensor()].chunk_count == 1 || !is_opaque(source, e.tensor())) continue;
+    fail(ProblemId::opaque_sharded, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))},
+         std::to_string(catalog.tensors[e.tensor()].chunk_count) + " chunks");
+  }
+}
+
 }  // namespace
 
 Plan plan_torch(const SourceFacts& source, const Selection& selection, const LayoutOptions& options) {
+  refuse_opaque_pieces(source, selection);  // first: without a cast they would be refused, too
   refuse_opaque_casts(source, selection);
   Plan plan;
   plan.mcore_shapes = options.mcore_shapes;

@@ -78,7 +78,7 @@ def values_that_float8_has_no_room_for(c):
 def a_dtype_that_the_release_lacks(c):
     """
     dcpctl: ckpt: tensor 'model.w': the torch that --for-torch names has no such dtype (got float8_e4m3fn, expected torch 2.2 or later)
-    hint: name a later release, cast the tensor with --dtype-rule, or leave it out with --exclude
+    hint: name a later release, or leave the key out with --exclude
     """
     one_tensor(c, [1] * 6)
     c.tensors["model.w"].dtype = "torch.float8_e4m3fn"

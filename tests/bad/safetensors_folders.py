@@ -198,7 +198,7 @@ def another_total_size(c):
 @case("hf_file_ignored", "inspect ckpt", exit=0, says="findings")
 def a_file_beside_the_index(c):
     """
-    warning: ckpt/consolidated.safetensors: the index does not name this safetensors file: it is ignored
+    warning: ckpt/consolidated.safetensors: the index does not name this file: it is ignored
     """
     folder(c, {**TWO, "consolidated.safetensors": file_of({"a": (2,), "b": (3,)})}, {"a": A, "b": B}, total=20)
 

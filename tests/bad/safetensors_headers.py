@@ -337,3 +337,33 @@ def empty_tensors_anywhere(c):
     dcpctl: m.safetensors @ 0x86: tensor 'v': the tensors' bytes are not contiguous up to the end of the file (got a start at 134, expected 138)
     """
     put(c, {"v": entry(4, 4, (0,)), "w": entry(0, 8)}, bytes(8))
+
+
+# ---- an entry that cannot be read, beside others
+
+
+LOST = {"w": entry(), "lost": {"dtype": "", "shape": [], "data_offsets": [8, 8]}}
+
+
+@case("safetensors_no_data", "verify m.safetensors", exit=1, says="findings")
+def an_entry_without_data_in_a_finding(c):
+    """
+    """
+    put(c, LOST, bytes(8))
+
+
+@case("safetensors_no_data", "consolidate m.safetensors out.pt")
+def an_entry_without_data(c):
+    """
+    """
+    put(c, LOST, bytes(8))
+
+
+@case(None, "consolidate m.safetensors out.pt --exclude lost", exit=0, creates=["out.pt"])
+def an_entry_without_data_left_out(c):
+    put(c, LOST, bytes(8))
+
+
+@case(None, "consolidate m.safetensors out.pt --exclude odd", exit=0, creates=["out.pt"])
+def an_entry_with_a_wrong_range_left_out(c):
+    put(c, {"odd": entry(0, 4), "w": entry(4, 12)}, bytes(12))

@@ -49,20 +49,27 @@ def a_whole_module(c):
     put(c, saved(new("nets.Model", {"training": True})))
 
 
-@case("state_dict_key_twice")
+@case("state_dict_key_twice", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def two_paths_of_one_key(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor 'a.b': two paths of the state dict result in the same key
-    hint: torch.distributed.checkpoint cannot save such a state dict either
+    warning: m.pt: object 'a.b': two paths of the state dict result in the same key (got here the second is a.b#2)
     """
     put(c, saved({"a.b": 1, "a": {"b": 2}}))
 
 
-@case("state_dict_key_twice")
+@case("state_dict_key_twice", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def a_key_and_its_text(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: tensor '1': two paths of the state dict result in the same key
-    hint: torch.distributed.checkpoint cannot save such a state dict either
+    warning: m.pt: object '1': two paths of the state dict result in the same key (got here the second is 1#2)
+    """
+    put(c, saved(Pairs([(1, "x"), ("1", "y")])))
+
+
+@case("keys_collide", "convert m.pt out --world-size 1", exit=2)
+def a_key_and_its_text_in_a_folder(c):
+    """
+    dcpctl: m.pt: object '1#2': two keys have the same name in the output (got 1)
+    hint: leave one of the keys out with --exclude, or give it another name with --rename
     """
     put(c, saved(Pairs([(1, "x"), ("1", "y")])))
 
@@ -449,3 +456,24 @@ def a_subclass_to_be_cast(c):
     hint: --dtype-rule 'KEY=keep' leaves it as it is
     """
     put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))
+
+
+# ---- what torch does not load
+
+
+@case("pickle_trailing", "inspect m.pt", "verify m.pt", exit=0, says="findings")
+def bytes_behind_the_pickle(c):
+    """
+    """
+    file = saved({"a": 1})
+    file["data.pkl"].data += b"cos\nsystem\n(S'true'\ntR."
+    put(c, file)
+
+
+@case("pickle_unloaded", "inspect m.pt", "verify m.pt", exit=0, says="findings")
+def another_pickle_in_the_archive(c):
+    """
+    """
+    file = saved({"a": 1})
+    file.records.append(Record("more.pkl", b"cos\nsystem\n(S'true'\ntR."))
+    put(c, file)

@@ -3,6 +3,7 @@
 
     stores.py DCPCTL STORES
 """
+import json
 import os
 import re
 import shutil
@@ -43,6 +44,9 @@ def make_samples(dcpctl, folder):
     make("consolidate", "dcp", sample("safetensors"), "--model-only")
     make("consolidate", "dcp", sample("torch"))
     make("consolidate", "dcp", "hf", "--model-only", "--max-shard-size", "64KiB")
+    (folder / "torch-shards").mkdir()
+    shutil.copy(folder / sample("torch"), folder / "torch-shards" / "m-1.bin")
+    (folder / "torch-shards" / "m.bin.index.json").write_text(json.dumps({"weight_map": {"net1.weight": "m-1.bin"}}))
     for step in ["step-10", "step-20"]:
         shutil.copytree(folder / "dcp", folder / "run" / step)
     (folder / "run" / "step-30").mkdir()

@@ -43,8 +43,11 @@ class Case:
         self.scratch = tempfile.TemporaryDirectory()
         self.out = Path(self.scratch.name)
 
+    def run_any(self, *arguments):
+        return subprocess.run([self.dcpctl, *map(str, arguments)], capture_output=True, text=True)
+
     def run(self, *arguments, exit_code=0):
-        result = subprocess.run([self.dcpctl, *map(str, arguments)], capture_output=True, text=True)
+        result = self.run_any(*arguments)
         if result.returncode != exit_code:
             sys.exit(f"{arguments}: exit {result.returncode}, expected {exit_code}\n{result.stdout}{result.stderr}")
         return result

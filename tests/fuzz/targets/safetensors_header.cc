@@ -30,6 +30,8 @@ void run(Bytes input) {
   if (head > input.size()) return;
   const SafetensorsHeader header = read_safetensors_header(input.first(head), bytes, place, kLimits);
   uint64_t end = head;
+  for (const SafetensorsEntry& e : header.entries)
+    if (e.fault) return;
   for (const SafetensorsEntry& e : header.entries) {
     must(e.offset == end, "tensors lie back to back");
     end += e.bytes;

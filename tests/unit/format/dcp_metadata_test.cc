@@ -89,6 +89,37 @@ TEST_CASE("forms of other releases and interpreters") {
   CHECK(same({.pickle = proto(4) + op(Op::FRAME) + le(uint64_t{7}) + base.root + kStop}));
 }
 
+// OLMo-core and NeMo Automodel have storage records of their own; a fork may have copies of all classes.
+TEST_CASE("copies of torch's classes in other modules") {
+  const MetadataText records{.filesystem = "olmo_core.distributed.checkpoint.filesystem"};
+  const MetadataContent c = read_content(records.pickle);
+  CHECK(facts(c) == kBaseFacts);
+  CHECK(c.unknown_globals == Strings{"olmo_core.distributed.checkpoint.filesystem._StorageInfo"});
+  const MetadataText all{.module = "acme.backports.metadata", .filesystem = "acme.backports.filesystem"};
+  CHECK(facts(read_content(all.pickle)) == kBaseFacts);
+  CHECK(read_content(all.pickle).properties_fields == 5);
+
+  // By their fields, whatever the name; the memo may share them.
+  const auto record = [](const std::string& fields) { return object(global("acme", "Slice"), fields); };
+  const std::string base = field("relative_path", short_text("__0_0.distcp")) + field("offset", num(9)) + field("length", num(100));
+  CHECK(facts(read_content(MetadataText{.info0 = record(base)}.pickle)) == kBaseFacts);
+  CHECK(facts(read_content(MetadataText{.info0 = record(base + field("transform_descriptors", kNone))}.pickle)) == kBaseFacts);
+  const std::string kept = global("acme", "Slice") + kEmptyTuple + kNewObj + op(Op::BINPUT) + "\x07" + kDict + kMark + base + kSetItems +
+                           kBuild + op(Op::POP) + op(Op::BINGET) + "\x07";
+  CHECK(facts(read_content(MetadataText{.info0 = kept}.pickle)) == kBaseFacts);
+  const std::string what = "m: tensor 'w': the checkpoint was written by a storage writer whose records are not "
+                           "understood (got acme.Slice, expected _StorageInfo)";
+  for (const std::string& fields : {field("relative_path", short_text("a")) + field("length", num(1)),
+                                    field("relative_path", num(1)) + field("offset", num(1)) + field("length", num(1))})
+    CHECK(wording_of({.info0 = record(fields)}) == what);
+
+  // Elsewhere an object of any class may hold anything.
+  const std::string things = kList + kMark + record(field("relative_path", kNone)) + record(field("offsets", kNone)) +
+                             global("acme", "List") + kEmptyTuple + kNewObj + kMark + num(1) + kAppends + global("acme", "Dict") +
+                             kEmptyTuple + kNewObj + kMark + num(1) + num(2) + kSetItems + kNone + kBuild + kAppends;
+  CHECK(facts(read_content(MetadataText{.extra = field("notes", things)}.pickle)) == kBaseFacts);
+}
+
 TEST_CASE("what shows who wrote it") {
   const std::string meta = "torch.distributed.checkpoint.metadata";
   const std::string path = call(global("pathlib._local", "PosixPath"), short_text("ckpt"));

@@ -1,5 +1,6 @@
 #include "format/safetensors.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "format/items.h"
@@ -12,8 +13,12 @@ namespace {
 SafetensorsHeader header_of(const std::string& file) {
   return read_safetensors_header(as_bytes(file), file.size(), Place{.path = "x"}, Limits{});
 }
+// Of the file, or of its first entry that cannot be read.
 std::string refusal(const std::string& file) {
-  return error_of([&] { header_of(file); });
+  return error_of([&] {
+    for (const SafetensorsEntry& e : header_of(file).entries)
+      if (e.fault) throw Error(*e.fault);
+  });
 }
 // A file of this JSON and so many bytes of tensors.
 std::string file_of(const std::string& json, size_t tensor_bytes = 0) {
@@ -108,7 +113,7 @@ TEST_CASE("JSON that describes no tensors") {
   const std::string wrong = "the header does not describe tensors ";
   CHECK(json_error("{\"a\":1}") == "safetensors_bad_header: x: " + wrong + "(got a value at 'a')");
   CHECK(json_error("{\"a\":[]}").starts_with("safetensors_bad_header: x: "));
-  CHECK(json_error("{\"a\":{}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no dtype)");
+  CHECK(json_error("{\"a\":{\"data_offsets\":[0,1]}}", 1) == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no dtype)");
   CHECK(json_error("{\"a\":{\"dtype\":\"U8\"}}") == "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no shape)");
   CHECK(json_error("{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}") ==
         "safetensors_bad_header: x: tensor 'a': " + wrong + "(got no data_offsets)");
@@ -122,6 +127,23 @@ TEST_CASE("JSON that describes no tensors") {
   CHECK(json_error("{\"__metadata__\":3}") == "safetensors_bad_header: x: " + wrong + "(got a value at '__metadata__')");
   CHECK(json_error(one("F6_E2M3", "[4]", "[0,3]"), 3) ==
         "safetensors_unknown_dtype: x: tensor 'a': the header names an unknown element type (got F6_E2M3)");
+}
+
+TEST_CASE("an entry that cannot be read leaves the others as they are") {
+  const std::string b = tensor("b", "U8", "[2]", "[0,2]"), empty = "\"a\":{\"shape\":[],\"dtype\":\"\",\"data_offsets\":[2,2]}";
+  for (const std::string& odd : {empty, std::string("\"a\":{}"), tensor("a", "F9", "[3]", "[2,3]"), tensor("a", "U8", "[3]", "[0,3]"),
+                                 tensor("a", "U8", "[-1]", "[0,3]")}) {
+    const SafetensorsHeader header = header_of(file_of("{" + odd + "," + b + "}", 3));
+    REQUIRE(header.entries.size() == 2);
+    const auto is_odd = [](const SafetensorsEntry& e) { return e.fault != nullptr; };
+    CHECK(std::ranges::count_if(header.entries, is_odd) == 1);
+    const SafetensorsEntry& read = header.entries[header.entries[0].name == "b" ? 0 : 1];
+    CHECK((read.bytes == 2 && !read.fault));
+  }
+  CHECK(json_error("{" + empty + "," + b + "}", 2).starts_with("safetensors_no_data: x: tensor 'a': "));
+  // The others still lie in the file, apart from each other.
+  CHECK(json_error("{" + empty + "," + b + "}", 1).starts_with("safetensors_hole: "));
+  CHECK(json_error("{" + empty + "," + b + "," + tensor("c", "U8", "[2]", "[1,3]") + "}", 3).starts_with("safetensors_hole: "));
 }
 
 TEST_CASE("other members are ignored, whatever they hold") {

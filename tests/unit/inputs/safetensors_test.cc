@@ -99,7 +99,7 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
   const Lines expected{
       "hf/model.safetensors.index.json: tensor 'b': the tensor is not in the file that the index names (got a.safetensors, "
       "expected b.safetensors)",
-      "hf/old.safetensors: the index does not name this safetensors file: it is ignored"};
+      "hf/old.safetensors: the index does not name this file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
     const OpenedCatalog opened = read_checkpoint(io, path, {});
     const Catalog& c = opened.catalog;

@@ -1,0 +1,108 @@
+#include "inputs/hf_index.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/quantity.h"
+#include "inputs/safetensors_files.h"
+
+namespace dcp {
+std::string index_of(const std::string& path, const std::vector<DirEntry>& entries, std::string_view ending, std::string_view usual) {
+  std::vector<std::string> indexes;
+  for (const DirEntry& e : entries)
+    if (e.name.ends_with(ending)) indexes.push_back(e.name);
+  if (std::ranges::find(indexes, usual) != indexes.end()) return std::string(usual);
+  if (indexes.size() <= 1) return indexes.empty() ? "" : indexes[0];
+  Problem p = make_problem(ProblemId::not_checkpoint, {.path = path}, "a folder of several checkpoints");
+  p.hint = "give one of their indexes: " + path + "/" + indexes[0] + ", " + path + "/" + indexes[1];
+  throw Error(std::move(p));
+}
+
+HfIndex open_index(Store& store, const std::string& path, const std::string& index, const OpenOptions& options, Limits& left) {
+  const Place place{.path = path + "/" + index};
+  const std::optional<Handle> handle = store.open_beneath(path, index, options.links);
+  if (!handle) fail(ProblemId::file_missing, place);
+  const OpenFile file(store, *handle);
+  const uint64_t bytes = store.facts(*handle).bytes;
+  if (bytes > options.limits.json_bytes)
+    fail(ProblemId::over_limit, place, std::to_string(bytes) + " bytes", std::to_string(options.limits.json_bytes));
+  take_json_memory(bytes, place, left);
+  std::vector<std::byte> json(bytes);
+  read_exact(store, *handle, 0, json);
+  return read_hf_index(as_text(json), place, options.limits);
+}
+
+namespace {
+
+// Of a tensor that two files hold, `kept` has the one that counts.
+void add_copy(std::string_view tensor, const HeldTensors& ignored, const HeldTensors& kept, Tally& copies) {
+  const auto shape_in = [&](const HeldTensors& f) { return f.shape_of ? f.shape_of(tensor) : std::string(); };
+  const std::string shape = shape_in(ignored), wanted = shape_in(kept), file(ignored.file);
+  if (shape == wanted) copies.add(tensor, "in " + file);
+  else copies.add(tensor, "shape " + shape + " in " + file, wanted + " as in " + std::string(kept.file));
+}
+
+}  // namespace
+
+IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> files, const Place& place, std::vector<Problem>& findings,
+                           const std::function<std::string(const LostTensors&)>& hint_for) {
+  IndexVerdict verdict;
+  std::unordered_map<std::string_view, std::vector<uint32_t>> holders;
+  std::unordered_map<std::string_view, uint32_t> number_of;
+  for (uint32_t f = 0; f < files.size(); ++f) {
+    number_of.emplace(files[f].file, f);
+    for (const std::string_view tensor : files[f].tensors) holders[tensor].push_back(f);
+  }
+  Tally absent, elsewhere, unnamed, copies;
+  LostTensors lost;
+  std::unordered_map<std::string_view, std::string_view> stated;
+  for (const auto& [tensor, name] : index.weight_map) {
+    stated.emplace(tensor, name);
+    if (holders.contains(tensor)) continue;
+    if (!number_of.contains(name)) lost[name].push_back(tensor);
+    else absent.add(tensor, {}, name);
+  }
+  for (uint32_t f = 0; f < files.size(); ++f) {
+    for (const std::string_view tensor : files[f].tensors) {
+      const std::vector<uint32_t>& in = holders.at(tensor);
+      const auto of_index = stated.find(tensor);
+      if (of_index == stated.end()) {
+        if (f == in[0]) unnamed.add(tensor, std::string(files[f].file));
+        continue;
+      }
+      if (files[f].file == of_index->second || files[f].are_shards) continue;
+      const auto there = number_of.find(of_index->second);
+      if (there == number_of.end() || !std::ranges::binary_search(in, there->second)) {
+        elsewhere.add(tensor, std::string(files[f].file), std::string(of_index->second));
+        continue;
+      }
+      verdict.dropped.emplace(f, tensor);
+      add_copy(tensor, files[f], files[there->second], copies);
+    }
+  }
+  const std::string folder = place.path.substr(0, place.path.rfind('/') + 1);
+  const std::string hint = lost.empty() || !hint_for ? "" : hint_for(lost);
+  for (const auto& [name, tensors] : lost) {
+    findings.push_back(make_finding(ProblemId::file_missing, Severity::kDamage, {.path = folder + std::string(name)},
+                                    counted(tensors.size(), "tensor") + " of the index"));
+    findings.back().hint = hint;
+  }
+  verdict.incomplete = !lost.empty() || absent.count() > 0;
+  absent.report(ProblemId::hf_index_no_tensor, Severity::kDamage, place, findings);
+  elsewhere.report(ProblemId::hf_index_other_file, Severity::kWarning, place, findings);
+  copies.report(ProblemId::hf_index_other_file, Severity::kWarning, place, findings);
+  if (copies.count() > 0) findings.back().what = "a second copy of the tensor, in a file that the index names for others, is ignored";
+  unnamed.report(ProblemId::hf_index_not_named, Severity::kWarning, place, findings);
+  return verdict;
+}
+
+void compare_total(const HfIndex& index, const Catalog& catalog, const Place& place, std::vector<Problem>& findings) {
+  if (!index.total_bytes) return;
+  uint64_t bytes = 0;
+  for (const Tensor& t : catalog.tensors) bytes += catalog.tensor_bytes(t);
+  if (bytes != *index.total_bytes)
+    findings.push_back(
+        make_finding(ProblemId::hf_index_total, Severity::kWarning, place, std::to_string(*index.total_bytes), std::to_string(bytes)));
+}
+
+}  // namespace dcp

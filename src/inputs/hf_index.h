@@ -1,0 +1,68 @@
+// Hugging Face's index beside the files of a model, which says which file holds each tensor.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/safetensors.h"
+#include "inputs/input.h"
+
+namespace dcp {
+
+// Several facts of one kind as one finding: 10^5 lines would hide the rest.
+class Tally {
+ public:
+  void add(std::string_view tensor, std::string got = {}, std::string expected = {}) {
+    if (count_++ > 0) return;
+    tensor_ = tensor;
+    got_ = std::move(got);
+    expected_ = std::move(expected);
+  }
+  uint64_t count() const { return count_; }
+  void report(ProblemId id, Severity severity, Place place, std::vector<Problem>& findings) const {
+    if (count_ == 0) return;
+    place.tensor = tensor_;
+    std::string got = got_;
+    if (count_ > 1) got += (got.empty() ? "" : ", ") + std::string("and ") + std::to_string(count_ - 1) + " more";
+    findings.push_back(make_finding(id, severity, std::move(place), std::move(got), expected_));
+  }
+
+ private:
+  uint64_t count_ = 0;
+  std::string tensor_, got_, expected_;
+};
+
+// The folder's index: USUAL, else the only file with that ending; "" if there is none. Throws not_checkpoint for several.
+std::string index_of(const std::string& path, const std::vector<DirEntry>& entries, std::string_view ending, std::string_view usual);
+
+// Deducts its memory from `left`. Throws file_missing, over_limit, memory_cap, hf_index_bad.
+HfIndex open_index(Store& store, const std::string& path, const std::string& index, const OpenOptions& options, Limits& left);
+
+// What one of the files that an index names holds.
+struct HeldTensors {
+  std::string_view file;
+  std::vector<std::string_view> tensors;
+  bool are_shards = false;  // of a tensor in several shards the index can name one file only
+  std::function<std::string(std::string_view tensor)> shape_of = nullptr;
+};
+// Tensors that no file holds, by the file that the index names and that is not there.
+using LostTensors = std::map<std::string_view, std::vector<std::string_view>>;
+struct IndexVerdict {
+  std::set<std::pair<uint32_t, std::string>> dropped;  // file and tensor: the index names another file, which holds it, too
+  bool incomplete = false;                             // files or tensors are missing
+};
+// What the index says against what the files hold; those that it names and that are not held are missing. Of a tensor in two files the
+// index decides. `hint_for`: what helps where files are missing.
+IndexVerdict compare_index(const HfIndex& index, std::span<const HeldTensors> held, const Place& place, std::vector<Problem>& findings,
+                           const std::function<std::string(const LostTensors&)>& hint_for = nullptr);
+
+// Of all tensors, against what the index says.
+void compare_total(const HfIndex& index, const Catalog& catalog, const Place& place, std::vector<Problem>& findings);
+
+}  // namespace dcp
