@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+
+#include "catalog/doubtful_keys.h"
 
 namespace dcp {
 namespace {
@@ -53,7 +54,7 @@ class Sorter {
     find_models();
     join_pieces();
     place();
-    find_doubtful();
+    find_doubtful(c_, out_);
     return std::move(out_);
   }
 
@@ -123,8 +124,6 @@ class Sorter {
     }
   }
 
-  // ---- rule 2
-
   void judge_names() {
     for (Dir& d : dirs_) {
       const Dir& up = dirs_[d.parent];
@@ -163,8 +162,6 @@ class Sorter {
     if (path(k).count > 1 || end == text.size() || !names_training_state(text.substr(begin, end - begin))) return {};
     return {StateSign::kName, static_cast<uint32_t>(end)};
   }
-
-  // ---- rules 3 and 4
 
   void add_model(uint32_t dir, ModelSign rule) {
     models_.push_back(dir);
@@ -273,8 +270,6 @@ class Sorter {
         dirs_[m].model = p.first, dirs_[m].around = p.around;
   }
 
-  // ---- rule 5, and the answer
-
   bool is_beside(size_t k) const {
     const Dir& d = dirs_[dir_of_[k]];
     if (d.model == kNone) return true;
@@ -343,57 +338,6 @@ class Sorter {
     sums.keys = keys.size();
   }
 
-  // ---- flat keys in doubt
-
-  uint64_t name_and_shape(std::string_view name, size_t k) const {
-    uint64_t hash = std::hash<std::string_view>{}(name);
-    for (const int64_t size : c_.dims(*tensor(k))) hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15u;
-    return hash;
-  }
-  // Calls fn(name) for the name and what is left of it without its first words, until it returns true.
-  template <class Fn>
-  static void for_endings(std::string_view name, int words, Fn&& fn) {
-    for (size_t dot = 0; words-- >= 0 && !fn(name); name.remove_prefix(dot + 1))
-      if (dot = name.find('.'); dot == name.npos || name.find('.', dot + 1) == name.npos) return;
-  }
-
-  // Names of tensors behind a first word that an optimizer has (adam.m.0.weight), or before one word more (0.weight.master), each in the shape of
-  // the tensor, for most tensors.
-  void find_doubtful() {
-    std::vector<std::pair<size_t, std::string_view>> repeats;  // and what may be the name of a tensor, or its end
-    std::unordered_map<uint64_t, uint64_t> named;
-    uint64_t others = 0, repeated = 0;
-    for (size_t k = 0; k < signs_.size(); ++k) {
-      if (!is_open(k)) continue;
-      const std::string_view text = leaf(k), first = text.substr(0, text.find('.')), but_last = text.substr(0, text.rfind('.'));
-      if (first.size() < text.size() && names_optimizer(first)) repeats.emplace_back(k, text.substr(first.size() + 1));
-      else if (but_last.size() < text.size() && is_parameter_name(but_last)) repeats.emplace_back(k, but_last);
-      else ++others;
-    }
-    if (repeats.empty()) return;
-    for (size_t k = 0, r = 0; k < signs_.size(); ++k) {
-      if (r < repeats.size() && repeats[r].first == k) ++r;
-      else if (is_open(k)) for_endings(leaf(k), 2, [&](std::string_view name) { return ++named[name_and_shape(name, k)], false; });
-    }
-    std::set<std::string> globs;
-    for (const auto& [k, name] : repeats)
-      for_endings(name, 3, [&](std::string_view tensor) {
-        const auto found = named.find(name_and_shape(tensor, k));
-        if (found == named.end()) return false;
-        repeated += std::exchange(found->second, 0);
-        out_.doubtful.push_back(c_.order[k].tensor());
-        const std::string_view text = leaf(k), before = text.substr(0, static_cast<size_t>(tensor.data() - text.data()));
-        const std::string dir(key(k).substr(0, key(k).size() - text.size()));
-        const std::string_view first = text.substr(0, text.find('.') + 1);
-        if (before.empty()) globs.insert("*" + std::string(text.substr(tensor.size())));
-        else globs.insert(dir + std::string(names_optimizer(first.substr(0, first.size() - 1)) ? first : before) + "*");
-        return true;
-      });
-    if (2 * repeated <= others) out_.doubtful.clear();
-    else out_.doubtful_globs.assign(globs.begin(), globs.end());
-    std::ranges::sort(out_.doubtful);
-  }
-
   const Catalog& c_;
   std::vector<KeySign> signs_;    // by position in Catalog::order,
   std::vector<uint32_t> dir_of_;  // as this
@@ -448,16 +392,6 @@ void fail_several(const Catalog& catalog, const std::vector<std::string>& paths)
     if (!path.empty()) p.names.push_back(path);
     else p.expected = "one of them, or all of them excluded: the keys around them are a model, too";
   }
-  throw Error(std::move(p));
-}
-
-void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt) {
-  const bool is_dtype = doubt == Doubt::kWhichDtype;
-  Problem p = make_problem(ProblemId::several_models, {.path = catalog.path, .setting = is_dtype ? "dtype_rule" : "exclude"});
-  p.what = "tensors that have the names and shapes of others may be a second model, or an optimizer's";
-  p.hint = is_dtype ? "keep their dtype so if they are an optimizer's, or cast all tensors if they are weights"
-                    : "leave them out so if they are an optimizer's, or ask for all keys if they are weights";
-  for (const std::string& glob : state.doubtful_globs) p.names.push_back("'" + glob + (is_dtype ? "=keep'" : "'"));
   throw Error(std::move(p));
 }
 
