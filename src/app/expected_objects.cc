@@ -29,7 +29,7 @@ bool any_above(std::string_view key, const std::function<bool(std::string_view)>
 
 // An empty dict, or None in a list.
 bool is_lost_by_dcp(const Catalog& catalog, BlobId blob) {
-  if (!catalog.torch) return false;
+  if (!catalog.traits().in_torch_files) return false;
   const Kind kind = catalog.torch->items[catalog.item_of(blob)].value.kind;
   const bool in_list = source_path(catalog, {.ref = KeyRef::blob_at(blob), .key = {}}).back().position >= 0;
   return kind == Kind::kUnset || (kind == Kind::kNil && in_list);

@@ -62,15 +62,19 @@ uint64_t file_bytes(const Catalog& catalog) {
   return bytes;
 }
 
-void resolve_items(Preparation& source) {
-  if (source.map())
-    return source.resolve(source.map()->sources(), {}, Faults::kThrow, BlobUse::kPickles);  // a view of what cannot be read is none
+// Returns what is wrong with them.
+std::vector<Problem> resolve_items(Preparation& source) {
+  if (source.map()) {  // a view of what cannot be read is none
+    source.resolve(source.map()->sources(), {}, Faults::kThrow, BlobUse::kPickles);
+    return source.take_findings();
+  }
   const Catalog& catalog = source.catalog();
   std::vector<TensorId> tensors(catalog.tensors.size());
   std::vector<BlobId> blobs(catalog.blobs.size());
   std::iota(tensors.begin(), tensors.end(), 0u);
   std::iota(blobs.begin(), blobs.end(), 0u);
   source.resolve(tensors, blobs, Faults::kCollect, BlobUse::kPickles);
+  return source.take_findings();
 }
 
 void sort_findings(std::vector<Problem>& findings) {
@@ -157,8 +161,7 @@ void verify(const VerifyRequest& request, World& world, VerifyResult& result, co
   const MapRequest map = map_for(request, world, result.findings);
   if (request.digests() || map.is_given()) what.digests = &(selection = source.select(request.select, map, ""));
   steps.selected(selection);
-  resolve_items(source);
-  add(result.findings, source.take_findings());
+  add(result.findings, resolve_items(source));
   add(result.findings, source.compare_copies(Faults::kCollect));
 
   if (source.map()) {  // what it makes is verified, and the records that it reads are

@@ -54,7 +54,7 @@ class Finder {
  private:
   // An empty dict of a torch.save file.
   bool is_empty(KeyRef ref) const {
-    return ref.is_blob() && catalog_.torch && catalog_.torch->items[catalog_.item_of(ref.blob())].value.kind == Kind::kUnset;
+    return ref.is_blob() && catalog_.traits().in_torch_files && catalog_.torch->items[catalog_.item_of(ref.blob())].value.kind == Kind::kUnset;
   }
 
   void note(KeyRef ref, size_t at) {
@@ -70,7 +70,7 @@ class Finder {
     const ItemId id = catalog_.item_of(blob);
     if (catalog_.items[id].file == kNone) return;
     const std::string_view key = catalog_.key(catalog_.blobs[blob]);
-    if (catalog_.torch) {
+    if (catalog_.traits().in_torch_files) {
       const PickleGraph& graph = *catalog_.torch->files[catalog_.items[id].file]->graph;
       if (last_word(key) == kParams) take(graph, catalog_.torch->items[id].value, optimizer);
       return;

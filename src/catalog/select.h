@@ -124,8 +124,8 @@ struct Selection {
   std::span<const PathPart> path(const Entry& e) const { return std::span(parts).subspan(e.first, e.count); }
 };
 
-// Throws nothing_selected, root_missing, key_missing (an exact key that does not exist, a rule that matches nothing), several_models, keys_collide,
-// usage (a bad regex), cast_scaled, cast_opaque.
+// Throws nothing_selected, root_missing, key_missing (an exact key that does not exist, a rule that matches nothing), several_models,
+// keys_collide, usage (a bad regex), cast_scaled, cast_opaque.
 Selection select_keys(const Catalog& catalog, const SelectOptions& options);
 
 // For an output: keys of a torch.save file that have a number (state_dict.h) lose it. Where the output goes by keys, it refuses two of one

@@ -115,8 +115,7 @@ bool StateDict::are_pairs(const Value& list) const {
   Value pair, part;
   for (auto items = m_.items(list); fresh && known->second && items.next(pair);) {
     auto parts = m_.items(pair);
-    known->second =
-        (pair.kind == Kind::kList || pair.kind == Kind::kTuple) && parts.next(part) && parts.next(part) && !parts.next(part);
+    known->second = (pair.kind == Kind::kList || pair.kind == Kind::kTuple) && parts.next(part) && parts.next(part) && !parts.next(part);
   }
   return known->second;
 }

@@ -15,7 +15,7 @@ namespace dcp {
 namespace {
 
 constexpr int64_t kProtocol = 1001;
-constexpr uint64_t kCountBytes = 8;    // before a storage's elements
+constexpr uint64_t kCountBytes = 8;         // before a storage's elements
 constexpr uint64_t kFirstBytes = 4 * kKiB;  // of a pickle, and twice as many whenever it goes on
 constexpr uint64_t kBlockBytes = 64 * kKiB;
 constexpr uint64_t kMaxKey = 64;  // of a storage: an address in decimal, which is written out again wherever an object names it
@@ -104,9 +104,9 @@ class LegacyReader {
 
  private:
   struct Id {
-    Value whole;           // ("storage", class, key, location, count)
-    Value part = {};       // the same of a part; kUnset: the whole is meant
-    Value offset = {};     // of the part
+    Value whole;        // ("storage", class, key, location, count)
+    Value part = {};    // the same of a part; kUnset: the whole is meant
+    Value offset = {};  // of the part
   };
   struct Whole {
     TorchStorage storage;
@@ -141,8 +141,7 @@ class LegacyReader {
       if (v.kind != Kind::kDict) return;
       PickleMachine::Items items = m.items(v);
       for (Value key, value; items.next(key) && items.next(value);)
-        if (m.is_text(key, "little_endian") && value.kind == Kind::kBool && value.payload == 0)
-          fail(ProblemId::legacy_big_endian, here);
+        if (m.is_text(key, "little_endian") && value.kind == Kind::kBool && value.payload == 0) fail(ProblemId::legacy_big_endian, here);
     });
   }
 
@@ -217,8 +216,7 @@ class LegacyReader {
 
   // An empty one may be seen as any class.
   void check_same(const TorchStorage& first, const TorchStorage& again) const {
-    if (first.bytes != again.bytes)
-      fail_twice(first.key, std::to_string(first.bytes) + " and " + std::to_string(again.bytes) + " bytes");
+    if (first.bytes != again.bytes) fail_twice(first.key, std::to_string(first.bytes) + " and " + std::to_string(again.bytes) + " bytes");
     if (first.bytes > 0 && (first.dtype != again.dtype || first.typed != again.typed)) fail_twice(first.key, "two classes");
   }
   [[noreturn]] void fail_twice(const std::string& key, std::string got) const {
@@ -245,7 +243,8 @@ class LegacyReader {
       }
     });
     for (const auto& [key, whole] : wholes_)
-      if (!whole.is_read) fail(ProblemId::legacy_keys, here, counted(listed, "storage") + ", without " + key, std::to_string(wholes_.size()));
+      if (!whole.is_read)
+        fail(ProblemId::legacy_keys, here, counted(listed, "storage") + ", without " + key, std::to_string(wholes_.size()));
     if (position_ != file_.size())
       fail(ProblemId::legacy_trailing, at_offset(place_, position_), counted(file_.size() - position_, "byte"));
     for (const auto& [key, part] : parts_) keep(part.storage, part.of->payload + part.offset);

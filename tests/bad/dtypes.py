@@ -28,7 +28,7 @@ def float8_with_a_scale(c):
     float8(c, "model.w_scale_inv")
 
 
-@case("cast_opaque", "consolidate ckpt out.pt --dtype bf16", "consolidate ckpt out.safetensors --dtype bf16")
+@case("cast_opaque", "consolidate ckpt out.pt --dtype bf16")
 def a_tensor_subclass(c):
     """
     dcpctl: ckpt: tensor 'model.w': only plain tensors can be cast (got float32 that is quantized or a subclass)

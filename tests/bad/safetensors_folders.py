@@ -315,10 +315,11 @@ def tensors_that_overlap(c):
     folder(c, {"w.safetensors": file_of({"v": (2,)}, header=lie, data=bytes(12))})
 
 
-@case("safetensors_unknown_dtype")
+@case("safetensors_unknown_dtype", "consolidate ckpt out.pt")
 def a_dtype_of_tomorrow(c):
     """
     dcpctl: ckpt/w.safetensors: tensor 'w': the header names an unknown element type (got F3)
+    hint: leave the key out with --exclude
     """
     lie = {"w": {"dtype": "F3", "shape": [2], "data_offsets": [0, 8]}}
     folder(c, {"w.safetensors": file_of({}, header=lie, data=bytes(8))})

@@ -176,66 +176,74 @@ def a_tensor_that_is_a_number(c):
     put(c, {"w": 7}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_without_its_dtype(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got no dtype)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": {"shape": [2], "data_offsets": [0, 8]}}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_without_its_shape(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got no shape)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": {"dtype": "F32", "data_offsets": [0, 8]}}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_tensor_without_its_place(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got no data_offsets)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": {"dtype": "F32", "shape": [2]}}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_shape_that_is_text(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got a value at 'shape')
+    hint: leave the key out with --exclude
     """
     put(c, {"w": {**entry(), "shape": "2"}}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_negative_size(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got a value at 'shape')
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(shape=(-2,))}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_size_with_a_fraction(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got a value at 'shape')
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(shape=(2.5,))}, bytes(8))
 
 
-@case("safetensors_bad_header")
+@case("safetensors_bad_header", "consolidate m.safetensors out.pt")
 def a_size_beyond_64_bits(c):
     """
     dcpctl: m.safetensors: tensor 'w': the header does not describe tensors (got a value at 'shape')
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(shape=(1 << 64,))}, bytes(8))
 
 
-@case("number_overflow")
+@case("number_overflow", "consolidate m.safetensors out.pt")
 def sizes_whose_product_overflows(c):
     """
     dcpctl: m.safetensors: tensor 'w': a size overflows 64 bits (got 4398046511104 * 1099511627776)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(shape=(1 << 40, 1 << 40))}, bytes(8))
 
@@ -248,34 +256,38 @@ def a_tensor_of_65_dims(c):
     put(c, {"w": entry(0, 4, (1,) * 65)}, bytes(4))
 
 
-@case("safetensors_bad_range")
+@case("safetensors_bad_range", "consolidate m.safetensors out.pt")
 def three_numbers_for_a_place(c):
     """
     dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [0, 8, 8], expected 8 bytes)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": {**entry(), "data_offsets": [0, 8, 8]}}, bytes(8))
 
 
-@case("safetensors_bad_range")
+@case("safetensors_bad_range", "consolidate m.safetensors out.pt")
 def an_end_before_the_beginning(c):
     """
     dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [8, 0], expected 8 bytes)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(8, 0)}, bytes(8))
 
 
-@case("safetensors_bad_range")
+@case("safetensors_bad_range", "consolidate m.safetensors out.pt")
 def more_bytes_than_the_shape_needs(c):
     """
     dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [0, 12], expected 8 bytes)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(0, 12)}, bytes(12))
 
 
-@case("safetensors_bad_range")
+@case("safetensors_bad_range", "consolidate m.safetensors out.pt")
 def half_an_element_of_float4(c):
     """
     dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got an odd number of values in the last dim, expected pairs)
+    hint: leave the key out with --exclude
     """
     put(c, {"w": entry(0, 2, (3,), "F4")}, bytes(2))
 
@@ -323,10 +335,11 @@ def a_place_past_the_end(c):
     put(c, {"w": entry(0, 1 << 40, (1 << 38,))}, bytes(8))
 
 
-@case("safetensors_bad_range")
+@case("safetensors_bad_range", "consolidate m.safetensors out.pt")
 def a_place_at_the_end_of_64_bits(c):
     """
     dcpctl: m.safetensors: tensor 'w': a tensor's byte range does not match its shape (got data_offsets [18446744073709551608, 18446744073709551615], expected 8 bytes)
+    hint: leave the key out with --exclude
     """
     put(c, {"v": entry(0, 0, (0,)), "w": entry((1 << 64) - 8, (1 << 64) - 1)}, bytes(8))
 
@@ -348,6 +361,7 @@ LOST = {"w": entry(), "lost": {"dtype": "", "shape": [], "data_offsets": [8, 8]}
 @case("safetensors_no_data", "verify m.safetensors", exit=1, says="findings")
 def an_entry_without_data_in_a_finding(c):
     """
+    damage: m.safetensors: tensor 'lost': an entry without dtype and bytes, which torch's consolidation leaves for a key of the index that was not saved
     """
     put(c, LOST, bytes(8))
 
@@ -355,15 +369,23 @@ def an_entry_without_data_in_a_finding(c):
 @case("safetensors_no_data", "consolidate m.safetensors out.pt")
 def an_entry_without_data(c):
     """
+    dcpctl: m.safetensors: tensor 'lost': an entry without dtype and bytes, which torch's consolidation leaves for a key of the index that was not saved
+    hint: leave the key out with --exclude
     """
     put(c, LOST, bytes(8))
 
 
 @case(None, "consolidate m.safetensors out.pt --exclude lost", exit=0, creates=["out.pt"])
 def an_entry_without_data_left_out(c):
+    """
+    dcpctl: left out 1 key by --include, --exclude, --key
+    """
     put(c, LOST, bytes(8))
 
 
 @case(None, "consolidate m.safetensors out.pt --exclude odd", exit=0, creates=["out.pt"])
 def an_entry_with_a_wrong_range_left_out(c):
+    """
+    dcpctl: left out 1 key by --include, --exclude, --key
+    """
     put(c, {"odd": entry(0, 4), "w": entry(4, 12)}, bytes(12))

@@ -379,7 +379,7 @@ def a_subclass_that_safetensors_cannot_hold(c):
     dcpctl: m.pt: safetensors cannot represent some tensors (got w (float32))
     hint: leave them out with --exclude, or write a .pt file
     """
-    put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))
+    put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
 
 
 @case("no_dtype_in_output", "consolidate m.pt out.safetensors", "consolidate m.pt out.safetensors --model-only", "consolidate m.pt out.safetensors --dry-run", "consolidate m.pt out --max-shard-size 1GB")
@@ -455,7 +455,7 @@ def a_subclass_to_be_cast(c):
     dcpctl: m.pt: tensor 'w': only plain tensors can be cast (got float32 that is quantized or a subclass)
     hint: --dtype-rule 'KEY=keep' leaves it as it is
     """
-    put(c, saved({"w": wrapped("torchao.Int8", tensor()), "b": tensor()}, EIGHT))
+    put(c, saved({"w": wrapped("torchao.Int8", [tensor(), tensor()]), "b": tensor()}, EIGHT))
 
 
 # ---- what torch does not load
@@ -464,6 +464,7 @@ def a_subclass_to_be_cast(c):
 @case("pickle_trailing", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def bytes_behind_the_pickle(c):
     """
+    warning: m.pt > data.pkl @ 0x51: bytes follow the pickle's STOP: torch does not read them, other programs may (got 23 bytes)
     """
     file = saved({"a": 1})
     file["data.pkl"].data += b"cos\nsystem\n(S'true'\ntR."
@@ -473,6 +474,7 @@ def bytes_behind_the_pickle(c):
 @case("pickle_unloaded", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def another_pickle_in_the_archive(c):
     """
+    warning: m.pt > more.pkl @ 0x140: a pickle in the archive that torch does not load, other programs may (got os.system)
     """
     file = saved({"a": 1})
     file.records.append(Record("more.pkl", b"cos\nsystem\n(S'true'\ntR."))

@@ -16,7 +16,9 @@ std::string listed(const std::string& values) { return pickled("](" + values + "
 std::string py_id(const std::string& key, int64_t count, const std::string& view = "N") {
   return py_tuple(py_text("storage") + py_global("torch", "FloatStorage") + py_text(key) + py_text("cpu") + py_int(count) + view) + "Q";
 }
-std::string py_view(const std::string& key, int64_t offset, int64_t count) { return py_tuple(py_text(key) + py_int(offset) + py_int(count)); }
+std::string py_view(const std::string& key, int64_t offset, int64_t count) {
+  return py_tuple(py_text(key) + py_int(offset) + py_int(count));
+}
 
 // A list of values, and storages by key.
 std::string file(const std::string& values, const std::vector<std::pair<std::string, std::string>>& storages) {
@@ -42,10 +44,12 @@ TEST_CASE("an id is a record, and a part of a storage is one, too") {
   const std::string ids = py_id("8", 3) + py_id("9", 2, py_view("91", 1, 1)) + py_id("9", 2, py_view("92", 0, 2)) + py_id("8", 3);
   const std::string bytes = file(ids, {{"9", "aaaabbbb"}, {"8", "ccccddddeeee"}});
   const LegacyTorch f = read(bytes);
-  CHECK(repr(f) == "[persistent ('storage', torch.FloatStorage, '8', 'cpu', 3), persistent ('storage', torch.FloatStorage, '91', 'cpu', 1), "
-                   "persistent ('storage', torch.FloatStorage, '92', 'cpu', 2), persistent ('storage', torch.FloatStorage, '8', 'cpu', 3)]");
+  CHECK(repr(f) ==
+        "[persistent ('storage', torch.FloatStorage, '8', 'cpu', 3), persistent ('storage', torch.FloatStorage, '91', 'cpu', 1), "
+        "persistent ('storage', torch.FloatStorage, '92', 'cpu', 2), persistent ('storage', torch.FloatStorage, '8', 'cpu', 3)]");
   std::string found;
-  for (const BlobItem::Storage& s : f.archive.storages) found += s.key + "=" + bytes.substr(s.payload, s.bytes) + (s.has_crc ? "!" : "") + " ";
+  for (const BlobItem::Storage& s : f.archive.storages)
+    found += s.key + "=" + bytes.substr(s.payload, s.bytes) + (s.has_crc ? "!" : "") + " ";
   CHECK(found == "92=aaaabbbb 91=bbbb 8=ccccddddeeee ");  // 9 itself is nobody's
   CHECK(as_text(f.archive.pickle) == bytes.substr(*f.archive.pickle_place.offset, f.archive.packed_pickle));
 }
