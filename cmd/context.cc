@@ -202,8 +202,10 @@ void add_selection(Command& c, SelectionFlags& flags) {
     o.repeatable = true;
     o.offers(Offer::kKeys).or_empty().in("Which keys");
   };
-  add("--include", KeyRule::Kind::kInclude, "GLOB", "Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins");
-  add("--exclude", KeyRule::Kind::kExclude, "GLOB", "Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins");
+  add("--include", KeyRule::Kind::kInclude, "GLOB",
+      "Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins");
+  add("--exclude", KeyRule::Kind::kExclude, "GLOB",
+      "Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins");
   add("--key", KeyRule::Kind::kKey, "KEY", "Keep this exact key; repeatable");
 }
 

@@ -7,7 +7,8 @@ namespace dcp::cmd {
 void add_expect(Command& c, ExpectRequest& flags) {
   const std::string group = "Expectations";
   c.option("--expect", flags.reference, "REF",
-           "Write only if keys and shapes are those of REF, a checkpoint or a list as 'inspect --keys' prints it, and no object of REF is missing")
+           "Write only if keys and shapes are those of REF, a checkpoint or a list as 'inspect --keys' prints it, and no object of REF is "
+           "missing")
       .reads()
       .in(group);
   c.flag("--expect-tensors", flags.tensors, "With --expect: tensors alone, whatever objects REF has").needs("--expect").in(group);

@@ -76,7 +76,9 @@ void add_extract(Command& c, Context& context) {
       .offers(Offer::kDtypes)
       .excludes("--stats")
       .in(output);
-  c.flag("--raw", o.raw, "Also convert a quantized tensor, ignoring its scale: packed weights, and float8 that has a scale").needs("--dtype").in(output);
+  c.flag("--raw", o.raw, "Also convert a quantized tensor, ignoring its scale: packed weights, and float8 that has a scale")
+      .needs("--dtype")
+      .in(output);
   c.flag("--force", o.force, "Replace FILE when the new one is complete").needs("--output").in(output);
   c.flag("--no-verify", o.no_verify, "Do not check CRCs").in("Reading");
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk before FILE appears").needs("--output").in(output);

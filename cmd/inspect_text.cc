@@ -164,8 +164,9 @@ std::string state_text(const Catalog& catalog, const TrainingState& state) {
   else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
   std::vector<std::string> parts;
   if (state.models.size() > 1) parts.push_back("several models");
-  for (const auto& [title, sign] : {std::pair("model by name: ", ModelSign::kName), std::pair("model by its tensors' names: ", ModelSign::kTensorNames),
-                                    std::pair("model by parameters beside another: ", ModelSign::kSecond), std::pair("model by what is left: ", ModelSign::kRest)}) {
+  for (const auto& [title, sign] :
+       {std::pair("model by name: ", ModelSign::kName), std::pair("model by its tensors' names: ", ModelSign::kTensorNames),
+        std::pair("model by parameters beside another: ", ModelSign::kSecond), std::pair("model by what is left: ", ModelSign::kRest)}) {
     std::vector<std::string> roots;
     for (const ModelRoot& m : state.models)
       if (m.sign == sign && (!m.path.empty() || state.models.size() > 1 || state.keys > 0)) roots.push_back(root_text(m.path));

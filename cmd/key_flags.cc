@@ -39,8 +39,6 @@ void add_allow_unmatched(Command& c, KeyFlags& f) {
       .in("Which keys");
 }
 
-void add_strict(Command& c, KeyFlags& f) {
-  c.flag("--strict", f.strict, "Accepted for older scripts; does nothing").in("Which keys");
-}
+void add_strict(Command& c, KeyFlags& f) { c.flag("--strict", f.strict, "Accepted for older scripts; does nothing").in("Which keys"); }
 
 }  // namespace dcp::cmd

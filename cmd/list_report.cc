@@ -32,8 +32,8 @@ void print_none(const RunSurvey& run, const Context& context) {
   constexpr size_t kMax = 10;
   const std::string rule = "a step is a folder with a checkpoint and a number in its name, such as step-1000";
   if (run.checkpoints.empty()) return context.print(escaped(run.run) + ": no steps (" + rule + ")\n");
-  context.print(escaped(run.run) + ": " + counted(run.checkpoints.size(), "checkpoint") + ", in folders that are not named like steps (" + rule +
-                ")\n");
+  context.print(escaped(run.run) + ": " + counted(run.checkpoints.size(), "checkpoint") + ", in folders that are not named like steps (" +
+                rule + ")\n");
   for (size_t c = 0; c < run.checkpoints.size() && c < kMax; ++c) context.print("  " + escaped(run.checkpoints[c]) + "\n");
   if (run.checkpoints.size() > kMax) context.print("  and " + std::to_string(run.checkpoints.size() - kMax) + " more\n");
 }

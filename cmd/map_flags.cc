@@ -6,7 +6,14 @@
 namespace dcp::cmd {
 
 MapRequest MapFlags::request() const {
-  MapRequest request{.map = map == "none" ? "" : map, .config = config, .settings = {}, .unmapped = unmapped, .from = from, .to = to, .is_declined = map == "none", .model_root = {}};
+  MapRequest request{.map = map == "none" ? "" : map,
+                     .config = config,
+                     .settings = {},
+                     .unmapped = unmapped,
+                     .from = from,
+                     .to = to,
+                     .is_declined = map == "none",
+                     .model_root = {}};
   if (request.is_declined && !to.empty()) fail(ProblemId::usage, {}, "--to-map with --map none", "a map before it");
   if (model_root_option != nullptr && model_root_option->count() > 0) request.model_root = model_root == "." ? "" : model_root;
   for (const std::string& s : sets) {
@@ -28,7 +35,10 @@ void add_map_config(Command& c, MapFlags& f, const std::string& group) {
 
 void add_map(Command& c, MapFlags& f) {
   const std::string maps = "Maps of models";
-  c.option("--map", f.map, "MAP", "Convert the model to another form: a map of 'dcpctl maps', a map file, auto (which --assets implies), or none").reads().in(maps);
+  c.option("--map", f.map, "MAP",
+           "Convert the model to another form: a map of 'dcpctl maps', a map file, auto (which --assets implies), or none")
+      .reads()
+      .in(maps);
   c.option("--to-map", f.to, "MAP2", "Then convert to another trainer's form: apply MAP2, right to left, to the result of MAP")
       .reads()
       .needs("--map")

@@ -54,7 +54,8 @@ void describe_selection(Context& context, const Selection& s) {
     context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model.keys, "non-model key") +
                  " under " + list_of(s.dropped_top) + (is_short ? names_of(s.dropped_non_model) : ""));
   if (s.dropped_outside_root.keys > 0)
-    context.info("left out " + counted(s.dropped_outside_root.keys, "key") + " outside " + escaped(s.root) + names_of(s.dropped_outside_root));
+    context.info("left out " + counted(s.dropped_outside_root.keys, "key") + " outside " + escaped(s.root) +
+                 names_of(s.dropped_outside_root));
   if (!s.root.empty()) context.info("stripped the root '" + escaped(s.root) + "'");
   if (!s.stripped_root.empty())
     context.info("stripped the root '" + escaped(s.stripped_root) + "'" +

@@ -54,9 +54,8 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   add_source(c, context, o.source);
   c.flag("--quick", o.quick, "Skip tensor data: check metadata, item headers and small records only").in(what);
   c.option("--sample", o.sample, "PERCENT", "Check only this much of the data, always the same part").excludes("--quick").in(what);
-  c.flag(
-       "--strict", o.strict,
-       "Exit with 1 for warnings too: --fail-on warnings; with 2 if --include, --exclude, --key or --rename matches nothing")
+  c.flag("--strict", o.strict,
+         "Exit with 1 for warnings too: --fail-on warnings; with 2 if --include, --exclude, --key or --rename matches nothing")
       .in(what);
   add_fail_on(c, o.fail_on, what);
   add_threads(c, o.threads, "Reading");

@@ -86,7 +86,8 @@ class Asking {
     const std::string type = config_.model_type();
     std::string name;
     if (is_map_file(request_.map)) name = maps::class_of(answer->map, type);
-    else if (!q_.may_be_other_class && (answer == nullptr || answer->made.kept.empty())) name = maps::class_of(type, Limits());  // what is kept is of another class
+    else if (!q_.may_be_other_class && (answer == nullptr || answer->made.kept.empty()))
+      name = maps::class_of(type, Limits());  // what is kept is of another class
     return {.model_type = type, .architecture = std::move(name), .is_text_part = is_text_part_};
   }
 
@@ -199,7 +200,8 @@ class Asking {
     for (const Entry& e : q_.selection.entries) {
       if (!p.hint.empty() || !run_.is_bare_model() || !q_.selection.state.is_model(e.ref)) break;
       const std::string& root = q_.selection.state.model_of(e.ref).path;
-      if (!root.empty() && q_.selection.stripped_root.empty() && e.key.starts_with(root + ".")) p.hint = "model-only takes what is below the root '" + root + "'";
+      if (!root.empty() && q_.selection.stripped_root.empty() && e.key.starts_with(root + "."))
+        p.hint = "model-only takes what is below the root '" + root + "'";
     }
     throw Error(std::move(p));
   }
@@ -330,7 +332,8 @@ class Asking {
     maps::Resolved made = maps::resolve_selected(answer.map, config_, options_for(answer.map, to, is_state), q_.catalog, parameters);
     if (!is_state) check_published(made, parameters);
     if (q_.may_be_other_class)
-      std::erase_if(made.problems, [](const Problem& p) { return p.id == ProblemId::map_tensor_missing && p.quote.find("lm_head") != p.quote.npos; });
+      std::erase_if(made.problems,
+                    [](const Problem& p) { return p.id == ProblemId::map_tensor_missing && p.quote.find("lm_head") != p.quote.npos; });
     if (made.from == maps::Side::kRight)
       mark_float32(made, made.targets, [&](uint32_t source) { return q_.catalog.key(q_.catalog.tensors[source]); });
     if (to == nullptr || !made.problems.empty()) return made;

@@ -21,7 +21,7 @@ struct Expectation {
   std::string reference;
   std::vector<Difference> differences;
   std::vector<std::string> additional;  // objects that the reference, whose kind holds objects, lacks
-  bool may_lack_shards = false;  // the reference may lack tensors itself: it is a checkpoint of which a file may be missing
+  bool may_lack_shards = false;         // the reference may lack tensors itself: it is a checkpoint of which a file may be missing
 };
 // The tensors of a checkpoint or a text list. `may_lack_shards`: see Expectation.
 std::vector<Signature> read_reference(Store& store, const std::string& path, bool& may_lack_shards);

@@ -12,8 +12,8 @@ namespace {
 // What is wrong between names and shapes on one side, and config.json on the other.
 bool is_difference(ProblemId id) {
   using enum ProblemId;
-  constexpr ProblemId kAll[] = {map_config,         map_size_unknown, map_size_differs,  map_size_remainder, map_index_gap,    map_tensor_missing,
-                                map_key_unmapped,   map_side_unclear, map_name_twice,    map_dtypes_differ,  map_auto_none,    map_auto_several};
+  constexpr ProblemId kAll[] = {map_config,       map_size_unknown, map_size_differs, map_size_remainder, map_index_gap, map_tensor_missing,
+                                map_key_unmapped, map_side_unclear, map_name_twice,   map_dtypes_differ,  map_auto_none, map_auto_several};
   return std::ranges::find(kAll, id) != std::end(kAll);
 }
 
@@ -108,7 +108,7 @@ class Fitting {
       p.expected = why.expected;
     }
     const Selection& s = q_.selection;
-    if (s.root.empty() && s.stripped_root.empty() && s.dropped_non_model == 0 && is_more_than_model(s)) p.remedy = Remedy::kModelOnly;
+    if (s.root.empty() && s.stripped_root.empty() && s.dropped_non_model.keys == 0 && is_more_than_model(s)) p.remedy = Remedy::kModelOnly;
     throw Error(std::move(p));
   }
 

@@ -26,8 +26,8 @@ struct InspectResult {
   std::vector<UnsafePickle> unsafe;
   std::map<KeyRef, std::string> values;        // see catalog/values.h
   std::map<TensorId, std::string> subclasses;  // see catalog/subclasses.h
-  Selection selection;                   // of the catalog
-  std::optional<MapAnswer> map;          // what it would make, and what is missing, without throwing
+  Selection selection;                         // of the catalog
+  std::optional<MapAnswer> map;                // what it would make, and what is missing, without throwing
 
   const Catalog& catalog() const { return opened->catalog; }
 };

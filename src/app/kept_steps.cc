@@ -76,7 +76,7 @@ std::optional<Problem> KeptSteps::damage_of(const std::string& checkpoint, Look 
   }
   found.data_bytes += result.data_bytes;
   for (const Problem& p : result.findings) {
-    if (p.severity >= Severity::kDamage) {  // the worst come first
+    if (p.severity >= Severity::kDamage) {                           // the worst come first
       if (class_of(p.id) == ProblemClass::kMachine) throw Error(p);  // what cannot be read now is not known to be damaged
       return p;
     }

@@ -22,7 +22,7 @@ struct MapRequest {
   maps::Unmapped unmapped = maps::Unmapped::kError;
   std::optional<maps::Side> from;
   std::string to;                         // a second map, from the published names to another trainer's; "": none
-  bool is_declined = false;  // none is wanted, not even the one that a folder of assets asks for
+  bool is_declined = false;               // none is wanted, not even the one that a folder of assets asks for
   std::optional<std::string> model_root;  // root of the model in the output of a run; nullopt: that of the source
 
   bool is_given() const { return !map.empty(); }
@@ -35,8 +35,8 @@ struct MapQuestion {
   std::optional<DType> dtype;  // that the whole result is cast to
   bool has_run = false;        // what a run keeps beside its model is wanted too
   uint64_t memory_bytes = UINT64_MAX;
-  bool may_be_other_class = false;                // of the model: what it has no head for may be missing
-  std::vector<maps::Setting> corrections = {};    // of the configuration
+  bool may_be_other_class = false;              // of the model: what it has no head for may be missing
+  std::vector<maps::Setting> corrections = {};  // of the configuration
 };
 
 struct MapAnswer {

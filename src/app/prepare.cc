@@ -130,7 +130,8 @@ std::vector<BlobId> Preparation::weights_among(std::vector<BlobId> blobs, const 
   const Limits limits = request_.source.limits();
   for (const BlobId b : doubtful)
     if (const auto blob = read.blobs.find(read.first_of(opened_->catalog.item_of(b)));
-        blob != read.blobs.end() && holds_tensors_in_own_way(PickleGraph(blob->second.item.pickle, {.path = opened_->catalog.path}, limits), limits))
+        blob != read.blobs.end() &&
+        holds_tensors_in_own_way(PickleGraph(blob->second.item.pickle, {.path = opened_->catalog.path}, limits), limits))
       weights.push_back(b);
   return weights;
 }

@@ -95,12 +95,8 @@ class Pruning {
   }
 
   void remove(Handle run, size_t s, const StepFacts& step) {
-    const CheckpointFolder folder{.name = step.name,
-                                  .id = step.id,
-                                  .levels = step.levels,
-                                  .files = step.files,
-                                  .bytes = step.bytes,
-                                  .modified_ns = step.modified_ns};
+    const CheckpointFolder folder{
+        .name = step.name, .id = step.id, .levels = step.levels, .files = step.files, .bytes = step.bytes, .modified_ns = step.modified_ns};
     const bool removed = remove_checkpoint(world_.io, run, folder);
     result_.done[s] = removed ? Done::kYes : Done::kChanged;
     if (removed) result_.freed += result_.frees[s];

@@ -46,8 +46,8 @@ struct PruneResult {
   std::map<size_t, Problem> failed;  // steps whose optimizer could not be dropped, and why
   uint64_t freed = 0;                // bytes
 
-  uint64_t to_free() const;          // bytes
-  uint64_t bytes_to_read() const;    // of to_read
+  uint64_t to_free() const;        // bytes
+  uint64_t bytes_to_read() const;  // of to_read
   bool has_work() const;
 };
 

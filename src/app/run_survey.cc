@@ -239,8 +239,8 @@ class PointerReader {
     auto step = std::ranges::find(survey_.steps, name, &StepFacts::name);
     const std::optional<uint64_t> number = number_in(name);
     if (step == survey_.steps.end() && number)
-      step = std::ranges::find_if(
-          survey_.steps, [&](const StepFacts& s) { return s.number == *number && s.state != StepState::kUnfinished; });
+      step =
+          std::ranges::find_if(survey_.steps, [&](const StepFacts& s) { return s.number == *number && s.state != StepState::kUnfinished; });
     if (step != survey_.steps.end()) p.step = static_cast<size_t>(step - survey_.steps.begin());
     if (!p.step && !number) return std::nullopt;  // Megatron's "release", or a file of another kind
     p.wrong = p.step ? wrong_step(*p.step, true) : "names a step that is not there";

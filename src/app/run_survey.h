@@ -38,14 +38,14 @@ struct StepFacts {
   std::optional<Problem> fault;  // why it is not complete
   StepContent content = StepContent::kUnknown;
   CheckpointKind kind{};
-  std::vector<std::string> parts;  // if it is several checkpoints in subfolders
+  std::vector<std::string> parts;       // if it is several checkpoints in subfolders
   std::vector<std::string> optimizers;  // files of its own, beside a model that is one for others
-  unsigned levels = 0;             // of folders that belong to it
-  uint64_t files = 0, bytes = 0;   // in all of them
-  uint64_t bytes_of_its_own = 0;   // of files without another hard link
-  std::vector<SharedFile> shared;  // those with one
-  int64_t modified_ns = 0;         // of the newest file, since the epoch; 0: its store keeps no times
-  std::string not_alone;           // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
+  unsigned levels = 0;                  // of folders that belong to it
+  uint64_t files = 0, bytes = 0;        // in all of them
+  uint64_t bytes_of_its_own = 0;        // of files without another hard link
+  std::vector<SharedFile> shared;       // those with one
+  int64_t modified_ns = 0;              // of the newest file, since the epoch; 0: its store keeps no times
+  std::string not_alone;                // why its folder holds more than a checkpoint and cannot be removed as a whole; "": it can
 };
 
 // `latest -> step-100`, latest_checkpointed_iteration.txt.

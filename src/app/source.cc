@@ -59,7 +59,8 @@ OpenedCatalog read_from(Store& store, const SourceRequest& request, World& world
   if (request.shards_on_dim && !has_parts)
     world.events.info(world.events.name_of("shards_on_dim") +
                       " has nothing to join: the checkpoint is no folder of torch.save files of ranks");
-  if (auto finding = catalog.single_file ? std::nullopt : unfinished_by_name(catalog.folder)) opened.findings.push_back(std::move(*finding));
+  if (auto finding = catalog.single_file ? std::nullopt : unfinished_by_name(catalog.folder))
+    opened.findings.push_back(std::move(*finding));
   if (request.prefer_rank && !catalog.traits().of_ranks)
     world.events.info(world.events.name_of("prefer_rank") + " has nothing to choose from: every key was written once");
   if (catalog.traits().in_torch_files && catalog.torch->odd_keys.count > 0)

@@ -19,7 +19,7 @@ struct SourceRequest {
   std::optional<uint32_t> shards_on_dim;  // see OpenOptions
   std::vector<std::string> replicated;
   bool follow_links = false;
-  bool itself = false;  // not the only checkpoint below it, either
+  bool itself = false;                 // not the only checkpoint below it, either
   std::optional<uint64_t> max_pickle;  // bytes; nullopt: the defaults of Limits
 
   // `memory_bytes`: cap for reading the metadata.

@@ -108,8 +108,8 @@ void write(const WriteRequest& request, World& world, WriteResult& result, const
   result.plan = result.layout->plan(source.source(), result.selection, source.published());
   const Plan& plan = *result.plan;
   source.check_same_plan(plan);
-  check_expected(request.expect, {.source = source.source(), .selection = result.selection, .plan = plan, .holds_objects = form.blobs}, world,
-                 result.expectation);
+  check_expected(request.expect, {.source = source.source(), .selection = result.selection, .plan = plan, .holds_objects = form.blobs},
+                 world, result.expectation);
   weigh_missing_shards(world, result);
   result.workers = source.fit(plan, request.verify_after ? kPassBytes : kMiB, result.planned_memory);
   planned();

@@ -105,8 +105,8 @@ namespace {
 
 // What torch.save writes beside data.pkl and storages, or its readers look at.
 bool is_torchs(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "data.pkl", "version", "byteorder", ".data/version", ".data/serialization_id", ".format_version", ".storage_alignment"};
+  constexpr std::string_view kNames[] = {"data.pkl",        "version",           "byteorder", ".data/version", ".data/serialization_id",
+                                         ".format_version", ".storage_alignment"};
   return name.ends_with('/') || std::ranges::find(kNames, name) != std::end(kNames);
 }
 

@@ -47,7 +47,8 @@ void find_doubtful(const Catalog& c, TrainingState& state) {
   if (repeats.empty()) return;
   for (size_t k = 0, r = 0; k < c.order.size(); ++k) {
     if (r < repeats.size() && repeats[r].first == k) ++r;
-    else if (is_open(k)) for_endings(leaf(c, tensor(k)), 2, [&](std::string_view name) { return ++named[name_and_shape(c, name, tensor(k))], false; });
+    else if (is_open(k))
+      for_endings(leaf(c, tensor(k)), 2, [&](std::string_view name) { return ++named[name_and_shape(c, name, tensor(k))], false; });
   }
   std::set<std::string> globs;
   for (const auto& [k, name] : repeats)

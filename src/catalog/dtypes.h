@@ -33,9 +33,9 @@ struct DtypeOptions {
   std::optional<DType> dtype;
   DtypeScope scope = DtypeScope::kModel;
   std::vector<DtypeRule> rules;
-  bool raw = false;  // cast what is quantized, too: float8 tensors that have a scale, packed weights
+  bool raw = false;                                       // cast what is quantized, too: float8 tensors that have a scale, packed weights
   std::function<bool(std::string_view)> keeps_float32{};  // of the model's tensors, by name: those that the dtype leaves in float32
-  bool any_tensor = true;    // the output holds tensors that are not strided; else it refuses them itself
+  bool any_tensor = true;                                 // the output holds tensors that are not strided; else it refuses them itself
   bool any() const { return dtype.has_value() || !rules.empty(); }
 };
 

@@ -38,14 +38,13 @@ bool KnownKeys::has_below(const std::string& dict) const {
   return first != keys_.end() && first->starts_with(begin);
 }
 
-std::string KnownKeys::meant(const std::string& glob) const {
-  return is_bare(glob) && !has(glob) && has_below(glob) ? glob + ".*" : glob;
-}
+std::string KnownKeys::meant(const std::string& glob) const { return is_bare(glob) && !has(glob) && has_below(glob) ? glob + ".*" : glob; }
 
 // The same with what it lacks at its ends. "optim" that only optimizer.* begins with is "optimizer*".
 std::string KnownKeys::widened(const std::string& glob) const {
   if (is_bare(glob)) {
-    const auto [first, last] = std::ranges::equal_range(keys_, std::string_view(glob), {}, [&](std::string_view key) { return key.substr(0, glob.size()); });
+    const auto [first, last] =
+        std::ranges::equal_range(keys_, std::string_view(glob), {}, [&](std::string_view key) { return key.substr(0, glob.size()); });
     std::set<std::string_view> begins;
     for (auto key = first; key != last && begins.size() < 2; ++key) begins.insert(key->substr(0, key->find('.', glob.size())));
     if (begins.size() == 1) return std::string(*begins.begin()) + "*";

@@ -54,7 +54,8 @@ class Finder {
  private:
   // An empty dict of a torch.save file.
   bool is_empty(KeyRef ref) const {
-    return ref.is_blob() && catalog_.traits().in_torch_files && catalog_.torch->items[catalog_.item_of(ref.blob())].value.kind == Kind::kUnset;
+    return ref.is_blob() && catalog_.traits().in_torch_files &&
+           catalog_.torch->items[catalog_.item_of(ref.blob())].value.kind == Kind::kUnset;
   }
 
   void note(KeyRef ref, size_t at) {
@@ -110,9 +111,9 @@ class Finder {
     // State by other names, or in one object, says nothing of them.
     if (idle.empty() || (idle.size() == parameters.size() && has_state(state))) return;
     const std::string of = optimizer.empty() ? "" : " of '" + optimizer.substr(0, optimizer.size() - 1) + "'";
-    notes.push_back(make_finding(ProblemId::parameters_idle, Severity::kNote, {.path = catalog_.path},
-                                 grouped(idle.size()) + " of " + counted(parameters.size(), "parameter") + of + ", such as '" +
-                                     shortened(idle.front()) + "'"));
+    notes.push_back(make_finding(
+        ProblemId::parameters_idle, Severity::kNote, {.path = catalog_.path},
+        grouped(idle.size()) + " of " + counted(parameters.size(), "parameter") + of + ", such as '" + shortened(idle.front()) + "'"));
   }
 
   DataFiles& files_;

@@ -11,13 +11,13 @@ namespace dcp {
 namespace {
 
 // torch.optim, Adafactor, bitsandbytes, Muon, Lion, Shampoo, Megatron: names that a module would hardly have.
-constexpr auto kSlots = std::to_array<std::string_view>({"acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow", "exp_avg_sq",
-                                                         "exp_avg_sq_col", "exp_avg_sq_row", "exp_inf", "fp32_param", "max_exp_avg_sq",
-                                                         "momentum_buffer", "prev_flat_grad", "square_avg"});
+constexpr auto kSlots = std::to_array<std::string_view>({"acc_delta", "exp_avg", "exp_avg_diff", "exp_avg_res", "exp_avg_slow",
+                                                         "exp_avg_sq", "exp_avg_sq_col", "exp_avg_sq_row", "exp_inf", "fp32_param",
+                                                         "max_exp_avg_sq", "momentum_buffer", "prev_flat_grad", "square_avg"});
 static_assert(std::ranges::is_sorted(kSlots));
 // What may be a tensor below param_groups. A module can have a list of parameters of that name.
-constexpr auto kHyperparameters = std::to_array<std::string_view>(
-    {"betas", "dampening", "eps", "initial_lr", "lr", "momentum", "nesterov", "params", "weight_decay"});
+constexpr auto kHyperparameters =
+    std::to_array<std::string_view>({"betas", "dampening", "eps", "initial_lr", "lr", "momentum", "nesterov", "params", "weight_decay"});
 static_assert(std::ranges::is_sorted(kHyperparameters));
 
 // A key is cut at its dots. A prefix of whole words is known by its hash (FNV-1a), so that all those of a key take time in proportion to its bytes.
@@ -59,8 +59,8 @@ class Finder {
   void look(size_t k) {
     const KeyRef ref = c_.order[k];
     const std::string_view key = c_.key(ref);
-    std::string_view next;           // the word below the deepest `state` so far,
-    uint64_t state = 0, below = 0;   // which has this hash, and so many words below it
+    std::string_view next;          // the word below the deepest `state` so far,
+    uint64_t state = 0, below = 0;  // which has this hash, and so many words below it
     bool below_model = false;
     for_words(key, [&](const Word& w) {
       const size_t end = w.begin + w.text.size();

@@ -33,7 +33,7 @@ constexpr Ending kEndings[] = {
     {".weight", ".scale_weight", false},  // float8 of ComfyUI
 };
 
-std::optional<QuantizedPair> pair_of(std::string_view key, std::string_view Ending::*its, std::string_view Ending::*others,
+std::optional<QuantizedPair> pair_of(std::string_view key, std::string_view Ending::* its, std::string_view Ending::* others,
                                      const HasKey& has_key) {
   for (const Ending& e : kEndings) {
     if (!key.ends_with(e.*its)) continue;

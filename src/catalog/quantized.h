@@ -14,7 +14,7 @@ namespace dcp {
 // Two tensors that mean something together.
 struct QuantizedPair {
   std::string numbers, companion;  // weight, weight.absmax
-  bool is_packed = false;          // the numbers are bits, and their dtype is that of a storage; else multiples of a scale, whose dtype counts
+  bool is_packed = false;  // the numbers are bits, and their dtype is that of a storage; else multiples of a scale, whose dtype counts
 };
 
 using HasKey = std::function<bool(std::string_view)>;

@@ -6,7 +6,6 @@
 
 #include "base/closest.h"
 #include "catalog/rename.h"
-#include "catalog/state_names.h"
 
 namespace dcp {
 namespace {
@@ -315,8 +314,8 @@ Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
   if (s.entries.empty() && !catalog.order.empty())
     fail(ProblemId::nothing_selected, {.path = catalog.path},
          s.dropped_non_model.keys == 0 ? ""
-         : options.root.empty()   ? "nothing that is model"
-                                  : "nothing under '" + options.root + "' that is model");
+         : options.root.empty()        ? "nothing that is model"
+                                       : "nothing under '" + options.root + "' that is model");
   if (!options.add_root.empty()) put_under(options.add_root, s);
   rename_keys(catalog, options, s);
   if (s.renamed > 0) refuse_collisions(catalog, s);

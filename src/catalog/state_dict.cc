@@ -20,6 +20,13 @@ StateDict::StateDict(const PickleGraph& graph, const Place& place, const Limits&
 
 // --- what a value is
 
+namespace {
+
+bool is_strided_tensor(Means m) { return m == Means::kTensorV1 || m == Means::kTensorV2 || m == Means::kTensorV3; }
+bool is_odd_tensor(Means m) { return m == Means::kQuantized || m == Means::kSparse || m == Means::kMeta || m == Means::kWrapper; }
+
+}  // namespace
+
 TensorCall StateDict::tensor_call(Value v) const {
   TensorCall call;
   // Whatever torch calls a tensor is a weight, understood or not.
@@ -67,16 +74,9 @@ TensorCall StateDict::tensor_call(Value v) const {
         break;
       default: break;
     }
-    switch (call.kind) {
-      case Means::kTensorV1:
-      case Means::kTensorV2:
-      case Means::kTensorV3: break;
-      case Means::kQuantized:
-      case Means::kSparse:
-      case Means::kMeta:
-      case Means::kWrapper: call.opaque = true; break;
-      default: return odd;
-    }
+    const bool is_odd = is_odd_tensor(call.kind);
+    if (!is_odd && !is_strided_tensor(call.kind)) return odd;
+    call.opaque = call.opaque || is_odd;
     if (call.kind != Means::kQuantized && call.arguments.kind == Kind::kTuple && call.arguments.n > 4)
       call.requires_grad =
           call.requires_grad || (m_.element(call.arguments, 4).kind == Kind::kBool && m_.element(call.arguments, 4).payload != 0);
@@ -223,9 +223,9 @@ std::string_view StateDict::numbered(std::string_view key, bool is_object) {
   const std::string_view kept = texts_.emplace_back(std::move(text));
   keys_.emplace(kept, 1);
   if (twice_++ == 0)
-    first_twice_ = make_finding(ProblemId::state_dict_key_twice, Severity::kWarning,
-                                {.path = place_.path, .tensor = std::string(key), .object = is_object},
-                                "here the second is " + std::string(kept));
+    first_twice_ =
+        make_finding(ProblemId::state_dict_key_twice, Severity::kWarning,
+                     {.path = place_.path, .tensor = std::string(key), .object = is_object}, "here the second is " + std::string(kept));
   return kept;
 }
 

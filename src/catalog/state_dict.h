@@ -110,7 +110,7 @@ class StateDict {
   std::unordered_map<uint64_t, bool> terminal_, hollow_;
   mutable std::unordered_map<uint64_t, bool> pairs_;
   std::vector<PathElement> path_;
-  size_t prefix_ = 0;  // elements of path_ that put_under has set
+  size_t prefix_ = 0;                                    // elements of path_ that put_under has set
   std::unordered_map<std::string_view, uint64_t> keys_;  // how often each was met
   std::optional<Problem> first_twice_;
   uint64_t twice_ = 0;

@@ -15,8 +15,8 @@ namespace {
 
 // Rule 2: dicts, and first words of flat keys; objects; the next where a model stands elsewhere, with other words before or behind.
 constexpr auto kStateNames = std::to_array<std::string_view>(
-    {"dataloader", "frozen_param_fragments", "lr_scheduler", "lr_schedulers", "opt_state", "optim", "optim_state", "optim_state_dict", "optimizer",
-     "optimizer_state", "optimizer_state_dict", "optimizer_states", "optimizers", "rng_state", "rng_states", "train_state"});
+    {"dataloader", "frozen_param_fragments", "lr_scheduler", "lr_schedulers", "opt_state", "optim", "optim_state", "optim_state_dict",
+     "optimizer", "optimizer_state", "optimizer_state_dict", "optimizer_states", "optimizers", "rng_state", "rng_states", "train_state"});
 constexpr auto kCounters = std::to_array<std::string_view>({"epoch", "global_step", "iteration", "step"});
 constexpr auto kOptimizers =
     std::to_array<std::string_view>({"adafactor", "adam", "adamw", "lion", "muon", "opt", "optim", "optimizer", "sgd", "shampoo"});
@@ -112,7 +112,8 @@ class Sorter {
         const auto [it, fresh] = numbers.try_emplace({at, code}, static_cast<uint32_t>(dirs_.size()));
         if (fresh) {
           const std::string_view stem = without_number(name(e));
-          const uint64_t like = stem.size() == name(e).size() && !e.is_position() ? code : stems.try_emplace(stem, stems.size()).first->second << 1 | 1;
+          const uint64_t like =
+              stem.size() == name(e).size() && !e.is_position() ? code : stems.try_emplace(stem, stems.size()).first->second << 1 | 1;
           dirs_[at].has_named = dirs_[at].has_named || names_model(name(e));
           dirs_.push_back({.parent = at, .depth = dirs_[at].depth + 1, .element = e});
           dirs_.back().alike = alike.try_emplace({dirs_[at].alike, like}, it->second).first->second;
@@ -227,7 +228,8 @@ class Sorter {
     for (size_t k = 0; k < signs_.size(); ++k)
       if (is_open(k) && dirs_[dir_of_[k]].model != kNone && !leaf(k).empty()) names.insert(leaf(k));
     for (size_t k = 0; k < signs_.size(); ++k)
-      if (is_open(k) && !dirs_[dir_of_[k]].in_extra_state && (is_parameter_name(leaf(k)) || names.contains(leaf(k)))) is_second[dir_of_[k]] = true;
+      if (is_open(k) && !dirs_[dir_of_[k]].in_extra_state && (is_parameter_name(leaf(k)) || names.contains(leaf(k))))
+        is_second[dir_of_[k]] = true;
     for (size_t d = dirs_.size(); d-- > 1;) {
       const uint32_t up = dirs_[d].parent;
       holds_model[up] = holds_model[up] || holds_model[d] || dirs_[d].model == d;
@@ -274,7 +276,8 @@ class Sorter {
     const Dir& d = dirs_[dir_of_[k]];
     if (d.model == kNone) return true;
     if (tensor(k) || d.in_extra_state || leaf(k).ends_with(kExtraState)) return false;
-    return d.model == 0 && is_trainers_ && (d.tensors == 0 || (dir_of_[k] == 0 && !has_dots(leaf(k))));  // beside a state dict without a root
+    return d.model == 0 && is_trainers_ &&
+           (d.tensors == 0 || (dir_of_[k] == 0 && !has_dots(leaf(k))));  // beside a state dict without a root
   }
 
   // Components joined with dots; of a path too long to be typed the key `k` below it.
@@ -383,7 +386,8 @@ bool names_optimizer(std::string_view name) {
   for (char& c : text) c = static_cast<char>(is_upper(c) ? c - 'A' + 'a' : c);
   const size_t first = text.find('_'), last = text.rfind('_');
   // opt_proj is a module
-  return is_in(kOptimizers, std::string_view(text).substr(last + 1)) || (first > 3 && is_in(kOptimizers, std::string_view(text).substr(0, first)));
+  return is_in(kOptimizers, std::string_view(text).substr(last + 1)) ||
+         (first > 3 && is_in(kOptimizers, std::string_view(text).substr(0, first)));
 }
 
 void fail_several(const Catalog& catalog, const std::vector<std::string>& paths) {

@@ -16,7 +16,7 @@ struct CheckpointFolder {
   FileId id{};
   unsigned levels = 0;            // folders in it that belong to it; 0: it has none
   uint64_t files = 0, bytes = 0;  // in all of them
-  int64_t modified_ns = 0;  // of its newest file
+  int64_t modified_ns = 0;        // of its newest file
 };
 
 // Returns false and removes nothing if the folder has changed, or another dcpctl works on it. Follows no link, and removes only files of a

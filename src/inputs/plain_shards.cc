@@ -19,12 +19,15 @@ bool have_same_dims(const Ranks& ranks) {
 }
 
 bool can_join(const Ranks& ranks, size_t dim) {
-  return dim < ranks[0].dims.size() && std::ranges::all_of(ranks, [&](const PlainTensor& t) {
-           if (t.info->opaque || t.dims.size() != ranks[0].dims.size() || t.info->dtype != ranks[0].info->dtype) return false;
-           for (size_t d = 0; d < t.dims.size(); ++d)
-             if (d != dim && t.dims[d] != ranks[0].dims[d]) return false;
-           return true;
-         });
+  return dim < ranks[0].dims.size() &&
+         std::ranges::all_of(
+             ranks,
+             [&](const PlainTensor& t) {
+               if (t.info->opaque || t.dims.size() != ranks[0].dims.size() || t.info->dtype != ranks[0].info->dtype) return false;
+               for (size_t d = 0; d < t.dims.size(); ++d)
+                 if (d != dim && t.dims[d] != ranks[0].dims[d]) return false;
+               return true;
+             });
 }
 
 // In elements, one for each dim.

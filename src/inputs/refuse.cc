@@ -93,8 +93,9 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
   } else if (unfinished || shards) {
     p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
     // The rank that writes the metadata writes data, too.
-    p.hint = unfinished || of_rank_0 ? "the save did not finish: use an earlier step"
-                                     : "this may be one node's part: bring the files of all nodes together, or start the command on every node";
+    p.hint = unfinished || of_rank_0
+                 ? "the save did not finish: use an earlier step"
+                 : "this may be one node's part: bring the files of all nodes together, or start the command on every node";
   } else if (has("snapshots") && has("blobs")) {
     p.got = "a model of the Hugging Face cache";
     p.hint = "give one of the folders in " + path + "/snapshots";

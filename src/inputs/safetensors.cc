@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/quantity.h"
 #include "catalog/build.h"
 #include "catalog/cover.h"
 #include "inputs/at_once.h"
@@ -76,7 +77,9 @@ class IndexedFolder {
     std::vector<HeldTensors> held;
     for (const SafetensorsFile& f : files_) {
       const std::vector<SafetensorsEntry>& all = f.header.entries;
-      const auto shape_of = [&all](std::string_view tensor) { return shape_text(std::ranges::find(all, tensor, &SafetensorsEntry::name)->shape); };
+      const auto shape_of = [&all](std::string_view tensor) {
+        return shape_text(std::ranges::find(all, tensor, &SafetensorsEntry::name)->shape);
+      };
       held.push_back({.file = f.name, .tensors = {}, .are_shards = f.sharding.has_value(), .shape_of = shape_of});
       for (const SafetensorsEntry& e : all) held.back().tensors.push_back(e.name);
     }

@@ -19,9 +19,7 @@ constexpr unsigned kMaxFolders = 10'000;  // that a search looks into
 bool says_part(std::string_view name) { return name.find("model") != name.npos || name.find("optim") != name.npos; }
 
 // Nothing says that another number counts parts.
-bool says_step(std::string_view name, bool in_part) {
-  return names_step(name) || (last_integer(name) && !in_part && !says_part(name));
-}
+bool says_step(std::string_view name, bool in_part) { return names_step(name) || (last_integer(name) && !in_part && !says_part(name)); }
 
 class Search {
  public:

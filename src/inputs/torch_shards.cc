@@ -56,14 +56,15 @@ OpenedCatalog open_torch_shards(Found& found) {
 
 }  // namespace
 
-const Input torch_shards_input{
-    .is_at = [](Found& found) {
-      return found.is_folder() ? found.has_entry([](const DirEntry& e) { return is_index(e.name); }) : is_index(found.name());
-    },
-    .open = open_torch_shards,
-    .describes = is_index,
-    .read_description =
-        [](Store& store, const std::string& path, const Limits& limits) { return whole_file(store, path, limits.json_bytes); },
-    .is_file = is_index};
+const Input torch_shards_input{.is_at =
+                                   [](Found& found) {
+                                     return found.is_folder() ? found.has_entry([](const DirEntry& e) { return is_index(e.name); })
+                                                              : is_index(found.name());
+                                   },
+                               .open = open_torch_shards,
+                               .describes = is_index,
+                               .read_description = [](Store& store, const std::string& path,
+                                                      const Limits& limits) { return whole_file(store, path, limits.json_bytes); },
+                               .is_file = is_index};
 
 }  // namespace dcp

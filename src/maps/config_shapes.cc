@@ -38,9 +38,7 @@ std::optional<std::vector<int64_t>> ConfigShapes::of(const Taker& taker, Side si
     const bool is_named = std::ranges::any_of(t.names, [&](const Name& n) { return &n == taker.name; });
     if (!is_named || !t.has_axes) continue;
     try {
-      return grid_of(
-                 *map_, t, [&](Word w, Spot spot) { return sizes_->need(w, sizes_->global(), spot); }, Limits())
-          .shape;
+      return grid_of(*map_, t, [&](Word w, Spot spot) { return sizes_->need(w, sizes_->global(), spot); }, Limits()).shape;
     } catch (const Error&) {
       return {};
     }

@@ -230,7 +230,8 @@ void Sizes::check(const Shaped& t, const Values& values, const std::vector<std::
   const auto differs = [&](Spot spot, ProblemId id, std::string expected) {
     Problem p = problem_at(map_, spot, id, shape_text(t.shape), std::move(expected));
     if (t.shape.size() == 1 && t.tensor->dims.size() > 1)
-      p.hint = "this looks like a flat shard, which FSDP1 has in place of a parameter: export the full parameters, or consolidate its checkpoint";
+      p.hint = "this looks like a flat shard, which FSDP1 has in place of a parameter: export the full parameters, or consolidate its "
+               "checkpoint";
     p.place.tensor = keys[t.source];
     throw Error(std::move(p));
   };

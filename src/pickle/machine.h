@@ -51,7 +51,7 @@ class PickleMachine {
   // --- reading values
   uint64_t pickle_bytes() const { return pickle_.size(); }
   uint64_t trailing_bytes() const { return pickle_.size() - reader_.position(); }  // after the run: what follows STOP
-  std::string_view text(const Value& v) const {  // of kText, kBytes, kBig
+  std::string_view text(const Value& v) const {                                    // of kText, kBytes, kBig
     return {reinterpret_cast<const char*>(pickle_.data()) + v.payload, v.n};
   }
   bool is_text(const Value& v, std::string_view wanted) const { return v.kind == Kind::kText && text(v) == wanted; }
@@ -133,7 +133,7 @@ class PickleMachine {
 
  private:
   static constexpr uint64_t kNowhere = ~uint64_t{0};
-  static constexpr uint64_t kObjectChain = 3;  // cells of an object before its chain
+  static constexpr uint64_t kObjectChain = 3;         // cells of an object before its chain
   static constexpr uint16_t kKept = 1, kForeign = 2;  // tags of a kOpen
   static bool is_opaque(const Value& v) { return v.kind == Kind::kOpaque || (v.kind == Kind::kOpen && (v.tag & kForeign) != 0); }
 

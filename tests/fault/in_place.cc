@@ -77,7 +77,8 @@ std::string repaired_fault(const Files& before, const Files& complete, const Fil
   for (const auto& [name, bytes] : now)
     if (is_ours(name) && !is_note(name)) return "left behind: " + name;
   Files rest = now, wanted = complete;
-  for (Files* files : {&rest, &wanted}) std::erase_if(*files, [](const auto& f) { return is_kept(f.first) || is_note(f.first) || f.first.ends_with('/'); });
+  for (Files* files : {&rest, &wanted})
+    std::erase_if(*files, [](const auto& f) { return is_kept(f.first) || is_note(f.first) || f.first.ends_with('/'); });
   if (std::string fault = steps_fault(before, complete, now); !fault.empty()) return fault;
   for (const auto& [name, bytes] : rest)
     if (!wanted.contains(name)) return name + " should not be there";

@@ -137,9 +137,8 @@ TEST_CASE("whatever lies where it is noted, or if nothing can be, all is read an
 TEST_CASE("a signal while data is read deletes nothing") {
   PrunedRun f({"step-1", "step-2"});
   PruneResult result;
-  const PruneRequest request{.survey = {.run = "/run", .pattern = {}, .max_memory = kGiB, .threads = 1},
-                             .rules = {.keep_latest = 1},
-                             .now_ns = int64_t{1} << 60};
+  const PruneRequest request{
+      .survey = {.run = "/run", .pattern = {}, .max_memory = kGiB, .threads = 1}, .rules = {.keep_latest = 1}, .now_ns = int64_t{1} << 60};
   CHECK(error_id([&] { dcp::prune(request, f.world, result, [&] { return f.stop = 2, true; }); }) == "interrupted");
   CHECK(f.steps() == Lines{"step-1", "step-2"});
   CHECK_FALSE(f.io.exists(kNoted));

@@ -42,12 +42,12 @@ struct MadeRun {
 std::string survey_text(const RunSurvey& run) {
   std::string text;
   for (const StepFacts& s : run.steps) {
-    text += std::to_string(s.number) + (s.state == StepState::kComplete ? " complete"
-                                        : s.state == StepState::kLocked ? " locked"
-                                        : s.state == StepState::kBroken ? " broken"
+    text += std::to_string(s.number) + (s.state == StepState::kComplete     ? " complete"
+                                        : s.state == StepState::kLocked     ? " locked"
+                                        : s.state == StepState::kBroken     ? " broken"
                                         : s.state == StepState::kUnfinished ? " unfinished"
-                                        : s.state == StepState::kUnmarked ? " unmarked"
-                                                                        : " unclear");
+                                        : s.state == StepState::kUnmarked   ? " unmarked"
+                                                                            : " unclear");
     if (s.fault) text += " " + std::string(id_name(s.fault->id));
     text += "\n";
   }
@@ -210,7 +210,8 @@ TEST_CASE("what makes a folder a checkpoint goes first and is gone for good befo
   for (const char* name : {"step-1", "step-2"}) f.step(name);
   f.io.log.clear();
   PruneResult result;
-  prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .check = CheckKept::kNothing, .now_ns = int64_t{1} << 60}, f.world, result, [] { return true; });
+  prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .check = CheckKept::kNothing, .now_ns = int64_t{1} << 60}, f.world, result,
+        [] { return true; });
   Lines changes;
   for (const std::string& line : f.io.log)
     if (line.starts_with("remove") || line.starts_with("sync")) changes.push_back(line);
@@ -256,7 +257,8 @@ TEST_CASE("a file system without room for a lock can be freed") {
     if (is_held) REQUIRE(f.io.try_lock(held));
     PruneResult result;
     const auto confirmed = [&] { return f.io.fail_at(test::Op::kCreate, f.io.calls(test::Op::kCreate), ProblemId::io_no_space), true; };
-    prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .check = CheckKept::kNothing, .now_ns = int64_t{1} << 60}, f.world, result, confirmed);
+    prune({.survey = f.survey(), .rules = {.keep_latest = 1}, .check = CheckKept::kNothing, .now_ns = int64_t{1} << 60}, f.world, result,
+          confirmed);
     CHECK(f.io.exists("/run/step-1/.metadata") == is_held);  // another run that found no room is at it
     if (is_held) f.io.close(held);
   }

@@ -130,10 +130,18 @@ TEST_CASE("packed weights, and what lies beside them, are cast with raw only") {
     const Lines lines = chosen(c, options);
     return Names(lines.begin(), lines.end());
   };
-  const std::pair<std::string, std::string> pairs[] = {
-      {"a.weight", "a.weight.absmax"}, {"a.w1", "a.w1.absmax"}, {"a.weight", "a.SCB"}, {"a.w_blocks", "a.w_scales"},
-      {"a.weight_packed", "a.weight_scale"}, {"a.qweight", "a.scales"}, {"a.W_q", "a.scale"}, {"a.W_q", "a.zero"},
-      {"a.weight._data", "a.weight._scale"}, {"a.weight_qdata", "a.weight_scale"}, {"a.codes", "a.codebooks"}, {"a.state1", "a.absmax1"}};
+  const std::pair<std::string, std::string> pairs[] = {{"a.weight", "a.weight.absmax"},
+                                                       {"a.w1", "a.w1.absmax"},
+                                                       {"a.weight", "a.SCB"},
+                                                       {"a.w_blocks", "a.w_scales"},
+                                                       {"a.weight_packed", "a.weight_scale"},
+                                                       {"a.qweight", "a.scales"},
+                                                       {"a.W_q", "a.scale"},
+                                                       {"a.W_q", "a.zero"},
+                                                       {"a.weight._data", "a.weight._scale"},
+                                                       {"a.weight_qdata", "a.weight_scale"},
+                                                       {"a.codes", "a.codebooks"},
+                                                       {"a.state1", "a.absmax1"}};
   for (const auto& [numbers, companion] : pairs) {
     const Catalog c = catalog_with({{numbers, DType::bfloat16}, {companion}, {"b.weight"}});
     const Names kept{numbers + ": bfloat16", companion + ": float32", "b.weight: float16"};
@@ -162,8 +170,8 @@ TEST_CASE("what the model's family keeps stays in float32") {
                                   {"model.wide.gate", DType::float64, {"model", "wide", "gate"}},
                                   {"model.w", DType::float32, {"model", "w"}},
                                   {"optim.gate", DType::float32, {"optim", "gate"}}});
-  CHECK(chosen(c, {.dtypes = options}) == Lines{"model.gate: float32", "model.half.gate: bfloat16", "model.wide.gate: float32",
-                                                "model.w: bfloat16", "optim.gate: float32"});
+  CHECK(chosen(c, {.dtypes = options}) ==
+        Lines{"model.gate: float32", "model.half.gate: bfloat16", "model.wide.gate: float32", "model.w: bfloat16", "optim.gate: float32"});
   CHECK(select_keys(c, {.dtypes = options}).casts.kept_float32 == 2);
   options.scope = DtypeScope::kAll;
   CHECK(chosen(c, {.dtypes = options}).back() == "optim.gate: bfloat16");

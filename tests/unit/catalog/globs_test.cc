@@ -8,7 +8,8 @@ using namespace dcp;
 namespace {
 
 const KnownKeys kTrainer({"model.layers.0.weight", "model.layers.0.bias", "model.layers.10.weight", "model.norm.weight",
-                          "optimizer.state.0.exp_avg", "optimizer.state.0.step", "optimizer.param_groups", "step", "a.b", "a.b.c", "x[0].w"});
+                          "optimizer.state.0.exp_avg", "optimizer.state.0.step", "optimizer.param_groups", "step", "a.b", "a.b.c",
+                          "x[0].w"});
 
 }  // namespace
 

@@ -69,11 +69,15 @@ TEST_CASE("lists of parameters, by name or by number") {
   CHECK(notes({names, more}, {"opt.state.l.w.exp_avg", "opt.state.l.w.step"}) == Lines{"2 of 3 parameters of 'opt', such as 'l.b'"});
   CHECK(notes({names, more}, {"w"}) == Lines{"3 of 3 parameters of 'opt', such as 'l.b'"});
   CHECK(notes({params("param_groups", {"0", "1"}, true)}, {"state.0.exp_avg"}) == Lines{"1 of 2 parameters, such as '1'"});
-  CHECK(notes({params("a.param_groups.0", {}), params("a.param_groups.0.params", {"0"})}, {"a.state.01.exp_avg", "b.state.0.exp_avg"}).empty());
+  CHECK(notes({params("a.param_groups.0", {}), params("a.param_groups.0.params", {"0"})}, {"a.state.01.exp_avg", "b.state.0.exp_avg"})
+            .empty());
 }
 
 TEST_CASE("groups that are flattened by parameter") {
-  const auto blobs = [] { return std::vector{number_blob("opt.param_groups.l.w.lr", 1), number_blob("opt.param_groups.l.w.eps", 1), number_blob("opt.param_groups.l.b.lr", 1)}; };
+  const auto blobs = [] {
+    return std::vector{number_blob("opt.param_groups.l.w.lr", 1), number_blob("opt.param_groups.l.w.eps", 1),
+                       number_blob("opt.param_groups.l.b.lr", 1)};
+  };
   CHECK(notes(blobs(), {"opt.state.l.w.exp_avg"}) == Lines{"1 of 2 parameters of 'opt', such as 'l.b'"});
   CHECK(notes(blobs(), {"opt.state.l.w.exp_avg", "opt.state.l.b.exp_avg"}).empty());
 }

@@ -11,9 +11,9 @@ using namespace dcp::test;
 TEST_CASE("rule 1: an optimizer is found by param_groups beside state, whatever it is called") {
   const Lines z{"model: net", "z: param_groups"};
   CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups/#0/lr"}) == z);
-  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == z);          // one object, as torch before 2.4
-  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == z);  // a learning rate that is a tensor
-  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == z);                          // SGD has no state
+  CHECK(told({"net/0.weight", "z/state/0/anything", "!z/param_groups"}) == z);                     // one object, as torch before 2.4
+  CHECK(told({"net/0.weight", "z/state/0/anything", "z/param_groups/#0/lr []"}) == z);             // a learning rate that is a tensor
+  CHECK(told({"net/0.weight", "!z/param_groups/#0/lr"}) == z);                                     // SGD has no state
   CHECK(told({"net/0.weight", "z/state.0.weight.anything", "!z/param_groups.0.weight.lr"}) == z);  // flattened, as by torchtitan
   CHECK(told({"net/0.weight", "z/state/0/x", "!z/param_groups/#0/lr", "z/slow/0/y"}) == z);        // and what it keeps beside them
   CHECK(told({"app/net/0.weight", "app/z/state/0/x", "!app/z/param_groups"}) == Lines{"model: app.net", "app.z: param_groups"});
@@ -60,8 +60,7 @@ TEST_CASE("rule 2: names of a trainer's, and of optimizers where a model stands 
     CHECK(told({"model/w", "model/" + n + "/x"}) == Lines{"model: model"});
     CHECK(flat({"a/w", "b/" + n + "/x"}) == Lines{"model: "});
   }
-  CHECK(told({"0.weight", "!epoch", "!step", "!seed"}) ==
-        Lines{"model: ", "epoch: name", "seed: beside", "step: name"});
+  CHECK(told({"0.weight", "!epoch", "!step", "!seed"}) == Lines{"model: ", "epoch: name", "seed: beside", "step: name"});
   CHECK(told({"0.weight", "chained_0.optimizer.x", "chained_1.lr_scheduler.y"}) ==
         Lines{"model: ", "chained_0.optimizer: name", "chained_1.lr_scheduler: name"});
   for (const char* name : {"opt", "adam", "optim_g", "optimizerG", "actor_optimizer", "Adam", "muon_state"}) {
@@ -132,9 +131,9 @@ TEST_CASE("flat keys that repeat the names and shapes of most tensors are in dou
   CHECK(doubt({"0.weight", "0.bias [2]", "adam.m.0.weight", "adam.m.0.bias [2]", "adam.t []"}) == Lines{"adam.*"});
   CHECK(doubt({"net.0.weight", "net.0.bias [2]", "z.state.0.weight.a", "z.state.0.bias.a [2]"}) == Lines{"z.state.*"});
   CHECK(doubt({"0.weight", "1.weight", "0.weight.master", "1.weight.master"}) == Lines{"*.master"});
-  CHECK(doubt({"0.weight", "1.weight", "2.weight", "adam.m.0.weight"}).empty());          // not of most
+  CHECK(doubt({"0.weight", "1.weight", "2.weight", "adam.m.0.weight"}).empty());                 // not of most
   CHECK(doubt({"0.weight", "1.weight", "0.weight.absmax [7]", "1.weight.absmax [7]"}).empty());  // in other shapes
-  CHECK(doubt({"student.0.weight", "teacher.0.weight"}).empty());                          // modules
+  CHECK(doubt({"student.0.weight", "teacher.0.weight"}).empty());                                // modules
 }
 
 TEST_CASE("sums, and what is full") {

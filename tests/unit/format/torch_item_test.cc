@@ -85,17 +85,18 @@ TEST_CASE("what a tensor that is not plain says of itself") {
 TEST_CASE("wrappers of one plain tensor") {
   const auto wrapper = [](const std::string& state, const std::string& cls = py_global("acme", "W"), const std::string& dtype = "float32") {
     const TensorText plain;
-    const std::string arguments =
-        cls + py_global("torch", dtype) + plain.sizes + plain.strides + py_int(0) + "N" + py_text("cpu") + "\x89";
-    return ItemText{.pickle = "\x80\x02" + py_call(py_global("torch._tensor", "_rebuild_from_type_v2"),
-                                                   py_global("torch._utils", "_rebuild_wrapper_subclass") + cls + py_tuple(arguments) +
-                                                       "}(" + state + "u") +
-                              "."};
+    const std::string arguments = cls + py_global("torch", dtype) + plain.sizes + plain.strides + py_int(0) + "N" + py_text("cpu") + "\x89";
+    return ItemText{.pickle =
+                        "\x80\x02" +
+                        py_call(py_global("torch._tensor", "_rebuild_from_type_v2"),
+                                py_global("torch._utils", "_rebuild_wrapper_subclass") + cls + py_tuple(arguments) + "}(" + state + "u") +
+                        "."};
   };
   const std::string inner = py_text("_t") + TensorText{}.call();
   const std::string scalar = TensorText{.key = py_text("1"), .count = py_int(1), .sizes = ")", .strides = ")"}.call();
-  for (const std::string& state : {inner, inner + py_text("config") + py_call(py_global("acme", "Config"), "\x88"),
-                                   inner + py_text("_precomputed_scale") + scalar, py_text("_precomputed_scale") + std::string("N") + inner}) {
+  for (const std::string& state :
+       {inner, inner + py_text("config") + py_call(py_global("acme", "Config"), "\x88"), inner + py_text("_precomputed_scale") + scalar,
+        py_text("_precomputed_scale") + std::string("N") + inner}) {
     const TensorItem item = read(wrapper(state).zip());
     CHECK(item.form == ItemForm::kStrided);
     CHECK(item.sizes == Ints{2, 3});
@@ -106,8 +107,9 @@ TEST_CASE("wrappers of one plain tensor") {
   ItemText scaled = wrapper(inner + py_text("scale") + std::string("G\x40\0\0\0\0\0\0\0", 9));
   CHECK(read(scaled.zip()).form == ItemForm::kOpaque);
   // Of the others a storage more would have to be there.
-  for (const std::string& state : {inner + py_text("other") + TensorText{}.call(), inner + py_text("in_a_list") + "](" + TensorText{}.call() + "e",
-                                   inner + py_text("hidden") + py_call(py_global("acme", "Config"), TensorText{}.call())})
+  for (const std::string& state :
+       {inner + py_text("other") + TensorText{}.call(), inner + py_text("in_a_list") + "](" + TensorText{}.call() + "e",
+        inner + py_text("hidden") + py_call(py_global("acme", "Config"), TensorText{}.call())})
     CHECK(read(wrapper(state).zip()).form == ItemForm::kOpaque);
   CHECK(read(wrapper(inner, py_global("acme", "W"), "bfloat16").zip()).form == ItemForm::kOpaque);
   CHECK(read(wrapper(inner, py_global("torch.distributed.tensor", "DTensor")).zip()).form == ItemForm::kOpaque);

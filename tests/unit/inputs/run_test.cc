@@ -1,10 +1,9 @@
 // Which folders of a run are steps, and which of them `latest` is.
 #include "inputs/run.h"
 
+#include <catch2/catch_test_macros.hpp>
 #include <utility>
 #include <vector>
-
-#include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
 #include "catalog/made_blobs.h"
@@ -82,7 +81,8 @@ TEST_CASE("a folder that is named like an unfinished save is listed and never ch
   FakeIo io;
   small().put(io, "run/step-4");
   small().put(io, "run/step-5");
-  for (const char* name : {"tmp_step-9", "tmp-9", ".tmp9", "step-9.tmp", "step-9_tmp", "step-9-tmp", "step-9.partial", "step-9.incomplete"}) {
+  for (const char* name :
+       {"tmp_step-9", "tmp-9", ".tmp9", "step-9.tmp", "step-9_tmp", "step-9-tmp", "step-9.partial", "step-9.incomplete"}) {
     small().put(io, std::string("run/") + name);
     CHECK(steps(io) == Lines{"4 step-4", "5 step-5", "9 " + std::string(name) + ", unfinished"});
     Lines passed_over;
@@ -118,8 +118,10 @@ TEST_CASE("a step's checkpoints may lie in folders of their own, and steps in on
 
 TEST_CASE("modules of a model may have numbers; steps of experiments are no parts of one") {
   FakeIo io;
-  for (const char* part : {"model/qwen2/ckpt", "model/qwen2/optimizer", "model/expert_0"}) small().put(io, std::string("run/step-1/") + part);
-  for (const char* part : {"pytorch_model_fsdp_0", "pytorch_model_fsdp_1", "optimizer_0"}) small().put(io, std::string("run/step-2/") + part);
+  for (const char* part : {"model/qwen2/ckpt", "model/qwen2/optimizer", "model/expert_0"})
+    small().put(io, std::string("run/step-1/") + part);
+  for (const char* part : {"pytorch_model_fsdp_0", "pytorch_model_fsdp_1", "optimizer_0"})
+    small().put(io, std::string("run/step-2/") + part);
   CHECK(steps(io) == Lines{"1 step-1", "2 step-2"});
   for (const char* below : {"step-10", "checkpoint/step-10", "models/step-10", "models/10", "save5"}) {
     FakeIo other;

@@ -22,7 +22,8 @@ KeepsFloat32 of(const std::string& name, DType as) { return kept_in_float32(read
 TEST_CASE("pieces of names in memory decide, whether a tensor has such a name or the published one") {
   for (const char* name : {"a.transformers", "./a.transformers.map"}) {
     const KeepsFloat32 keeps = of(name, DType::bfloat16);
-    for (const char* key : {"model.0.gate.weight", "model.3.sinks", "model.3.offset", "app.model.3.offset", "module.0.gate.weight"}) CHECK(keeps(key));
+    for (const char* key : {"model.0.gate.weight", "model.3.sinks", "model.3.offset", "app.model.3.offset", "module.0.gate.weight"})
+      CHECK(keeps(key));
     for (const char* key : {"model.0.up", "model.0.linear_gate.weight", "model.norm", "app.model.0.linear_gate.weight", "offset"})
       CHECK_FALSE(keeps(key));
   }

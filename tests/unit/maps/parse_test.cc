@@ -72,8 +72,8 @@ TEST_CASE("products bind closer than sums, and both nest") {
 }
 
 TEST_CASE("tensors may have the names of keywords") {
-  for (const char* line :
-       {"note = size", "size | or = a", "end [a b] = end [b a]", "optional = either", "or.{x} = or.{x}", "none.w = name.w", "family = x", "keep = x"})
+  for (const char* line : {"note = size", "size | or = a", "end [a b] = end [b a]", "optional = either", "or.{x} = or.{x}",
+                           "none.w = name.w", "family = x", "keep = x"})
     CHECK(map_of(line).lines.size() == 1);
 }
 
