@@ -14,12 +14,9 @@ TorchNeeded torch_for(const Catalog& catalog, const Selection& selection, const 
     if (e.is_blob() || !met.insert(e.dtype).second) continue;
     const DTypeFacts& dtype = facts_of(e.dtype);
     if (dtype.since_torch <= target.version) continue;
-    if (target.requested) {
-      Problem p = make_problem(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))},
-                               std::string(dtype.name), "torch " + torch_release(dtype.since_torch) + " or later");
-      if (!is_cast_target(e.dtype)) p.remedy = Remedy::kFewerKeys;  // only floats are cast
-      throw Error(std::move(p));
-    }
+    if (target.requested)
+      fail(ProblemId::dtype_needs_torch, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref))}, std::string(dtype.name),
+           "torch " + torch_release(dtype.since_torch) + " or later");
     needed.version = std::max<unsigned>(needed.version, dtype.since_torch);
     needed.raised_by.push_back({std::string(e.key), std::string(dtype.name) + " came with torch " + torch_release(dtype.since_torch)});
   }
