@@ -31,7 +31,7 @@ class Fitting {
       return as_it_is(world_.events.line_of(e.problem()));
     }
     const std::string type = config_.model_type(), loads = maps::class_of(type, Limits()), is = config_.architecture();
-    if (known_model_type(config_).empty()) return as_it_is(config_.path() + ": no map knows the model_type '" + escaped(type) + "'");
+    if (known_model_type(config_).empty()) return as_it_is(no_map(type));
     if (is_bare_base(type)) return as_it_is(config_.path() + ": the names are those of " + escaped(is) + " alone");
     // Of a model of images, the names of the text model's part say nothing of the rest.
     request_.unmapped = loads.empty() ? maps::Unmapped::kError : maps::Unmapped::kKeep;
@@ -43,12 +43,16 @@ class Fitting {
     } catch (const Error& e) {
       if (e.problem().id == ProblemId::map_quantized) return as_it_is("no map is applied to quantized weights");
       if (!is_difference(e.problem().id)) throw;
-      if (loads.empty()) return as_it_is(config_.path() + ": no map knows the model_type '" + escaped(type) + "'");
+      if (loads.empty()) return as_it_is(no_map(type));
       refuse(e.problem());
     }
   }
 
  private:
+  std::string no_map(const std::string& type) const {
+    return config_.path() + (type.empty() ? ": it names no model_type" : ": no map knows the model_type '" + escaped(type) + "'");
+  }
+
   AskedMap as_it_is(const std::string& why) const {
     world_.events.info(why + ": names are written as they are");
     return {.answer = {}, .published = {}, .keeps = q_.dtype ? kept_by_family(config_, *q_.dtype) : maps::KeepsFloat32()};

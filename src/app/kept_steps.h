@@ -20,6 +20,8 @@ class KeptSteps {
   // The steps whose data has to be read.
   std::vector<size_t> to_read(CheckKept which);
   bool has_whole_data(size_t step);
+  // Removes what an interrupted run has left of its notes.
+  void tidy() { read_before().tidy(); }
 
  private:
   enum class Look : uint8_t { kHeads, kData };

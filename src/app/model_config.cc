@@ -1,5 +1,6 @@
 #include "app/model_config.h"
 
+#include "base/working_names.h"
 #include "maps/builtin.h"
 
 namespace dcp {
@@ -17,7 +18,7 @@ bool has_config(const std::string& folder, Store& store) {
 maps::Config model_config(const std::string& named, const std::vector<std::string>& folders, Store& store) {
   if (!named.empty()) return open_config(named, store);
   for (const std::string& folder : folders)
-    if (has_config(folder, store)) return open_config(folder + "/config.json", store);
+    if (has_config(folder, store)) return open_config(without_trailing_slashes(folder) + "/config.json", store);
   return {};
 }
 

@@ -56,6 +56,7 @@ class Pruning {
       }
     }
     remove_leftovers(run.get());
+    kept_.tidy();
     if (request_.sync) world_.io.sync_folder(run.get());
   }
 

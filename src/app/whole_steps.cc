@@ -6,6 +6,7 @@
 #include "app/small_file.h"
 #include "base/json.h"
 #include "base/sums.h"
+#include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "format/json_walk.h"
 
@@ -66,6 +67,13 @@ bool WholeSteps::holds(const std::string& name, const std::string& files) const 
 void WholeSteps::add(const std::string& name, std::string files) {
   files_of_.insert_or_assign(name, std::move(files));
   if_possible([&] { write(); });
+}
+
+void WholeSteps::tidy() const {
+  const std::string path = run_ + "/" + std::string(kName);
+  if_possible([&] {
+    if (world_.store.facts(beside(path, kPartial)) || world_.store.facts(beside(path, kLock))) write();
+  });
 }
 
 void WholeSteps::write() const {

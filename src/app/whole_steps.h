@@ -19,6 +19,8 @@ class WholeSteps {
   bool holds(const std::string& name, const std::string& files) const;
   // Writes it down.
   void add(const std::string& name, std::string files);
+  // Writes the file anew if an interrupted run has left its working files, which go with that.
+  void tidy() const;
 
  private:
   void read(const std::vector<std::string>& steps);

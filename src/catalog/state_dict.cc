@@ -211,7 +211,10 @@ void StateDict::enter(const Value& v, const std::function<void(const Leaf&)>& fn
          "at most " + std::to_string(max));
   const TensorCall tensor = tensor_call(v);
   std::string_view kept = texts_.emplace_back(std::move(key));
-  if (!keys_.try_emplace(kept, 1).second) kept = numbered(kept, tensor.kind == Means::kOther && !tensor.opaque);
+  if (const auto [met, is_first] = keys_.try_emplace(kept, 1); !is_first) {
+    texts_.pop_back();
+    kept = numbered(met->first, tensor.kind == Means::kOther && !tensor.opaque);
+  }
   fn({.key = kept, .path = path_, .value = v, .tensor = tensor, .empty_mapping = empty_mapping});
 }
 

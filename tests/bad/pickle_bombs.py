@@ -69,7 +69,7 @@ def tuples_that_double_in_an_object(c):
 @case("over_limit", *FILE)
 def a_thousand_dicts_that_are_one(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got containers that are shared and add up to more values, expected at most 36774)
+    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got containers that are shared and add up to more values, expected at most 36772)
     """
     shared = Op(pickle.EMPTY_DICT + pickle.BINPUT + b"\1" + pickle.MARK + b"".join(op(n) + op(n) for n in range(1000)) + pickle.SETITEMS)
     file(c, {n: shared if n == 0 else Op(pickle.BINGET + b"\1") for n in range(1000)})
@@ -78,7 +78,7 @@ def a_thousand_dicts_that_are_one(c):
 @case("over_limit", *FILE)
 def long_paths_of_many_leaves(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got a state dict whose keys and paths take 29869015 bytes, expected at most 29865408)
+    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got a state dict whose keys and paths take 29807745 bytes, expected at most 29807744)
     """
     leaves = Op(pickle.EMPTY_DICT + pickle.MARK + b"".join(op(n) + op(None) for n in range(100000)) + pickle.SETITEMS)
     file(c, Op((pickle.EMPTY_DICT + op("d")) * 900 + leaves + pickle.SETITEM * 900))
@@ -87,7 +87,7 @@ def long_paths_of_many_leaves(c):
 @case("over_limit", *FILE)
 def dicts_that_double_in_a_state_dict(c):
     """
-    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got a state dict whose keys and paths take 16795881 bytes, expected at most 16795136)
+    dcpctl: m.pt > data.pkl @ 0x40: a number in the file is over the limit (got a state dict whose keys and paths take 16793163 bytes, expected at most 16792576)
     """
     file(c, doubled(of_dicts))
 

@@ -100,7 +100,7 @@ def tensor_of(elements, dcpctl, folder):
 
 def page_of(dcpctl, folder):
     run = subprocess.run([dcpctl, "inspect", folder / "ckpt", "--html", folder / "page.html", "-q"], capture_output=True, text=True)
-    need(run.returncode == 0, f"inspect: {run.stderr}")
+    need(run.returncode in (0, 1), f"inspect: {run.stderr}")  # 1: what is drawn is damaged
     return (folder / "page.html").read_text()
 
 

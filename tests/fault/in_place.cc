@@ -49,7 +49,7 @@ std::vector<Case> in_place_cases(const std::filesystem::path& data) {
            .outputs = {"step"},
            .before = step},
           {.name = "an edit in place, nothing kept",
-           .arguments = {"edit", "step", "--in-place", "--no-orig", "--exclude", "net1*"},
+           .arguments = {"edit", "step", "--in-place", "--no-orig", "--exclude", "net1*", "--allow-unmatched"},
            .outputs = {"step"},
            .before = step}};
 }

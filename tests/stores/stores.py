@@ -46,7 +46,7 @@ def make_samples(dcpctl, folder):
     make("consolidate", "dcp", "hf", "--model-only", "--max-shard-size", "64KiB")
     (folder / "torch-shards").mkdir()
     shutil.copy(folder / sample("torch"), folder / "torch-shards" / "m-1.bin")
-    (folder / "torch-shards" / "m.bin.index.json").write_text(json.dumps({"weight_map": {"net1.weight": "m-1.bin"}}))
+    (folder / "torch-shards" / "m.bin.index.json").write_text(json.dumps({"weight_map": {"model.norm.weight": "m-1.bin"}}))
     for step in ["step-10", "step-20"]:
         shutil.copytree(folder / "dcp", folder / "run" / step)
     (folder / "run" / "step-30").mkdir()

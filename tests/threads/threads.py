@@ -73,7 +73,8 @@ def digest(path):
     """Of a file or of all files of a folder; None where nothing is."""
     if not path.exists():
         return None
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    # .dcpctl-whole has inodes and times in it.
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file() and p.name != ".dcpctl-whole")
     return [(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in files]
 
 

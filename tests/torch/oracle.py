@@ -201,7 +201,7 @@ def hf(case):
     base.mkdir()
     (base / "config.json").write_text('{"model_type": "llama"}')
     (base / "model.safetensors").write_text("other weights")
-    out, _, _ = case.consolidate("hf", "--model-only", "--max-shard-size", "8k", "--assets", base, "--verify-after")
+    out, _, _ = case.consolidate("hf", "--model-only", "--max-shard-size", "8k", "--assets", base, "--map", "none", "--verify-after")
     index = json.loads((out / "model.safetensors.index.json").read_text())
     shards = sorted(set(index["weight_map"].values()))
     check(len(shards) > 1, "only one shard")

@@ -92,8 +92,8 @@ def faults_of(dcpctl, command, inputs, baseline, sanitized):
     for folder, size in inputs:
         ran = Ran(dcpctl, arguments, folder, not sanitized)
         runs.append(ran)
-        no_such_key = ran.exit == 2 and "no such key" in ran.stderr
-        if (ran.exit not in (0, 1, 3, 4) and not no_such_key) or "internal" in ran.stderr:
+        is_refused = ran.exit == 2 and any(words in ran.stderr for words in ("no such key", "no key matches", "several models"))
+        if (ran.exit not in (0, 1, 3, 4) and not is_refused) or "internal" in ran.stderr:
             yield f"exit {ran.exit} for {size} bytes: {ran.stderr[:300]}"
             return
         if not sanitized and ran.peak - baseline > MEMORY_FLOOR + MEMORY_PER_BYTE * size:

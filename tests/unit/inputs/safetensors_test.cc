@@ -97,8 +97,8 @@ TEST_CASE("an index says which files count, and of a tensor in two files which")
   io.put("hf/model.safetensors.index.json",
          R"({"metadata": {"total_size": 20.0, "x": [1]}, "weight_map": {"a": "a.safetensors", "b": "b.safetensors"}})");
   const Lines expected{
-      "hf/model.safetensors.index.json: tensor 'b': the tensor is not in the file that the index names (got a.safetensors, "
-      "expected b.safetensors)",
+      "hf/model.safetensors.index.json: tensor 'b': a second copy of the tensor, in a file that the index names for others, is ignored "
+      "(got shape [1] in a.safetensors, expected [3] as in b.safetensors)",
       "hf/old.safetensors: the index does not name this file: it is ignored"};
   for (const std::string path : {"hf", "hf/model.safetensors.index.json"}) {
     const OpenedCatalog opened = read_checkpoint(io, path, {});
