@@ -223,6 +223,7 @@ std::string_view StateDict::numbered(std::string_view key, bool is_object) {
   std::string text;
   do text = std::string(key) + "#" + std::to_string(++met);
   while (keys_.contains(text));
+  path_bytes_ += text.size();  // it is kept beside the other
   const std::string_view kept = texts_.emplace_back(std::move(text));
   keys_.emplace(kept, 1);
   if (twice_++ == 0)

@@ -103,7 +103,7 @@ def every_kind(both, kind):
     for words in [[], ["--stats"], ["--slice", "1:"], ["-o", "x.npy"]]:
         both.same("extract", c, key, *words)
     both.same("diff", c, c)
-    both.same("diff", c, "dcp@", exit=0 if kind in ("dcp", "dcp-rank-local", "torch") else 1)
+    both.same("diff", c, "dcp@", exit=0 if kind in ("dcp", "dcp-rank-local", "torch", "torch-shards") else 1)
     for words in [["consolidate", c, "m.pt"], ["consolidate", c, "m.safetensors", "--tensors-only"], ["consolidate", c, "hf", "--tensors-only", "--max-shard-size", "100KiB"],
                   ["convert", c, "out"], ["convert", c, "out.pt"], ["cast", c, "out" + ENDINGS.get(kind, ""), "--dtype", "bf16"], ["reshard", c, "out", "--world-size", "3"],
                   ["reshard", c, "out", "--like", c], ["reshard", c, "out", "--layout", "layout.json@"], ["consolidate", c, "m.pt", "--expect", c, "--verify-after"],
