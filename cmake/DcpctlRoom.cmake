@@ -3,14 +3,16 @@
 set(dcpctl_common_headers <algorithm> <array> <atomic> <bit> <charconv> <cstdint> <cstring> <deque> <functional> <list> <map> <memory> <mutex> <optional>
   <span> <string> <string_view> <tuple> <unordered_map> <utility> <vector>)
 
-# dcpctl_room(NAME SOURCES a.cc b.cc... DEPS rooms-and-libraries...)
-# One folder of src/ = one static library `dcp_NAME`. It links the rooms that src/README.md lets it include, so that a wrong arrow fails at link time
+# dcpctl_room(NAME DEPS rooms-and-libraries...)
+# One folder of src/ = one static library `dcp_NAME` of its .cc files, but for those LEFT_OUT. It links the rooms that src/README.md lets it include, so that a wrong arrow fails at link time
 # as well.
 # With DCPCTL_TOGETHER, files of a room are compiled together, which takes two thirds of the time or less. APART: those that are not, since names
 # in their unnamed namespaces are also those of a neighbour's.
 function(dcpctl_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;APART;DEPS" ${ARGN})
-  add_library(dcp_${name} STATIC ${ROOM_SOURCES})
+  cmake_parse_arguments(ROOM "" "" "LEFT_OUT;APART;DEPS" ${ARGN})
+  file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
+  list(REMOVE_ITEM sources ${ROOM_LEFT_OUT} "")
+  add_library(dcp_${name} STATIC ${sources})
   set_target_properties(dcp_${name} PROPERTIES UNITY_BUILD ${DCPCTL_TOGETHER} UNITY_BUILD_BATCH_SIZE 8)
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(dcp_${name} PUBLIC dcpctl_options ${ROOM_DEPS})
@@ -21,11 +23,13 @@ function(dcpctl_room name)
   endif()
 endfunction()
 
-# dcpctl_unit(ROOM [THREADS] SOURCES a_test.cc ... [DEPS ...]): the Catch2 program `unit_ROOM`, each of its cases a ctest test. THREADS: what it
+# dcpctl_unit(ROOM [THREADS] [LEFT_OUT a_test.cc] [DEPS ...]): of the *_test.cc there, the Catch2 program `unit_ROOM`, each of its cases a ctest test. THREADS: what it
 # tests has threads, and belongs to what ThreadSanitizer looks at in the short form.
 function(dcpctl_unit room)
-  cmake_parse_arguments(UNIT "THREADS" "" "SOURCES;DEPS" ${ARGN})
-  add_executable(unit_${room} ${UNIT_SOURCES})
+  cmake_parse_arguments(UNIT "THREADS" "" "LEFT_OUT;DEPS" ${ARGN})
+  file(GLOB sources RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *_test.cc)
+  list(REMOVE_ITEM sources ${UNIT_LEFT_OUT} "")
+  add_executable(unit_${room} ${sources})
   target_include_directories(unit_${room} PRIVATE ${PROJECT_SOURCE_DIR}/tests/unit)
   target_compile_definitions(unit_${room} PRIVATE DCPCTL_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   # Most of the time goes into templates of Catch2 and the standard library, which files that are compiled together share. A name in an unnamed

@@ -1,6 +1,6 @@
 // dcpctl: options in, exit code out. The work is in src/, one command a file beside this.
 #include "app/open_files.h"
-#include "program.h"
+#include "line/program.h"
 
 int main(int argc, char** argv) {
   dcp::raise_open_file_limit();

@@ -5,7 +5,6 @@
 
 #include "app/mapped.h"
 #include "base/quantity.h"
-#include "catalog/quantized.h"
 #include "maps/against_config.h"
 #include "maps/builtin.h"
 #include "maps/compose.h"
@@ -13,6 +12,7 @@
 #include "maps/quantized.h"
 #include "maps/selected.h"
 #include "maps/settings.h"
+#include "select/quantized.h"
 
 namespace dcp {
 namespace {

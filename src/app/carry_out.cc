@@ -2,8 +2,8 @@
 
 #include "base/quantity.h"
 #include "exec/execute.h"
-#include "exec/file_set.h"
 #include "exec/read_back.h"
+#include "files/file_set.h"
 #include "ranks/blocks.h"
 #include "ranks/exchange.h"
 

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "app/mapped.h"
-#include "catalog/globs.h"
-#include "catalog/select.h"
 #include "maps/against_config.h"
+#include "select/globs.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {

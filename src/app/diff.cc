@@ -8,8 +8,8 @@
 
 #include "app/diff_side.h"
 #include "app/memory.h"
-#include "catalog/quantized.h"
 #include "plan/units.h"
+#include "select/quantized.h"
 
 namespace dcp {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "app/mapped.h"
 #include "app/prepare.h"
-#include "catalog/select.h"
 #include "kernels/compare.h"
+#include "select/select.h"
 
 namespace dcp {
 

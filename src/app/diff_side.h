@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "app/prepare.h"
-#include "catalog/inner_tensors.h"
-#include "catalog/select.h"
 #include "exec/compare.h"
 #include "exec/object_digest.h"
+#include "items/inner_tensors.h"
+#include "select/select.h"
 
 namespace dcp {
 

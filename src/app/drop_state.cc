@@ -10,10 +10,10 @@
 #include "app/parts.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
-#include "catalog/select.h"
-#include "exec/metadata_swap.h"
+#include "files/metadata_swap.h"
 #include "plan/edited_metadata.h"
 #include "plan/plan_metadata.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {

@@ -12,10 +12,10 @@
 #include "base/stores.h"
 #include "base/working_names.h"
 #include "catalog/data_files.h"
-#include "catalog/duplicates.h"
-#include "catalog/item_source.h"
-#include "exec/metadata_swap.h"
-#include "exec/output_free.h"
+#include "files/metadata_swap.h"
+#include "files/output_free.h"
+#include "items/duplicates.h"
+#include "items/item_source.h"
 #include "plan/plan_metadata.h"
 
 namespace dcp {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "app/source.h"
-#include "catalog/select.h"
-#include "exec/file_set.h"
+#include "files/file_set.h"
 #include "plan/edited_metadata.h"
+#include "select/select.h"
 
 namespace dcp {
 

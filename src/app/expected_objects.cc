@@ -5,8 +5,8 @@
 #include <set>
 #include <string_view>
 
-#include "catalog/inner_tensors.h"
 #include "catalog/torch_files.h"
+#include "items/inner_tensors.h"
 #include "plan/dcp_layout.h"
 
 namespace dcp {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "catalog/resolve.h"
-#include "catalog/select.h"
+#include "items/resolve.h"
 #include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -8,12 +8,12 @@
 #include "app/open_files.h"
 #include "catalog/data_files.h"
 #include "catalog/folder_findings.h"
-#include "catalog/idle_parameters.h"
 #include "catalog/structure.h"
-#include "catalog/subclasses.h"
 #include "catalog/torch_files.h"
-#include "catalog/unsafe.h"
-#include "catalog/values.h"
+#include "items/idle_parameters.h"
+#include "items/subclasses.h"
+#include "items/unsafe.h"
+#include "items/values.h"
 #include "maps/selected.h"
 
 namespace dcp {

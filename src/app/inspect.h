@@ -8,14 +8,14 @@
 #include "app/findings.h"
 #include "app/mapped.h"
 #include "app/source.h"
-#include "catalog/select.h"
+#include "select/select.h"
 
 namespace dcp {
 
 struct InspectRequest {
   SourceRequest source;
   uint64_t max_memory = 0;     // bytes
-  bool look_into_all = false;  // examine every item's pickle, tensors too; else some, see catalog/unsafe.h
+  bool look_into_all = false;  // examine every item's pickle, tensors too; else some, see items/unsafe.h
   MapRequest map;              // if given, the answer is what it would make
   SelectOptions select;        // what is shown
 };
@@ -24,8 +24,8 @@ struct InspectResult {
   FrozenCatalog opened;
   std::vector<Problem> findings;
   std::vector<UnsafePickle> unsafe;
-  std::map<KeyRef, std::string> values;        // see catalog/values.h
-  std::map<TensorId, std::string> subclasses;  // see catalog/subclasses.h
+  std::map<KeyRef, std::string> values;        // see items/values.h
+  std::map<TensorId, std::string> subclasses;  // see items/subclasses.h
   Selection selection;                         // of the catalog
   std::optional<MapAnswer> map;                // what it would make, and what is missing, without throwing
 

@@ -8,10 +8,10 @@
 #include "app/model_config.h"
 #include "app/world.h"
 #include "catalog/data_files.h"
-#include "catalog/resolve.h"
-#include "catalog/select.h"
+#include "items/resolve.h"
 #include "maps/resolve.h"
 #include "maps/run_state.h"
+#include "select/select.h"
 
 namespace dcp {
 

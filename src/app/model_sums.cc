@@ -4,7 +4,7 @@
 
 #include "app/parts.h"
 #include "exec/execute.h"
-#include "exec/sink.h"
+#include "files/sink.h"
 #include "plan/dcp_layout.h"
 
 namespace dcp {

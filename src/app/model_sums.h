@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/prepare.h"
-#include "catalog/select.h"
+#include "select/select.h"
 
 namespace dcp {
 

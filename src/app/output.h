@@ -9,8 +9,8 @@
 #include "app/layout_request.h"
 #include "app/mapped.h"
 #include "app/world.h"
-#include "catalog/select.h"
 #include "plan/layout.h"
+#include "select/select.h"
 
 namespace dcp {
 

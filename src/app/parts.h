@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "app/output.h"
-#include "catalog/select.h"
+#include "select/select.h"
 
 namespace dcp {
 

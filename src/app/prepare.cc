@@ -6,8 +6,8 @@
 
 #include "app/memory.h"
 #include "app/open_files.h"
-#include "catalog/duplicates.h"
 #include "catalog/state_dict.h"
+#include "items/duplicates.h"
 #include "maps/derive_objects.h"
 #include "maps/selected.h"
 #include "pickle/graph.h"

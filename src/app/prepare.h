@@ -11,7 +11,7 @@
 #include "app/ranked_run.h"
 #include "app/source.h"
 #include "catalog/data_files.h"
-#include "catalog/resolve.h"
+#include "items/resolve.h"
 #include "maps/derive.h"
 #include "maps/subscript.h"
 #include "plan/plan.h"

@@ -10,8 +10,8 @@
 #include "app/memory.h"
 #include "base/stores.h"
 #include "base/working_names.h"
-#include "exec/claim.h"
-#include "exec/remove_checkpoint.h"
+#include "files/claim.h"
+#include "files/remove_checkpoint.h"
 
 namespace dcp {
 namespace {

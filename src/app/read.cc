@@ -5,8 +5,8 @@
 #include "app/memory.h"
 #include "app/open_files.h"
 #include "app/parts.h"
-#include "catalog/duplicates.h"
 #include "exec/execute.h"
+#include "items/duplicates.h"
 #include "maps/derive.h"
 #include "plan/layout.h"
 

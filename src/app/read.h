@@ -7,10 +7,10 @@
 
 #include "app/source.h"
 #include "catalog/data_files.h"
-#include "catalog/resolve.h"
-#include "catalog/select.h"
-#include "exec/sink.h"
+#include "files/sink.h"
+#include "items/resolve.h"
 #include "maps/subscript.h"
+#include "select/select.h"
 
 namespace dcp {
 

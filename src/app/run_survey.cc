@@ -10,9 +10,9 @@
 #include "base/working_names.h"
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
-#include "catalog/training_state.h"
-#include "exec/remove_checkpoint.h"
+#include "files/remove_checkpoint.h"
 #include "inputs/run.h"
+#include "select/training_state.h"
 
 namespace dcp {
 namespace {

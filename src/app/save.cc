@@ -11,7 +11,7 @@
 #include "catalog/cover.h"
 #include "catalog/overlaps.h"
 #include "exec/dcp_folder.h"
-#include "exec/output_free.h"
+#include "files/output_free.h"
 #include "ranks/blocks.h"
 #include "ranks/wire.h"
 

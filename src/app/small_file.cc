@@ -1,6 +1,6 @@
 #include "app/small_file.h"
 
-#include "exec/file_set.h"
+#include "files/file_set.h"
 
 namespace dcp {
 

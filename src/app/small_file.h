@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "app/world.h"
-#include "exec/output_free.h"
+#include "files/output_free.h"
 
 namespace dcp {
 

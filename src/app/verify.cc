@@ -15,10 +15,10 @@
 #include "base/quantity.h"
 #include "base/stores.h"
 #include "catalog/folder_findings.h"
-#include "catalog/idle_parameters.h"
 #include "catalog/structure.h"
-#include "catalog/unsafe.h"
-#include "exec/output_free.h"
+#include "files/output_free.h"
+#include "items/idle_parameters.h"
+#include "items/unsafe.h"
 
 namespace dcp {
 namespace {

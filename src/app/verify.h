@@ -8,9 +8,9 @@
 
 #include "app/findings.h"
 #include "app/prepare.h"
-#include "catalog/select.h"
-#include "exec/sink.h"
+#include "files/sink.h"
 #include "format/manifest.h"
+#include "select/select.h"
 
 namespace dcp {
 

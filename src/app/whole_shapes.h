@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "app/source.h"
-#include "catalog/select.h"
 #include "plan/expect.h"
+#include "select/select.h"
 
 namespace dcp {
 

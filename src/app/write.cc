@@ -8,7 +8,7 @@
 #include "app/parts.h"
 #include "app/whole_shapes.h"
 #include "catalog/structure.h"
-#include "exec/output_free.h"
+#include "files/output_free.h"
 
 namespace dcp {
 namespace {

@@ -10,8 +10,8 @@
 #include "app/expect.h"
 #include "app/output.h"
 #include "app/prepare.h"
-#include "catalog/select.h"
-#include "exec/output_free.h"
+#include "files/output_free.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -57,7 +57,7 @@ struct Place {
 // "rank 2 at node7:29500", or the path.
 std::string who_or_where(const Place& place);
 
-// What would help, where the id alone does not say it. The renderer supplies the words (cmd/problem_words.def).
+// What would help, where the id alone does not say it. The renderer supplies the words (cmd/line/problem_words.def).
 enum class Remedy : uint8_t {
   kOfId,
   kMoreMemory,             // Problem::enough_bytes of it

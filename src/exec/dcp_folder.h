@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/workers.h"
-#include "exec/file_set.h"
-#include "exec/sink.h"
+#include "files/file_set.h"
+#include "files/sink.h"
 #include "format/dtype.h"
 
 namespace dcp {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "catalog/data_files.h"
-#include "catalog/item_source.h"
-#include "catalog/resolve.h"
+#include "items/item_source.h"
+#include "items/resolve.h"
 
 namespace dcp {
 

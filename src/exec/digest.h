@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/sums.h"
-#include "exec/sink.h"
+#include "files/sink.h"
 #include "plan/plan.h"
 
 namespace dcp {

@@ -8,10 +8,10 @@
 
 #include "base/workers.h"
 #include "catalog/data_files.h"
-#include "catalog/resolve.h"
 #include "exec/losses.h"
 #include "exec/pieces.h"
-#include "exec/sink.h"
+#include "files/sink.h"
+#include "items/resolve.h"
 #include "plan/plan.h"
 
 namespace dcp {

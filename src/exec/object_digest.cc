@@ -11,7 +11,7 @@
 
 #include "base/checked.h"
 #include "base/utf8.h"
-#include "catalog/item_source.h"
+#include "items/item_source.h"
 #include "kernels/kernels.h"
 
 namespace dcp {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "catalog/data_files.h"
-#include "catalog/inner_tensors.h"
+#include "items/inner_tensors.h"
 
 namespace dcp {
 

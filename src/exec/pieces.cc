@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "catalog/item_source.h"
 #include "exec/unit_walk.h"
+#include "items/item_source.h"
 
 namespace dcp {
 namespace {

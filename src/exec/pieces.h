@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "catalog/data_files.h"
-#include "catalog/resolve.h"
+#include "items/resolve.h"
 #include "plan/plan.h"
 
 namespace dcp {
@@ -18,7 +18,7 @@ class PieceSource {
   virtual ~PieceSource() = default;
   // Returns `into`, filled, or a source-owned buffer of the same size, writable and valid until the worker's next batch.
   virtual MutableBytes read(uint32_t file, uint64_t offset, MutableBytes into) = 0;
-  // All bytes of an item from front to back, decoded (catalog/item_source.h: decode_item).
+  // All bytes of an item from front to back, decoded (items/item_source.h: decode_item).
   virtual void decode(const Item& item, const Place& place, uint64_t cap, const std::function<void(Bytes)>& sink) = 0;
 };
 

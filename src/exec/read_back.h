@@ -5,8 +5,8 @@
 
 #include "base/sums.h"
 #include "base/workers.h"
-#include "exec/file_set.h"
-#include "exec/sink.h"
+#include "files/file_set.h"
+#include "files/sink.h"
 
 namespace dcp {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/sums.h"
-#include "catalog/resolve.h"
+#include "items/resolve.h"
 #include "plan/plan.h"
 
 namespace dcp {

@@ -11,7 +11,7 @@
 
 #include "catalog/data_files.h"
 #include "exec/pieces.h"
-#include "exec/sink.h"
+#include "files/sink.h"
 #include "format/dtype.h"
 #include "plan/plan.h"
 

@@ -1,6 +1,5 @@
 // A DCP folder: `.metadata` beside the files that it names. It may be given itself.
 #include "base/limits.h"
-#include "catalog/bare_pickle.h"
 #include "catalog/build.h"
 #include "catalog/data_files.h"
 #include "format/dcp_keys.h"
@@ -8,6 +7,7 @@
 #include "format/lfs_pointer.h"
 #include "inputs/dcp_metadata.h"
 #include "inputs/safetensors_items.h"
+#include "items/bare_pickle.h"
 #include "pickle/text_opcodes.h"
 #include "pickle/tokens.h"
 

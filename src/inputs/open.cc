@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/working_names.h"
-#include "catalog/empty_model.h"
 #include "catalog/structure.h"
 #include "format/lfs_pointer.h"
 #include "inputs/foreign.h"
 #include "inputs/input.h"
 #include "inputs/keys.h"
 #include "inputs/refuse.h"
+#include "select/empty_model.h"
 
 namespace dcp {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/quantity.h"
 #include "base/sums.h"
-#include "catalog/select.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "catalog/build.h"
 #include "catalog/data_files.h"
-#include "catalog/select.h"
 #include "inputs/at_once.h"
 #include "inputs/plain_shards.h"
 #include "inputs/rank_local.h"
 #include "inputs/rank_shards.h"
 #include "inputs/torch_reader.h"
+#include "select/select.h"
 
 namespace dcp {
 namespace {

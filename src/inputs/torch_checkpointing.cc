@@ -10,11 +10,11 @@
 #include <set>
 
 #include "base/decimal.h"
-#include "catalog/bare_pickle.h"
 #include "catalog/data_files.h"
 #include "catalog/placements.h"
 #include "inputs/input.h"
 #include "inputs/rank_files.h"
+#include "items/bare_pickle.h"
 #include "pickle/graph.h"
 
 namespace dcp {

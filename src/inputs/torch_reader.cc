@@ -4,11 +4,11 @@
 #include <set>
 
 #include "base/checked.h"
-#include "catalog/bare_pickle.h"
 #include "catalog/cover.h"
-#include "catalog/item_source.h"
 #include "format/item_archive.h"
 #include "format/legacy_torch.h"
+#include "items/bare_pickle.h"
+#include "items/item_source.h"
 
 namespace dcp {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "catalog/catalog.h"
-#include "catalog/resolve.h"
+#include "items/resolve.h"
 #include "maps/index_map.h"
 
 namespace dcp {

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "base/problem.h"
-#include "catalog/quantized.h"
+#include "select/quantized.h"
 
 namespace dcp::maps {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/problem.h"
-#include "catalog/rename.h"
+#include "select/rename.h"
 
 namespace dcp::maps {
 namespace {

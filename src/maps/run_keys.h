@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalog/select.h"
+#include "select/select.h"
 
 namespace dcp::maps {
 

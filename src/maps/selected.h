@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "catalog/select.h"
 #include "maps/resolve.h"
 #include "maps/run_keys.h"
+#include "select/select.h"
 
 namespace dcp::maps {
 

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "base/limits.h"
-#include "catalog/select.h"
 #include "pickle/writer.h"
 #include "plan/flat_entries.h"
 #include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 

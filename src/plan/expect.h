@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/select.h"
 #include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "catalog/select.h"
 #include "plan/tree.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "catalog/select.h"
 #include "plan/plan.h"
 #include "plan/units.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -13,8 +13,8 @@
 
 #include "base/members.h"
 #include "catalog/catalog.h"
-#include "catalog/resolve.h"
 #include "format/torch_archive.h"
+#include "items/resolve.h"
 
 namespace dcp {
 

@@ -4,9 +4,9 @@
 #include <functional>
 #include <string_view>
 
-#include "catalog/select.h"
 #include "plan/flat_entries.h"
 #include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 

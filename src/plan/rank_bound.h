@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "catalog/select.h"
 #include "plan/plan.h"
+#include "select/select.h"
 
 namespace dcp {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "catalog/select.h"
+#include "select/select.h"
 
 namespace dcp {
 

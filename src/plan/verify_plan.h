@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "catalog/select.h"
 #include "plan/plan.h"
 #include "plan/units.h"
+#include "select/select.h"
 
 namespace dcp {
 

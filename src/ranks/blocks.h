@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/sink.h"
 #include "exec/worker.h"
+#include "files/sink.h"
 #include "plan/plan.h"
 #include "ranks/exchange.h"
 

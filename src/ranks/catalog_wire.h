@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
-#include "catalog/resolve.h"
+#include "items/resolve.h"
 
 namespace dcp {
 

@@ -8,14 +8,14 @@
 namespace dcp {
 namespace {
 
-struct Source {
+struct LauncherVariables {
   const char* by;
   const char* rank;
   std::vector<const char*> sizes;  // the first that is set counts
 };
 
 struct Claim {
-  const Source* source;
+  const LauncherVariables* source;
   uint32_t rank, world_size;
   std::string words;  // "RANK=0 WORLD_SIZE=2"
 };
@@ -29,15 +29,15 @@ uint32_t number(const char* name, const std::string& text) {
   return value;
 }
 
-const std::vector<Source>& sources() {
-  static const std::vector<Source> all{{"the environment", "RANK", {"WORLD_SIZE"}},
-                                       {"Open MPI", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}},
-                                       {"MPICH or PMI", "PMI_RANK", {"PMI_SIZE"}},
-                                       {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}}};
+const std::vector<LauncherVariables>& sources() {
+  static const std::vector<LauncherVariables> all{{"the environment", "RANK", {"WORLD_SIZE"}},
+                                                  {"Open MPI", "OMPI_COMM_WORLD_RANK", {"OMPI_COMM_WORLD_SIZE"}},
+                                                  {"MPICH or PMI", "PMI_RANK", {"PMI_SIZE"}},
+                                                  {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}}};
   return all;
 }
 
-std::optional<Claim> claim_of(const Source& source, const Variables& variables) {
+std::optional<Claim> claim_of(const LauncherVariables& source, const Variables& variables) {
   const auto rank = variables(source.rank);
   if (!rank) return std::nullopt;
   for (const char* name : source.sizes) {
@@ -54,7 +54,7 @@ std::optional<Claim> claim_of(const Source& source, const Variables& variables) 
 // The launchers that speak of this process and not of one around it.
 std::vector<Claim> claims(const Variables& variables, bool torchrun) {
   std::vector<Claim> found;
-  for (const Source& source : sources()) {
+  for (const LauncherVariables& source : sources()) {
     const bool slurm = std::string_view(source.by) == "Slurm";
     if (slurm && !found.empty() && std::string_view(found.front().source->by) != "the environment") continue;
     if (slurm && variables("SLURM_JOB_ID") && !variables("SLURM_STEP_ID")) continue;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "catalog/duplicates.h"
-#include "catalog/resolve.h"
 #include "exec/digest.h"
+#include "items/duplicates.h"
+#include "items/resolve.h"
 #include "plan/plan.h"
 #include "ranks/file_visibility.h"
 #include "ranks/tree.h"

@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "base/serial_queue.h"
-#include "catalog/training_state.h"
 #include "exec/dcp_folder.h"
 #include "exec/synthetic.h"
 #include "kernels/kernels.h"
+#include "select/training_state.h"
 #include "staging/host_memory.h"
 
 namespace dcp {

@@ -14,13 +14,13 @@
 #include <map>
 #include <random>
 
-#include "catalog/item_source.h"
-#include "catalog/resolve.h"
-#include "catalog/select.h"
 #include "catalog/structure.h"
 #include "exec/execute.h"
 #include "inputs/open.h"
+#include "items/item_source.h"
+#include "items/resolve.h"
 #include "plan/layout.h"
+#include "select/select.h"
 #include "unit/base/fake_io.h"
 #include "unit/exec/verified.h"
 

@@ -10,13 +10,13 @@
 #include <numeric>
 #include <thread>
 
-#include "catalog/select.h"
 #include "inputs/open.h"
 #include "plan/layout.h"
 #include "plan/plan_digest.h"
 #include "ranks/blocks.h"
 #include "ranks/catalog_wire.h"
 #include "ranks/rank_group.h"
+#include "select/select.h"
 #include "unit/ranks/fake_transport.h"
 
 using namespace dcp;

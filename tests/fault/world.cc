@@ -12,7 +12,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "program.h"
+#include "line/program.h"
 
 namespace dcp::fault {
 namespace {

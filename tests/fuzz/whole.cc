@@ -2,9 +2,9 @@
 
 #include <stdexcept>
 
-#include "catalog/select.h"
 #include "fuzz.h"
 #include "plan/layout.h"
+#include "select/select.h"
 #include "unit/exec/verified.h"
 
 namespace dcp::fuzz {

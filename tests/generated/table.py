@@ -49,7 +49,7 @@ def check_command(command, path, wrong):
         check_value(option, label, wrong)
     for option in command["options"]:
         wrong += [f"{where}: {option['names']} needs or excludes {other}, which is not there" for other in option.get("needs", []) + option.get("excludes", []) if other not in seen]
-    # What functions of cmd/source.h and cmd/context.h declare. `completions` answers a shell, and nobody else.
+    # What functions of cmd/request/source.h and cmd/line/context.h declare. `completions` answers a shell, and nobody else.
     if where != "dcpctl completions" and any(option.get("value") == "CKPT" for option in command["positionals"]):
         wrong += [f"{where}: reads CKPT and has no {name}" for name in ("--json", "--max-memory", "--sandbox", "--step") if name not in seen]
     children = [c["name"] for c in command["commands"]]
@@ -65,7 +65,7 @@ def check_value(option, label, wrong):
         wrong.append(f"{label}: takes one of {option['choices']}, and its value has no name")
     if value is not None and not re.fullmatch(r"[A-Z][A-Z0-9]*([|=.\-][A-Za-z0-9]+|=>[A-Z]+)*", value):
         wrong.append(f"{label}: its value is called {value!r}, not in capitals")
-    # What stands for something in the file system says whether it is read or written, or it cannot be opened (cmd/sandbox).
+    # What stands for something in the file system says whether it is read or written, or it cannot be opened (cmd/line/sandbox).
     is_path = value in PATHS or (value == "PATH" and not option.get("names"))  # that of --root is one of components
     if (option.get("path") in ("read", "write", "change")) != is_path:
         wrong.append(f"{label}: {value} is {option.get('path', 'declared neither read nor written')}")

@@ -10,25 +10,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-ORDER = ["base", "pickle", "format", "catalog", "plan", "exec", "ranks", "app", "cmd"]
+ORDER = ["base", "pickle", "format", "catalog", "select", "items", "plan", "files", "exec", "ranks", "app"]
 MAY_INCLUDE = {room: set(ORDER[: i + 1]) for i, room in enumerate(ORDER)}
 MAY_INCLUDE["kernels"] = {"base", "kernels"}
 MAY_INCLUDE["staging"] = {*ORDER[: ORDER.index("exec") + 1], "kernels", "staging"}
 MAY_INCLUDE["modules"] = {"base", "modules"}
-MAY_INCLUDE["inputs"] = {*ORDER[: ORDER.index("catalog") + 1], "inputs"}
-MAY_INCLUDE["maps"] = {*ORDER[: ORDER.index("catalog") + 1], "maps"}
-for room in ["plan", "exec", "ranks", "app"]:
+MAY_INCLUDE["inputs"] = {*ORDER[: ORDER.index("items") + 1], "inputs"}
+MAY_INCLUDE["maps"] = {*ORDER[: ORDER.index("items") + 1], "maps"}
+for room in ["plan", "files", "exec", "ranks", "app"]:
     MAY_INCLUDE[room].add("kernels")
-for room in ["ranks", "app", "staging", "cmd"]:
+for room in ["ranks", "app", "staging"]:
     MAY_INCLUDE[room].add("modules")
 for room in ["ranks", "app"]:
     MAY_INCLUDE[room].add("inputs")
 # The command line asks for use cases and renders their results.
 MAY_INCLUDE["app"].add("maps")
-MAY_INCLUDE["cmd"] = {*ORDER[: ORDER.index("plan")], "kernels", "inputs", "maps", "staging", "modules", "app", "cmd"}
+CMD = ["line", "request", "report", "commands"]
+for n, room in enumerate(CMD):
+    MAY_INCLUDE[room] = {*ORDER[: ORDER.index("plan")], "kernels", "inputs", "maps", "staging", "modules", "app", *CMD[: n + 1]}
+MAY_INCLUDE["cmd"] = {"base", "app", "line", "cmd"}  # main()
 
 # The library's functions, over use cases; its headers stand alone.
-MAY_INCLUDE["face"] = {*MAY_INCLUDE["app"], "face", "dcpctl"}
+MAY_INCLUDE["api"] = {*MAY_INCLUDE["app"], "api", "dcpctl"}
 MAY_INCLUDE["dcpctl"] = {"dcpctl"}
 
 # Kernels work on elements; the table of dtypes includes nothing itself.
@@ -87,7 +90,8 @@ def check(root):
 
         if name.parts[0] == "tests":
             continue
-        room = "cmd" if name.parts[0] == "cmd" else name.parts[1]
+        is_cmd = name.parts[0] == "cmd"
+        room = "cmd" if is_cmd and len(name.parts) == 2 else name.parts[1]
         if room not in MAY_INCLUDE:
             complaints.append(f"{name}: a room that layering.py does not know")
             continue
@@ -97,18 +101,18 @@ def check(root):
             other = include.group(1).split("/")[0] if "/" in include.group(1) else room
             if other in MAY_INCLUDE and other not in MAY_INCLUDE[room] and (room, include.group(1)) not in DTYPE_TABLE:
                 complain(include.start(1), f"{room} includes {include.group(1)}, but may include only {', '.join(sorted(MAY_INCLUDE[room]))}")
-            if room != "cmd" and include.group(1) in ("iostream", "print"):
+            if not is_cmd and include.group(1) in ("iostream", "print"):
                 complain(include.start(1), f"<{include.group(1)}> in src/: only cmd/ prints")
 
-        if room != "cmd":
+        if not is_cmd:
             for token in TOKEN.finditer(text):
                 if found := token.group(0)[0] == '"' and OPTION.search(token.group(0)):
-                    complain(token.start(), f"{found.group(0)} in a text of src/: words of the command line are in cmd/problem_words.def")
+                    complain(token.start(), f"{found.group(0)} in a text of src/: words of the command line are in cmd/line/problem_words.def")
                 elif found := name.parts[0] == "src" and token.group(0)[0] == "/" and FLAG.search(token.group(0)):
                     complain(token.start(), f"{found.group(0)} in a comment of src/: it names the setting instead")
         else:
             for found in BY_WORD.finditer(text):
-                complain(found.start(), 'value == ": what an argument is, its declaration says (Option in cmd/command.h)')
+                complain(found.start(), 'value == ": what an argument is, its declaration says (Option in cmd/line/command.h)')
         text_seen = without_comments_and_strings(text)
         if room != "inputs" and not (room == "catalog" and path.stem in ("kind", "kinds")):
             asked = "asks for the kind of a checkpoint: a property of its row in catalog/kinds.def answers"
@@ -120,7 +124,7 @@ def check(root):
         if room not in ("catalog", "inputs", "maps"):
             for found in CHANGEABLE.finditer(text_seen):
                 complain(found.start(), "a Catalog that can be changed: only opening and maps/derive build them")
-        if room != "cmd":
+        if not is_cmd:
             for pattern, what in [(PRINTS, "only cmd/ prints"), (LEAVES, "only main ends the program"), (ENVIRONMENT, "only cmd/ knows the environment")]:
                 for found in pattern.finditer(text_seen):
                     complain(found.start(), f"{found.group(0).rstrip(' (')} in src/: {what}")
@@ -146,6 +150,7 @@ def self_test():
         ({"src/exec/a.cc": '#include "ranks/a.h"\n'}, "src/exec/a.cc:1: exec includes ranks/a.h"),
         ({"src/exec/a.cc": "/* two\nlines */ std::thread t;\n"}, "src/exec/a.cc:2: std::thread: threads"),
         ({"cmd/a.cc": '#include "plan/a.h"\n'}, "cmd/a.cc:1: cmd includes plan/a.h"),
+        ({"cmd/line/a.cc": '#include "report/a.h"\n'}, "cmd/line/a.cc:1: line includes report/a.h"),
         ({"cmd/a.cc": "auto f = std::async(g);\n"}, "cmd/a.cc:1: std::async: threads"),
         ({"src/plan/a.cc": "#include <iostream>\n"}, "src/plan/a.cc:1: <iostream> in src/"),
         ({"src/plan/a.cc": 'void f() { std::fprintf(stderr, ""); }\n'}, "src/plan/a.cc:1: fprintf in src/"),

@@ -1,5 +1,5 @@
 // stores FOLDER ...: dcpctl, with what FOLDER holds at the start as `mem://...`, in memory.
-#include "program.h"
+#include "line/program.h"
 
 #include <sys/stat.h>
 

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "base/sums.h"
-#include "catalog/item_source.h"
 #include "format/torch_archive.h"
 #include "fuzz.h"
+#include "items/item_source.h"
 
 namespace dcp::fuzz {
 

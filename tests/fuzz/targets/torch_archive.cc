@@ -1,7 +1,7 @@
 // A torch.save file: its records, its state dict, all of it read and planned.
-#include "catalog/item_source.h"
 #include "format/blob.h"
 #include "fuzz.h"
+#include "items/item_source.h"
 #include "whole.h"
 
 namespace dcp::fuzz {

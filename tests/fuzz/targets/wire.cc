@@ -4,11 +4,11 @@
 #include "ranks/wire.h"
 
 #include "catalog/build.h"
-#include "catalog/resolve.h"
-#include "catalog/select.h"
 #include "catalog/structure.h"
 #include "fuzz.h"
+#include "items/resolve.h"
 #include "ranks/catalog_wire.h"
+#include "select/select.h"
 #include "unit/catalog/random_checkpoint.h"
 
 namespace dcp::fuzz {

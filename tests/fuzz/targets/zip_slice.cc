@@ -2,11 +2,11 @@
 #include <cstring>
 #include <vector>
 
-#include "catalog/item_source.h"
 #include "format/item_archive.h"
 #include "format/torch_archive.h"
 #include "format/torch_item.h"
 #include "fuzz.h"
+#include "items/item_source.h"
 
 namespace dcp::fuzz {
 namespace {

@@ -10,8 +10,8 @@
 #include "app/prune.h"
 #include "base/error_line.h"
 #include "base/fake_io.h"
-#include "exec/remove_checkpoint.h"
 #include "exec/synthetic.h"
+#include "files/remove_checkpoint.h"
 
 using namespace dcp;
 using namespace dcp::test;

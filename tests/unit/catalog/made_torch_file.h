@@ -8,10 +8,10 @@
 #include "base/fake_io.h"
 #include "catalog/data_files.h"
 #include "catalog/made_item.h"
-#include "catalog/resolve.h"
-#include "catalog/select.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
+#include "items/resolve.h"
+#include "select/select.h"
 
 namespace dcp::test {
 

@@ -1,9 +1,9 @@
-#include "completion.h"
+#include "line/completion.h"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/fake_io.h"
-#include "context.h"
+#include "line/context.h"
 
 namespace dcp::cmd {
 namespace {

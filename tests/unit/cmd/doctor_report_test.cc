@@ -1,4 +1,4 @@
-#include "doctor_report.h"
+#include "report/doctor_report.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // The outline of `inspect`: what is one row, and how it fits a screen.
-#include "outline.h"
+#include "report/outline.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

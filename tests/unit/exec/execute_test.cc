@@ -6,9 +6,9 @@
 
 #include "base/error_line.h"
 #include "base/seeds.h"
-#include "catalog/item_source.h"
 #include "exec/random_run.h"
 #include "format/safetensors.h"
+#include "items/item_source.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/sink.h"
+#include "files/sink.h"
 #include "plan/plan.h"
 
 namespace dcp::test {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "catalog/duplicates.h"
 #include "catalog/folder_findings.h"
 #include "catalog/structure.h"
 #include "exec/digest.h"
 #include "exec/execute.h"
 #include "inputs/open.h"
+#include "items/duplicates.h"
 #include "plan/verify_plan.h"
 
 namespace dcp::test {

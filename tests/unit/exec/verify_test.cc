@@ -3,11 +3,11 @@
 
 #include "base/seeds.h"
 #include "base/sums.h"
-#include "catalog/empty_model.h"
 #include "catalog/made_blobs.h"
 #include "catalog/made_torch_file.h"
 #include "exec/random_run.h"
 #include "exec/verified.h"
+#include "select/empty_model.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exec/file_set.h"
+#include "files/file_set.h"
 
 namespace dcp::test {
 

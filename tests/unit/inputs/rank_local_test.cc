@@ -4,10 +4,10 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/error_line.h"
-#include "catalog/duplicates.h"
 #include "catalog/made_blobs.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
+#include "items/duplicates.h"
 
 using namespace dcp;
 using namespace dcp::test;

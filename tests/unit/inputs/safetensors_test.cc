@@ -6,10 +6,10 @@
 
 #include "base/error_line.h"
 #include "catalog/made_checkpoint.h"
-#include "catalog/resolve.h"
 #include "catalog/sharding.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
+#include "items/resolve.h"
 
 using namespace dcp;
 using namespace dcp::test;

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/io.h"
-#include "catalog/resolve.h"
-#include "catalog/select.h"
 #include "catalog/structure.h"
 #include "inputs/open.h"
+#include "items/resolve.h"
 #include "plan/layout.h"
+#include "select/select.h"
 
 namespace dcp::test {
 

@@ -1,0 +1,56 @@
+// dcpctl consolidate: a sharded checkpoint becomes one full-model file, or a folder of safetensors shards.
+#include <filesystem>
+
+#include "commands/writer.h"
+#include "line/commands.h"
+#include "request/model_file.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText = R"(Writes what torch would load from CKPT as one file. The ending of OUT selects the form:
+
+  OUT.pt .pth .bin     a torch.save file with the nesting of the trainer's state dict; Python objects are kept
+  OUT.safetensors      tensors only
+  OUT/                 with --max-shard-size: safetensors shards and model.safetensors.index.json
+
+Every CRC in the checkpoint is checked on the way; a hole, a missing file or damaged bytes end the command and leave no output. Memory stays
+under --max-memory whatever the model's size. OUT appears whole or not at all.
+
+  dcpctl consolidate step-1000 model.pt --model-only
+  dcpctl consolidate step-1000 model.safetensors --model-only
+  dcpctl consolidate step-1000 hf/ --model-only --max-shard-size 5GB \
+    --assets base-model/
+  dcpctl consolidate step-1000 model.pt --model-only --expect base.safetensors
+  dcpctl consolidate step-1000 all.pt --dry-run
+  dcpctl consolidate step-1000 model.safetensors --model-only --dtype bf16 \
+    --dtype-rule '*.norm.weight=keep')";
+
+struct Options {
+  WriterFlags writer;
+  ModelFileFlags file;
+};
+
+OutputRequest output(const Options& o) {
+  if (auto file = model_file(o.writer.out, o.file)) return *file;
+  const std::string ending = std::filesystem::path(o.writer.out).extension();
+  fail(ProblemId::usage, {.path = o.writer.out}, ending.empty() ? "no ending" : "'" + ending + "'",
+       "OUT.pt, .pth or .bin, OUT.safetensors, or a folder with --max-shard-size SIZE");
+}
+
+void add_flags(Command& c, Context& context, Options& o) {
+  add_writer_keys(c, context, o.writer, "Output: .pt, .pth, .bin, .safetensors, or a folder with --max-shard-size");
+  add_model_file(c, o.file);
+  add_writer_writing(c, o.writer);
+}
+
+}  // namespace
+
+void add_consolidate(Command& c, Context& context) {
+  auto options = std::make_shared<Options>();
+  c.details = kText;
+  add_flags(c, context, *options);
+  run_as_writer(c, context, options->writer, [options] { return output(*options); });
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,94 @@
+// dcpctl list: the steps of a run.
+#include "app/list.h"
+
+#include "line/commands.h"
+#include "line/text_file.h"
+#include "report/list_report.h"
+#include "report/step_text.h"
+#include "request/ranks_flags.h"
+
+namespace dcp::cmd {
+namespace {
+
+constexpr const char* kText =
+    R"text(Lists the steps of a run: number, age, bytes, whether it has optimizer and other training state beside the model (full) or the model alone
+(model-only), and whether it is complete: its metadata parses, and every file that it names is there and long enough. No data is read.
+
+A step's checkpoints may lie in folders of their own, such as model/ckpt and model/optimizer, and the steps in one folder below RUN. A folder
+whose name begins with tmp_, tmp- or .tmp, or ends with .tmp, _tmp, -tmp, .partial or .incomplete, is an unfinished save. Where a step has
+checkpoint_manifest.json, _SUCCESS or .complete, newer ones without are not complete.
+
+A link such as 'latest' or a file such as latest_checkpointed_iteration.txt that names a step is checked: one that leads to an incomplete
+step, or not to the newest one, is reported.
+
+--latest, --latest-full and --latest-model print the path of one step and nothing else; if there is none, they print nothing and the exit
+code is 1. --wait is for exporters beside a run: it waits until there is one, newer than --after.
+
+  dcpctl list run
+  dcpctl list run --latest-full
+  dcpctl consolidate "$(dcpctl list run --latest)" model.pt --model-only
+  dcpctl list run --latest --wait 3600 --after 500)text";
+
+struct Options {
+  RunFlags run;
+  bool latest = false, latest_full = false, latest_model = false;
+  std::string after, wait;
+
+  bool one() const { return latest || latest_full || latest_model; }
+};
+
+ListRequest request_of(const Options& o, const Context& context) {
+  const bool has_document = context.common.json || !context.common.report.empty();
+  ListRequest request{.survey = o.run.request(), .newest_only = o.one() && !has_document};
+  request.after_newest = o.after == "latest";
+  uint64_t number = 0;
+  if (!o.after.empty() && !request.after_newest) {
+    if (!parse_number(o.after, number, {0, UINT64_MAX})) fail(ProblemId::usage, {}, "--after '" + o.after + "'", "a number or 'latest'");
+    request.after = number;
+  }
+  if (o.latest_full) request.content = StepContent::kFull;
+  if (o.latest_model) request.content = StepContent::kModel;
+  if (!o.wait.empty()) request.wait_ns = parse_duration(o.wait, "--wait", Seconds::kWithoutUnit);
+  return request;
+}
+
+int run(const Options& o, Context& context) {
+  bool is_none = false;
+  const int exit = run_reported(context, {.source = o.run.run}, [&] {
+    const ListRequest request = request_of(o, context);
+    ListResult found;
+    list_steps(request, context, found);
+    is_none = !found.newest && (o.one() || request.wait_ns || !o.after.empty());
+    std::string document;
+    list_json(found, is_none ? static_cast<int>(Exit::kAnswerNo) : 0, [&](std::string_view text) { document += text; });
+    context.apart = context.apart && !o.one();  // then each is a line
+    if (context.common.json) context.print(document);
+    else if (!o.one()) print_steps(found.survey, context);
+    else if (found.newest) context.print(found.newest->path + "\n");
+    return document;
+  });
+  return exit == 0 && is_none ? static_cast<int>(Exit::kAnswerNo) : exit;
+}
+
+}  // namespace
+
+void add_list(Command& c, Context& context) {
+  auto options = std::make_shared<Options>();
+  Options& o = *options;
+  c.details = kText;
+  add_run(c, context, o.run, Access::kRun);
+  c.arguments.front().for_each();
+  const std::string group = "One step";
+  c.flag("--latest", o.latest, "Print the path of the newest complete step").in(group).excludes("--latest-full").excludes("--latest-model");
+  c.flag("--latest-full", o.latest_full, "The newest complete one that has model and training state").in(group).excludes("--latest-model");
+  c.flag("--latest-model", o.latest_model, "The newest complete one that has the model alone").in(group);
+  c.option("--after", o.after, "N|latest", "Only a step with a number above N, or above that of the current newest one")
+      .offers(Offer::kSteps)
+      .in(group);
+  c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
+  add_common(c, context, true);
+  c.pages = true;
+  c.run = by_rank_0([options, &context] { return run(*options, context); });
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,135 @@
+#include "line/command.h"
+
+#include <algorithm>
+
+#include "line/commands.h"
+
+namespace dcp::cmd {
+
+namespace {
+
+constexpr CommandName kCommands[] = {
+#define DCPCTL_COMMAND(path, function, about) {path, about, add_##function},
+#define DCPCTL_GROUP(path, about) {path, about, nullptr},
+#include "line/commands.def"
+#undef DCPCTL_COMMAND
+#undef DCPCTL_GROUP
+};
+
+std::string_view parent_of(std::string_view path) {
+  const size_t space = path.rfind(' ');
+  return path.substr(0, space == std::string_view::npos ? 0 : space);
+}
+
+std::vector<std::string> split(std::string_view text, char at) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(at), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+}  // namespace
+
+std::span<const CommandName> command_names() { return kCommands; }
+
+std::vector<const CommandName*> commands_under(const Command& command) {
+  std::vector<const CommandName*> under;
+  const std::string path = short_path(command);
+  for (const CommandName& c : kCommands)
+    if (!c.path.empty() && parent_of(c.path) == path) under.push_back(&c);
+  return under;
+}
+
+std::unique_ptr<Command> build_command(std::string_view path, Context& context) {
+  const CommandName& name = *std::ranges::find(kCommands, path, &CommandName::path);
+  auto command = std::make_unique<Command>();
+  command->path = split(path, ' ');
+  command->path.insert(command->path.begin(), "dcpctl");
+  command->about = name.about;
+  if (name.add != nullptr) name.add(*command, context);
+  command->ask("-h", Action::kShortHelp, "Print the options by name, and examples");
+  command->ask("--help", Action::kHelp, "Print this help");
+  return command;
+}
+
+std::vector<std::unique_ptr<Command>> build_all(Context& context) {
+  std::vector<std::unique_ptr<Command>> all;
+  for (const CommandName& c : kCommands) all.push_back(build_command(c.path, context));
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string text;
+  for (const std::string& w : words) text.append(text.empty() ? "" : between).append(w);
+  return text;
+}
+
+std::string short_path(const Command& command) { return joined({command.path.begin() + 1, command.path.end()}, " "); }
+
+Option* Command::find(std::string_view option) {
+  for (Option& o : options)
+    if (std::ranges::find(o.names, option) != o.names.end()) return &o;
+  return nullptr;
+}
+
+Option& Command::add(std::string_view names, std::string_view value, std::string help) {
+  Option& o = options.emplace_back();
+  o.names = split(names, ',');
+  o.value = value;
+  o.help = std::move(help);
+  return o;
+}
+
+Option& Command::option(std::string_view names, std::function<bool(const std::string&)> take, std::string_view value, std::string help) {
+  Option& o = add(names, value, std::move(help));
+  o.take = std::move(take);
+  return o;
+}
+
+Option& Command::option(std::string_view names, std::string& target, std::string_view value, std::string help) {
+  return option(names, [&target](const std::string& text) { return target = text, true; }, value, std::move(help));
+}
+
+Option& Command::option(std::string_view names, std::vector<std::string>& target, std::string_view value, std::string help) {
+  Option& o = option(names, [&target](const std::string& text) { return target.push_back(text), true; }, value, std::move(help));
+  o.repeatable = true;
+  return o;
+}
+
+Option& Command::flag(std::string_view names, bool& target, std::string help) {
+  return option(names, [&target](const std::string&) { return target = true; }, "", std::move(help));
+}
+
+Option& Command::flag(std::string_view names, int& count, std::string help) {
+  Option& o = option(names, [&count](const std::string&) { return ++count, true; }, "", std::move(help));
+  o.repeatable = true;
+  return o;
+}
+
+Option& Command::ask(std::string_view names, Action what, std::string help) {
+  Option& o = add(names, "", std::move(help));
+  o.action = what;
+  return o;
+}
+
+Option& Command::argument(std::string_view name, std::string& target, std::string help) {
+  Option& o = arguments.emplace_back();
+  o.value = name;
+  o.help = std::move(help);
+  o.take = [&target](const std::string& text) { return target = text, true; };
+  return o;
+}
+
+Option& Command::argument(std::string_view name, std::vector<std::string>& target, std::string help) {
+  Option& o = arguments.emplace_back();
+  o.value = name;
+  o.help = std::move(help);
+  o.take = [&target](const std::string& text) { return target.push_back(text), true; };
+  o.repeatable = true;
+  return o;
+}
+
+}  // namespace dcp::cmd

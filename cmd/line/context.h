@@ -1,0 +1,93 @@
+// What every command shares: the outside world, the common options, and how answers and failures are output.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/world.h"
+#include "base/json.h"
+#include "base/quantity.h"
+#include "line/exit_status.h"
+#include "select/select.h"
+
+namespace dcp::cmd {
+
+struct Command;
+
+enum class When : uint8_t { kAuto, kAlways, kNever };
+enum class ProgressForm : uint8_t { kAuto, kBar, kPlain, kJson, kNone };
+
+struct CommonOptions {
+  bool json = false;
+  bool quiet = false;
+  int verbose = 0;
+  When color = When::kAuto;
+  ProgressForm progress = ProgressForm::kAuto;
+  bool no_pager = false;
+  When sandbox = When::kAuto;
+  std::string report;  // "": not given
+};
+
+// The outside world of the running command, and its output: to the terminal, and for the report.
+struct Context final : Events, World {
+  Context(Store& the_store, Io& the_io, StopFlag& the_stop) : World(the_store, the_io, the_stop, *this) {}
+  CommonOptions common;
+  std::vector<std::string> words;    // what was typed, after the program's name
+  std::vector<std::string> sources;  // the checkpoints that are read, as typed
+  std::string command;               // "consolidate"
+  std::vector<std::string> notes;    // the texts of info(), for the report
+  int report_fd = -1;                // receives the report instead of the file of --report
+  size_t paged_columns = 0;          // of the terminal, if standard output goes there through a pager
+  bool several = false;              // one of several checkpoints that the command line names
+  mutable bool apart = false;        // separate the next output from the previous answer by an empty line
+
+  void print(std::string_view text) const;       // stdout, the answer; throws io_write when it cannot be written
+  void info(std::string_view text) override;     // stderr, one line, unless --quiet
+  void verbose(std::string_view text) override;  // stderr, with -v
+  void warn(std::string_view text) override;     // stderr, one line, always
+  void status(std::string_view text);            // stderr, one line, unless --quiet; not for the report
+  std::unique_ptr<Display> show(const Progress& progress, const std::atomic<uint64_t>& done, uint64_t total) override;
+  void last_words(const Problem& problem) override;
+  Problem worded(Problem problem) const override;
+  std::string name_of(std::string_view setting) const override;
+  bool at_terminal(int fd) const;
+  bool colored(int fd) const;    // --color; `auto`: a terminal, and neither NO_COLOR nor TERM=dumb
+  size_t columns(int fd) const;  // of the terminal; elsewhere 80
+};
+
+// Writes all of it; throws io_write if standard output cannot be written. False: the reader has closed the pipe.
+bool write_fd(int fd, std::string_view text);
+
+// Text with the escape sequences of a style, or unchanged.
+enum class Style : uint8_t { kBold, kRed, kYellow, kGreen };
+std::string styled(std::string_view text, Style style, bool color);
+
+// Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
+int report_error(const Context& context, const Problem& problem);
+int report_error(const Context& context, const std::exception& error);
+void error_json(JsonWriter& json, const Problem& problem);
+void finding_json(JsonWriter& json, const Problem& problem);
+
+void add_common(Command& command, Context& context, bool writer);
+
+// --include, --exclude, --key, in the order given on the command line.
+struct SelectionFlags {
+  std::vector<KeyRule> given;
+  const std::vector<KeyRule>& rules() const { return given; }
+};
+void add_selection(Command& command, SelectionFlags& flags);
+
+// 'REGEX=>REPL'. Throws usage.
+RenameRule parse_rename(const std::string& text);
+// A JSON object of strings. Throws usage.
+std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path);
+
+// 512MiB, 5GB, 64k, 1000: bytes. Throws usage.
+uint64_t parse_size(const std::string& text);
+
+void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list);
+
+}  // namespace dcp::cmd

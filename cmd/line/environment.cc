@@ -1,0 +1,26 @@
+#include "line/environment.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace dcp::cmd {
+
+std::vector<std::string> module_folders() {
+  std::vector<std::string> folders;
+  if (const char* given = std::getenv("DCPCTL_MODULE_DIR"); given != nullptr && *given != '\0') folders.emplace_back(given);
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  folders.push_back(program.string());
+  folders.push_back((program / ".." / DCPCTL_LIBDIR / "dcpctl").lexically_normal().string());
+  return folders;
+}
+
+std::optional<Launch> launch_here() {
+  return find_launch([](const char* name) {
+    const char* value = std::getenv(name);
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  });
+}
+
+}  // namespace dcp::cmd

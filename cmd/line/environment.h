@@ -1,0 +1,18 @@
+// What the environment of the process says: where modules are, and which rank of a launcher this is.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/ranked_run.h"
+
+namespace dcp::cmd {
+
+// Where modules (modules/loader.h) are looked for: DCPCTL_MODULE_DIR, the folder of the program, and where an installation has modules.
+std::vector<std::string> module_folders();
+
+// What a launcher's variables say; nullopt: there is none. Throws launch_unclear.
+std::optional<Launch> launch_here();
+
+}  // namespace dcp::cmd

@@ -1,0 +1,102 @@
+#include "line/lines.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace dcp::cmd {
+
+size_t display_width(std::string_view text) {
+  size_t width = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\033') i = std::min(text.find('m', i), text.size());
+    else width += (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+  }
+  return width;
+}
+
+std::string wrapped(std::string_view text, size_t indent, size_t width) {
+  std::string out;
+  size_t column = indent;
+  for (size_t at = 0; at < text.size();) {
+    constexpr std::string_view kCommand = "'dcpctl ";
+    const bool is_command = text.substr(at).starts_with(kCommand);
+    const size_t end = std::min(text.find(' ', is_command ? text.find('\'', at + 1) : at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    const size_t taken = display_width(word);
+    if (at > 0 && column + 1 + taken > width) {
+      while (out.ends_with(' ')) out.pop_back();
+      out.append("\n").append(indent, ' ');
+      column = indent;
+    } else if (at > 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += taken;
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string fitted(const Context& context, std::string_view lines, int fd) {
+  if (!context.at_terminal(fd)) return std::string(lines);
+  constexpr size_t kFurther = 4, kMin = 20;
+  const size_t columns = context.columns(fd);
+  std::string out;
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    const size_t begin = std::min(line.find_first_not_of(' '), line.size()), indent = begin + kFurther;
+    // The first line ends `kFurther` columns early, since it begins before the others.
+    if (display_width(line) <= columns) out += line;
+    else out += wrapped(line.substr(begin), indent, std::max(columns, indent + kMin)).insert(0, begin, ' ');
+    if (end < lines.size()) out += '\n';
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return out;
+}
+
+std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows) {
+  constexpr size_t kWidest = 72;  // without a terminal: one key of 300 characters must not push all columns off the screen
+  constexpr size_t kMin = 24;     // of the first column
+  const bool at_terminal = context.at_terminal(STDOUT_FILENO);
+  const size_t columns = at_terminal ? context.columns(STDOUT_FILENO) : kWidest;
+  std::vector<size_t> widths(right.size(), 0);
+  rows([&](Cells cells) {
+    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], std::min(display_width(cells[i]), columns));
+  });
+  size_t others = 0;
+  for (size_t i = 1; i < widths.size(); ++i) others += widths[i] > 0 ? widths[i] + 2 : 0;
+  if (at_terminal) widths[0] = std::min(widths[0], std::max(columns - std::min(columns, others), kMin));
+  return widths;
+}
+
+void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows) {
+  constexpr size_t kMin = 20;  // of the last column, where it is wrapped
+  const std::vector<size_t> widths = widths_of(context, right, rows);
+  const bool wraps = long_names == LongNames::kOwnLine && context.at_terminal(STDOUT_FILENO);
+  size_t last = 0;  // where the last column begins
+  for (size_t i = 0; i + 1 < widths.size(); ++i) last += widths[i] > 0 ? widths[i] + 2 : 0;
+  std::string text;
+  rows([&](Cells cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (widths[i] == 0 && (right[i] || i + 1 < cells.size())) continue;  // nobody has anything there
+      const size_t width = display_width(cells[i]), pad = widths[i] > width ? widths[i] - width : 0;
+      if (right[i]) text.append(pad, ' ');
+      if (wraps && i > 0 && i + 1 == widths.size()) text += wrapped(cells[i], last, std::max(context.columns(STDOUT_FILENO), last + kMin));
+      else text += cells[i];
+      if (i == 0 && cells.size() > 1 && width > widths[0] && long_names == LongNames::kOwnLine)
+        text.append("\n").append(widths[0] + 2, ' ');
+      else if (i + 1 < cells.size()) text.append((right[i] ? 0 : pad) + 2, ' ');
+    }
+    while (text.ends_with(' ')) text.pop_back();
+    text += '\n';
+    if (text.size() <= 64 * 1024) return;
+    context.print(text);
+    text.clear();
+  });
+  context.print(text);
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,36 @@
+// Lines and tables that fit the terminal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "line/context.h"
+
+namespace dcp::cmd {
+
+// Width in columns, approximated by code points; colour sequences count as none.
+size_t display_width(std::string_view text);
+
+// `text` in lines of at most `width`, broken at blanks, all but the first indented. A quoted 'dcpctl ...' is not broken, so that it can be
+// copied.
+std::string wrapped(std::string_view text, size_t indent, size_t width);
+
+// If `fd` is a terminal, wraps each line, with continuation lines indented further; otherwise leaves it alone.
+std::string fitted(const Context& context, std::string_view lines, int fd);
+
+// Rows of text cells in aligned columns two spaces apart; `right` says which columns are right-aligned. `rows` passes each row to its
+// argument, and is called twice: for the widths, and to print. Rows are not held: there may be one for each of 10^7 chunks.
+using Cells = std::vector<std::string>;
+using RowSource = std::function<void(const std::function<void(Cells)>&)>;
+// Names too long for the first column: for people they get a line of their own, so that columns stay aligned, and the last column wraps;
+// for programs a row is a line.
+enum class LongNames : uint8_t { kOwnLine, kOnTheLine };
+void print_table(const Context& context, const std::vector<bool>& right, LongNames long_names, const RowSource& rows);
+
+// Column widths: as wide as their cells, but the first one no wider than the terminal allows.
+std::vector<size_t> widths_of(const Context& context, const std::vector<bool>& right, const RowSource& rows);
+
+}  // namespace dcp::cmd

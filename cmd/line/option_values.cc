@@ -1,0 +1,121 @@
+#include "line/option_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "base/problem.h"
+#include "select/dtypes.h"
+
+namespace dcp::cmd {
+
+std::vector<std::string> split_list(const std::string& list) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    parts.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+std::string shell_quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+namespace {
+
+// $'...': every byte that a message would not show as it is becomes a number.
+std::string ansi_quoted(std::string_view text) {
+  std::string out = "$'";
+  for (const char c : text) {
+    char number[8];
+    std::snprintf(number, sizeof number, "\\%03o", static_cast<unsigned char>(c));
+    if (c < 0x20 || c == 0x7F) out += number;
+    else out += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  }
+  return out + "'";
+}
+
+}  // namespace
+
+std::string shell_word(std::string_view text) {
+  if (escaped(text) != text) return ansi_quoted(text);
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || static_cast<signed char>(c) < 0 ||
+                       std::string_view("_./-+=@%:,").find(c) != std::string_view::npos;
+    out.append(plain ? "" : "\\").append(1, c);
+  }
+  return out.empty() ? "''" : out;
+}
+
+unsigned parse_count(const std::string& text, const char* option, unsigned min, unsigned max) {
+  unsigned n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc{} || end != text.data() + text.size() || n < min || n > max)
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'",
+         "numbers from " + std::to_string(min) + " to " + std::to_string(max) + " with commas between");
+  return n;
+}
+
+double parse_percent(const std::string& text, std::string_view option) {
+  double percent = 0;
+  const char* last = text.data() + text.size() - (text.ends_with('%') ? 1 : 0);
+  const auto [end, error] = std::from_chars(text.data(), last, percent);
+  if (error != std::errc{} || end != last || !(percent > 0 && percent <= 100))
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a percentage above 0, such as 5%");
+  return percent;
+}
+
+double parse_tolerance(const std::string& text, std::string_view option) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value < 0)
+    fail(ProblemId::usage, {}, std::string(option) + " '" + text + "'", "a number from 0 on, such as 1e-5");
+  return value;
+}
+
+namespace {
+
+constexpr std::pair<std::string_view, DType> kShortNames[] = {{"fp32", DType::float32},
+                                                              {"fp16", DType::float16},
+                                                              {"bf16", DType::bfloat16},
+                                                              {"f8e4m3", DType::float8_e4m3fn},
+                                                              {"f8e5m2", DType::float8_e5m2}};
+
+// As it is typed elsewhere: torch.bfloat16, BF16.
+std::string plain_name(std::string text) {
+  if (text.starts_with("torch.")) text.erase(0, 6);
+  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < static_cast<size_t>(DType::kCount); ++i)
+    if (is_cast_target(static_cast<DType>(i))) names.emplace_back(facts_of(static_cast<DType>(i)).name);
+  for (const auto& [name, ignored] : kShortNames) names.emplace_back(name);
+  return names;
+}
+
+DType parse_dtype(const std::string& typed) {
+  const std::string text = plain_name(typed);
+  for (const auto& [name, dtype] : kShortNames)
+    if (text == name) return dtype;
+  const std::optional<DType> dtype = dtype_named(text);
+  if (dtype && is_cast_target(*dtype)) return *dtype;
+  const std::vector<std::string> names = dtype_names();
+  std::string known;
+  for (size_t i = 0; i < names.size(); ++i) known += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  Problem p = make_problem(ProblemId::usage, {}, "dtype '" + typed + "'", known);
+  if (text == "fp8" || text == "float8") p.hint = "float8_e4m3fn for weights, float8_e5m2 for a wider range";
+  throw Error(std::move(p));
+}
+
+}  // namespace dcp::cmd

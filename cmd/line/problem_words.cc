@@ -1,0 +1,135 @@
+#include "line/problem_words.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/limits.h"
+#include "base/working_names.h"
+#include "line/context.h"
+#include "line/option_values.h"
+
+namespace dcp::cmd {
+namespace {
+
+struct Words {
+  ProblemId id;
+  std::string_view text, hint;
+};
+
+constexpr Words kWords[] = {
+#define DCPCTL_WORDS(id, text, hint) {ProblemId::id, text, hint},
+#define DCPCTL_REMEDY(remedy, what, expected, hint)
+#include "line/problem_words.def"
+#undef DCPCTL_REMEDY
+#undef DCPCTL_WORDS
+};
+
+struct RemedyWords {
+  Remedy remedy;
+  std::string_view what, expected, hint;
+};
+
+constexpr auto kRemedyWords = std::to_array<RemedyWords>({
+#define DCPCTL_WORDS(id, text, hint)
+#define DCPCTL_REMEDY(remedy, what, expected, hint) {Remedy::remedy, what, expected, hint},
+#include "line/problem_words.def"
+#undef DCPCTL_REMEDY
+#undef DCPCTL_WORDS
+});
+
+constexpr bool all_in_order() {
+  for (size_t i = 0; i < kRemedyWords.size(); ++i)
+    if (static_cast<size_t>(kRemedyWords[i].remedy) != i + 1) return false;
+  return kRemedyWords.back().remedy == kLastRemedy;
+}
+static_assert(all_in_order());
+
+// "dir/.out.pt.dcpctl-partial" is "dir/out.pt" to who typed that; so is the lock beside it, and the one in a folder.
+std::string without_working_names(const std::string& path) {
+  if (!scheme_of(path).empty()) return path;
+  std::string text;
+  for (size_t at = 0; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    std::string_view part = std::string_view(path).substr(at, end - at);
+    for (const std::string_view ending : {kPartial, kLock})
+      if (part.starts_with('.') && part.ends_with(ending))
+        part = part.size() == ending.size() ? "" : part.substr(1, part.size() - 1 - ending.size());
+    if (at == 0) text = part;
+    else if (!part.empty()) text.append("/").append(part);
+    at = end + 1;
+  }
+  return text;
+}
+
+std::string shown(const std::vector<std::string>& names) {
+  constexpr size_t kMax = 5;
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kMax ? text + ", ... (" + std::to_string(names.size()) + " in all)" : text;
+}
+
+// What stands in a hint for `field`, the text between braces. Nothing: not known.
+std::string value_of(std::string_view field, const Problem& p) {
+  if (field == "all") return shown(p.names);
+  if (field.empty()) return p.names.empty() ? "" : p.names[0];
+  return p.enough_bytes == 0 ? "a larger " + std::string(field) : std::string(field) + " " + std::to_string(p.enough_bytes / kMiB) + "MiB";
+}
+
+std::string hint_for(std::string_view words, const Problem& p) {
+  const size_t begin = words.find('{'), end = words.find('}');
+  if (begin == words.npos) return std::string(words);
+  const std::string value = value_of(words.substr(begin + 1, end - begin - 1), p);
+  return value.empty() ? "" : std::string(words.substr(0, begin)) + value + std::string(words.substr(end + 1));
+}
+
+void add_remedy(Problem& p) {
+  const RemedyWords& w = kRemedyWords[static_cast<size_t>(p.remedy) - 1];
+  if (!w.what.empty() && p.what == text_of(p.id)) p.what = w.what;
+  if (const size_t at = w.expected.find("{}"); at != w.expected.npos)
+    p.expected = std::string(w.expected.substr(0, at)) + p.expected + std::string(w.expected.substr(at + 2));
+  else if (!w.expected.empty()) p.expected = w.expected;
+  if (!w.hint.empty()) p.hint = hint_for(w.hint, p);
+  p.remedy = Remedy::kOfId;
+}
+
+}  // namespace
+
+std::string option_of(std::string_view setting) {
+  std::string option = "--" + std::string(setting);
+  std::ranges::replace(option, '_', '-');
+  return option;
+}
+
+Problem worded(Problem p) {
+  if (p.remedy != Remedy::kOfId) add_remedy(p);
+  if (!p.place.setting.empty() && !p.place.setting.starts_with('-')) p.place.setting = option_of(p.place.setting);
+  if (class_of(p.id) == ProblemClass::kMachine) p.place.path = without_working_names(p.place.path);
+  for (const Words& w : kWords) {
+    if (w.id != p.id) continue;
+    const bool is_known = p.id == ProblemId::manifest_key_lacking && p.severity == Severity::kNote;  // --subset was given
+    if (!w.text.empty() && p.what == text_of(p.id)) p.what = w.text;
+    if (p.hint.empty() && !is_known) p.hint = hint_for(w.hint, p);
+  }
+  return p;
+}
+
+std::string commands_of_parts(const Context& context, const Problem& problem) {
+  std::string before = "dcpctl", after;
+  bool has_run = false;
+  for (size_t w = 0; w < context.words.size(); ++w) {
+    const std::string& word = context.words[w];
+    const bool is_of_run = word == "--step" || word == "--pattern";
+    if (is_of_run) ++w;  // with its value
+    if (is_of_run || word.starts_with("--step=") || word.starts_with("--pattern=") || word == "--json") continue;
+    const bool is_run = !has_run && !context.sources.empty() && word == context.sources[0];
+    has_run = has_run || is_run;
+    if (!is_run) (has_run ? after : before) += " " + shell_word(word);
+  }
+  if (!has_run) before = "dcpctl " + context.command;
+  // Alternatives: pasted together they are an error, and not one output that replaces the other.
+  std::string commands;
+  for (const std::string& part : problem.names) commands += (commands.empty() ? "" : ", or ") + before + " " + shell_word(part) + after;
+  return commands;
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,282 @@
+#include "line/usage.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/closest.h"
+#include "line/command_text.h"
+#include "line/option_values.h"
+
+namespace dcp::cmd {
+namespace {
+
+// What other tools call these.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {{"merge", "consolidate"},
+                                                                         {"export", "consolidate"},
+                                                                         {"dcp_to_torch", "consolidate"},
+                                                                         {"dcp_to_torch_save", "consolidate"},
+                                                                         {"info", "inspect"},
+                                                                         {"show", "inspect"},
+                                                                         {"view", "inspect"},
+                                                                         {"ls", "inspect"},
+                                                                         {"check", "verify"},
+                                                                         {"validate", "verify"},
+                                                                         {"fsck", "verify"},
+                                                                         {"torch_to_dcp", "convert"},
+                                                                         {"torch_save_to_dcp", "convert"},
+                                                                         {"shard", "reshard"},
+                                                                         {"split", "reshard"},
+                                                                         {"quantize", "cast"},
+                                                                         {"benchmark", "bench"},
+                                                                         {"compare", "diff"},
+                                                                         {"cmp", "diff"},
+                                                                         {"get", "extract"},
+                                                                         {"cat", "extract"},
+                                                                         {"dump", "extract"},
+                                                                         {"steps", "list"},
+                                                                         {"snapshots", "list"},
+                                                                         {"rm", "prune"},
+                                                                         {"delete", "prune"},
+                                                                         {"forget", "prune"},
+                                                                         {"clean", "prune"},
+                                                                         {"rename", "edit"}};
+
+constexpr int kManyArguments = 1 << 28;
+
+bool is_group(const Command& command) { return !commands_under(command).empty(); }
+
+// The name that `word` is a typo or the beginning of; empty if none is near.
+std::string closest(const std::string& word, const std::vector<std::string>& names) {
+  Closest near(word);
+  for (const std::string& n : names) near.offer(n);
+  std::string best = near.found();
+  if (best.empty() && word.size() > 1 && word != "--")
+    for (const std::string& n : names)
+      if (n.starts_with(word) && (best.empty() || n.size() < best.size())) best = n;
+  return best;
+}
+
+Problem wrong(const Command& command, std::string what, const std::string& meant = "") {
+  Problem p = make_problem(ProblemId::usage, {});
+  p.what = std::move(what);
+  p.hint = meant.empty() ? "see '" + joined(command.path, " ") + " --help'" : "did you mean " + meant + "?";
+  return p;
+}
+
+const CommandName* command_named(const Command& parent, const std::string& word) {
+  for (const CommandName* c : commands_under(parent))
+    if (c->name() == word) return c;
+  return nullptr;
+}
+
+Problem unknown_command(const Command& parent, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CommandName* c : commands_under(parent)) names.push_back(c->name());
+  if (names.empty()) return wrong(parent, "'" + joined(parent.path, " ") + "' has no subcommands, such as '" + word + "'");
+  std::string meant = closest(word, names);
+  for (const auto& [other, ours] : kOtherNames)
+    if (other == word && std::ranges::find(names, ours) != names.end()) meant = ours;
+  return wrong(parent, "'" + word + "' is not a command of " + joined(parent.path, " "), meant);
+}
+
+// The words behind a command's name, as CLI11 reads them with what the command declares. `take` gets each option as it comes, then each
+// argument. Returns what is neither; for a group of commands that ends with the next one and all its words. Throws CLI::ArgumentMismatch
+// where the last word is an option that lacks its value.
+std::vector<std::string> read_words(Command& command, std::vector<std::string> words,
+                                    const std::function<void(Option& option, const std::string& text)>& take) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  app.prefix_command(is_group(command));
+  const auto taking = [&](Option& o) {
+    return [&](const CLI::results_t& texts) {
+      for (const std::string& text : texts) take(o, text);
+      return true;
+    };
+  };
+  for (Option& o : command.options) {
+    CLI::Option* known = app.add_option(joined(o.names, ","), taking(o))->trigger_on_parse();
+    if (o.value.empty()) known->type_size(0)->expected(0);
+  }
+  for (Option& a : command.arguments)
+    app.add_option(a.value, taking(a))->expected(1, a.repeatable ? kManyArguments : 1)->allow_extra_args(a.repeatable);
+  std::ranges::reverse(words);
+  app.parse(std::move(words));
+  return app.remaining();
+}
+
+// "--out=" is an option with an empty value; to CLI11 its value would be the next word.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  for (auto w = words.begin(); w != words.end(); ++w) {
+    if (*w == "--") return all.insert(all.end(), w, words.end()), all;
+    const bool is_empty = w->starts_with("--") && w->find('=') == w->size() - 1;
+    all.push_back(w->substr(0, w->size() - (is_empty ? 1 : 0)));
+    if (is_empty) all.emplace_back();
+  }
+  return all;
+}
+
+class Reader {
+ public:
+  explicit Reader(Context& context) : context_(context) { line_.command = build_command("", context); }
+
+  CommandLine read(const std::vector<std::string>& all) {
+    typed_ = all;
+    std::vector<std::string> words = read_command(with_empty_values(all));
+    while (line_.requested == Action::kRun && is_group(command())) {
+      auto next = words.begin();
+      for (; next != words.end() && next->size() > 1 && next->front() == '-'; ++next) blame_unknown(*next);
+      if (next == words.end() || !enter(*next)) break;
+      words = read_command({next + 1, words.end()});
+    }
+    if (!is_group(command())) blame_rest(words);
+    else if (line_.requested == Action::kRun && !problem_ && before_.empty())
+      line_.names_nothing = true, line_.requested = Action::kShortHelp;
+    if (line_.requested == Action::kRun && !problem_) check_whole();
+    if (line_.requested == Action::kRun && problem_) throw Error(std::move(*problem_));
+    return std::move(line_);
+  }
+
+ private:
+  Command& command() { return *line_.command; }
+
+  // The name that was typed: of -j 0 messages say -j.
+  std::string name_of(const Option& o) const {
+    const auto is_typed = [&](const std::string& name) {
+      return std::ranges::any_of(typed_, [&](const std::string& word) {
+        if (name.starts_with("--")) return word == name || word.starts_with(name + "=");
+        return word.size() > 1 && word[0] == '-' && word[1] != '-' && word.find(name[1]) != std::string::npos;
+      });
+    };
+    const auto longest = std::find_if(o.names.rbegin(), o.names.rend(), is_typed);
+    return longest == o.names.rend() ? o.name() : *longest;
+  }
+
+  // The first one counts; what comes after it is read only because it may ask for help.
+  void blame(std::string what, const std::string& meant = "") {
+    if (!problem_) problem_ = wrong(command(), std::move(what), meant);
+  }
+
+  void blame_both(const Option* a, const Option* b) {
+    const auto& given = command().given;
+    if (std::ranges::find(given, b) < std::ranges::find(given, a)) std::swap(a, b);
+    blame(name_of(*a) + " and " + name_of(*b) + " cannot be combined");
+  }
+
+  void blame_unknown(const std::string& word) {
+    if (problem_) return;
+    const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+    std::vector<std::string> names;
+    for (const Option& known : command().options) names.insert(names.end(), known.names.begin(), known.names.end());
+    const std::string meant = name.starts_with("--") ? closest(name, names) : "";
+    blame("unknown option '" + name + "'", meant);
+    const bool is_output = name == "-o" || name == "--output" || name == "--out";
+    const auto output = std::ranges::find(command().arguments, Access::kWrite, &Option::access);
+    if (is_output && output != command().arguments.end()) problem_->hint = output->value + " is an argument: " + usage_line(command());
+    else if (is_group(command()) && meant.empty())
+      problem_->hint = "a command's options follow it; see '" + joined(command().path, " ") + " --help'";
+  }
+
+  // What no option and no argument took.
+  void blame_rest(const std::vector<std::string>& words) {
+    bool only_arguments = false;
+    for (const std::string& w : words) {
+      if (!only_arguments && w.size() > 1 && w.front() == '-' && w != "--") blame_unknown(w);
+      else if (w != "--") blame("unexpected argument '" + w + "'");
+      only_arguments = only_arguments || w == "--";
+    }
+  }
+
+  // Returns what the command does not take itself.
+  std::vector<std::string> read_command(const std::vector<std::string>& words) {
+    try {
+      return read_words(command(), words, [&](Option& o, const std::string& text) { give(o, text); });
+    } catch (const CLI::ArgumentMismatch&) {
+      const std::string name = words.back().starts_with("--") ? words.back() : std::string{'-', words.back().back()};
+      blame(name + " needs a value: " + name + " " + command().find(name)->value);
+      return {};
+    }
+  }
+
+  // False: there is no such command.
+  bool enter(const std::string& word) {
+    const CommandName* next = command_named(command(), word);
+    if (next == nullptr) {
+      if (!problem_) problem_ = unknown_command(command(), word);
+      return false;
+    }
+    line_.command = build_command(next->path, context_);
+    if (is_group(command())) return true;
+    // What an option says of looks holds for a command without it, too; a document is another answer, and what opens files must not seem confined.
+    const auto opens = [](const Option& o) { return o.access.has_value(); };
+    const bool opens_files = std::ranges::any_of(command().options, opens) || std::ranges::any_of(command().arguments, opens);
+    for (const auto& [name, text] : std::exchange(before_, {})) {
+      if (Option* o = command().find(name)) give(*o, text);
+      else if (name == "--json" || name == "--report" || (name == "--sandbox" && text == "on" && opens_files))
+        blame("'" + joined(command().path, " ") + "' has no option " + name);
+    }
+    return true;
+  }
+
+  Problem lacks_value(const Option& o) const {
+    const std::string name = name_of(o);
+    Problem p = make_problem(ProblemId::usage, {}, name + " ''", "a value");
+    p.hint = name.starts_with('-') ? "leave " + name + " out, or give it a value; a variable in a script may be empty"
+                                   : "a variable in a script may be empty";
+    return p;
+  }
+
+  void give(Option& o, const std::string& text) {
+    if (o.action != Action::kRun) return line_.requested = o.action, void();
+    if (o.value.empty() && text != "true") return blame(name_of(o) + " takes no value");
+    if (is_group(command())) return before_.emplace_back(o.name(), text), void();
+    if (text.empty() && !o.value.empty() && !o.may_be_empty && !problem_) problem_ = lacks_value(o);
+    if (problem_) return;
+    for (const std::string& part : o.list ? split_list(text) : std::vector<std::string>{text}) {
+      if (!o.choices.empty() && std::ranges::find(o.choices, part) == o.choices.end())
+        return blame(name_of(o) + " '" + part + "' is none of " + joined(o.choices, ", "), closest(part, o.choices));
+      if (!o.take(part)) return blame(name_of(o) + " '" + part + "' is not " + o.expected);
+    }
+    if (!o.names.empty()) command().given.push_back(&o);
+    o.given.push_back(text);
+  }
+
+  void check_whole() {
+    if (is_group(command())) return blame("a command is missing");
+    for (const Option& a : command().arguments)
+      if (a.required && a.given.empty()) return blame(a.value + " is missing");
+    for (const Option* o : command().given) {
+      for (const std::string& other : o->needed)
+        if (command().find(other)->given.empty()) return blame(name_of(*o) + " needs " + other);
+      for (const std::string& other : o->excluded)
+        if (!command().find(other)->given.empty()) return blame_both(o, command().find(other));
+    }
+  }
+
+  Context& context_;
+  CommandLine line_;
+  std::vector<std::string> typed_;
+  std::vector<std::pair<std::string, std::string>> before_;  // options before the command, which takes them
+  std::optional<Problem> problem_;
+};
+
+}  // namespace
+
+CommandLine read_command_line(const std::vector<std::string>& words, Context& context) { return Reader(context).read(words); }
+
+std::unique_ptr<Command> command_of_words(const std::vector<std::string>& words, Context& context) {
+  std::unique_ptr<Command> command = build_command("", context);
+  for (const std::string& w : words) {
+    const CommandName* next = command_named(*command, w);
+    if (next == nullptr) throw Error(unknown_command(*command, w));
+    command = build_command(next->path, context);
+  }
+  return command;
+}
+
+}  // namespace dcp::cmd

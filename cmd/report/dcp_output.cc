@@ -1,0 +1,119 @@
+#include "report/dcp_output.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "format/torch_release.h"
+#include "line/command.h"
+#include "report/write_report.h"
+
+namespace dcp::cmd {
+namespace {
+
+// "dp_rank_0 to dp_rank_3".
+std::string ranks_text(const RankBound& group) {
+  const std::string last = group.stem.substr(group.stem.rfind('.') + 1);
+  const std::string first = group.stem + std::to_string(group.ranks.front());
+  return group.ranks.size() == 1 ? first : first + " to " + last + std::to_string(group.ranks.back());
+}
+
+void describe_rank_bound(Context& context, const RankBound& group, uint32_t world_size) {
+  const uint64_t next = group.ranks.back() + 1;
+  const std::string missing = group.stem + std::to_string(next);
+  const bool more = world_size > next;
+  context.info("'" + escaped(ranks_text(group)) +
+               "' belong to single ranks and are copied; a trainer with more data-parallel ranks will fail to load, because '" +
+               escaped(missing) + "' and later ones are missing" +
+               (more ? " (" + counted(world_size - next, "key") + " for " + std::to_string(world_size) + " ranks)" : "") + "; --exclude '" +
+               escaped(group.exclude) + "' leaves them out, for a trainer that does not ask for them");
+}
+
+// Once for each glob.
+void describe_replicated(Context& context, const std::vector<KeyNote>& notes) {
+  for (size_t i = 0; i < notes.size();) {
+    std::vector<std::string> keys;
+    const std::string& glob = notes[i].text;
+    for (; i < notes.size() && notes[i].text == glob; ++i) keys.push_back(notes[i].key);
+    context.info("replicated where --placements '" + escaped(glob) +
+                 "' splits a dim that they do not have: " + counted(keys.size(), "tensor") + ", " + list_of(keys, 3));
+  }
+}
+
+}  // namespace
+
+TorchTarget DcpFlags::target() const {
+  if (for_torch.empty()) return {};
+  unsigned major = 0, minor = 0;
+  const char* const last = for_torch.data() + for_torch.size();
+  const auto [dot, error] = std::from_chars(for_torch.data(), last, major);
+  const auto [end, minor_error] =
+      dot != last && *dot == '.' ? std::from_chars(dot + 1, last, minor) : std::from_chars_result{dot, std::errc::invalid_argument};
+  const bool patch =
+      end != last && *end == '.' && end + 1 != last && std::all_of(end + 1, last, [](char c) { return c >= '0' && c <= '9'; });
+  if (error != std::errc{} || minor_error != std::errc{} || (end != last && !patch) || major != 2 || minor > 99)
+    fail(ProblemId::usage, {}, "--for-torch '" + for_torch + "'", "X.Y, 2.0 or later");
+  return {.version = major * 100 + minor, .requested = true};
+}
+
+void add_dcp(Command& c, DcpFlags& f) {
+  c.option("--for-torch", f.for_torch, "X.Y", "Oldest torch that must load OUT, 2.0 or later (default 2.4, or what the dtypes need)")
+      .in("Layout");
+}
+
+void refuse_dcp_flags(const DcpFlags& flags, const std::string& out) {
+  if (!flags.for_torch.empty())
+    fail(ProblemId::usage, {.path = out}, "--for-torch with an output that is not a DCP folder", "a folder name");
+}
+
+void describe_dcp(Context& context, const DcpNotes& notes) {
+  for (const KeyNote& n : notes.raised_by)
+    context.info("for torch " + torch_release(notes.for_torch) + " and later: '" + escaped(n.key) + "': " + n.text);
+  if (notes.containers > 0)
+    context.info("wrote " + counted(notes.containers, "container") +
+                 " (dict or list) of plain values as one object each, for torch before 2.4");
+  for (const KeyNote& n : notes.attributes_left_out)
+    context.info("left out attribute '" + escaped(n.key) + "' of the metadata: " + escaped(n.text));
+  constexpr size_t kMaxOdd = 8;
+  for (size_t i = 0; i < notes.kept_as_is.size(); ++i) {
+    const KeyNote& n = notes.kept_as_is[i];
+    const std::string line = "warning: '" + escaped(n.key) + "': " + escaped(n.text);
+    if (i < kMaxOdd) context.info(line);
+    else context.verbose(line);
+  }
+  if (notes.kept_as_is.size() > kMaxOdd)
+    context.info("and " + grouped(notes.kept_as_is.size() - kMaxOdd) + " more such tensors, which -v and --report list");
+  describe_replicated(context, notes.replicated);
+  if (!notes.default_layout.empty())
+    context.info("default layout for " + counted(notes.default_layout.size(), "tensor") + " that --like does not place:");
+  constexpr size_t kMaxLines = 20;
+  for (size_t i = 0; i < notes.default_layout.size(); ++i) {
+    const std::string line = "  " + escaped(notes.default_layout[i].key) + ": " + escaped(notes.default_layout[i].text);
+    if (i < kMaxLines) context.info(line);
+    else context.verbose(line);
+  }
+  if (notes.default_layout.size() > kMaxLines)
+    context.info("  and " + grouped(notes.default_layout.size() - kMaxLines) + " more, which -v and --report list");
+  for (const RankBound& group : notes.rank_bound) describe_rank_bound(context, group, notes.world_size);
+}
+
+void dcp_json(JsonWriter& out, const DcpNotes& notes) {
+  out.member("world_size", notes.world_size).member("for_torch", torch_release(notes.for_torch)).member("containers", notes.containers);
+  notes_json(out, "for_torch_raised_by", notes.raised_by);
+  notes_json(out, "attributes_left_out", notes.attributes_left_out);
+  notes_json(out, "kept_as_is", notes.kept_as_is);
+  notes_json(out, "default_layout", notes.default_layout);
+  out.key("idle_placements").begin_array();
+  for (const std::string& glob : notes.unmatched_placements) out.value(glob);
+  out.end_array();
+  notes_json(out, "replicated", notes.replicated);
+  out.key("rank_bound").begin_array();
+  for (const RankBound& group : notes.rank_bound) {
+    out.begin_object().member("stem", group.stem).member("exclude", group.exclude);
+    out.key("ranks").begin_array();
+    for (const uint64_t rank : group.ranks) out.value(rank);
+    out.end_array().end_object();
+  }
+  out.end_array();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,255 @@
+#include "report/diff_report.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/kernels.h"
+#include "line/lines.h"
+#include "line/problem_words.h"
+#include "report/inspect_text.h"
+#include "request/source.h"
+
+namespace dcp::cmd {
+namespace {
+
+using Kind = KeyDifference::Kind;
+
+std::string number(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
+// Of a part of the whole. Rounded, but neither to nothing nor to all.
+std::string percent(uint64_t part, uint64_t whole) {
+  const std::string text = number(100 * static_cast<double>(part) / static_cast<double>(whole), 3);
+  return (text == "100" && part < whole ? "> 99.9" : text) + " %";
+}
+
+double share(uint64_t part, uint64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
+
+std::vector<int64_t> index_of(uint64_t element, Dims shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t d = shape.size(); d-- > 0; element /= static_cast<uint64_t>(shape[d]))
+    index[d] = static_cast<int64_t>(element % static_cast<uint64_t>(shape[d]));
+  return index;
+}
+
+double as_double(const std::byte* element, DType dtype) {
+  double value = 0;
+  convert(reinterpret_cast<std::byte*>(&value), DType::float64, element, dtype, 1);
+  return value;
+}
+
+template <class Int>
+std::string integer_text(const std::byte* element) {
+  Int n;
+  std::memcpy(&n, element, sizeof n);
+  return std::to_string(n);
+}
+
+// As Python would print it, of floats the nine digits that tell two float32 apart.
+std::string element_text(const std::array<std::byte, 16>& element, DType dtype) {
+  const auto kind = facts_of(dtype).kind;
+  if (dtype == DType::int64) return integer_text<int64_t>(element.data());
+  if (dtype == DType::uint64) return integer_text<uint64_t>(element.data());
+  if (kind == DTypeKind::kBool) return element[0] == std::byte{} ? "False" : "True";
+  if (kind != DTypeKind::kComplex)
+    return number(as_double(element.data(), dtype), kind == DTypeKind::kFloat && dtype != DType::float64 ? 9 : 17);
+  std::array<std::byte, 16> both{};
+  convert(both.data(), DType::complex128, element.data(), dtype, 1);
+  const double real = as_double(both.data(), DType::float64), imaginary = as_double(both.data() + 8, DType::float64);
+  return "(" + number(real, 9) + (std::signbit(imaginary) ? "" : "+") + number(imaginary, 9) + "j)";
+}
+
+std::string held_text(const HeldValue& v) { return v.is_tensor ? v.dtype + " " + shape_text(v.shape) : v.text; }
+
+std::string worst_text(std::string_view what, const WorstElement& worst, const KeyDifference& d, bool with_values) {
+  if (worst.index == WorstElement::kNowhere) return "";
+  std::string text = ", " + std::string(what) + " " + number(worst.error, 6) + " at " + shape_text(index_of(worst.index, d.a->shape));
+  if (with_values) text += ": " + element_text(worst.a, d.dtype) + " and " + element_text(worst.b, d.dtype);
+  return text;
+}
+
+std::string values_text(const KeyDifference& d) {
+  const ElementDifferences& v = d.values;
+  std::string text = grouped(v.differing) + " of " + counted(d.elements, "element") + " differ (" + percent(v.differing, d.elements) + ")";
+  if (v.changed > v.differing) text += ", " + grouped(v.changed) + " have changed (" + percent(v.changed, d.elements) + ")";
+  if (is_numeric(d.dtype)) {
+    const bool same_place = v.absolute.index == v.relative.index;
+    text += worst_text("largest error", v.absolute, d, true) + worst_text("relative", v.relative, d, !same_place);
+  }
+  if (v.non_finite > 0) text += ", " + grouped(v.non_finite) + " of them NaN or infinite";
+  if (v.absolute.index == WorstElement::kNowhere) text += ", the first at " + shape_text(index_of(v.first, d.a->shape));
+  return text;
+}
+
+std::string line_of(const KeyDifference& d) {
+  switch (d.kind) {
+    case Kind::kOnlyA: return held_text(*d.a);
+    case Kind::kOnlyB: return held_text(*d.b);
+    case Kind::kKind:
+      return (d.a->is_tensor ? "a tensor and an object: " : "an object and a tensor: ") + held_text(*d.a) + " and " + held_text(*d.b);
+    case Kind::kDType: return d.a->dtype + " and " + d.b->dtype + ", " + shape_text(d.a->shape);
+    case Kind::kShape: return held_text(*d.a) + " and " + held_text(*d.b);
+    case Kind::kValues: return d.a->dtype + " " + shape_text(d.a->shape) + ": " + values_text(d);
+    case Kind::kObject: {
+      const bool look_alike = d.a->text == d.b->text;
+      return look_alike ? d.a->text + ", and another that begins the same way" : d.a->text + " and " + d.b->text;
+    }
+  }
+  return "";
+}
+
+char sign_of(Kind kind) { return kind == Kind::kOnlyA ? '-' : kind == Kind::kOnlyB ? '+' : '~'; }
+
+std::string summary(const DiffResult& r, const DiffPaths& paths) {
+  std::string text = escaped(paths.a) + " and " + escaped(paths.b);
+  if (r.equal()) {
+    text += " are equal: " + counted(r.tensors, "tensor") + ", " + counted(r.objects, "object");
+  } else {
+    std::string counts;
+    const auto add = [&](uint64_t n, const std::string& what) {
+      if (n > 0) counts += (counts.empty() ? ": " : ", ") + what;
+    };
+    const uint64_t objects = r.count(Kind::kObject);
+    const uint64_t tensors = r.count(Kind::kKind) + r.count(Kind::kDType) + r.count(Kind::kShape) + r.count(Kind::kValues);
+    add(tensors, grouped(tensors) + " of " + counted(r.tensors, "tensor"));
+    add(objects, grouped(objects) + " of " + counted(r.objects, "object"));
+    add(r.count(Kind::kOnlyA), counted(r.count(Kind::kOnlyA), "key") + " only in the first");
+    add(r.count(Kind::kOnlyB), counted(r.count(Kind::kOnlyB), "key") + " only in the second");
+    text += " differ" + counts;
+  }
+  if (r.values.changed > 0)
+    text += "; " + grouped(r.values.changed) + " of " + counted(r.elements, "element") + " have changed (" +
+            percent(r.values.changed, r.elements) + ")" + (r.equal() ? ", within the tolerance" : "");
+  text += "\n";
+  if (r.bytes_read > 0)
+    text += "  " + human_bytes(r.bytes_read) + " read in " + seconds(r.nanoseconds) + ", " + rate(r.bytes_read, r.nanoseconds) +
+            ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
+  return text;
+}
+
+// --- JSON
+
+void held_json(JsonWriter& json, std::string_view side, const std::optional<HeldValue>& v) {
+  if (!v) return;
+  json.key(side).begin_object();
+  if (v->is_tensor) {
+    json.member("dtype", v->dtype).key("shape").begin_array();
+    for (const int64_t d : v->shape) json.value(d);
+    json.end_array();
+  } else {
+    json.member("text", v->text);
+  }
+  json.end_object();
+}
+
+void index_json(JsonWriter& json, std::string_view name, uint64_t element, Dims shape) {
+  json.key(name).begin_array();
+  for (const int64_t i : index_of(element, shape)) json.value(i);
+  json.end_array();
+}
+
+void worst_json(JsonWriter& json, std::string_view name, const WorstElement& worst, const KeyDifference& d) {
+  if (worst.index == WorstElement::kNowhere) return;
+  json.key(name).begin_object().member("error", worst.error);
+  index_json(json, "index", worst.index, d.a->shape);
+  json.member("a", element_text(worst.a, d.dtype)).member("b", element_text(worst.b, d.dtype)).end_object();
+}
+
+void counts_json(JsonWriter& json, const ElementDifferences& v, uint64_t elements) {
+  json.member("elements", elements).member("changed", v.changed).member("differing", v.differing);
+  json.member("changed_share", share(v.changed, elements)).member("differing_share", share(v.differing, elements));
+  json.member("other_bytes_same_value", v.same_value).member("non_finite", v.non_finite);
+}
+
+std::string_view name_of(Kind kind) {
+  constexpr std::string_view kNames[] = {"only_a", "only_b", "kind", "dtype", "shape", "values", "object"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+void difference_json(JsonWriter& json, const KeyDifference& d) {
+  json.begin_object().member("key", d.key).member("kind", name_of(d.kind));
+  held_json(json, "a", d.a);
+  held_json(json, "b", d.b);
+  if (d.kind == Kind::kValues) {
+    json.key("values").begin_object().member("compared_as", facts_of(d.dtype).name);
+    counts_json(json, d.values, d.elements);
+    index_json(json, "first", d.values.first, d.a->shape);
+    if (is_numeric(d.dtype)) {
+      worst_json(json, "max_abs", d.values.absolute, d);
+      worst_json(json, "max_rel", d.values.relative, d);
+    }
+    json.end_object();
+  }
+  json.end_object();
+}
+
+void side_json(JsonWriter& json, std::string_view name, const std::string& path, const DiffResult::Side& side) {
+  json.key(name).begin_object().member("path", path).member("checkpoint", side.checkpoint);
+  if (side.kind) json.member("kind", traits_of(*side.kind).name);
+  text_json(json, "not_held_by_other", side.not_held);
+  text_json(json, "empty_and_gone", side.gone);
+  json.end_object();
+}
+
+}  // namespace
+
+void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context) {
+  const bool color = context.colored(STDOUT_FILENO);
+  std::string text;
+  if (!result.equal() && !context.common.quiet) text = "--- " + escaped(paths.a) + "\n+++ " + escaped(paths.b) + "\n";
+  for (const KeyDifference& d : result.differences) {
+    const Style style = d.kind == Kind::kOnlyA ? Style::kRed : d.kind == Kind::kOnlyB ? Style::kBold : Style::kYellow;
+    text += styled(std::string(1, sign_of(d.kind)) + " " + shortened(d.key), style, color) + "  " + line_of(d) + "\n";
+    if (text.size() < 64 * 1024) continue;
+    context.print(fitted(context, text, STDOUT_FILENO));
+    text.clear();
+  }
+  if (!context.common.quiet) text += summary(result, paths);
+  context.print(fitted(context, text, STDOUT_FILENO));
+}
+
+std::string diff_document(const DiffResult& r, const DiffPaths& paths) {
+  std::string text;
+  JsonWriter json([&](std::string_view s) { text += s; });
+  json.begin_object().member("schema", "dcpctl.diff/1").member("exit", static_cast<int>(r.equal() ? Exit::kOk : Exit::kAnswerNo));
+  side_json(json, "a", paths.a, r.a);
+  side_json(json, "b", paths.b, r.b);
+  json.member("equal", r.equal()).key("summary").begin_object().member("tensors", r.tensors).member("objects", r.objects);
+  for (int k = 0; k <= static_cast<int>(Kind::kObject); ++k) json.member(name_of(static_cast<Kind>(k)), r.count(static_cast<Kind>(k)));
+  counts_json(json, r.values, r.elements);
+  json.end_object().key("differences").begin_array();
+  for (const KeyDifference& d : r.differences) difference_json(json, d);
+  json.end_array();
+  json.member("bytes_read", r.bytes_read).member("seconds", static_cast<double>(r.nanoseconds) / 1e9);
+  json.member("peak_memory_bytes", peak_rss_bytes()).end_object();
+  json.finish();
+  return text;
+}
+
+void note_left_out(const DiffResult& result, Context& context) {
+  const auto note = [&](const DiffResult::Side& side, const char* which, const char* other) {
+    if (!side.not_held.empty())
+      context.info("not compared: " + counted(side.not_held.size(), "object") + " of the " + which + ", because the " + other +
+                   " cannot hold objects: " + list_of(side.not_held, LeftOut::kNamed));
+    if (!side.gone.empty())
+      context.info("not compared: empty containers of the " + std::string(which) +
+                   ", which a DCP folder does not keep: " + list_of(side.gone, LeftOut::kNamed));
+  };
+  note(result.a, "first", "second");
+  note(result.b, "second", "first");
+  if (result.count(Kind::kDType) > 0) context.info("some dtypes differ: --compare-as float32 compares the values");
+}
+
+Problem with_option_of_b(const Problem& problem) {
+  constexpr std::string_view kStep = "--step ";
+  Problem p = worded(problem);
+  if (const size_t at = p.hint.find(kStep); at != p.hint.npos) p.hint.replace(at, kStep.size(), "--step-b ");
+  return p;
+}
+
+}  // namespace dcp::cmd

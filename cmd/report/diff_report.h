@@ -1,0 +1,22 @@
+// The output of diff: a line per difference and a summary, or JSON.
+#pragma once
+
+#include <string>
+
+#include "app/diff.h"
+#include "line/context.h"
+
+namespace dcp::cmd {
+
+struct DiffPaths {
+  std::string a, b;  // as on the command line
+};
+
+void print_diff(const DiffResult& result, const DiffPaths& paths, const Context& context);
+std::string diff_document(const DiffResult& result, const DiffPaths& paths);
+// A problem of B: its hints name the options for B.
+Problem with_option_of_b(const Problem& problem);
+// Notes what was not compared.
+void note_left_out(const DiffResult& result, Context& context);
+
+}  // namespace dcp::cmd

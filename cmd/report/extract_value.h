@@ -1,0 +1,41 @@
+// What extract does with a key: a file of its elements; text, JSON or a stream of them; statistics.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "app/extract.h"
+#include "line/option_values.h"
+#include "request/dtype_flags.h"
+#include "request/source.h"
+
+namespace dcp::cmd {
+
+enum class ExtractForm : uint8_t { kDefault, kNpy, kTorch, kSafetensors, kRaw, kText, kJson };
+
+struct ExtractOptions {
+  SourceFlags source;
+  std::string key, out, slice, dtype, max_memory;
+  ExtractForm form = ExtractForm::kDefault;
+  bool stats = false, raw = false, force = false, no_verify = false, no_sync = false;
+  unsigned threads = 0;
+
+  bool to_file() const { return !out.empty() && out != "-"; }
+  bool is_text() const { return form == ExtractForm::kText || form == ExtractForm::kJson; }
+  std::optional<Subscript> part() const { return slice.empty() ? std::nullopt : std::optional(Subscript::parse(slice)); }
+  // Only the one key is selected.
+  DtypeOptions dtypes() const {
+    DtypeOptions d{.scope = DtypeScope::kAll, .raw = raw};
+    if (!dtype.empty()) d.rules.push_back({"*", parse_dtype(dtype)});
+    return d;
+  }
+  ReadRequest read() const { return {.source = source.request(), .max_memory = reading_cap(max_memory), .threads = threads}; }
+};
+
+// Writes a file of elements, by the same path that writes models.
+int extract_file(const ExtractOptions& o, Context& context);
+// Prints the value, or writes a small file; returns its report, as extract_stats does.
+std::string extract_value(const ExtractOptions& o, Context& context);
+std::string extract_stats(const ExtractOptions& o, Context& context);
+
+}  // namespace dcp::cmd

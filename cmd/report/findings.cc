@@ -1,0 +1,40 @@
+#include "report/findings.h"
+
+#include <algorithm>
+
+#include "base/natural_order.h"
+
+namespace dcp::cmd {
+
+void sort_naturally(std::vector<Problem>& findings) {
+  const auto is_other = [](const Problem& a, const Problem& b) { return a.id != b.id || a.severity != b.severity; };
+  for (auto begin = findings.begin(); begin != findings.end();) {
+    const auto end = std::adjacent_find(begin, findings.end(), is_other);
+    const auto next = end == findings.end() ? end : end + 1;
+    std::stable_sort(begin, next, [](const Problem& a, const Problem& b) { return natural_less(a.place.path, b.place.path); });
+    begin = next;
+  }
+}
+
+std::string_view severity_word(Severity severity) {
+  constexpr std::string_view kWords[] = {"note:", "warning:", "damage:", "error:"};
+  return kWords[static_cast<size_t>(severity)];
+}
+
+Style style_of(Severity severity) {
+  return severity >= Severity::kDamage ? Style::kRed : severity == Severity::kWarning ? Style::kYellow : Style::kBold;
+}
+
+void unsafe_json(JsonWriter& json, const std::vector<UnsafePickle>& unsafe) {
+  json.key("unsafe").begin_array();
+  for (const UnsafePickle& u : unsafe) {
+    json.begin_object();
+    if (!u.key.empty()) json.member(u.object ? "object" : "tensor", u.key);
+    json.member("path", u.path).key("globals").begin_array();
+    for (const std::string& global : u.globals) json.value(global);
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,37 @@
+// The answer of inspect: the summary or the result of a map, values, a page; and the exit code.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "report/findings.h"
+#include "report/inspect_text.h"
+#include "request/dtype_flags.h"
+#include "request/fail_on.h"
+#include "request/key_flags.h"
+#include "request/map_flags.h"
+#include "request/source.h"
+
+namespace dcp::cmd {
+
+struct InspectOptions {
+  SourceFlags source;
+  InspectView view = InspectView::kOutline;
+  std::optional<size_t> depth;
+  KeyFlags keys;
+  MapFlags map;
+  DtypeFlags dtypes;
+  FailOn fail_on;
+  std::string html, max_memory, stats;
+  unsigned threads = 0;
+};
+
+struct InspectAnswer {
+  std::string document;  // the JSON, if --report asks for it
+  Exit exit = Exit::kOk;
+};
+
+// Prints it.
+InspectAnswer inspect_answer(const InspectOptions& o, Context& context);
+
+}  // namespace dcp::cmd

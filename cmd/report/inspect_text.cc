@@ -1,0 +1,321 @@
+#include "report/inspect_text.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/natural_order.h"
+#include "base/problem.h"
+#include "catalog/cover.h"
+#include "catalog/mcore.h"
+#include "catalog/sharding.h"
+#include "catalog/torch_files.h"
+#include "line/lines.h"
+#include "line/problem_words.h"
+#include "report/outline.h"
+#include "report/selection_report.h"
+#include "request/dtype_flags.h"
+
+namespace dcp::cmd {
+
+namespace {
+
+std::vector<std::string> cells(const Catalog& c, const Entry& e, std::string name) {
+  if (e.is_blob()) {
+    const Item& item = c.items[c.item_of(e.blob())];
+    // In a torch.save file all objects are in one pickle.
+    return {std::move(name), "object", "", item.file == kNone || c.torch ? "" : human_bytes(item.length), ""};
+  }
+  const Tensor& t = c.tensors[e.tensor()];
+  std::string sharding = sharding_words(c, t);
+  if (const auto shape = mcore_shape(c, e.tensor())) sharding += ", Megatron's shape " + shape_text(*shape);
+  std::string dtype(c.strings[t.dtype_name]);
+  if (t.dtype_known && e.dtype != t.dtype) dtype += " -> " + std::string(facts_of(e.dtype).name);
+  return {std::move(name), std::move(dtype), shape_text(c.dims(t)), human_bytes(c.tensor_bytes(t)), std::move(sharding)};
+}
+
+// Rows deeper than this are not moved further to the right: a path of 10^5 steps would print 10^10 blanks.
+constexpr size_t kDeepest = 40;
+
+// " = 1000" of a small object or scalar.
+std::string value_text(const InspectResult& found, const Entry& e) {
+  const auto value = found.values.find(e.ref);
+  return value == found.values.end() ? "" : " = " + escaped(value->second);
+}
+
+void print_tree(const InspectResult& found, const Context& context) {
+  const std::vector<TreeRow> tree = tree_of(found.selection);
+  print_table(context, {false, false, false, true, false}, LongNames::kOwnLine, [&](const auto& add) {
+    for (const TreeRow& row : tree) {
+      std::string name = std::string(2 * std::min(row.level, kDeepest), ' ') + row.label;
+      if (row.entry) add(cells(found.catalog(), *row.entry, name + value_text(found, *row.entry)));
+      else add({std::move(name)});
+    }
+  });
+}
+
+void print_keys(const InspectResult& found, const Context& context) {
+  print_table(context, {false, false, false, true, false}, LongNames::kOnTheLine, [&](const auto& add) {
+    for (const Entry& e : sorted_entries(found.selection)) {
+      Cells of = cells(found.catalog(), e, part_text({.name = e.key}));
+      if (const std::string value = value_text(found, e); e.is_blob() && !value.empty()) of.back() = value.substr(1);
+      add(std::move(of));
+    }
+  });
+}
+
+void print_chunks(const Catalog& catalog, const Selection& selection, const Context& context) {
+  print_table(context, {false, false, false, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
+    for (const Entry& e : sorted_entries(selection)) {
+      const std::string key = shortened(e.key);
+      const auto add_item = [&](ItemId id, std::string box) {
+        const Item& item = catalog.items[id];
+        if (item.file == kNone) add({key, std::move(box), "(no item)"});
+        else add({key, std::move(box), escaped(catalog.file_name(item.file)), std::to_string(item.offset), std::to_string(item.length)});
+      };
+      if (e.is_blob()) {
+        add_item(catalog.item_of(e.blob()), "object");
+        continue;
+      }
+      const Tensor& t = catalog.tensors[e.tensor()];
+      for (uint32_t c = 0; c < t.chunk_count; ++c)
+        add_item(catalog.item_of(t, c), slice_text(catalog.box(t, c).offsets, catalog.box(t, c).sizes));
+    }
+  });
+}
+
+void add_outline(const Catalog& catalog, const std::vector<OutlineRow>& rows, const std::function<void(Cells)>& add) {
+  bool is_state = rows.empty() || rows.front().is_state;
+  for (const OutlineRow& row : rows) {
+    if (row.is_state && !std::exchange(is_state, true)) add({});  // what a trainer keeps beside the model stands apart
+    if (row.has_value) {
+      add({row.label});
+      continue;
+    }
+    if (!row.example) {
+      std::string what = row.tensors > 0 ? counted(row.tensors, "tensor") : "";
+      if (row.objects > 0) what += (what.empty() ? "" : ", ") + counted(row.objects, "object");
+      add({row.label, std::move(what), "", "", row.bytes > 0 ? human_bytes(row.bytes) : "", ""});
+      continue;
+    }
+    Cells of = cells(catalog, *row.example, row.label);
+    of.insert(of.begin() + 3, row.keys() > 1 ? "x" + grouped(row.keys()) : "");
+    if (!of[4].empty()) of[4] = human_bytes(row.bytes);
+    add(std::move(of));
+  }
+}
+
+// On `lines`, as far as it goes.
+void print_outline(const InspectResult& found, std::optional<size_t> depth, size_t lines, const Context& context) {
+  constexpr size_t kMaxRows = 40, kMinRows = 12;
+  const std::vector<bool> right{false, false, false, true, true, false};
+  OutlineOptions options{.rows = kMaxRows, .depth = depth, .values = &found.values};
+  std::vector<OutlineRow> rows;
+  const RowSource source = [&](const std::function<void(Cells)>& add) { add_outline(found.catalog(), rows, add); };
+  for (;; options.rows -= 4) {  // at a narrow terminal rows take two lines
+    rows = outline_of(found.catalog(), found.selection, options);
+    if (depth || options.rows <= kMinRows) break;
+    const size_t width = widths_of(context, right, source).front();
+    const auto twice =
+        std::ranges::count_if(rows, [&](const OutlineRow& row) { return display_width(row.label) > width && !row.has_value; });
+    if (rows.size() + static_cast<size_t>(twice) <= lines) break;
+  }
+  print_table(context, right, LongNames::kOwnLine, source);
+}
+
+void print_files(const Catalog& catalog, const Context& context) {
+  const std::vector<FileUse> uses = file_uses(catalog);
+  print_table(context, {false, true, true, true}, LongNames::kOnTheLine, [&](const auto& add) {
+    add({"file", "bytes", "items", "unreferenced"});
+    std::vector<uint32_t> order(catalog.files.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::stable_sort(order, NaturalLess(), [&](uint32_t f) { return catalog.file_name(f); });
+    for (const uint32_t f : order) {
+      const auto& bytes = catalog.files[f].bytes;
+      add({escaped(catalog.file_name(f)),
+           bytes                    ? grouped(*bytes)
+           : catalog.files[f].fault ? "unreadable"
+                                    : "missing",
+           grouped(uses[f].items), bytes ? grouped(uses[f].unreferenced) : ""});
+    }
+  });
+}
+
+}  // namespace
+
+std::string part_text(const PathPart& p) {
+  if (p.position >= 0) return "[" + std::to_string(p.position) + "]";
+  constexpr size_t kWhole = 1000;  // bytes
+  return p.name.empty() ? "''" : p.name.size() <= kWhole ? escaped(p.name) : shortened(p.name);
+}
+
+// Of the whole checkpoint, whatever is shown of it: one line, and what was taken for what in a second.
+std::string state_text(const Catalog& catalog, const TrainingState& state) {
+  std::string text = "  ";
+  if (state.keys == 0) text += "model only: no optimizer or other training state\n";
+  else if (state.keys == catalog.order.size()) text += "no model: " + counted(state.keys, "key") + " of training state\n";
+  else if (!state.is_full()) text += "model only, plus " + counted(state.keys, "key") + " that training does not resume from\n";
+  else text += "full: " + counted(state.keys, "key") + " of training state beside the model\n";
+  std::vector<std::string> parts;
+  if (state.models.size() > 1) parts.push_back("several models");
+  for (const auto& [title, sign] :
+       {std::pair("model by name: ", ModelSign::kName), std::pair("model by its tensors' names: ", ModelSign::kTensorNames),
+        std::pair("model by parameters beside another: ", ModelSign::kSecond), std::pair("model by what is left: ", ModelSign::kRest)}) {
+    std::vector<std::string> roots;
+    for (const ModelRoot& m : state.models)
+      if (m.sign == sign && (!m.path.empty() || state.models.size() > 1 || state.keys > 0)) roots.push_back(root_text(m.path));
+    if (!roots.empty()) parts.push_back(title + list_of(roots));
+  }
+  for (const auto& [title, signs] : {std::pair("optimizer by structure: ", std::pair(StateSign::kParamGroups, StateSign::kSlots)),
+                                     std::pair("state by name: ", std::pair(StateSign::kName, StateSign::kName)),
+                                     std::pair("beside the model: ", std::pair(StateSign::kBeside, StateSign::kBeside))}) {
+    std::vector<std::string> groups;
+    for (const StateGroup& g : state.groups)
+      if (g.sign == signs.first || g.sign == signs.second) groups.push_back(g.path);
+    if (!groups.empty()) parts.push_back(title + list_of(groups));
+  }
+  if (!state.doubtful_globs.empty()) parts.push_back("in doubt, as named and shaped like other tensors: " + list_of(state.doubtful_globs));
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "    " : "; ") + parts[i];
+  return parts.empty() ? text : text + "\n";
+}
+
+std::string headline(const InspectResult& found) {
+  const Catalog& catalog = found.catalog();
+  const Provenance& p = catalog.provenance;
+  uint64_t missing = 0, unreadable = 0, damage = 0;
+  for (const Problem& f : found.findings) {
+    if (f.severity < Severity::kDamage) continue;
+    ++(f.id == ProblemId::file_missing ? missing : f.severity == Severity::kError ? unreadable : damage);
+  }
+  std::string text = escaped(catalog.path) + ": ";
+  if (missing > 0) text += "incomplete, " + counted(missing, "file") + " missing: ";
+  if (unreadable > 0) text += "not fully readable: ";
+  if (damage > 0) text += "damaged: ";
+  text += catalog.traits().words;
+  if (!p.written_by.empty()) text += ", written by torch " + p.written_by;
+  if (p.by_dcpctl) text += ", written by dcpctl";
+  // What lacks parts does not load, however new torch is.
+  const std::string what = missing + unreadable + damage > 0 ? "; its metadata loads in " : "; loads in ";
+  if (p.loads_in == "none") text += what + "no torch";
+  else if (!p.loads_in.empty()) text += what + "torch " + p.loads_in;
+  return text + "\n";
+}
+
+namespace {
+
+using KeysAndBytes = std::pair<uint64_t, uint64_t>;
+
+// The largest of what lies at the top, in the order of their names, and the others in one line.
+std::string tops_text(const std::map<std::string, KeysAndBytes>& tops) {
+  constexpr size_t kShown = 8;
+  std::vector<std::pair<uint64_t, std::string>> order;
+  for (const auto& [name, of] : tops) order.emplace_back(of.second, name);
+  std::ranges::stable_sort(order, std::greater<>(), [](const auto& o) { return o.first; });
+  std::set<std::string> shown;
+  for (size_t i = 0; i < order.size() && (i + 1 < kShown || order.size() == kShown); ++i) shown.insert(order[i].second);
+  std::string text;
+  KeysAndBytes others;
+  const auto line = [](const std::string& name, const KeysAndBytes& of) {
+    return "  " + name + ": " + counted(of.first, "key") + ", " + human_bytes(of.second) + "\n";
+  };
+  for (const auto& [name, of] : tops) {
+    if (shown.contains(name)) text += line(name, of);
+    else others.first += of.first, others.second += of.second;
+  }
+  return others.first == 0 ? text : text + line("and " + grouped(tops.size() - shown.size()) + " more like these", others);
+}
+
+}  // namespace
+
+std::string summary_text(const InspectResult& found) {
+  const Catalog& catalog = found.catalog();
+  const Selection& selection = found.selection;
+  const Provenance& p = catalog.provenance;
+  const InspectSummary s = summary_of(catalog, selection);
+  std::string text;
+  for (const std::string& w : p.why) text += "  " + escaped(w) + "\n";
+  text += "  " + counted(s.tensors, "tensor") + ", " + counted(s.elements, "element") + ", " + human_bytes(s.tensor_bytes);
+  text += "; " + counted(s.blobs, "object") + ", " + human_bytes(s.blob_bytes) + "\n";
+  text += "  " + counted(s.chunks, "chunk") + " in " + counted(catalog.files.size(), "file");
+  if (const uint32_t world = world_size_shown(catalog)) text += ", " + counted(world, "rank") + ", judging by the chunks";
+  text += "\n";
+  std::map<std::string, KeysAndBytes> dtypes, tops;
+  for (const Entry& e : selection.entries) {
+    const std::span<const PathPart> path = selection.path(e);
+    auto& top = tops[path.size() > 1 ? part_text(path[0]) : "(top level)"];
+    ++top.first;
+    if (e.is_blob()) continue;
+    const Tensor& t = catalog.tensors[e.tensor()];
+    const auto cls = found.subclasses.find(e.tensor());
+    auto& dtype = dtypes[std::string(catalog.strings[t.dtype_name]) + (cls == found.subclasses.end() ? "" : " of " + escaped(cls->second))];
+    ++dtype.first;
+    dtype.second += catalog.tensor_bytes(t);
+    top.second += catalog.tensor_bytes(t);
+  }
+  for (const auto& [name, of] : dtypes) text += "  " + name + ": " + counted(of.first, "tensor") + ", " + human_bytes(of.second) + "\n";
+  text += tops_text(tops);
+  text += state_text(catalog, selection.state);
+  if (selection.wrapped > 0) text += "  " + wrapped_text(selection) + "\n";
+  if (selection.flat_parameters > 0) text += "  " + flat_text(selection) + "\n";
+  if (selection.casts.requested) text += "  with these dtypes: " + cast_text(selection.casts) + "\n";
+  for (const std::string& a : p.extra_attributes) text += "  extra attribute of the metadata: " + escaped(a) + "\n";
+  return text;
+}
+
+namespace {
+
+// Of one kind the first, and how many more there are.
+std::string findings_text(const InspectResult& found, const Context& context) {
+  constexpr uint64_t kShown = 3;
+  std::map<std::pair<Severity, ProblemId>, uint64_t> counts, shown;
+  for (const Problem& p : found.findings) ++counts[{p.severity, p.id}];
+  const bool color = context.colored(STDOUT_FILENO);
+  std::vector<const Problem*> order;
+  for (const Problem& p : found.findings) order.push_back(&p);
+  std::ranges::stable_sort(order, std::greater<>(), [](const Problem* p) { return p->severity; });
+  std::string text;
+  for (const Problem* p : order) {
+    const std::pair kind(p->severity, p->id);
+    const uint64_t n = ++shown[kind], all = counts[kind];
+    if (n > kShown && all > kShown + 1) {
+      if (n == all) text += "  and " + grouped(all - kShown) + " more like these" + "\n";
+      continue;
+    }
+    text += styled(severity_word(p->severity), style_of(p->severity), color) + " " + to_line(worded(*p)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+void inspect_text(const InspectResult& found, InspectView view, std::optional<size_t> depth, const Context& context) {
+  const Catalog& catalog = found.catalog();
+  const Selection& selection = found.selection;
+  if (view == InspectView::kKeys || view == InspectView::kChunks) {  // for programs: nothing else
+    if (view == InspectView::kKeys) print_keys(found, context);
+    else print_chunks(catalog, selection, context);
+    return;
+  }
+  if (view == InspectView::kFiles) {
+    context.print(fitted(context, findings_text(found, context), STDOUT_FILENO));
+    return print_files(catalog, context);
+  }
+  const std::string first = headline(found);
+  const std::string bold = styled(first.substr(0, first.size() - 1), Style::kBold, context.colored(STDOUT_FILENO)) + "\n";
+  const std::string head = fitted(context, bold + findings_text(found, context) + summary_text(found), STDOUT_FILENO);
+  context.print(head);
+  if (view == InspectView::kSummary) return;
+  context.print("\n");
+  if (view == InspectView::kTree) return print_tree(found, context);
+  constexpr size_t kLines = 58, kMin = 24;  // with the prompt no more than 60, however much there is to say before
+  const auto used = static_cast<size_t>(std::ranges::count(head, '\n')) + 2;
+  print_outline(found, depth, std::max(kLines - std::min(kLines, used), kMin), context);
+}
+
+}  // namespace dcp::cmd

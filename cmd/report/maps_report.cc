@@ -1,0 +1,116 @@
+#include "report/maps_report.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "maps/builtin.h"
+#include "maps/settings.h"
+#include "maps/sizes.h"
+
+namespace dcp::cmd {
+namespace {
+
+// What the first line says, which is a comment.
+std::string_view title_of(std::string_view text) {
+  text = text.substr(0, text.find('\n'));
+  return text.starts_with("# ") ? text.substr(2) : std::string_view{};
+}
+
+void strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
+  json.key(name).begin_array();
+  for (const std::string& s : list) json.value(s);
+  json.end_array();
+}
+
+struct KnownSize {
+  std::string name;
+  std::optional<uint64_t> value;
+  std::string text;  // "h = 4 (num_attention_heads of config.json)"
+};
+
+// The sizes that hold for the whole map, as far as they are known without a checkpoint.
+std::vector<KnownSize> sizes_of(const maps::ModelMap& map, const MapsOptions& o, const Context& context) {
+  maps::Config config;
+  if (!o.flags.config.empty()) config = open_config(o.flags.config, context.store);
+  const std::vector<maps::Setting> settings = o.flags.request().settings;
+  maps::apply_settings(map, settings, config);
+  const maps::Sizes sizes(map, config, settings);
+  std::vector<KnownSize> all;
+  for (maps::Word w = 0; w < map.words.size(); ++w) {
+    const maps::Known& known = sizes.global()[w];
+    if (!sizes.is_global(w) || known.from == maps::Known::From::kNumber) continue;
+    all.push_back({map.word(w), known ? std::optional(known.value) : std::nullopt, sizes.describe(w, sizes.global(), {})});
+  }
+  return all;
+}
+
+}  // namespace
+
+int list_maps(const Context& context) {
+  std::string text;
+  JsonWriter json([&](std::string_view s) { text += s; });
+  json.begin_object().member("schema", "dcpctl.maps/1").key("maps").begin_array();
+  std::vector<std::array<std::string, 3>> rows;
+  size_t widths[2] = {};
+  for (const maps::BuiltinMap& m : maps::builtin_maps()) {
+    const maps::ModelMap map = maps::builtin_map(m.name, {});
+    json.begin_object().member("name", m.name).member("dialect", m.name.substr(m.name.rfind('.') + 1));
+    json.member("tried_against", maps::tried_against(m.name.substr(m.name.rfind('.') + 1)));
+    strings(json, "models", map.families);
+    json.member("title", title_of(m.text)).end_object();
+    std::string models;
+    for (const std::string& f : map.families) models += (models.empty() ? "" : ", ") + f;
+    widths[0] = std::max(widths[0], m.name.size());
+    widths[1] = std::max(widths[1], models.size());
+    rows.push_back({std::string(m.name), models, std::string(title_of(m.text))});
+  }
+  json.end_array().end_object();
+  json.finish();
+  if (context.common.json) return context.print(text), 0;
+  text.clear();
+  for (auto& [name, models, title] : rows) {
+    name.resize(widths[0], ' ');
+    models.resize(widths[1], ' ');
+    text += name + "  " + models + "  " + title + "\n";
+  }
+  text += "\nTried against " + std::string(maps::tried_against("torchtitan")) + ", " + std::string(maps::tried_against("transformers")) +
+          " and " + std::string(maps::tried_against("megatron")) + ".\n";
+  context.print(text);
+  return 0;
+}
+
+int show_map(const MapsOptions& o, const Context& context) {
+  const maps::ModelMap map = open_map(o.map, context.store);
+  const bool is_asked = is_map_file(o.map) || !o.flags.config.empty() || !o.flags.sets.empty();
+  std::string source;
+  for (const std::string& line : map.text) source += line + "\n";
+  const std::vector<KnownSize> sizes = sizes_of(map, o, context);
+  std::string text;
+  if (context.common.json) {
+    JsonWriter json([&](std::string_view s) { text += s; });
+    json.begin_object().member("schema", "dcpctl.map/1").member("name", map.name);
+    strings(json, "models", map.families);
+    strings(json, "notes", map.notes);
+    json.member("lines", uint64_t{map.lines.size()}).key("sizes").begin_array();
+    for (const KnownSize& s : sizes) {
+      json.begin_object().member("name", s.name).key("value");
+      if (s.value) json.value(*s.value);
+      else json.null();
+      json.end_object();
+    }
+    json.end_array().member("text", source).end_object();
+    json.finish();
+  } else if (!is_asked) {
+    text = source;
+  } else {
+    text = escaped(map.name) + ": " + counted(map.lines.size(), "line") + ", each moves every element once, in both directions\n";
+    for (const KnownSize& s : sizes) text += "  " + escaped(s.value ? s.text : s.name + ": the checkpoint says it") + "\n";
+    for (const std::string& n : map.notes) text += "note: " + escaped(n) + "\n";
+  }
+  context.print(text);
+  return 0;
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,37 @@
+// A checkpoint on one screen: keys that differ only in numbers, or in their last component, share a row, and what would not fit is folded
+// to one row per subtree.
+//
+//   layers.{0..31}.attention.wq.weight  bfloat16  [4096, 4096]  x32  1.0 GiB  Shard(0) x8
+//   optimizer.state.layers.{0..31}      1,440 tensors
+//   train_state.step = 1000
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "select/select.h"
+
+namespace dcp::cmd {
+
+struct OutlineRow {
+  std::string label;      // escaped; braces list what several keys have in one place
+  bool is_state = false;  // not model
+  uint64_t tensors = 0, objects = 0, bytes = 0;
+  bool has_value = false;        // the label includes the value of one object
+  std::optional<Entry> example;  // one of several keys that differ only in name; nullopt: a folded subtree
+  uint64_t keys() const { return tensors + objects; }
+};
+
+struct OutlineOptions {
+  size_t rows = 40;                                       // target number of rows if no depth is given
+  std::optional<size_t> depth;                            // components that are shown
+  const std::map<KeyRef, std::string>* values = nullptr;  // of small objects
+};
+
+// Rows in natural order: layers.2 before layers.10, the model before what a trainer keeps beside it.
+std::vector<OutlineRow> outline_of(const Catalog& catalog, const Selection& selection, const OutlineOptions& options);
+
+}  // namespace dcp::cmd

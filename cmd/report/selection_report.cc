@@ -1,0 +1,103 @@
+#include "report/selection_report.h"
+
+#include "base/problem.h"
+#include "line/command.h"
+#include "line/problem_words.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::string typed(const UnmatchedRule& rule) { return option_of(rule.setting) + " " + rule.text; }
+
+// All of them: who trusts the document does not have to guess what the output lacks.
+void dropped_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
+  std::vector<bool> kept_tensors(catalog.tensors.size()), kept_blobs(catalog.blobs.size());
+  for (const Entry& e : selection.entries) (e.is_blob() ? kept_blobs[e.blob()] : kept_tensors[e.tensor()]) = true;
+  out.key("dropped_keys").begin_array();
+  for (const KeyRef ref : catalog.order)
+    if (ref.is_blob() ? !kept_blobs[ref.blob()] : !kept_tensors[ref.tensor()]) out.value(catalog.key(ref));
+  out.end_array();
+}
+
+void renamed_keys(JsonWriter& out, const Catalog& catalog, const Selection& selection) {
+  out.key("renamed_keys").begin_array();
+  for (const Entry& e : selection.entries) {
+    const std::string_view from = catalog.key(e.ref);
+    if (from != e.key) out.begin_object().member("from", from).member("to", e.key).end_object();
+  }
+  out.end_array();
+}
+
+}  // namespace
+
+std::string names_of(const LeftOut& left_out) {
+  std::string text;
+  for (const std::string_view key : left_out.first) text += (text.empty() ? ": " : ", ") + shortened(key);
+  const uint64_t more = left_out.keys - left_out.first.size();
+  return more == 0 ? text : text + " and " + grouped(more) + " more";
+}
+
+std::string wrapped_text(const Selection& s) {
+  return counted(s.wrapped, "key") + " with a wrapper prefix, such as '" + shortened(s.wrapped_example) + "'; --clean-fqns strips it";
+}
+
+std::string flat_text(const Selection& s) {
+  return counted(s.flat_parameters, "flat parameter") + " of FSDP1, such as '" + shortened(s.flat_example) +
+         "': no model has them under this name or shape";
+}
+
+void describe_selection(Context& context, const Selection& s) {
+  if (s.dropped_by_rules.keys > 0)
+    context.info("left out " + counted(s.dropped_by_rules.keys, "key") + " by --include, --exclude, --key" + names_of(s.dropped_by_rules));
+  const bool is_short = s.dropped_non_model.keys <= LeftOut::kNamed && s.dropped_non_model.keys > s.dropped_top.size();
+  if (s.dropped_non_model.keys > 0)
+    context.info("kept " + counted(s.entries.size(), "model key") + "; left out " + counted(s.dropped_non_model.keys, "non-model key") +
+                 " under " + list_of(s.dropped_top) + (is_short ? names_of(s.dropped_non_model) : ""));
+  if (s.dropped_outside_root.keys > 0)
+    context.info("left out " + counted(s.dropped_outside_root.keys, "key") + " outside " + escaped(s.root) +
+                 names_of(s.dropped_outside_root));
+  if (!s.root.empty()) context.info("stripped the root '" + escaped(s.root) + "'");
+  if (!s.stripped_root.empty())
+    context.info("stripped the root '" + escaped(s.stripped_root) + "'" +
+                 (s.joined_pieces ? " and those of the model's other pieces" : ""));
+  if (s.renamed > 0) context.info("renamed " + counted(s.renamed, "key"));
+  if (s.wrapped > 0) context.info(wrapped_text(s));
+  if (s.flat_parameters > 0) context.info(flat_text(s));
+}
+
+std::vector<std::string> unmatched_lines(const std::vector<UnmatchedRule>& rules) {
+  std::vector<std::string> lines;
+  for (const UnmatchedRule& rule : rules) lines.push_back(shortened(typed(rule)) + " matches no key");
+  return lines;
+}
+
+std::vector<std::string> unmatched_rules(const Selection& s) {
+  std::vector<std::string> unmatched = unmatched_lines(s.unmatched);
+  if (!s.unmapped.empty()) unmatched.push_back("--rename-map names keys that are not there: " + list_of(s.unmapped));
+  for (const std::string& glob : s.casts.unmatched_rules)
+    unmatched.push_back("--dtype-rule '" + escaped(glob) + "' matches no floating-point tensor");
+  return unmatched;
+}
+
+void describe_unmatched(Context& context, const std::vector<std::string>& unmatched) {
+  for (const std::string& text : unmatched) context.info("warning: " + text);
+}
+
+void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s, uint64_t left_out_objects) {
+  out.member("stripped_root", s.root.empty() || s.stripped_root.empty() ? s.root + s.stripped_root : s.root + "." + s.stripped_root)
+      .member("renamed", s.renamed)
+      .member("wrapped", s.wrapped);
+  text_json(out, "unmapped", s.unmapped);
+  std::vector<std::string> unmatched;
+  for (const UnmatchedRule& rule : s.unmatched) unmatched.push_back(typed(rule));
+  text_json(out, "idle", unmatched);
+  out.key("dropped").begin_object();
+  out.member("by_rules", s.dropped_by_rules.keys).member("non_model", s.dropped_non_model.keys);
+  out.member("outside_root", s.dropped_outside_root.keys).member("objects", s.dropped_blobs.size() + left_out_objects + s.dropped_states);
+  out.end_object();
+  text_json(out, "dropped_top", s.dropped_top);
+  dropped_keys(out, catalog, s);
+  renamed_keys(out, catalog, s);
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,41 @@
+// The output of `bench staging`: a table, a JSON document, a page with pictures.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "line/context.h"
+#include "staging/chart.h"
+#include "staging/link.h"
+#include "staging/measure.h"
+
+namespace dcp::cmd {
+
+std::string table_html(const Table& table);
+extern const std::string_view kStagingStyle;  // for html_page
+
+struct StagingReport {
+  bool host_copies = true;  // --device cpu: no GPU is measured
+  std::string why_cpu;      // with `auto`: why no GPU is used
+  std::vector<DcpctlDeviceFacts> devices;
+  LinkFacts link;          // of the first device, under load
+  std::vector<int> nodes;  // NUMA nodes of the host
+  std::vector<Workload> workloads;
+  bool curve = false;  // the workloads are sizes
+  std::vector<StagingLine> lines;
+
+  // First what is measured on which device; later the results.
+  void print_head(const Context& context) const;
+  void json_head(JsonWriter& out) const;
+  std::string html_head() const;
+  void print(const Context& context) const;
+  void json(JsonWriter& out) const;
+  std::string html() const;
+
+ private:
+  std::string first_line() const;
+  std::vector<std::string> conclusions() const;
+};
+
+}  // namespace dcp::cmd

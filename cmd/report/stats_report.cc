@@ -1,0 +1,150 @@
+#include "report/stats_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/natural_order.h"
+#include "line/lines.h"
+#include "report/inspect_text.h"
+
+namespace dcp::cmd {
+namespace {
+
+bool is_integer(DType dtype) { return facts_of(dtype).kind == DTypeKind::kInt || facts_of(dtype).kind == DTypeKind::kBool; }
+
+std::string bound_text(DType dtype, long double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, is_integer(dtype) ? "%.0Lf" : "%.6Lg", value);
+  return text;
+}
+
+std::string number_text(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+double power(size_t decade) { return std::pow(10.0, TensorStats::kLowest + static_cast<int>(decade)); }
+
+void bound_json(JsonWriter& out, std::string_view name, DType dtype, long double value) {
+  if (!is_integer(dtype)) out.member(name, static_cast<double>(value));
+  else if (value < 0) out.member(name, static_cast<int64_t>(value));
+  else out.member(name, static_cast<uint64_t>(value));
+}
+
+std::string line(const char* name, const std::string& text) {
+  char row[128];
+  std::snprintf(row, sizeof row, "  %-6s %s\n", name, text.c_str());
+  return row;
+}
+
+// "  0.001 to 0.01      12.3%  ####"
+std::string histogram_text(const TensorStats& s) {
+  constexpr double kWidth = 40;
+  const auto& d = s.decades;
+  const auto holds = [](uint64_t n) { return n > 0; };
+  const auto first = std::ranges::find_if(d, holds) - d.begin();
+  const auto last = d.rend() - std::find_if(d.rbegin(), d.rend(), holds);  // one behind it
+  const uint64_t max = *std::ranges::max_element(d);
+  std::string text;
+  for (auto n = first; n < last; ++n) {
+    const auto i = static_cast<size_t>(n);
+    const std::string from = i == 0 ? "less" : number_text(power(i)), to = i + 1 == d.size() ? "more" : number_text(power(i + 1));
+    const double share = static_cast<double>(d[i]) / static_cast<double>(s.values);
+    const auto bar = static_cast<size_t>(std::ceil(kWidth * static_cast<double>(d[i]) / static_cast<double>(max)));
+    char row[160];
+    std::snprintf(row, sizeof row, "  %8s to %-8s %6.2f%%  %s\n", from.c_str(), to.c_str(), 100 * share, std::string(bar, '#').c_str());
+    text += row;
+  }
+  return text.empty() ? "" : "  magnitudes\n" + text;
+}
+
+std::string names_of(const StatsResult& result, uint64_t TensorStats::* count) {
+  std::vector<std::string> names;
+  for (const KeyStats& k : result.tensors)
+    if (k.stats.*count > 0) names.push_back(k.key);
+  return names.empty() ? "" : counted(names.size(), "tensor") + ": " + list_of(names);
+}
+
+}  // namespace
+
+std::string stats_text(const KeyStats& k) {
+  const TensorStats& s = k.stats;
+  std::string text = escaped(k.key) + ": " + std::string(facts_of(k.dtype).name) + " " + shape_text(k.shape);
+  if (!k.has_numbers) return text + ", which holds no numbers\n";
+  if (facts_of(k.dtype).kind == DTypeKind::kComplex) text += ", real and imaginary parts";
+  text += "\n" + line("values", grouped(s.values));
+  if (s.finite() > 0) {
+    text += line("min", bound_text(k.dtype, s.min)) + line("max", bound_text(k.dtype, s.max)) + line("mean", number_text(s.mean));
+    if (s.finite() > 1) text += line("std", number_text(s.std()));
+  }
+  text += line("zero", grouped(s.zero)) + line("NaN", grouped(s.nan)) + line("inf", grouped(s.infinite));
+  return text + histogram_text(s);
+}
+
+void stats_json(JsonWriter& out, const KeyStats& k) {
+  const TensorStats& s = k.stats;
+  out.member("key", k.key).member("dtype", facts_of(k.dtype).name).key("shape").begin_array();
+  for (const int64_t n : k.shape) out.value(n);
+  out.end_array();
+  if (k.fault) {
+    out.key("error");
+    error_json(out, *k.fault);
+    return;
+  }
+  out.member("has_numbers", k.has_numbers);
+  if (!k.has_numbers) return;
+  out.member("values", s.values).member("nan", s.nan).member("inf", s.infinite).member("zero", s.zero);
+  if (s.finite() == 0) return;
+  bound_json(out, "min", k.dtype, s.min);
+  bound_json(out, "max", k.dtype, s.max);
+  out.member("mean", s.mean).member("std", s.std()).key("magnitudes").begin_array();
+  for (size_t i = 0; i < s.decades.size(); ++i) {
+    if (s.decades[i] == 0) continue;
+    out.begin_object();
+    if (i > 0) out.member("from", power(i));
+    if (i + 1 < s.decades.size()) out.member("to", power(i + 1));
+    out.member("values", s.decades[i]).end_object();
+  }
+  out.end_array();
+}
+
+void stats_json(JsonWriter& out, const StatsResult& result) {
+  out.key("stats").begin_array();
+  for (const KeyStats& k : result.tensors) {
+    out.begin_object();
+    stats_json(out, k);
+    out.end_object();
+  }
+  out.end_array();
+}
+
+void print_stats(const StatsResult& result, const Context& context) {
+  const std::string nan = names_of(result, &TensorStats::nan), infinite = names_of(result, &TensorStats::infinite);
+  context.print(counted(result.tensors.size(), "tensor") + "\n");
+  const bool color = context.colored(1);
+  if (!nan.empty()) context.print(styled("NaN in ", Style::kRed, color) + nan + "\n");
+  if (!infinite.empty()) context.print(styled("inf in ", Style::kRed, color) + infinite + "\n");
+  if (nan.empty() && infinite.empty() && !result.tensors.empty()) context.print("no NaN, no inf\n");
+  std::vector<const KeyStats*> sorted;
+  for (const KeyStats& k : result.tensors) sorted.push_back(&k);
+  std::ranges::stable_sort(sorted, [](const KeyStats* a, const KeyStats* b) { return natural_less(a->key, b->key); });
+  const std::vector<bool> right{false, false, false, true, true, true, true, true, true, true};
+  print_table(context, right, LongNames::kOnTheLine, [&](const std::function<void(Cells)>& add) {
+    if (!sorted.empty()) add({"key", "dtype", "shape", "min", "max", "mean", "std", "zero", "NaN", "inf"});
+    for (const KeyStats* k : sorted) {
+      const TensorStats& s = k->stats;
+      Cells row{shortened(k->key), std::string(facts_of(k->dtype).name), shape_text(k->shape)};
+      if (k->fault) row.insert(row.end(), {"cannot be read"});
+      else if (!k->has_numbers) row.insert(row.end(), {"no numbers"});
+      else if (s.finite() == 0) row.insert(row.end(), {"", "", "", "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
+      else
+        row.insert(row.end(), {bound_text(k->dtype, s.min), bound_text(k->dtype, s.max), number_text(s.mean),
+                               s.finite() > 1 ? number_text(s.std()) : "", grouped(s.zero), grouped(s.nan), grouped(s.infinite)});
+      add(std::move(row));
+    }
+  });
+}
+
+}  // namespace dcp::cmd

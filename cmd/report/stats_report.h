@@ -1,0 +1,19 @@
+// The statistics of tensors that `extract --stats` and `inspect --stats` show.
+#pragma once
+
+#include <string>
+
+#include "app/stats.h"
+#include "line/context.h"
+
+namespace dcp::cmd {
+
+// For one tensor: a line per fact, and the distribution of its values over powers of ten.
+std::string stats_text(const KeyStats& stats);
+void stats_json(JsonWriter& out, const KeyStats& stats);  // members of the object that is open
+
+// For many: which ones have NaN or infinite values, then a row for each.
+void stats_json(JsonWriter& out, const StatsResult& result);  // the member "stats"
+void print_stats(const StatsResult& result, const Context& context);
+
+}  // namespace dcp::cmd

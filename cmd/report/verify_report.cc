@@ -1,0 +1,162 @@
+#include "report/verify_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "line/lines.h"
+#include "line/problem_words.h"
+#include "report/write_report.h"
+#include "request/source.h"
+
+namespace dcp::cmd {
+namespace {
+
+// From a manifest: the checkpoint may be whole and yet another one.
+// From a manifest.
+bool is_difference(const Problem& p) {
+  return p.severity == Severity::kDamage && class_of(p.id) == ProblemClass::kAnswerNo && p.id != ProblemId::shards_equal;
+}
+
+}  // namespace
+
+int VerifyReport::exit_code() const {
+  if (result.count(Severity::kError) > 0) return static_cast<int>(Exit::kMachine);
+  const bool no = result.count(Severity::kDamage) > 0 || fails(fail_on, result.findings);
+  return static_cast<int>(no ? Exit::kAnswerNo : Exit::kOk);
+}
+
+// Of what has been looked at, and no more.
+std::string VerifyReport::verdict() const {
+  const auto differs = static_cast<uint64_t>(std::ranges::count_if(result.findings, is_difference));
+  if (result.count(Severity::kDamage) > differs) return "damaged";
+  if (result.count(Severity::kError) > 0) return "cannot be read";
+  if (differs > 0) return "differs from the manifest";
+  if (!against.empty()) return "matches the manifest";
+  if (result.left_out_records > 0) {
+    const uint64_t read = result.data_records - std::min(result.data_records, result.left_out_records);
+    const uint64_t checked = read - std::min(read, result.records_without_crc);
+    if (checked == 0) return "structure is whole, data not checked" + std::string(read > 0 ? ": it has no CRCs" : "");
+    return "structure is whole, " + grouped(checked) + " of " + counted(result.data_records, "data record") + " checked";
+  }
+  if (result.records_without_crc == 0) return "no damage";
+  if (result.records == 0) return "structure is whole, data not checked: it has no CRCs";
+  return "no damage where there are CRCs, " + counted(result.records_without_crc, "record") + " not checked";
+}
+
+std::string VerifyReport::summary() const {
+  std::string text;
+  if (result.tensors_of_map && (*result.tensors_of_map < result.tensors || result.objects > 0))
+    text += " in what the map reads, " + counted(*result.tensors_of_map, "tensor");
+  std::string counts;
+  const auto add = [&](uint64_t n, const char* one) {
+    if (n > 0) counts += (counts.empty() ? " (" : ", ") + counted(n, one);
+  };
+  add(result.count(Severity::kError), "read error");
+  add(result.count(Severity::kDamage), "finding");
+  add(result.count(Severity::kWarning), "warning");
+  text += counts.empty() ? "" : counts + ")";
+  text += ": " + counted(result.tensors, "tensor") + ", " + counted(result.objects, "object") + ", " + counted(result.chunks, "chunk") +
+          " in " + counted(result.files, "file") + "\n";
+  text += "  " + counted(result.records, "CRC") + " compared";
+  if (result.records_without_crc > 0) text += ", " + counted(result.records_without_crc, "record") + " without one";
+  text += "; " + human_bytes(result.bytes) + " read in " + seconds(result.nanoseconds) + ", " + rate(result.bytes, result.nanoseconds) +
+          ", peak memory " + human_bytes(peak_rss_bytes()) + "\n";
+  if (result.left_out_records > 0)
+    text += "  left out by " + left_out_by + ": " + grouped(result.left_out_records) + " of " +
+            counted(result.data_records, "data record") + ", " + human_bytes(result.left_out_bytes) + " of " +
+            human_bytes(result.data_bytes) + "\n";
+  if (!against.empty())
+    text += "  " + counted(result.compared_keys, "key") + " and " + counted(result.compared_files, "file") + " compared with " +
+            escaped(against) + "\n";
+  if (result.wrote_manifest && manifest != "-") text += "  manifest: " + escaped(manifest) + "\n";
+  return text;
+}
+
+void VerifyReport::print(const Context& context) const {
+  const bool color = context.colored(manifest == "-" ? STDERR_FILENO : STDOUT_FILENO);
+  std::string text;
+  std::set<std::string_view> hints;  // each is said once
+  for (const Problem& p : result.findings) {
+    if (context.common.quiet && p.severity < Severity::kDamage) continue;
+    text += styled(severity_word(p.severity), style_of(p.severity), color) + " " + to_line(p) + "\n";
+    if (!p.hint.empty() && hints.insert(p.hint).second) text += "  " + escaped(p.hint) + "\n";
+  }
+  if (!context.common.quiet) {
+    const bool is_bad = result.is_damaged(), is_whole = result.left_out_records + result.records_without_crc == 0 || !against.empty();
+    const std::string path = result.checkpoint.empty() ? source : result.checkpoint;  // of a run the step
+    text += escaped(path) + ": " + styled(verdict(), is_bad ? Style::kRed : is_whole ? Style::kGreen : Style::kYellow, color) + summary();
+  }
+  if (manifest == "-" && context.prints) write_fd(STDERR_FILENO, fitted(context, text, STDERR_FILENO));
+  context.print(manifest == "-" ? result.manifest : fitted(context, text, STDOUT_FILENO));
+}
+
+void VerifyReport::json(JsonWriter& out) const {
+  out.begin_object().member("schema", "dcpctl.verify/1").member("exit", exit_).member("path", source);
+  if (!result.checkpoint.empty() && result.checkpoint != source) out.member("checkpoint", result.checkpoint);
+  if (error_) {
+    out.key("error");
+    error_json(out, *error_);
+  }
+  if (result.kind) out.member("kind", traits_of(*result.kind).name);
+  out.key("summary")
+      .begin_object()
+      .member("tensors", result.tensors)
+      .member("blobs", result.objects)
+      .member("chunks", result.chunks)
+      .member("files", result.files)
+      .end_object();
+  out.key("checked").begin_object();
+  if (result.tensors_of_map) out.member("tensors_of_map", *result.tensors_of_map);
+  out.member("records", result.records)
+      .member("records_without_crc", result.records_without_crc)
+      .member("bytes_read", result.bytes)
+      .end_object();
+  out.key("left_out").begin_object().member("data_records", result.left_out_records).member("data_bytes", result.left_out_bytes);
+  out.member("of_data_records", result.data_records).member("of_data_bytes", result.data_bytes).end_object();
+  if (!against.empty())
+    out.key("against")
+        .begin_object()
+        .member("path", against)
+        .member("keys", result.compared_keys)
+        .member("files", result.compared_files)
+        .end_object();
+  if (result.wrote_manifest) out.member("manifest", manifest);
+  out.key("findings").begin_array();
+  for (const Problem& p : result.findings) finding_json(out, p);
+  out.end_array();
+  unsafe_json(out, result.unsafe);
+  out.member("seconds", static_cast<double>(result.nanoseconds) / 1e9).member("peak_memory_bytes", peak_rss_bytes()).end_object();
+}
+
+std::string VerifyReport::document() const {
+  std::string text;
+  JsonWriter out([&](std::string_view s) { text += s; });
+  json(out);
+  out.finish();
+  return text;
+}
+
+int VerifyReport::done(const Context& context) {
+  for (Problem& p : result.findings) p = worded(std::move(p));
+  exit_ = exit_code();
+  if (context.common.json) context.print(document());
+  else print(context);
+  return exit_;
+}
+
+int VerifyReport::around(Context& context, const std::function<int()>& body) {
+  if (const auto fault = report_fault(context, source, manifest)) return report_error(context, *fault);
+  try {
+    body();
+  } catch (const std::exception& error) {
+    error_ = context.worded(resolve_failure(context, error));
+    exit_ = report_error(context, *error_);
+  }
+  if (context.prints) save_report(context, document());
+  return exit_;
+}
+
+}  // namespace dcp::cmd

@@ -1,0 +1,283 @@
+#include "report/write_report.h"
+
+#include <algorithm>
+#include <array>
+
+#include "line/problem_words.h"
+#include "report/dcp_output.h"
+#include "report/findings.h"
+#include "report/selection_report.h"
+#include "request/dtype_flags.h"
+#include "request/expect.h"
+#include "request/map_flags.h"
+#include "request/ranks_flags.h"
+
+namespace dcp::cmd {
+namespace {
+
+std::string_view member_of(Overflow overflow) {
+  return overflow == Overflow::kInfinity ? "became_inf" : overflow == Overflow::kNan ? "became_nan" : "saturated";
+}
+
+// "12 became inf, 3 became zero"
+std::string losses_text(const CastLosses& inf, const CastLosses& nan, const CastLosses& largest) {
+  std::string text;
+  const auto add = [&](uint64_t n, const char* what) {
+    if (n > 0) text += (text.empty() ? "" : ", ") + grouped(n) + what;
+  };
+  add(inf.overflowed, " became inf");
+  add(nan.overflowed, " became NaN");
+  add(largest.overflowed, " saturated");
+  add(inf.zeroed + nan.zeroed + largest.zeroed, " became zero");
+  return text;
+}
+
+}  // namespace
+
+void notes_json(JsonWriter& out, std::string_view name, const std::vector<KeyNote>& notes) {
+  out.key(name).begin_array();
+  for (const KeyNote& n : notes) out.begin_object().member("key", n.key).member("why", n.text).end_object();
+  out.end_array();
+}
+
+void WriteReport::describe_casts(Context& context) const {
+  const CastSummary& casts = result.selection.casts;
+  if (!casts.requested) return;
+  if (!request.dry_run && casts.tensors > 0) context.info(cast_text(casts));
+  if (casts.kept_non_model > 0)
+    context.info("did not cast " + counted(casts.kept_non_model, "floating-point tensor") +
+                 " outside the model; --dtype-scope all casts them too");
+  if (casts.kept_scales > 0)
+    context.info("did not cast " + counted(casts.kept_scales, "tensor") + " named like scales, or like parts of other tensors, such as '" +
+                 escaped(casts.scale_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them too");
+  if (casts.kept_float32 > 0)
+    context.info("left " + counted(casts.kept_float32, "tensor") + " in float32, as transformers does for this model, such as '" +
+                 escaped(casts.float32_example) + "'; --dtype-rule 'GLOB=DTYPE' casts them too");
+  if (casts.kept_packed > 0)
+    context.info("did not cast " + counted(casts.kept_packed, "tensor") + " of packed weights, whose bits are no values, such as '" +
+                 escaped(casts.packed_example) + "'; --raw casts them too");
+}
+
+std::vector<std::string> WriteReport::unmatched() const {
+  const Selection& s = result.selection;
+  std::vector<std::string> all = unmatched_rules(s);
+  if (result.plan->dcp)
+    for (const std::string& glob : result.plan->dcp->unmatched_placements)
+      all.push_back("--placements '" + escaped(glob) + "' matches no tensor");
+  if (s.casts.requested && s.casts.tensors == 0)
+    all.push_back(s.state.models.empty() && s.casts.kept_non_model > 0
+                      ? "nothing is cast: no tensor is taken for a model's"
+                      : "nothing is cast: the tensors to cast have the requested dtypes already");
+  return all;
+}
+
+void WriteReport::describe_losses(Context& context) const {
+  std::array<CastLosses, 3> sums;  // by Overflow
+  for (const TensorLosses& t : result.executed.losses) sums[static_cast<size_t>(t.overflow)] += t.values;
+  if (result.executed.losses.empty()) return;
+  context.info("values lost by casting: " + losses_text(sums[0], sums[1], sums[2]) + ", in " +
+               counted(result.executed.losses.size(), "tensor") + ", such as '" + escaped(result.executed.losses.front().key) + "'");
+  for (const TensorLosses& t : result.executed.losses) {
+    std::array<CastLosses, 3> one;
+    one[static_cast<size_t>(t.overflow)] = t.values;
+    context.verbose("  " + escaped(t.key) + ", " + from_to(t) + ": " + losses_text(one[0], one[1], one[2]));
+  }
+}
+
+void WriteReport::describe(Context& context) const {
+  constexpr size_t kMaxWarnings = 8;
+  for (size_t i = 0; i < result.warnings.size() && i < kMaxWarnings; ++i)
+    context.info(std::string(severity_word(result.warnings[i].severity)) + " " + to_line(worded(result.warnings[i])));
+  if (result.warnings.size() > kMaxWarnings) context.info("and " + counted(result.warnings.size() - kMaxWarnings, "more warning"));
+  if (result.source->map()) cmd::describe(*result.source->map(), context);
+  describe_selection(context, result.selection);
+  describe_plan(context);
+  describe_casts(context);
+  describe_unmatched(context, unmatched());
+  const uint64_t unchecked = result.plan->unchecked_records;
+  if (!result.catalog().traits().tensors_only && unchecked > 0)
+    context.info(counted(unchecked, "record") + " without a CRC: their writer computed none");
+}
+
+// By the selection, and by an output whose form has none.
+LeftOut WriteReport::objects_left_out() const {
+  const Selection& s = result.selection;
+  LeftOut objects;
+  const Catalog& opened = result.source->opened().catalog;
+  for (const BlobId b : s.dropped_blobs) objects.add(opened.key(opened.blobs[b]));
+  if (result.plan->left_out_blobs == 0) return objects;
+  for (const Entry& e : s.entries)
+    if (e.is_blob()) objects.add(e.key);
+  return objects;
+}
+
+void WriteReport::describe_plan(Context& context) const {
+  const Selection& s = result.selection;
+  const SelectOptions& select = request.select;
+  const Plan& plan = *result.plan;
+  const Catalog& catalog = result.catalog();
+  if (const LeftOut objects = objects_left_out(); objects.keys > 0)
+    context.info("left out " + counted(objects.keys, "object") + " (not tensors)" + names_of(objects));
+  if (s.dropped_states > 0) context.info("left out " + counted(s.dropped_states, "_extra_state") + " of Transformer Engine (no weights)");
+  const bool all = !select.model_only && select.root.empty() && select.rules.empty();
+  if (context.command == "consolidate" && all && is_more_than_model(s))
+    context.info("kept everything" + std::string(catalog.has_planner_data ? ", nested as it was saved" : "") +
+                 "; --model-only gives what model.load_state_dict takes");
+  if (plan.mcore_shapes) context.info(counted(catalog.mcore_shapes.size(), "tensor") + " with the shape that Megatron's mcore_data gives");
+  LeftOut refused;
+  for (const KeyNote& n : plan.left_out) refused.add(n.key);
+  if (refused.keys > 0)
+    context.info("left out " + counted(refused.keys, "object") + " that torch.load(weights_only=True) would refuse" + names_of(refused));
+  for (const KeyNote& n : plan.left_out) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
+  if (!plan.unsafe.empty()) {
+    const std::string names = plan.unsafe_globals.empty() ? std::string("newer opcodes") : list_of(plan.unsafe_globals);
+    context.info("torch.load(weights_only=True) will refuse this file: " + counted(plan.unsafe.size(), "object") + " with " + names +
+                 "; --weights-only-safe leaves them out");
+  }
+  for (const KeyNote& n : plan.unsafe) context.verbose("  " + escaped(n.key) + ": " + escaped(n.text));
+  if (plan.list_holes.count > 0)
+    context.info("set " + counted(plan.list_holes.count, "list position") + " without a key to None, such as '" +
+                 escaped(plan.list_holes.example) + "': an empty dict was there, which dcp.save drops, or its key was left out");
+  for (const KeyNote& n : plan.converted) context.info("'" + escaped(n.key) + "' is converted: " + n.text);
+  if (plan.dcp) describe_dcp(context, *plan.dcp);
+}
+
+void WriteReport::print_plan(const Context& context) const {
+  const Plan& plan = *result.plan;
+  std::string text =
+      "would write " + escaped(output) + ": " + counted(plan.tensors.size(), "tensor") + ", " + human_bytes(plan.bytes_to_write) + "\n";
+  if (plan.folder)
+    for (const OutputFile& f : plan.files) text += "  " + f.name + "  " + human_bytes(f.bytes) + "\n";
+  text += "  read " + human_bytes(plan.bytes_to_read) + ", write " + human_bytes(plan.bytes_to_write) + ", in " +
+          counted(plan.units, "unit") + "\n";
+  if (result.selection.casts.tensors > 0) text += "  " + cast_text(result.selection.casts) + "\n";
+  text += "  peak memory " + human_bytes(result.planned_memory) + ", largest tensor " + human_bytes(plan.largest_tensor) + "\n";
+  context.print(text);
+}
+
+void WriteReport::cast_keys_json(JsonWriter& out) const {
+  out.key("keys").begin_array();
+  for (const Entry& e : result.selection.entries) {
+    if (e.is_blob()) continue;
+    const Tensor& t = result.catalog().tensors[e.tensor()];
+    if (t.dtype_known && t.dtype != e.dtype)
+      out.begin_object().member("key", e.key).member("from", facts_of(t.dtype).name).member("to", facts_of(e.dtype).name).end_object();
+  }
+  out.end_array();
+}
+
+void WriteReport::cast_json(JsonWriter& out) const {
+  const CastSummary& casts = result.selection.casts;
+  out.key("cast")
+      .begin_object()
+      .member("tensors", casts.tensors)
+      .member("bytes_before", casts.bytes_before)
+      .member("bytes_after", casts.bytes_after);
+  out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales).member("kept_packed", casts.kept_packed);
+  out.member("kept_float32", casts.kept_float32);
+  text_json(out, "idle_rules", casts.unmatched_rules);
+  text_json(out, "models", casts.models);
+  if (result.plan) cast_keys_json(out);
+  out.member("fp8_overflow", request.fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
+  out.key("losses").begin_array();
+  for (const TensorLosses& t : result.executed.losses) {
+    out.begin_object().member("key", t.key).member("from", facts_of(t.from).name).member("to", facts_of(t.to).name);
+    if (t.values.overflowed > 0) out.member(member_of(t.overflow), t.values.overflowed);
+    if (t.values.zeroed > 0) out.member("became_zero", t.values.zeroed);
+    out.end_object();
+  }
+  out.end_array().end_object();
+}
+
+void WriteReport::plan_json(JsonWriter& out) const {
+  const Plan& plan = *result.plan;
+  const Catalog& catalog = result.catalog();
+  out.key("files").begin_array();
+  for (const OutputFile& f : plan.files)
+    out.begin_object().member("name", f.name.empty() ? output : f.name).member("bytes", f.bytes).end_object();
+  out.end_array();
+  out.member("tensors", uint64_t{plan.tensors.size()}).member("elements", plan.elements).member("tensor_bytes", plan.tensor_bytes);
+  out.member("largest_tensor_bytes", plan.largest_tensor).member("units", plan.units);
+  out.member("planned_read_bytes", plan.bytes_to_read)
+      .member("planned_write_bytes", plan.bytes_to_write)
+      .member("planned_memory_bytes", result.planned_memory);
+  selection_json(out, catalog, result.selection, plan.left_out_blobs);
+  notes_json(out, "left_out", plan.left_out);
+  if (plan.list_holes.count > 0) out.member("list_holes", plan.list_holes.count);
+  notes_json(out, "converted", plan.converted);
+  notes_json(out, "unsafe", plan.unsafe);
+  text_json(out, "unsafe_globals", plan.unsafe_globals);
+  out.member("records_without_crc", plan.unchecked_records)
+      .member("mcore_shapes", plan.mcore_shapes ? uint64_t{catalog.mcore_shapes.size()} : 0);
+  if (plan.dcp) dcp_json(out, *plan.dcp);
+}
+
+void WriteReport::json(JsonWriter& out, const Context& context) const {
+  out.begin_object();
+  out.member("schema", "dcpctl." + context.command + "/1").member("exit", exit_).member("path", source).member("output", output);
+  const std::string& checkpoint = result.checkpoint;
+  if (checkpoint != source && !checkpoint.empty()) out.member("checkpoint", checkpoint);
+  out.member("dry_run", request.dry_run);
+  if (error_) {
+    out.key("error");
+    error_json(out, *error_);
+  }
+  if (!result.executed.damage.empty()) {
+    out.key("damage").begin_array();
+    for (const Problem& p : result.executed.damage) error_json(out, p);
+    out.end_array();
+  }
+  out.key("warnings").begin_array();
+  for (const Problem& p : result.warnings) finding_json(out, worded(p));
+  out.end_array();
+  text_json(out, "notes", context.notes);
+  if (result.plan && result.source->map()) map_json(out, *result.source->map());
+  expectation_json(out, result.expectation);
+  if (result.plan) plan_json(out);
+  if (result.selection.casts.requested) cast_json(out);
+  out.member("records_checked", result.executed.records_checked).member("verified_after", result.verified_after);
+  ranks_json(out, context,
+             {.bytes_read = result.executed.bytes_read,
+              .bytes_written = result.executed.bytes_written,
+              .nanoseconds = result.nanoseconds,
+              .peak_bytes = peak_rss_bytes()});
+  out.member("peak_memory_bytes", peak_rss_bytes());
+  out.end_object();
+}
+
+int WriteReport::done(Context& context) {
+  describe_losses(context);
+  JsonWriter out([&](std::string_view text) { document_ += text; });
+  json(out, context);
+  out.finish();
+  if (context.common.json) context.print(document_);
+  else if (request.dry_run) print_plan(context);
+  else if (!context.common.quiet)
+    context.print("wrote " + escaped(output) + ": " + counted(result.plan->tensors.size(), "tensor") + ", " +
+                  human_bytes(result.plan->bytes_to_write) + " in " + seconds(result.nanoseconds) + ", " +
+                  rate(result.plan->bytes_to_write, result.nanoseconds) + ", peak memory " + human_bytes(peak_rss_bytes()) + "\n");
+  return exit_;
+}
+
+int WriteReport::around(Context& context, const std::function<int()>& body) {
+  if (const auto fault = report_fault(context, source, output)) return report_error(context, *fault);
+  const uint64_t begin = context.io.now_ns();
+  try {
+    exit_ = body();
+  } catch (const std::exception& error) {
+    error_ = context.worded(resolve_failure(context, error));
+    exit_ = report_error(context, *error_);
+    result.nanoseconds = context.io.now_ns() - begin;
+    result.plan.reset();  // so that there is memory for the report
+    result.layout.reset();
+    result.source.reset();
+    document_.clear();
+    JsonWriter out([&](std::string_view text) { document_ += text; });
+    json(out, context);
+    out.finish();
+  }
+  if (context.prints) save_report(context, document_);
+  return exit_;
+}
+
+}  // namespace dcp::cmd

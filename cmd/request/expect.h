@@ -1,0 +1,12 @@
+// --expect REF, --expect-dtypes, and their part of --report.
+#pragma once
+
+#include "app/expect.h"
+#include "line/context.h"
+
+namespace dcp::cmd {
+
+void add_expect(Command& command, ExpectRequest& flags);
+void expectation_json(JsonWriter& json, const Expectation& expectation);
+
+}  // namespace dcp::cmd

@@ -1,0 +1,44 @@
+#include "request/key_flags.h"
+
+#include "line/command.h"
+
+namespace dcp::cmd {
+
+SelectOptions KeyFlags::select_options(const Context& context) const {
+  SelectOptions options = select;
+  options.rules = selection.rules();
+  for (const std::string& text : renames) options.renames.push_back(parse_rename(text));
+  if (!rename_map.empty()) options.rename_map = read_rename_map(context.store, rename_map);
+  return options;
+}
+
+SelectOptions KeyFlags::select_to_write(const Context& context) const {
+  SelectOptions options = select_options(context);
+  options.unmatched = allow_unmatched ? Unmatched::kTell : Unmatched::kRefuse;
+  return options;
+}
+
+void add_key_flags(Command& c, KeyFlags& f) {
+  const std::string which = "Which keys", names = "Names";
+  add_selection(c, f.selection);
+  c.flag("--model-only", f.select.model_only, "The model without optimizer and other training state, its root stripped").in(which);
+  c.flag("--keep-root", f.select.keep_root, "With --model-only: keep the root").needs("--model-only").in(which);
+  c.option("--root", f.select.root, "PATH", "Take the subtree under PATH (such as app.model) and strip it").in(which);
+  c.option("--add-root", f.select.add_root, "PATH", "Put PATH (such as app.model) above all keys").in(names);
+  c.flag("--clean-fqns", f.select.clean_fqns,
+         "Strip the wrapper prefixes _orig_mod, _fsdp_wrapped_module, _checkpoint_wrapped_module and module")
+      .in(names);
+  c.option("--rename", f.renames, "REGEX=>REPL", "Rename what REGEX finds in a key to REPL (\\1 is its first group); repeatable, in order")
+      .in(names);
+  c.option("--rename-map", f.rename_map, "FILE", "Rename whole keys as the JSON object in FILE says").reads().in(names);
+  c.flag("--tensors-only", f.select.tensors_only, "Leave out Python objects").in(which);
+}
+
+void add_allow_unmatched(Command& c, KeyFlags& f) {
+  c.flag("--allow-unmatched", f.allow_unmatched, "An --include, --exclude, --key or --rename that matches nothing is a warning, no error")
+      .in("Which keys");
+}
+
+void add_strict(Command& c, KeyFlags& f) { c.flag("--strict", f.strict, "Accepted for older scripts; does nothing").in("Which keys"); }
+
+}  // namespace dcp::cmd

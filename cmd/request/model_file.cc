@@ -1,0 +1,44 @@
+#include "request/model_file.h"
+
+#include "line/command.h"
+
+namespace dcp::cmd {
+
+void add_model_file(Command& c, ModelFileFlags& f) {
+  c.flag("--weights-only-safe", f.weights_only_safe, "Leave out objects that torch.load(weights_only=True) refuses").in("Which keys");
+  c.option("--max-shard-size", f.max_shard_size, "SIZE", "Write a folder of safetensors shards of at most SIZE").in("Writing");
+  c.option("--like-index", f.like_index, "REF",
+           "Write a folder of safetensors files, each tensor in the same file as in the index of the model REF")
+      .reads(Offer::kFolders)
+      .excludes("--max-shard-size")
+      .in("Writing");
+  c.option("--assets", f.assets, "DIR",
+           "With --max-shard-size or --like-index: copy configuration, tokenizer and generation files from the folder DIR")
+      .reads(Offer::kFolders)
+      .in("Writing");
+  c.flag("--mcore-shapes", f.mcore_shapes, "Give tensors the shapes of Megatron's mcore_data, not those that torch sees").in("Writing");
+}
+
+std::optional<OutputRequest> model_file(const std::string& out, const ModelFileFlags& flags) {
+  using Kind = OutputRequest::Kind;
+  OutputRequest request{
+      .path = out, .weights_only_safe = flags.weights_only_safe, .mcore_shapes = flags.mcore_shapes, .assets = flags.assets};
+  const std::optional<Kind> file = model_file_kind(out);
+  if (!flags.max_shard_size.empty() || !flags.like_index.empty()) {
+    if (file && !out.ends_with(".bin"))
+      fail(ProblemId::usage, {.path = out},
+           std::string("a file name together with ") + (flags.like_index.empty() ? "--max-shard-size" : "--like-index"), "a folder name");
+    request.kind = Kind::kShards;
+    request.like_index = flags.like_index;
+    if (!flags.like_index.empty()) return request;
+    request.max_shard_bytes = parse_size(flags.max_shard_size);
+    if (request.max_shard_bytes == 0) fail(ProblemId::usage, {}, "--max-shard-size " + flags.max_shard_size, "a size greater than zero");
+    return request;
+  }
+  if (!flags.assets.empty()) fail(ProblemId::usage, {.path = out}, "--assets with one file", "a folder, with --max-shard-size SIZE");
+  if (!file) return std::nullopt;
+  request.kind = *file;
+  return request;
+}
+
+}  // namespace dcp::cmd

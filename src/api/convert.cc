@@ -1,0 +1,64 @@
+#include "api/convert.h"
+
+#include "select/dtypes.h"
+
+namespace dcpctl {
+
+Error::Error(Problem problem) : problem_(std::move(problem)) {}
+Error::~Error() = default;
+Error::Error(const Error&) = default;
+Error& Error::operator=(const Error&) = default;
+
+static Kind kind_of(dcp::ProblemClass fault) {
+  switch (fault) {
+    case dcp::ProblemClass::kAnswerNo: return Kind::kAnswerNo;
+    case dcp::ProblemClass::kUsage: return Kind::kUsage;
+    case dcp::ProblemClass::kInput: return Kind::kInput;
+    case dcp::ProblemClass::kLacking: return Kind::kLacking;
+    case dcp::ProblemClass::kRank: return Kind::kRank;
+    case dcp::ProblemClass::kMachine:
+    case dcp::ProblemClass::kInterrupted:
+    case dcp::ProblemClass::kTerminated: break;
+  }
+  return Kind::kMachine;
+}
+
+Problem to_public(const dcp::Problem& given) {
+  dcp::Problem p = given;
+  // The texts of these two speak of the program's own arguments.
+  if (p.id == dcp::ProblemId::usage && p.what == dcp::text_of(p.id)) p.what = "the call is wrong";
+  if (p.id == dcp::ProblemId::memory_cap) p.hint = "give a larger max_memory";
+  Problem out{.id = std::string(dcp::id_name(p.id)),
+              .kind = kind_of(dcp::class_of(p.id)),
+              .severity = static_cast<Severity>(p.severity),
+              .path = p.place.path,
+              .member = p.place.member,
+              .key = p.place.tensor,
+              .offset = p.place.offset,
+              .rank = p.place.rank,
+              .what = p.what,
+              .got = p.got,
+              .expected = p.expected,
+              .hint = p.hint,
+              .line = dcp::to_line(p)};
+  return out;
+}
+
+std::vector<Problem> to_public(const std::vector<dcp::Problem>& problems) {
+  std::vector<Problem> out;
+  for (const dcp::Problem& p : problems) out.push_back(to_public(p));
+  return out;
+}
+
+dcp::SourceRequest source_of(const std::string& path, const std::string& step) { return {.path = path, .step = step}; }
+
+uint64_t cap_of(uint64_t extra_memory) { return dcp::peak_rss_bytes() + extra_memory; }
+
+dcp::DType cast_target(const std::string& name) {
+  const auto dtype = dcp::dtype_named(name);
+  if (!dtype || !dcp::is_cast_target(*dtype))
+    dcp::fail(dcp::ProblemId::usage, {}, "dtype '" + name + "'", "a floating-point dtype as torch spells it, such as bfloat16");
+  return *dtype;
+}
+
+}  // namespace dcpctl

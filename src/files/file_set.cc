@@ -1,0 +1,240 @@
+#include "files/file_set.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "base/checked.h"
+#include "files/claim.h"
+#include "files/file_set_state.h"
+#include "files/output_free.h"
+
+namespace dcp {
+
+void FileSet::State::prepare(const std::vector<FileSpec>& specs, std::vector<std::string>& found, std::vector<std::string>& notes) {
+  check_output_free(io, out, options.folder, options.replace);
+  const bool in_place = is_filled_in_place(io, out, options.folder, options.replace);
+  form = in_place ? Form::kInPlace : options.folder ? Form::kFolder : Form::kFile;
+  around = open_parent(io, out).folder;
+  if (in_place) inside = OpenFile(io, io.open_folder(out));
+  check_capabilities();
+
+  take_lock();
+  remove_leftovers(found);
+  // Check again, now that nobody else writes: a concurrent dcpctl may have finished in between, or restored an old output.
+  check_output_free(io, out, options.folder, options.replace);
+  check_space(specs);
+  if (form == Form::kFolder) make_partial_folder();
+  files.reserve(specs.size());
+  for (const FileSpec& spec : specs) create(spec);
+  if (!io.write_capabilities(folder()).reserves)
+    notes.push_back("'" + escaped(out) + "': the file system reserves no space, so it may run out later");
+}
+
+void FileSet::State::check_capabilities() const {
+  const WriteCapabilities can = io.write_capabilities(folder());
+  const auto refuse = [&](const char* what) { fail(ProblemId::output_unfit, Place{.path = out}, what); };
+  if (!can.writes_anywhere) refuse("files there can only be written from front to back");
+  if (form == Form::kFile && !can.replaces_atomically && io.facts(around.get(), name))
+    refuse("a file there cannot be replaced in one step");
+}
+
+void FileSet::State::take_lock() {
+  lock_name = form == Form::kInPlace ? kLock : beside(name, kLock);
+  lock = lock_output(io, folder(), lock_name);
+  if (!lock) fail(ProblemId::output_busy, Place{.path = out});
+  owner = io.facts(lock.get()).owner;
+}
+
+void FileSet::State::remove_leftovers(std::vector<std::string>& found) {
+  const auto remove = [&](const std::string& path, const std::string& left, const FileFacts& facts, Links links, const std::string& what) {
+    remove_leftover(io, {folder(), left, facts}, owner, links);
+    found.push_back("removed '" + escaped(path) + "', " + what);
+  };
+  const std::string interrupted = "left by an interrupted run";
+  if (form == Form::kInPlace) {
+    std::vector<DirEntry> entries = io.list(inside.get());
+    // Final names first: the working ones tell whose they are.
+    std::ranges::stable_partition(entries, std::not_fn(is_working_file));
+    for (const DirEntry& entry : entries) {
+      if (entry.name == kLock || (!is_working_file(entry) && !has_working_name(io, inside.get(), entry.name))) continue;
+      if (const auto facts = io.facts(inside.get(), entry.name))
+        remove(out + "/" + entry.name, entry.name, *facts, Links::kNever, interrupted);
+    }
+    return;
+  }
+  if (const auto facts = io.facts(around.get(), partial)) remove(path_of(partial), partial, *facts, Links::kNever, interrupted);
+  const auto replaced = io.facts(around.get(), old);
+  if (!replaced) return;
+  // An interrupted run came as far as moving the old folder aside. Without a new one in its place it is still the output.
+  if (io.facts(around.get(), name)) return remove(path_of(old), old, *replaced, Links::kMayBe, "replaced by an interrupted run");
+  if (replaced->link || replaced->kind != FileKind::kDirectory)
+    fail(ProblemId::leftover_foreign, Place{.path = path_of(old)}, {}, "a folder");
+  io.rename(around.get(), old, name, Replace::kNo);
+  found.push_back("put '" + escaped(out) + "' back, moved aside by an interrupted run");
+}
+
+void FileSet::State::check_space(const std::vector<FileSpec>& specs) const {
+  const std::string folder = form == Form::kInPlace ? out : folder_around(out);
+  uint64_t needed = 0;
+  for (const FileSpec& spec : specs)
+    if (!spec.same_as || options.sharing == Sharing::kCopy) needed = add_or_fail(needed, spec.bytes, Place{.path = out});
+  dcp::check_space(io, out, folder, needed);
+}
+
+// What is opened could be another folder already. An empty one of ours is as good as the one that was made. Others get into it when it has
+// the output's name.
+void FileSet::State::make_partial_folder() {
+  io.make_folder(around.get(), partial);
+  made_folder = true;
+  const std::optional<Handle> made = io.open_folder(around.get(), partial);
+  OpenFile opened_folder;
+  if (made) opened_folder = OpenFile(io, *made);
+  if (made && io.facts(*made).owner == owner) permissions = io.make_private(*made);
+  if (!made || io.facts(*made).owner != owner || !io.list(*made).empty()) fail(ProblemId::output_swapped, Place{.path = path_of(partial)});
+  inside = std::move(opened_folder);
+  made_id = io.facts(inside.get()).id;
+}
+
+void FileSet::State::create(const FileSpec& spec) {
+  File file{.name = partial, .final_name = name, .bytes = spec.bytes};
+  if (form == Form::kFolder) file.name = file.final_name = spec.name;
+  if (form == Form::kInPlace) file.name = beside(spec.name, kPartial), file.final_name = spec.name;
+  if (spec.same_as && options.sharing != Sharing::kCopy && share(spec, file)) return files.push_back(std::move(file));
+  const auto handle = opened.open(static_cast<uint32_t>(files.size()), [&] {
+    OpenFile open(io, io.create(folder(), file.name));
+    files.push_back(std::move(file));  // ours from here on; there is room, so nothing can come between
+    files.back().made = io.facts(open.get());
+    return open;
+  });
+  io.allocate(handle->get(), spec.bytes);
+}
+
+// False: it has to be written, and there is nothing of it yet. `files` has room.
+bool FileSet::State::share(const FileSpec& spec, File& file) {
+  const OpenFile source = spec.same_as();
+  if (!source && options.sharing != Sharing::kBest) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "another store");
+  if (!source) return false;
+  if (options.sharing != Sharing::kLink) {
+    OpenFile clone(io, io.create(folder(), file.name));
+    bool is_clone = false;
+    try {
+      is_clone = io.clone(source.get(), clone.get());
+      if (is_clone) file.made = io.facts(clone.get());
+      if (is_clone && options.sync) io.sync(clone.get());
+    } catch (...) {
+      ignoring_errors([&] { io.remove_file(folder(), file.name); });
+      throw;
+    }
+    file.sharing = Sharing::kClone;
+    if (is_clone) return true;
+    io.remove_file(folder(), file.name);
+    if (options.sharing == Sharing::kClone) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "no reflink");
+  }
+  file.sharing = Sharing::kLink;
+  file.made = io.facts(source.get());
+  if (io.link(source.get(), folder(), file.name)) return true;
+  file.made.reset();
+  if (options.sharing == Sharing::kLink) fail(ProblemId::share_impossible, Place{.path = path_of(file)}, "no hard link");
+  file.sharing = Sharing::kCopy;
+  return false;
+}
+
+std::shared_ptr<const OpenFile> FileSet::State::handle(uint32_t file) {
+  return opened.open(file, [&] {
+    const File& f = files.at(file);
+    const std::optional<Handle> again = io.open_write(folder(), f.name);
+    OpenFile open;
+    if (again) open = OpenFile(io, *again);
+    check_written(path_of(f), *f.made, again ? std::optional(io.facts(*again)) : std::nullopt);
+    return open;
+  });
+}
+
+// Where the file system gives new ids: what has the same owner and kind.
+bool FileSet::State::is_written(const FileFacts& made, const std::optional<FileFacts>& now) const {
+  return now && !now->link && now->kind == made.kind && now->owner == made.owner &&
+         (now->id == made.id || !io.write_capabilities(folder()).keeps_ids);
+}
+
+void FileSet::State::check_written(const std::string& path, const FileFacts& made, const std::optional<FileFacts>& now) const {
+  if (!is_written(made, now)) fail(ProblemId::output_swapped, Place{.path = path}, now ? "" : "nothing");
+}
+
+void FileSet::State::remove_written(const std::string& file, const FileFacts& made) {
+  if (is_written(made, io.facts(folder(), file))) io.remove_file(folder(), file);
+}
+
+// Removes what this object created and nothing else; after a commit that is only the lock. The lock last: until then no other run may
+// take what lies here for its own. Its name goes before it is let go (lock_output says why).
+void FileSet::State::clean_up() noexcept {
+  opened.close_all();
+  for (const File& f : files) {
+    if (committed) break;
+    ignoring_errors([&] { f.made ? remove_written(f.name, *f.made) : io.remove_file(folder(), f.name); });
+    if (form == Form::kInPlace && f.made) ignoring_errors([&] { remove_written(f.final_name, *f.made); });
+  }
+  files.clear();
+  if (made_folder && !committed) {
+    ignoring_errors([&] {
+      if (!inside || is_written(io.facts(inside.get()), io.facts(around.get(), partial))) io.remove_folder(around.get(), partial);
+    });
+  }
+  made_folder = false;
+  if (lock) ignoring_errors([&] { io.remove_file(form == Form::kInPlace ? inside.get() : around.get(), lock_name); });
+  for (OpenFile* f : {&lock, &inside, &around}) *f = OpenFile();
+}
+
+FileSet::FileSet(Io& io, std::string out, std::vector<FileSpec> files, FileSetOptions options)
+    : state_(std::make_unique<State>(io, std::move(out), options)) {
+  state_->prepare(files, found_, notes_);
+}
+
+FileSet::~FileSet() = default;
+
+void FileSet::write(uint32_t file, uint64_t offset, Bytes bytes) {
+  const State::File& target = state_->files.at(file);
+  if (offset > target.bytes || bytes.size() > target.bytes - offset) {
+    fail(ProblemId::internal, Place{.path = state_->path_of(target), .offset = offset, .length = bytes.size()},
+         "a write past the planned end", std::to_string(target.bytes) + " bytes in all");
+  }
+  write_all(state_->io, state_->handle(file)->get(), offset, bytes, state_->cache());
+}
+
+void FileSet::finish() {
+  State& s = *state_;
+  if (!s.options.sync) return;
+  for (uint32_t file = 0; file < s.files.size(); ++file)
+    if (s.files[file].sharing == Sharing::kCopy) s.io.sync(s.handle(file)->get());
+  if (s.form == State::Form::kFolder) s.io.sync_folder(s.inside.get());
+}
+
+void FileSet::read(uint32_t file, uint64_t offset, MutableBytes into) const {
+  read_exact(state_->io, state_->handle(file)->get(), offset, into);
+}
+
+std::vector<std::string> FileSet::shared() const {
+  const State& s = *state_;
+  std::vector<std::string> reported;
+  const auto add = [&](const std::string& name, const FileFacts& facts) {
+    reported.push_back(name);
+    reported.push_back(std::to_string(facts.id.inode));
+  };
+  const bool in_place = s.form == State::Form::kInPlace, made = s.form == State::Form::kFolder;
+  add(in_place ? s.out : split_path(s.out).prefix, s.io.facts(in_place ? s.inside.get() : s.around.get()));
+  add(made ? s.partial : "", made ? s.io.facts(s.inside.get()) : FileFacts{});
+  for (const State::File& f : s.files) add(f.name, *f.made);
+  return reported;
+}
+
+Sharing FileSet::sharing_of(uint32_t file) const { return state_->files.at(file).sharing; }
+void FileSet::drop_cache(uint32_t file) const { state_->io.drop_cache(state_->handle(file)->get()); }
+
+std::string FileSet::name_of(uint32_t file) const {
+  const State& s = *state_;
+  return s.form == State::Form::kFile ? s.out : s.out + "/" + s.files.at(file).final_name;
+}
+
+FileId FileSet::folder_id() const { return state_->made_id; }
+void FileSet::abort() noexcept { state_->clean_up(); }
+
+}  // namespace dcp

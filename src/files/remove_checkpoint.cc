@@ -1,0 +1,185 @@
+#include "files/remove_checkpoint.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/problem.h"
+#include "base/step_names.h"
+#include "base/working_names.h"
+#include "catalog/kind.h"
+#include "files/claim.h"
+
+namespace dcp {
+namespace {
+
+// What makes a folder a checkpoint goes first: without it the data is none. Where each file is one by itself, the index stays to the end,
+// which misses the first file that goes.
+int phase_of(std::string_view name, bool is_models) {
+  const FileRole role = role_of(name);
+  if (role == (is_models ? FileRole::kModel : FileRole::kVital)) return 0;
+  return role == (is_models ? FileRole::kIndex : FileRole::kData) ? 2 : 1;
+}
+
+bool is_part(const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, [](const std::string& name) {
+    const FileRole role = role_of(name);
+    return role != FileRole::kOther && role != FileRole::kIndex;
+  });
+}
+
+// Where any order will do, those that could be taken for a checkpoint go first.
+RemovalOrder order_of(std::vector<std::string> names) {
+  RemovalOrder order = removal_order(names);
+  if (order.names.size() == names.size()) return order;
+  const size_t all = names.size();
+  return {.names = std::move(names), .metadata = all};
+}
+
+struct Folder {
+  OpenFile handle;
+  Handle around = 0;
+  std::string name;
+};
+
+// The folders of a step with the names of their files, each after the one around it.
+class StepTree {
+ public:
+  StepTree(Io& io, Handle run, const CheckpointFolder& step) : io_(io), run_(run), step_(step) {}
+
+  // Nothing where it is not what it was.
+  bool read() {
+    const std::optional<Handle> handle = io_.open_folder(run_, step_.name);
+    if (!handle) return false;
+    folders_.push_back({.handle = OpenFile(io_, *handle), .around = run_, .name = step_.name});
+    if (io_.facts(*handle).id != step_.id) return false;
+    if (!add(*handle, step_.levels) || files_ != step_.files || bytes_ != step_.bytes) return false;
+    return files_ == 0 || modified_ns_ == step_.modified_ns;
+  }
+
+  // The folder that loses its metadata first; nothing: there is none.
+  std::optional<size_t> first() const { return is_unfinished_name(step_.name) ? 0 : first_to_break(names_); }
+
+  // Locks the file that goes first; false: another process has it.
+  bool lock(size_t first, OpenFile& lock) const {
+    if (names_[first].empty()) return true;
+    const std::optional<Handle> file = io_.open_write(folders_[first].handle.get(), order_of(names_[first]).names.front());
+    if (file) lock = OpenFile(io_, *file);
+    return file && io_.try_lock(*file);
+  }
+
+  void remove(size_t first) {
+    std::vector<size_t> parts, others;
+    for (size_t f = 0; f < folders_.size(); ++f)
+      if (f != first) (is_part(names_[f]) ? parts : others).push_back(f);
+    parts.push_back(first);  // its data goes last
+    std::vector<RemovalOrder> orders;
+    for (const std::vector<std::string>& names : names_) orders.push_back(order_of(names));
+    const auto remove_files = [&](size_t f, size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) io_.remove_file(folders_[f].handle.get(), orders[f].names[i]);
+    };
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      remove_files(*part, 0, orders[*part].metadata);
+      io_.sync_folder(folders_[*part].handle.get());
+    }
+    for (const size_t f : others) remove_files(f, 0, orders[f].names.size());
+    for (const size_t f : parts) remove_files(f, orders[f].metadata, orders[f].names.size());
+    for (size_t f = folders_.size(); f-- > 0;)
+      if (is_named(io_, folders_[f].around, folders_[f].name, io_.facts(folders_[f].handle.get())))
+        io_.remove_folder(folders_[f].around, folders_[f].name);
+  }
+
+ private:
+  bool add(Handle folder, unsigned levels) {
+    const size_t at = names_.size();
+    names_.emplace_back();
+    for (const DirEntry& e : io_.list(folder)) {
+      const std::optional<FileFacts> facts = io_.facts(folder, e.name);
+      if (!facts) return false;
+      if (facts->kind == FileKind::kDirectory && !facts->link && levels > 0) {
+        if (!add_folder(folder, e.name, levels - 1)) return false;
+        continue;
+      }
+      if (facts->link || facts->kind != FileKind::kRegular || !is_checkpoint_file(e.name))
+        fail(ProblemId::leftover_foreign, {.path = io_.name_of(folder) + "/" + e.name}, "no file of a checkpoint");
+      if (e.name.ends_with(kLock) && !is_free(folder, e.name)) return false;
+      modified_ns_ = files_ == 0 ? facts->modified_ns : std::max(modified_ns_, facts->modified_ns);
+      bytes_ += facts->bytes;
+      ++files_;
+      names_[at].push_back(e.name);
+    }
+    return true;
+  }
+
+  bool add_folder(Handle around, const std::string& name, unsigned levels) {
+    const std::optional<Handle> handle = io_.open_folder(around, name);
+    if (!handle) return false;
+    folders_.push_back({.handle = OpenFile(io_, *handle), .around = around, .name = name});
+    return add(*handle, levels);
+  }
+
+  // Held by nobody who fills a folder.
+  bool is_free(Handle folder, const std::string& name) const {
+    const std::optional<Handle> lock = io_.open_write(folder, name);
+    if (!lock) return true;
+    const OpenFile file(io_, *lock);
+    return io_.try_lock(file.get());
+  }
+
+  Io& io_;
+  const Handle run_;
+  const CheckpointFolder& step_;
+  std::vector<Folder> folders_;
+  FolderNames names_;  // of each folder
+  uint64_t files_ = 0, bytes_ = 0;
+  int64_t modified_ns_ = 0;
+};
+
+}  // namespace
+
+bool is_checkpoint_file(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".json", kOld};
+  return may_be_in_output(name) || role_of(name) != FileRole::kOther || is_completion_mark(name) || name.starts_with(".metadata.orig") ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+RemovalOrder removal_order(std::vector<std::string> names) {
+  const auto count = [&](FileRole role) { return std::ranges::count(names, role, role_of); };
+  const bool is_models = count(FileRole::kVital) + count(FileRole::kData) == 0;
+  if (is_models && count(FileRole::kModel) > 1 && count(FileRole::kIndex) == 0) return {};
+  const auto phase = [&](const std::string& n) { return phase_of(n, is_models); };
+  std::ranges::sort(names, {}, [&](const std::string& n) { return std::pair(phase(n), std::string_view(n)); });
+  const auto first = std::ranges::count_if(names, [&](const std::string& n) { return phase(n) == 0; });
+  return {.names = std::move(names), .metadata = static_cast<size_t>(first)};
+}
+
+std::optional<size_t> first_to_break(const FolderNames& folders) {
+  std::vector<size_t> parts;
+  for (size_t f = 0; f < folders.size(); ++f)
+    if (is_part(folders[f])) parts.push_back(f);
+  const auto has = [&](size_t f, FileRole role) { return std::ranges::find(folders[f], role, role_of) != folders[f].end(); };
+  if (parts.size() <= 1) {
+    const size_t only = parts.empty() ? 0 : parts.front();
+    return removal_order(folders[only]).names.size() == folders[only].size() ? std::optional(only) : std::nullopt;
+  }
+  const auto first = std::ranges::find_if(parts, [&](size_t f) { return has(f, FileRole::kVital) && has(f, FileRole::kData); });
+  return first == parts.end() ? std::nullopt : std::optional(*first);
+}
+
+bool remove_checkpoint(Io& io, Handle run, const CheckpointFolder& folder) {
+  std::optional<ClaimedName> claim;
+  try {
+    claim.emplace(io, run, beside(folder.name, kLock));
+    if (!claim->is_ours()) return false;
+  } catch (const Error& e) {  // a file system that is full, as runs are pruned for, may have no room for a lock
+    if (e.problem().id != ProblemId::io_no_space) throw;
+  }
+  StepTree step(io, run, folder);
+  if (!step.read()) return false;
+  const std::optional<size_t> first = step.first();
+  OpenFile lock;
+  if (!first || (!claim && !step.lock(*first, lock))) return false;
+  step.remove(*first);
+  return true;
+}
+
+}  // namespace dcp

@@ -1,0 +1,151 @@
+#include "items/values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "base/decimal.h"
+#include "catalog/torch_files.h"
+#include "format/blob.h"
+#include "items/item_source.h"
+#include "pickle/graph.h"
+
+namespace dcp {
+namespace {
+
+constexpr size_t kMaxKeys = 256;
+constexpr uint64_t kMaxItem = 16 * 1024;
+constexpr ReprCaps kCaps{.depth = 2, .length = 60, .text = 40};
+
+template <class T>
+std::string number_text(Bytes bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  if constexpr (std::is_floating_point_v<T>)
+    if (std::isfinite(value)) return python_float(value);
+  char text[40];
+  return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
+}
+
+// Little-endian, as items are; nullopt for dtypes that have no plain spelling.
+std::optional<std::string> element_text(DType dtype, Bytes bytes) {
+  if (bytes.size() < bytes_of(dtype)) return std::nullopt;
+  switch (dtype) {
+    case DType::bool_: return bytes[0] == std::byte{0} ? "False" : "True";
+    case DType::uint8: return std::to_string(std::to_integer<unsigned>(bytes[0]));
+    case DType::int8: return std::to_string(static_cast<int8_t>(bytes[0]));
+    case DType::int16: return number_text<int16_t>(bytes);
+    case DType::int32: return number_text<int32_t>(bytes);
+    case DType::int64: return number_text<int64_t>(bytes);
+    case DType::float32: return number_text<float>(bytes);
+    case DType::float64: return number_text<double>(bytes);
+    default: return std::nullopt;
+  }
+}
+
+// A scalar, or a short container of such. What code would make is not a value, and what holds much is not looked through.
+bool is_plain(const PickleMachine& machine, const Value& v, unsigned depth = 0) {
+  constexpr uint64_t kMaxValues = 64;
+  switch (v.kind) {
+    case Kind::kNil:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kFloat:
+    case Kind::kText:
+    case Kind::kBytes:
+    case Kind::kBig: return true;
+    case Kind::kTuple:
+      if (depth == kCaps.depth || v.n > kMaxValues) return false;
+      for (uint32_t i = 0; i < v.n; ++i)
+        if (!is_plain(machine, machine.element(v, i), depth + 1)) return false;
+      return true;
+    case Kind::kList:
+    case Kind::kDict:
+    case Kind::kSet: break;
+    default: return false;
+  }
+  PickleMachine::Items items = machine.items(v);
+  uint64_t n = 0;
+  for (Value of; items.next(of);)
+    if (depth == kCaps.depth || ++n > kMaxValues || !is_plain(machine, of, depth + 1)) return false;
+  return true;
+}
+
+std::optional<std::string> text_of(const PickleGraph& graph, const Value& v) {
+  return is_plain(graph.machine(), v) ? std::optional(graph.repr(v, kCaps)) : std::nullopt;
+}
+
+class Reader {
+ public:
+  Reader(DataFiles& files, const Catalog& catalog, const Limits& limits) : files_(files), catalog_(catalog), limits_(limits) {
+    limits_.item_pickle_bytes = limits_.blob_bytes = kMaxItem;  // deflated ones too
+  }
+
+  std::optional<std::string> object(BlobId b) {
+    const ItemId id = catalog_.item_of(b);
+    const Place place = catalog_.place_of(id, catalog_.key(catalog_.blobs[b]));
+    if (catalog_.traits().in_torch_files)
+      return text_of(*catalog_.torch->files[catalog_.items[id].file]->graph, catalog_.torch->items[id].value);
+    const std::vector<std::byte> bytes = read(id, place);
+    MemorySource source(bytes);
+    const BlobItem item = read_blob_item(source, place, limits_);
+    const PickleGraph graph(item.pickle, item.pickle_place, limits_);
+    return text_of(graph, graph.root());
+  }
+
+  std::optional<std::string> scalar(const Tensor& t) {
+    const ItemId id = catalog_.item_of(t, 0);
+    const std::vector<std::byte> bytes = read(id, catalog_.place_of(id, catalog_.key(t)));
+    if (catalog_.files[catalog_.items[id].file].raw) return element_text(t.dtype, bytes);
+    MemorySource source(bytes);
+    const TensorItem item = read_tensor_item(source, catalog_.place_of(id, catalog_.key(t)), limits_);
+    if (item.form != ItemForm::kStrided || item.packed > 0 || item.big_endian || item.neg || !item.sizes.empty()) return std::nullopt;
+    const uint64_t at = item.payload + item.storage_offset * bytes_of(item.dtype);
+    if (at + bytes_of(item.dtype) > bytes.size()) return std::nullopt;
+    return element_text(item.dtype, Bytes(bytes).subspan(at));
+  }
+
+ private:
+  std::vector<std::byte> read(ItemId id, const Place& place) {
+    std::vector<std::byte> bytes;
+    decode_item(files_, catalog_.items[id], place, kMaxItem, [&](Bytes block) { bytes.insert(bytes.end(), block.begin(), block.end()); });
+    return bytes;
+  }
+  DataFiles& files_;
+  const Catalog& catalog_;
+  Limits limits_;
+};
+
+}  // namespace
+
+std::map<KeyRef, std::string> small_values(DataFiles& files, const Catalog& catalog, const Limits& limits) {
+  std::map<KeyRef, std::string> values;
+  Reader reader(files, catalog, limits);
+  const bool in_pickles = catalog.traits().in_torch_files;
+  size_t tried = 0;
+  const auto is_small = [&](ItemId id) {
+    const Item& item = catalog.items[id];
+    return item.file != kNone && catalog.files[item.file].bytes && item.length <= kMaxItem && tried++ < kMaxKeys;
+  };
+  const auto add = [&](KeyRef key, const auto& read) {
+    try {
+      if (std::optional<std::string> text = read()) values.emplace(key, std::move(*text));
+    } catch (const Error&) {
+    }
+  };
+  for (BlobId b = 0; b < catalog.blobs.size() && tried < kMaxKeys; ++b)
+    if (in_pickles ? tried++ < kMaxKeys : is_small(catalog.item_of(b))) add(KeyRef::blob_at(b), [&] { return reader.object(b); });
+  tried = 0;
+  for (TensorId t = 0; t < catalog.tensors.size() && tried < kMaxKeys; ++t) {
+    const Tensor& tensor = catalog.tensors[t];
+    if (tensor.rank == 0 && tensor.strided && tensor.dtype_known && tensor.chunk_count == 1 && !in_pickles &&
+        is_small(catalog.item_of(tensor, 0)))
+      add(KeyRef::tensor_at(t), [&] { return reader.scalar(tensor); });
+  }
+  return values;
+}
+
+}  // namespace dcp

@@ -1,0 +1,58 @@
+#include "select/empty_model.h"
+
+#include <algorithm>
+
+#include "base/quantity.h"
+#include "select/training_state.h"
+
+namespace dcp {
+namespace {
+
+struct Counts {
+  uint64_t full = 0, full_parameters = 0, empty_parameters = 0;
+  std::vector<std::string> empty;
+
+  // A module of one parameter, or with one that is empty by design, is no sign.
+  bool is_empty(bool of_deepspeed) const {
+    if (of_deepspeed) return full_parameters == 0 && (empty_parameters > 0 || empty.size() > full);
+    return full_parameters == 0 && empty_parameters > 1;
+  }
+};
+
+bool is_deepspeed(const Catalog& c) {
+  const auto holds = [&](std::string_view name) {
+    return std::ranges::any_of(c.order, [&](KeyRef ref) { return c.key(ref).starts_with(name); });
+  };
+  return holds("param_shapes.") && holds("module.");
+}
+
+}  // namespace
+
+std::optional<Problem> find_empty_model(const Catalog& c) {
+  if (std::ranges::none_of(c.tensors, [&](const Tensor& t) { return c.elements(t) == 0; })) return {};
+  const TrainingState state = find_training_state(c);
+  const bool of_deepspeed = is_deepspeed(c);
+  std::vector<Counts> models(state.models.size());
+  for (TensorId t = 0; t < c.tensors.size(); ++t) {
+    const Tensor& tensor = c.tensors[t];
+    const std::string_view key = c.key(tensor);
+    const bool is_parameter = key.ends_with("weight") || key.ends_with("bias");
+    const bool is_float = tensor.dtype_known && facts_of(tensor.dtype).kind == DTypeKind::kFloat;
+    if (state.of_tensor[t] >= 0 || (!is_parameter && !is_float)) continue;
+    Counts& model = models[static_cast<size_t>(~state.of_tensor[t])];
+    const bool is_placeholder = tensor.rank == 1 && c.elements(tensor) == 0;  // what a sharded parameter leaves: no size of its own
+    if (is_placeholder) model.empty_parameters += is_parameter, model.empty.emplace_back(key);
+    else model.full += 1, model.full_parameters += is_parameter;
+  }
+  const auto found = std::ranges::find_if(models, [&](const Counts& m) { return m.is_empty(of_deepspeed); });
+  if (found == models.end()) return {};
+  const std::string example = counted(found->empty.size(), "empty tensor") + ", such as '" + shortened(found->empty[0]) + "'";
+  Problem p = make_finding(ProblemId::model_empty, Severity::kDamage, {.path = c.path}, example);
+  p.keys = std::move(found->empty);
+  if (!of_deepspeed) return p;
+  p.got = "a rank's model states of DeepSpeed ZeRO-3, whose values are in the optimizer states: " + example;
+  p.hint = "zero_to_fp32.py of DeepSpeed writes the model as a file that dcpctl reads";
+  return p;
+}
+
+}  // namespace dcp

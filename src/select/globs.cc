@@ -1,0 +1,84 @@
+#include "select/globs.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/closest.h"
+
+namespace dcp {
+namespace {
+
+// "a.b.c" from 2: "b", and where the next one begins.
+std::string_view component(std::string_view text, size_t& at) {
+  const size_t end = std::min(text.find('.', at), text.size());
+  const std::string_view part = text.substr(at, end - at);
+  at = end + 1;
+  return part;
+}
+
+}  // namespace
+
+bool is_bare(std::string_view glob) { return glob.find_first_of("*?[\\") == std::string_view::npos; }
+
+bool glob_matches(const std::string& glob, std::string_view key) { return fnmatch(glob.c_str(), std::string(key).c_str(), 0) == 0; }
+
+KnownKeys::KnownKeys(std::vector<std::string_view> keys) : keys_(std::move(keys)) { std::ranges::sort(keys_); }
+
+bool KnownKeys::has(std::string_view key) const { return std::ranges::binary_search(keys_, key); }
+
+bool KnownKeys::any_matches(const std::string& glob) const {
+  return std::ranges::any_of(keys_, [&](std::string_view key) { return glob_matches(glob, key); });
+}
+
+bool KnownKeys::has_below(const std::string& dict) const {
+  const std::string begin = dict + ".";
+  const auto first = std::ranges::lower_bound(keys_, std::string_view(begin));
+  return first != keys_.end() && first->starts_with(begin);
+}
+
+std::string KnownKeys::meant(const std::string& glob) const { return is_bare(glob) && !has(glob) && has_below(glob) ? glob + ".*" : glob; }
+
+// The same with what it lacks at its ends. "optim" that only optimizer.* begins with is "optimizer*".
+std::string KnownKeys::widened(const std::string& glob) const {
+  if (is_bare(glob)) {
+    const auto [first, last] =
+        std::ranges::equal_range(keys_, std::string_view(glob), {}, [&](std::string_view key) { return key.substr(0, glob.size()); });
+    std::set<std::string_view> begins;
+    for (auto key = first; key != last && begins.size() < 2; ++key) begins.insert(key->substr(0, key->find('.', glob.size())));
+    if (begins.size() == 1) return std::string(*begins.begin()) + "*";
+  }
+  for (const std::string& wider : {glob + "*", "*." + glob, "*." + glob + ".*", "*" + glob, "*" + glob + "*"})
+    if (any_matches(wider)) return wider;
+  return "";
+}
+
+// Components that no key has are taken for typing errors.
+std::string KnownKeys::corrected(std::string_view glob) const {
+  std::set<std::string_view> known;
+  for (const std::string_view key : keys_)
+    for (size_t at = 0; at < key.size();) known.insert(component(key, at));
+  std::string text;
+  for (size_t at = 0; at <= glob.size();) {
+    std::string_view part = component(glob, at);
+    const size_t rest = std::min(part.find_last_not_of('*') + 1, part.size());
+    Closest closest(part.substr(0, rest));
+    if (rest > 0 && is_bare(part.substr(0, rest)) && !known.contains(part))
+      for (const std::string_view name : known) closest.offer(name);
+    text += (text.empty() ? "" : ".") + (closest.found().empty() ? std::string(part) : closest.found() + std::string(part.substr(rest)));
+  }
+  return text;
+}
+
+std::string KnownKeys::hint_for(const std::string& glob) const {
+  if (glob.empty()) return "";
+  if (const std::string wider = widened(glob); !wider.empty()) return "a glob matches the whole key: '" + wider + "'";
+  const std::string other = corrected(glob);
+  if (other == glob) return "";
+  if (any_matches(other)) return "did you mean '" + other + "'?";
+  const std::string wider = widened(other);
+  return wider.empty() ? "" : "a glob matches the whole key: '" + wider + "'";
+}
+
+}  // namespace dcp

@@ -1,0 +1,326 @@
+#include "select/select.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "base/closest.h"
+#include "select/rename.h"
+
+namespace dcp {
+namespace {
+
+std::string_view setting_of(KeyRule::Kind kind) {
+  return kind == KeyRule::Kind::kExclude ? "exclude" : kind == KeyRule::Kind::kKey ? "key" : "include";
+}
+
+KnownKeys keys_of(const Catalog& catalog) {
+  std::vector<std::string_view> keys;
+  for (const KeyRef ref : catalog.order) keys.push_back(catalog.key(ref));
+  return KnownKeys(std::move(keys));
+}
+
+// Sets used[r] for each rule that matches.
+bool kept_by(const std::vector<KeyRule>& rules, const std::string& key, std::vector<bool>& used) {
+  bool keep = rules.empty() || rules.front().kind == KeyRule::Kind::kExclude;
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (!matches(rules[r], key)) continue;
+    used[r] = true;
+    keep = rules[r].kind != KeyRule::Kind::kExclude;
+  }
+  return keep;
+}
+
+void add_source_path(const Catalog& c, Entry& e, Selection& s) {
+  e.key = c.key(e.ref);
+  e.first = static_cast<uint32_t>(s.parts.size());
+  const std::vector<PathPart> path = source_path(c, e);
+  e.count = static_cast<uint32_t>(path.size());
+  s.parts.insert(s.parts.end(), path.begin(), path.end());
+}
+
+void strip(Selection& s, Entry& e, uint32_t components) {
+  if (components == 0) return;
+  const std::string path = joined(s.path(e));
+  e.first += components;
+  e.count -= components;
+  const bool is_numbered = e.key.starts_with(path + "#");  // among the keys of that name (state_dict.h)
+  e.key = s.texts.emplace_back(joined(s.path(e)) + std::string(is_numbered ? e.key.substr(path.size()) : ""));
+}
+
+// How many leading components spell `root`; 0: the path does not lie under it. The last component is the leaf and never a root.
+uint32_t under_root(std::span<const PathPart> path, const std::string& root) {
+  std::string_view left = root;
+  for (uint32_t n = 1; n < path.size(); ++n) {
+    const std::string step = joined(path.subspan(n - 1, 1));
+    if (left == step) return n;
+    if (!left.starts_with(step + ".")) return 0;
+    left.remove_prefix(step.size() + 1);
+  }
+  return 0;
+}
+
+// Without planner data a root is what keys begin with, up to a dot.
+bool strip_text(Selection& s, Entry& e, const std::string& root) {
+  if (e.key.size() < root.size() + 2 || !e.key.starts_with(root) || e.key[root.size()] != '.') return false;
+  e.key.remove_prefix(root.size() + 1);
+  e.first = static_cast<uint32_t>(s.parts.size());
+  e.count = 1;
+  s.parts.push_back({e.key});
+  return true;
+}
+
+// Throws, listing what exists instead of the first missing component of `root`, and the closest name.
+[[noreturn]] void fail_root(const Catalog& catalog, const std::string& root, const Selection& s) {
+  size_t depth = 0;  // leading components of `root` that some path has
+  std::set<std::string> names;
+  for (const Entry& e : s.entries) {
+    const std::span<const PathPart> path = s.path(e);
+    if (!catalog.has_planner_data && e.key.find('.') != e.key.npos) names.emplace(e.key.substr(0, e.key.find('.')));
+    size_t same = 0, at = 0;
+    for (; same + 1 < path.size(); ++same) {
+      const std::string step = joined(path.subspan(same, 1));
+      if (root.compare(at, step.size(), step) != 0 || (at + step.size() < root.size() && root[at + step.size()] != '.')) break;
+      at += step.size() + 1;
+      if (at > root.size()) break;
+    }
+    if (same < depth || path.size() < 2) continue;
+    if (same > depth) names.clear();
+    depth = same;
+    names.insert(joined(path.first(std::min(same + 1, path.size() - 1))));  // the last component is never a root
+  }
+  constexpr size_t kShown = 8;
+  std::string text;
+  size_t n = 0;
+  Closest closest(root);
+  for (const std::string& name : names) {
+    if (n++ < kShown) text += (text.empty() ? "one of " : ", ") + name;
+    closest.offer(name);
+  }
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  Problem p = make_problem(ProblemId::root_missing, {.path = catalog.path}, root, text);
+  if (!closest.found().empty()) p.hint = "did you mean '" + closest.found() + "'?";
+  throw Error(std::move(p));
+}
+
+[[noreturn]] void fail_key(const Catalog& catalog, const std::string& key) {
+  Closest closest(key), tail(key);
+  const auto parts = std::ranges::count(key, '.');
+  const auto tail_of = [&](std::string_view other) {  // as many of its last components as were typed
+    size_t at = other.size();
+    for (auto n = parts; n >= 0 && at != other.npos && at != 0; --n) at = other.rfind('.', at - 1);
+    return at == other.npos || at == 0 ? other : other.substr(at + 1);
+  };
+  for (const KeyRef ref : catalog.order) {
+    closest.offer(catalog.key(ref));
+    tail.offer(tail_of(catalog.key(ref)));
+  }
+  Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path}, key);
+  std::string meant = closest.found(), below, near;
+  for (const KeyRef ref : catalog.order) {  // "output.weight" for "model.output.weight"; "layers.0", of which there are only parts
+    const std::string_view other = catalog.key(ref);
+    if (meant.empty() && other.ends_with("." + key)) meant = other;
+    if (below.empty() && other.starts_with(key + ".")) below = other;
+    if (near.empty() && !tail.found().empty() && tail_of(other) == tail.found()) near = other;
+  }
+  if (meant.empty() && below.empty()) meant = near;
+  if (!meant.empty()) p.hint = "did you mean '" + meant + "'?";
+  else if (!below.empty()) p.hint = "keys are below it, such as '" + below + "'";
+  throw Error(std::move(p));
+}
+
+void keep_under(const Catalog& catalog, const std::string& root, Selection& s) {
+  std::vector<Entry> kept;
+  for (Entry e : s.entries) {
+    const uint32_t n = under_root(s.path(e), root);
+    strip(s, e, n);
+    if (n > 0 || (!catalog.has_planner_data && strip_text(s, e, root))) kept.push_back(e);
+    else s.dropped_outside_root.add(catalog.key(e.ref));
+  }
+  if (kept.empty()) fail_root(catalog, root, s);
+  s.root = root;
+  s.entries = std::move(kept);
+}
+
+// The entries that the rules keep.
+void keep_by_rules(const Catalog& catalog, const SelectOptions& options, Selection& s) {
+  using Kind = KeyRule::Kind;
+  for (const KeyRule& r : options.rules)
+    if (r.kind == Kind::kKey && options.unmatched != Unmatched::kTell && !catalog.has_key(r.text)) fail_key(catalog, r.text);
+  const std::vector<KeyRule> rules = options.rules.empty() ? options.rules : meant_rules(options.rules, keys_of(catalog));
+  std::vector<bool> used(rules.size());
+  for (const KeyRef ref : catalog.order) {
+    Entry e{.ref = ref, .key = {}};
+    if (!kept_by(rules, std::string(catalog.key(e.ref)), used)) {
+      s.dropped_by_rules.add(catalog.key(ref));
+    } else {
+      add_source_path(catalog, e, s);
+      s.entries.push_back(e);
+    }
+  }
+  bool one_excludes = false;
+  for (size_t r = 0; r < used.size(); ++r) one_excludes = one_excludes || (used[r] && rules[r].kind == Kind::kExclude);
+  for (size_t r = 0; r < used.size(); ++r) {
+    if (used[r]) continue;
+    const KeyRule& rule = options.rules[r];
+    s.unmatched.push_back({std::string(setting_of(rule.kind)), rule.text});
+    if (options.unmatched != Unmatched::kRefuse || (rule.kind == Kind::kExclude && one_excludes)) continue;
+    refuse_unmatched(catalog, s.unmatched.back(), keys_of(catalog).hint_for(rule.text));
+  }
+}
+
+// Components of the source's path that the root has stripped.
+uint32_t stripped_from(const Catalog& c, const Entry& e) { return static_cast<uint32_t>(source_path(c, e).size()) - e.count; }
+
+void keep_model(const Catalog& catalog, bool keep_root, Selection& s) {
+  std::set<int32_t> groups, models;  // places
+  std::erase_if(s.entries, [&](const Entry& e) {
+    const int32_t place = s.state.place_of(e.ref);
+    (place < 0 ? models : groups).insert(place);
+    if (place >= 0) s.dropped_non_model.add(catalog.key(e.ref));
+    return place >= 0;
+  });
+  if (std::ranges::any_of(s.entries, [&](const Entry& e) { return s.state.is_doubtful(e.ref); }))
+    fail_doubtful(catalog, s.state, Doubt::kWhichKeys);
+  for (const int32_t g : groups) s.dropped_top.push_back(s.state.groups[static_cast<size_t>(g)].path);
+  if (s.entries.empty() || keep_root) return;
+  if (models.size() > 1) {
+    std::vector<std::string> paths;
+    for (auto m = models.rbegin(); m != models.rend(); ++m) paths.push_back(s.state.models[static_cast<size_t>(~*m)].path);
+    fail_several(catalog, paths);
+  }
+  const ModelRoot& model = s.state.models[static_cast<size_t>(~*models.begin())];
+  if (model.components == 0) return;
+  for (Entry& e : s.entries) {
+    const uint32_t stripped = stripped_from(catalog, e);
+    if (stripped >= model.components) continue;
+    const std::string root = joined(s.path(e).first(model.components - stripped));
+    if (s.stripped_root.empty()) s.stripped_root = root;
+    else if (s.stripped_root != root) s.joined_pieces = true;
+    strip(s, e, model.components - stripped);
+  }
+}
+
+void leave_out_objects(Selection& s) {
+  std::erase_if(s.entries, [&](const Entry& e) {
+    if (e.is_blob()) s.dropped_blobs.push_back(e.blob());
+    return e.is_blob();
+  });
+}
+
+bool is_extra_state(const Catalog& c, const Entry& e) {
+  if (e.is_blob()) return false;
+  const Tensor& t = c.tensors[e.tensor()];
+  const std::string_view key = c.key(t);
+  return t.dtype_known && t.dtype == DType::uint8 && key.substr(key.rfind('.') + 1) == kExtraState;
+}
+
+void put_under(const std::string& root, Selection& s) {
+  std::vector<PathPart> above;
+  const std::string_view text = s.texts.emplace_back(root);
+  for (size_t at = 0; at <= text.size(); at += above.back().name.size() + 1) above.push_back({text.substr(at, text.find('.', at) - at)});
+  if (std::ranges::find(above, "", &PathPart::name) != above.end())
+    fail(ProblemId::usage, {.setting = "add_root"}, "'" + root + "'", "names with a dot between, such as app.model");
+  for (Entry& e : s.entries) {
+    const auto first = static_cast<uint32_t>(s.parts.size());
+    s.parts.insert(s.parts.end(), above.begin(), above.end());
+    for (uint32_t i = 0; i < e.count; ++i) s.parts.push_back(PathPart(s.parts[e.first + i]));
+    e.first = first;
+    e.count += static_cast<uint32_t>(above.size());
+    e.key = s.texts.emplace_back(root + "." + std::string(e.key));
+  }
+}
+
+void refuse_collisions(const Catalog& catalog, const Selection& s) {
+  std::unordered_map<std::string_view, const Entry*> names;
+  for (const Entry& e : s.entries) {
+    const auto [it, fresh] = names.try_emplace(e.key, &e);
+    if (fresh) continue;
+    fail(ProblemId::keys_collide, {.path = catalog.path, .tensor = std::string(catalog.key(e.ref)), .object = e.is_blob()},
+         "'" + std::string(e.key) + "', which is also the name of '" + std::string(catalog.key(it->second->ref)) + "'");
+  }
+}
+
+}  // namespace
+
+bool is_more_than_model(const Selection& s) {
+  return std::ranges::any_of(s.entries, [&](const Entry& e) { return !s.state.is_model(e.ref) || s.state.model_of(e.ref).components > 0; });
+}
+
+bool matches(const KeyRule& rule, const std::string& key) {
+  if (rule.kind == KeyRule::Kind::kKey) return rule.text == key;
+  return glob_matches(rule.text, key);
+}
+
+void refuse_unmatched(const Catalog& catalog, const UnmatchedRule& rule, std::string hint) {
+  Problem p = make_problem(ProblemId::key_missing, {.path = catalog.path, .setting = rule.setting}, "'" + rule.text + "'");
+  p.what = "no key matches";
+  p.hint = std::move(hint);
+  throw Error(std::move(p));
+}
+
+std::vector<KeyRule> meant_rules(std::vector<KeyRule> rules, const KnownKeys& keys) {
+  for (KeyRule& r : rules)
+    if (r.kind != KeyRule::Kind::kKey) r.text = keys.meant(r.text);
+  return rules;
+}
+
+std::vector<PathPart> source_path(const Catalog& c, const Entry& e) {
+  const PathRange range = e.is_blob() ? c.blobs[e.blob()].path : c.tensors[e.tensor()].path;
+  if (range.count == 0) return {{c.key(e.ref)}};
+  std::vector<PathPart> path;
+  for (uint32_t i = range.first; i < range.first + range.count; ++i) {
+    const PathElement p = c.path_elements[i];
+    path.push_back(p.is_position() ? PathPart{{}, static_cast<int64_t>(p.list_position())}
+                                   : PathPart{c.strings[p.name_id()], -1, p.is_integer()});
+  }
+  return path;
+}
+
+std::string joined(std::span<const PathPart> path) {
+  std::string text;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0) text += '.';
+    text += path[i].position >= 0 ? std::to_string(path[i].position) : std::string(path[i].name);
+  }
+  return text;
+}
+
+void name_by_paths(const Catalog& catalog, Selection& s) {
+  for (Entry& e : s.entries)
+    if (catalog.traits().in_torch_files && e.key.find('#') != e.key.npos) e.key = s.texts.emplace_back(joined(s.path(e)));
+}
+
+Selection select_key(const Catalog& catalog, KeyRef key, DtypeOptions dtypes) {
+  dtypes.scope = DtypeScope::kAll;
+  Selection s;
+  Entry e{.ref = key, .key = {}};
+  add_source_path(catalog, e, s);
+  s.entries.push_back(e);
+  choose_dtypes(catalog, dtypes, s);
+  return s;
+}
+
+Selection select_keys(const Catalog& catalog, const SelectOptions& options) {
+  Selection s;
+  s.state = find_training_state(catalog);
+  keep_by_rules(catalog, options, s);
+  // The root first: what a model-only selection strips may be a part of it.
+  if (!options.root.empty() && !s.entries.empty()) keep_under(catalog, options.root, s);
+  if (options.model_only && !s.entries.empty()) keep_model(catalog, options.keep_root, s);
+  if (options.tensors_only) leave_out_objects(s);
+  if (options.tensors_only || options.no_extra_states)
+    s.dropped_states = std::erase_if(s.entries, [&](const Entry& e) { return is_extra_state(catalog, e); });
+  if (s.entries.empty() && !catalog.order.empty())
+    fail(ProblemId::nothing_selected, {.path = catalog.path},
+         s.dropped_non_model.keys == 0 ? ""
+         : options.root.empty()        ? "nothing that is model"
+                                       : "nothing under '" + options.root + "' that is model");
+  if (!options.add_root.empty()) put_under(options.add_root, s);
+  rename_keys(catalog, options, s);
+  if (s.renamed > 0) refuse_collisions(catalog, s);
+  choose_dtypes(catalog, options.dtypes, s);
+  return s;
+}
+
+}  // namespace dcp

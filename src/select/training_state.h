@@ -1,0 +1,73 @@
+// Which keys of a checkpoint are a model and which are training state: one answer for model-only selections, the scope of casts, and `inspect`. A
+// pure function of the catalog, by five rules; docs/model-only.md has an example of each.
+//   1. structure: what an optimizer keeps (optimizer_keys.h)
+//   2. names: a dict, or the first word of a flat key, with one of 20 names; a dict that is named like an optimizer, or holds param_groups, where a
+//      model stands elsewhere. Nothing below a dict that is named like a model
+//   3. the model: a dict that is named like one, or holds tensors with dots in their names; without either, or without paths, all that is left
+//   4. beside a model another dict with parameters is one, too. Dicts whose paths differ in numbers are pieces of one model if they share no key
+//   5. all else stands beside the model
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/catalog.h"
+#include "select/optimizer_keys.h"
+
+namespace dcp {
+
+constexpr std::string_view kExtraState = "_extra_state";  // what a module returns from get_extra_state()
+
+// A largest subtree in which nothing is model, or a single key.
+struct StateGroup {
+  std::string path;  // components joined with dots
+  StateSign sign{};  // of its keys, that of the first rule
+  uint64_t keys = 0, tensors = 0, tensor_bytes = 0;
+};
+
+enum class ModelSign : uint8_t { kName, kTensorNames, kSecond, kRest };
+
+struct ModelRoot {
+  std::string path;  // components joined with dots; "" if the model is not below a root
+  ModelSign sign{};
+  uint32_t components = 0;  // that load_state_dict does not know: those of the path, and of a piece below it
+  uint64_t keys = 0, tensors = 0, tensor_bytes = 0;
+};
+
+// Whether an object that holds tensors is weights. kOwnWay: if it pickles them in a way of its own.
+enum class Weights : uint8_t { kNot, kOwnWay, kAny };
+
+struct TrainingState {
+  std::vector<ModelRoot> models;            // sorted by path; none: there is no model
+  std::vector<StateGroup> groups;           // sorted by path
+  std::vector<int32_t> of_tensor, of_blob;  // group g as g, model m as ~m
+  uint64_t keys = 0;                        // of all groups
+  std::vector<TensorId> doubtful;           // sorted: of a model, but named and shaped like most of its tensors, as an optimizer's are
+  std::vector<std::string> doubtful_globs;  // that match these, and what belongs to them
+
+  int32_t place_of(KeyRef ref) const { return ref.is_blob() ? of_blob[ref.blob()] : of_tensor[ref.tensor()]; }
+  bool is_model(KeyRef ref) const { return place_of(ref) < 0; }
+  const ModelRoot& model_of(KeyRef ref) const { return models[static_cast<size_t>(~place_of(ref))]; }
+  const StateGroup& group_of(KeyRef ref) const { return groups[static_cast<size_t>(place_of(ref))]; }
+  bool is_optimizers(KeyRef ref) const;  // by rule 1, or by its name
+  bool is_doubtful(KeyRef ref) const;
+  Weights weights_in(const Catalog& catalog, BlobId blob) const;
+  // There is a model, and beside it what training resumes from: an optimizer, tensors, or what has a trainer's name. A model and the objects that
+  // describe it (its config) are an export.
+  bool is_full() const;
+};
+
+TrainingState find_training_state(const Catalog& catalog);
+
+bool names_training_state(std::string_view name);  // by itself
+bool names_optimizer(std::string_view name);       // where a model stands elsewhere: optim_g, actor_optimizer, Adam
+bool names_model(std::string_view name);
+
+// Throw several_models; `paths` are theirs. kWhichDtype: the keys stay, but not all may get the model's dtype.
+[[noreturn]] void fail_several(const Catalog& catalog, const std::vector<std::string>& paths);
+enum class Doubt : uint8_t { kWhichKeys, kWhichDtype };
+[[noreturn]] void fail_doubtful(const Catalog& catalog, const TrainingState& state, Doubt doubt);
+
+}  // namespace dcp
