@@ -78,8 +78,9 @@ def beside_torch(dcpctl, folder):
 def main():
     dcpctl = sys.argv[1]
     failures = []
+    torch.set_num_threads(1)  # ranks are forked: no thread may be there before
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(save, args=(folder,), nprocs=WORLD)
+        torch.multiprocessing.start_processes(save, args=(folder,), nprocs=WORLD, start_method="fork")
         for out, load in {"out.pt": torch.load, "out.safetensors": load_file}.items():
             subprocess.run([dcpctl, "consolidate", f"{folder}/hf", f"{folder}/{out}", "--no-sync", "-q"], check=True, stdout=subprocess.DEVNULL)
             loaded = load(f"{folder}/{out}")

@@ -343,12 +343,13 @@ def main():
     if not (ROOT / ".venv-maps/verl").exists() or not (ROOT / ".venv-maps/torch_checkpointing").exists():
         print("no verl, no torch_checkpointing beside torch")
         return 77
+    torch.set_num_threads(1)  # ranks are forked: no thread may be there before
     for world in [2, 4]:
         with tempfile.TemporaryDirectory() as scratch:
             folder, out = Path(scratch, "in"), Path(scratch, "out")
             folder.mkdir()
             out.mkdir()
-            torch.multiprocessing.spawn(save_all, args=(world, str(folder), program), nprocs=world)
+            torch.multiprocessing.start_processes(save_all, args=(world, str(folder), program), nprocs=world, start_method="fork")
             {"verl": verl, "torch_checkpointing": by_torch_checkpointing}[program](dcpctl, folder, out, world)
     return 1 if failures else 0
 
