@@ -1,4 +1,5 @@
 """`.metadata` as a pickle: opcodes, lengths, stack, memo. Nothing in it is ever called."""
+import os
 import pickle
 import struct
 
@@ -333,3 +334,13 @@ def an_offset_that_is_a_list_consolidated(c):
     """
     """
     c.item("model.b").index["offset"] = [0]
+
+
+@case("pickle_unknown_opcode", *COMMANDS, "verify ckpt", "ranks ckpt")
+def a_gigabyte_of_zeros(c):
+    """
+    dcpctl: ckpt/.metadata @ 0x0: pickle_unknown_opcode (got 0x00)
+    """
+    c.metadata = b""
+    c.write()
+    os.truncate(c.folder / ".metadata", 1 << 30)
