@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/quantity.h"
+
 namespace {
 
 constexpr int64_t kOwn = 16;  // malloc's own, beside a block

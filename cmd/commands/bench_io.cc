@@ -6,7 +6,10 @@
 
 #include "app/synthetic.h"
 #include "app/write.h"
+#include "base/json.h"
+#include "base/quantity.h"
 #include "line/commands.h"
+#include "line/option_values.h"
 #include "line/sandbox.h"
 #include "line/text_file.h"
 #include "report/io_runs.h"
@@ -105,7 +108,7 @@ void add_bench_io(Command& c, Context& context) {
   c.number("--seed", o.seed, {uint64_t{0}, ~uint64_t{0}}, "N", "Seed of the values (default 1)");
   c.number("-j,--threads", o.threads, {1u, 1024u}, "N", "Worker threads");
   c.flag("--force", o.force, "Replace OUT");
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.run = [options, &context] { return run_reported(context, {.output = options->out}, [&] { return run(*options, context); }); };
 }
 

@@ -69,7 +69,7 @@ void add_bench_staging(Command& c, Context& context) {
   auto options = std::make_shared<StagingOptions>();
   c.details = kText;
   add_flags(c, *options);
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.run = [options, &context] { return run_reported(context, {.output = options->html}, [&] { return run_staging(*options, context); }); };
 }
 

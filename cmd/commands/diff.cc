@@ -2,6 +2,7 @@
 #include "app/diff.h"
 
 #include "line/commands.h"
+#include "line/exit_status.h"
 #include "line/option_values.h"
 #include "line/text_file.h"
 #include "report/diff_report.h"
@@ -109,7 +110,7 @@ void add_diff(Command& c, Context& context) {
   add_strict(c, o.keys);
   add_map(c, o.map);
   c.find("--config")->needs("--map");
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

@@ -42,7 +42,7 @@ void add_doctor(Command& c, Context& context) {
   auto options = std::make_shared<Options>();
   c.details = kText;
   c.argument("PATH", options->path, "A folder, or a file in it").reads(Offer::kFolders);
-  add_common(c, context, false);
+  add_common(c, context.common, false);
   c.run = [options, &context] { return run(*options, context); };
 }
 

@@ -2,6 +2,7 @@
 #include "app/edit.h"
 
 #include "line/commands.h"
+#include "line/option_values.h"
 #include "line/text_file.h"
 #include "report/dcp_output.h"
 #include "report/edit_report.h"
@@ -101,7 +102,7 @@ void add_edit(Command& c, Context& context) {
   add_threads(c, o.threads, writing);
   c.option("--max-memory", o.max_memory, "SIZE", "Hard cap on memory (default 1GiB)").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk").in(writing);
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 

@@ -84,7 +84,7 @@ void add_extract(Command& c, Context& context) {
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk before FILE appears").needs("--output").in(output);
   add_threads(c, o.threads, "Reading");
   add_max_memory(c, o.max_memory, "Reading");
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

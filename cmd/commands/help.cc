@@ -1,4 +1,5 @@
 // dcpctl help: the text of --help, and the whole command line as one JSON document.
+#include "base/json.h"
 #include "line/command_text.h"
 #include "line/commands.h"
 #include "line/exit_status.h"
@@ -28,14 +29,12 @@ void options_json(JsonWriter& json, const char* key, const std::deque<Option>& o
     if (o.access == Access::kWrite) json.member("path", "write");
     if (o.access == Access::kChange) json.member("path", "change");
     if (!o.choices.empty()) {
-      json.key("choices").begin_array();
-      for (const std::string& c : o.choices) json.value(c);
-      json.end_array();
+      json.member("choices", o.choices);
     }
     constexpr std::string_view kOffers[] = {"", "files", "folders", "commands", "keys", "steps", "dtypes", "dtype-rules"};
     if (o.offer != Offer::kNothing) json.member("offers", kOffers[static_cast<size_t>(o.offer)]);
-    if (!o.needed.empty()) text_json(json, "needs", o.needed);
-    if (!o.excluded.empty()) text_json(json, "excludes", o.excluded);
+    if (!o.needed.empty()) json.member("needs", o.needed);
+    if (!o.excluded.empty()) json.member("excludes", o.excluded);
     json.member("help", o.help).member("required", o.required).member("repeatable", o.repeatable).end_object();
   }
   json.end_array();

@@ -1,5 +1,6 @@
 // dcpctl inspect: what is in a checkpoint. Reads the metadata and the sizes of data files; no tensor data.
 #include "line/commands.h"
+#include "line/exit_status.h"
 #include "line/text_file.h"
 #include "report/inspect_answer.h"
 #include "request/ranks_flags.h"
@@ -75,7 +76,7 @@ void add_inspect(Command& c, Context& context) {
   add_map(c, o.map);
   add_fail_on(c, o.fail_on, "What is checked");
   add_dtypes(c, o.dtypes);
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.pages = true;
   c.arguments.front().for_each();
   c.run = by_rank_0([options, &context] {

@@ -2,6 +2,7 @@
 #include "app/list.h"
 
 #include "line/commands.h"
+#include "line/exit_status.h"
 #include "line/text_file.h"
 #include "report/list_report.h"
 #include "report/step_text.h"
@@ -86,7 +87,7 @@ void add_list(Command& c, Context& context) {
       .offers(Offer::kSteps)
       .in(group);
   c.option("--wait", o.wait, "SECONDS", "Wait that long for one (or 10min, 12h); exit code 1 if none appears").in(group);
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.pages = true;
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }

@@ -21,7 +21,7 @@ void add_maps(Command& c, Context& context) {
   c.details = kText;
   c.argument("MAP", options->map, "A built-in map, or a file whose name contains a '/' or ends in .map").reads();
   add_map_config(c, options->flags, "Options");
-  add_common(c, context, false);
+  add_common(c, context.common, false);
   c.pages = true;
   c.run = [options, &context] {
     if (!options->map.empty()) return show_map(*options, context);

@@ -2,6 +2,7 @@
 #include "app/prune.h"
 
 #include "line/commands.h"
+#include "line/exit_status.h"
 #include "line/text_file.h"
 #include "report/prune_report.h"
 #include "report/step_text.h"
@@ -110,7 +111,7 @@ void add_prune(Command& c, Context& context) {
   c.flag("--dry-run", o.dry_run, "Print what would be deleted; delete nothing").in(writing);
   c.flag("--yes", o.yes, "Do not ask").in(writing);
   c.flag("--no-sync", o.no_sync, "Do not wait for the disk at the end").in(writing);
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.run = by_rank_0([options, &context] { return run(*options, context); });
 }
 

@@ -1,7 +1,10 @@
 // dcpctl ranks: what each rank of a launcher sees. The thing to run first on a new cluster.
 
 #include "app/memory.h"
+#include "base/json.h"
+#include "base/quantity.h"
 #include "line/commands.h"
+#include "line/exit_status.h"
 #include "request/ranks_flags.h"
 #include "request/source.h"
 
@@ -47,9 +50,7 @@ void print(const std::vector<RankView>& lines, const std::vector<std::string>& u
     }
     out.end_array();
     if (has_source) {
-      out.key("unseen").begin_array();
-      for (const std::string& name : unseen) out.value(name);
-      out.end_array();
+      out.member("unseen", unseen);
     }
     out.end_object();
     out.finish();
@@ -93,7 +94,7 @@ void add_ranks_command(Command& c, Context& context) {
   c.arguments.front().is_required(false);
   add_max_memory(c, options->max_memory, "Source");
   add_ranks(c, options->ranks, Gathers::kNo);
-  add_common(c, context, false);
+  add_common(c, context.common, false);
   c.run = [options, &context] {
     try {
       return run(*options, context);

@@ -79,7 +79,7 @@ void add_flags(Command& c, Context& context, VerifyOptions& o) {
   add_map(c, o.map);
   c.find("--config")->needs("--map");
   add_ranks(c, o.ranks, Gathers::kNo);
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.arguments.front().for_each();
 }
 

@@ -1,6 +1,7 @@
 #include "commands/writer.h"
 
 #include "line/command.h"
+#include "line/option_values.h"
 #include "report/selection_report.h"
 #include "report/write_report.h"
 #include "request/output_name.h"
@@ -67,7 +68,7 @@ int run(Context& context, const WriterFlags& flags, const std::function<OutputRe
 }  // namespace
 
 void run_as_writer(Command& c, Context& context, const WriterFlags& flags, std::function<OutputRequest()> output) {
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   c.run = [&context, &flags, output = std::move(output)] {
     WriteReport report(flags.source.path, flags.out);
     return report.around(context, [&] { return run(context, flags, output, report); });

@@ -16,28 +16,16 @@
 #include <system_error>
 #include <utility>
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "line/command.h"
+#include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/option_values.h"
 #include "line/problem_words.h"
 #include "line/progress.h"
 
 namespace dcp::cmd {
-bool write_fd(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      if (fd == STDOUT_FILENO && errno != EPIPE)  // the reader has seen enough: no failure of ours
-        fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
-      return false;
-    }
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 void Context::print(std::string_view text) const {
   if (!prints || text.empty()) return;
   if (std::exchange(apart, false)) write_fd(STDOUT_FILENO, "\n");
@@ -96,12 +84,6 @@ void Context::last_words(const Problem& problem) {
   std::_Exit(static_cast<int>(Exit::kRank));
 }
 
-std::string styled(std::string_view text, Style style, bool color) {
-  if (!color) return std::string(text);
-  constexpr std::string_view kCodes[] = {"1", "1;31", "1;33", "1;32"};
-  return std::string("\033[").append(kCodes[static_cast<size_t>(style)]).append("m").append(text).append("\033[0m");
-}
-
 namespace {
 
 // The line that the problem is about and a mark under its column:
@@ -117,37 +99,7 @@ std::string quoted(const Problem& p) {
   return text + std::string(number.size() + 2, ' ') + " | " + std::string(static_cast<size_t>(code_points), ' ') + "^\n";
 }
 
-void problem_members(JsonWriter& json, const Problem& raw) {
-  const Problem p = worded(raw);
-  json.member("message", to_line(p));
-  if (const std::string path = who_or_where(p.place); !path.empty()) json.member("path", path);
-  if (p.place.offset) json.member("offset", *p.place.offset);
-  if (p.place.length) json.member("length", *p.place.length);
-  if (p.place.line > 0) json.member("line", p.place.line);
-  if (p.place.column > 0) json.member("column", p.place.column);
-  if (!p.place.tensor.empty()) json.member(p.place.object ? "object" : "tensor", p.place.tensor);
-  if (!p.keys.empty()) {
-    json.key("keys").begin_array();
-    for (const std::string& key : p.keys) json.value(key);
-    json.end_array();
-  }
-  if (!p.hint.empty()) json.member("hint", p.hint);
-}
-
 }  // namespace
-
-void error_json(JsonWriter& json, const Problem& p) {
-  json.begin_object().member("code", static_cast<int>(exit_of(p.id))).member("id", id_name(p.id));
-  problem_members(json, p);
-  json.end_object();
-}
-
-void finding_json(JsonWriter& json, const Problem& p) {
-  constexpr std::string_view kSeverities[] = {"note", "warning", "damage", "error"};
-  json.begin_object().member("id", id_name(p.id)).member("severity", kSeverities[static_cast<size_t>(p.severity)]);
-  problem_members(json, p);
-  json.end_object();
-}
 
 // Hints show command lines with CKPT in them: here it is known which.
 static std::string hint_text(const Context& context, const Problem& p) {
@@ -176,76 +128,5 @@ int report_error(const Context& context, const Problem& raw) {
 }
 
 int report_error(const Context& context, const std::exception& error) { return report_error(context, problem_of(error)); }
-
-void add_common(Command& c, Context& context, bool writer) {
-  CommonOptions& o = context.common;
-  const std::string group = "Output";
-  const Choices<When> whens{{"auto", When::kAuto}, {"always", When::kAlways}, {"never", When::kNever}};
-  c.flag("--json", o.json, "Print one JSON document on stdout").in(group);
-  c.flag("-q,--quiet", o.quiet, "No notes, progress or closing line: the answer and errors only").in(group);
-  c.flag("-v", o.verbose, "More details on stderr").in(group);
-  c.choice("--color", o.color, whens, "WHEN", "Colours: auto, always or never").in(group);
-  c.flag("--no-pager", o.no_pager, "No pager ($DCPCTL_PAGER, $PAGER or less) at a terminal").in(group);
-  if (!writer) return;
-  const Choices<ProgressForm> forms{{"auto", ProgressForm::kAuto},
-                                    {"bar", ProgressForm::kBar},
-                                    {"plain", ProgressForm::kPlain},
-                                    {"json", ProgressForm::kJson},
-                                    {"none", ProgressForm::kNone}};
-  c.option("--report", o.report, "FILE", "Write the JSON document to FILE in every outcome").writes().in(group);
-  c.choice("--progress", o.progress, forms, "FORM", "Progress on stderr: auto, bar, plain, json or none").in(group);
-}
-
-void add_selection(Command& c, SelectionFlags& flags) {
-  const auto add = [&](const char* name, KeyRule::Kind kind, const char* value, const char* help) {
-    Option& o = c.option(name, [&flags, kind](const std::string& text) { return flags.given.push_back({kind, text}), true; }, value, help);
-    o.repeatable = true;
-    o.offers(Offer::kKeys).or_empty().in("Which keys");
-  };
-  add("--include", KeyRule::Kind::kInclude, "GLOB",
-      "Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins");
-  add("--exclude", KeyRule::Kind::kExclude, "GLOB",
-      "Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins");
-  add("--key", KeyRule::Kind::kKey, "KEY", "Keep this exact key; repeatable");
-}
-
-RenameRule parse_rename(const std::string& text) {
-  const size_t arrow = text.find("=>");
-  if (arrow == std::string::npos || arrow == 0) fail(ProblemId::usage, {}, "--rename '" + text + "'", "REGEX=>REPL");
-  return {text.substr(0, arrow), text.substr(arrow + 2)};
-}
-
-std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path) {
-  const std::vector<std::byte> bytes = read_file(store, path, Limits{}.json_bytes);
-  try {
-    return nlohmann::json::parse(as_text(bytes)).get<std::map<std::string, std::string>>();
-  } catch (const nlohmann::json::exception&) {
-    fail(ProblemId::usage, {.path = path}, "a file that is not a JSON object of strings");
-  }
-}
-
-uint64_t parse_size(const std::string& text) {
-  struct Unit {
-    std::string_view name;
-    uint64_t bytes;
-  };
-  constexpr Unit kUnits[] = {
-      {"", 1},         {"b", 1},       {"k", 1024},      {"kib", 1024},      {"kb", 1000},      {"m", 1 << 20},      {"mib", 1 << 20},
-      {"mb", 1000000}, {"g", 1 << 30}, {"gib", 1 << 30}, {"gb", 1000000000}, {"t", 1ull << 40}, {"tib", 1ull << 40}, {"tb", 1000000000000}};
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, text.data() + text.size());
-  for (char& c : unit) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  for (const Unit& u : kUnits)
-    if (error == std::errc{} && u.name == unit && number >= 0 && number * static_cast<double>(u.bytes) < 9e18)
-      return static_cast<uint64_t>(number * static_cast<double>(u.bytes));
-  fail(ProblemId::usage, {}, "size '" + text + "'", "a number with B, k, KiB, MB, MiB, GB or GiB");
-}
-
-void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
-  json.key(name).begin_array();
-  for (const std::string& text : list) json.value(text);
-  json.end_array();
-}
 
 }  // namespace dcp::cmd

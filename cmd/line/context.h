@@ -1,4 +1,4 @@
-// What every command shares: the outside world, the common options, and how answers and failures are output.
+// The outside world of the running command: where it reads, and how its answers, notes and failures are output.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,9 @@
 #include <vector>
 
 #include "app/world.h"
-#include "base/json.h"
-#include "base/quantity.h"
-#include "line/exit_status.h"
-#include "select/select.h"
+#include "line/common_options.h"
 
 namespace dcp::cmd {
-
-struct Command;
-
-enum class When : uint8_t { kAuto, kAlways, kNever };
-enum class ProgressForm : uint8_t { kAuto, kBar, kPlain, kJson, kNone };
-
-struct CommonOptions {
-  bool json = false;
-  bool quiet = false;
-  int verbose = 0;
-  When color = When::kAuto;
-  ProgressForm progress = ProgressForm::kAuto;
-  bool no_pager = false;
-  When sandbox = When::kAuto;
-  std::string report;  // "": not given
-};
 
 // The outside world of the running command, and its output: to the terminal, and for the report.
 struct Context final : Events, World {
@@ -58,36 +39,7 @@ struct Context final : Events, World {
   size_t columns(int fd) const;  // of the terminal; elsewhere 80
 };
 
-// Writes all of it; throws io_write if standard output cannot be written. False: the reader has closed the pipe.
-bool write_fd(int fd, std::string_view text);
-
-// Text with the escape sequences of a style, or unchanged.
-enum class Style : uint8_t { kBold, kRed, kYellow, kGreen };
-std::string styled(std::string_view text, Style style, bool color);
-
 // Renders a failure on stderr (and as the JSON object of --json) and returns its exit code.
 int report_error(const Context& context, const Problem& problem);
 int report_error(const Context& context, const std::exception& error);
-void error_json(JsonWriter& json, const Problem& problem);
-void finding_json(JsonWriter& json, const Problem& problem);
-
-void add_common(Command& command, Context& context, bool writer);
-
-// --include, --exclude, --key, in the order given on the command line.
-struct SelectionFlags {
-  std::vector<KeyRule> given;
-  const std::vector<KeyRule>& rules() const { return given; }
-};
-void add_selection(Command& command, SelectionFlags& flags);
-
-// 'REGEX=>REPL'. Throws usage.
-RenameRule parse_rename(const std::string& text);
-// A JSON object of strings. Throws usage.
-std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path);
-
-// 512MiB, 5GB, 64k, 1000: bytes. Throws usage.
-uint64_t parse_size(const std::string& text);
-
-void text_json(JsonWriter& json, std::string_view name, const std::vector<std::string>& list);
-
 }  // namespace dcp::cmd

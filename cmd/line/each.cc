@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/json.h"
+#include "line/exit_status.h"
 #include "line/sandbox.h"
 #include "line/text_file.h"
 

@@ -3,8 +3,33 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/problem.h"
+#include "line/context.h"
 
 namespace dcp::cmd {
+
+bool write_fd(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      if (fd == STDOUT_FILENO && errno != EPIPE)  // the reader has seen enough: no failure of ours
+        fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
+      return false;
+    }
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+std::string styled(std::string_view text, Style style, bool color) {
+  if (!color) return std::string(text);
+  constexpr std::string_view kCodes[] = {"1", "1;31", "1;33", "1;32"};
+  return std::string("\033[").append(kCodes[static_cast<size_t>(style)]).append("m").append(text).append("\033[0m");
+}
 
 size_t display_width(std::string_view text) {
   size_t width = 0;

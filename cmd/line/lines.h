@@ -1,4 +1,4 @@
-// Lines and tables that fit the terminal.
+// Text for the terminal: styles, and lines and tables that fit.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "line/context.h"
-
 namespace dcp::cmd {
+
+struct Context;
+
+// Writes all of it; throws io_write if standard output cannot be written. False: the reader has closed the pipe.
+bool write_fd(int fd, std::string_view text);
+
+// Text with the escape sequences of a style, or unchanged.
+enum class Style : uint8_t { kBold, kRed, kYellow, kGreen };
+std::string styled(std::string_view text, Style style, bool color);
 
 // Width in columns, approximated by code points; colour sequences count as none.
 size_t display_width(std::string_view text);

@@ -118,4 +118,22 @@ DType parse_dtype(const std::string& typed) {
   throw Error(std::move(p));
 }
 
+uint64_t parse_size(const std::string& text) {
+  struct Unit {
+    std::string_view name;
+    uint64_t bytes;
+  };
+  constexpr Unit kUnits[] = {
+      {"", 1},         {"b", 1},       {"k", 1024},      {"kib", 1024},      {"kb", 1000},      {"m", 1 << 20},      {"mib", 1 << 20},
+      {"mb", 1000000}, {"g", 1 << 30}, {"gib", 1 << 30}, {"gb", 1000000000}, {"t", 1ull << 40}, {"tib", 1ull << 40}, {"tb", 1000000000000}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  for (char& c : unit) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  for (const Unit& u : kUnits)
+    if (error == std::errc{} && u.name == unit && number >= 0 && number * static_cast<double>(u.bytes) < 9e18)
+      return static_cast<uint64_t>(number * static_cast<double>(u.bytes));
+  fail(ProblemId::usage, {}, "size '" + text + "'", "a number with B, k, KiB, MB, MiB, GB or GiB");
+}
+
 }  // namespace dcp::cmd

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/working_names.h"
 #include "line/context.h"
+#include "line/exit_status.h"
 #include "line/option_values.h"
 
 namespace dcp::cmd {
@@ -130,6 +131,34 @@ std::string commands_of_parts(const Context& context, const Problem& problem) {
   std::string commands;
   for (const std::string& part : problem.names) commands += (commands.empty() ? "" : ", or ") + before + " " + shell_word(part) + after;
   return commands;
+}
+
+static void problem_members(JsonWriter& json, const Problem& raw) {
+  const Problem p = worded(raw);
+  json.member("message", to_line(p));
+  if (const std::string path = who_or_where(p.place); !path.empty()) json.member("path", path);
+  if (p.place.offset) json.member("offset", *p.place.offset);
+  if (p.place.length) json.member("length", *p.place.length);
+  if (p.place.line > 0) json.member("line", p.place.line);
+  if (p.place.column > 0) json.member("column", p.place.column);
+  if (!p.place.tensor.empty()) json.member(p.place.object ? "object" : "tensor", p.place.tensor);
+  if (!p.keys.empty()) {
+    json.member("keys", p.keys);
+  }
+  if (!p.hint.empty()) json.member("hint", p.hint);
+}
+
+void error_json(JsonWriter& json, const Problem& p) {
+  json.begin_object().member("code", static_cast<int>(exit_of(p.id))).member("id", id_name(p.id));
+  problem_members(json, p);
+  json.end_object();
+}
+
+void finding_json(JsonWriter& json, const Problem& p) {
+  constexpr std::string_view kSeverities[] = {"note", "warning", "damage", "error"};
+  json.begin_object().member("id", id_name(p.id)).member("severity", kSeverities[static_cast<size_t>(p.severity)]);
+  problem_members(json, p);
+  json.end_object();
 }
 
 }  // namespace dcp::cmd

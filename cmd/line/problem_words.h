@@ -1,6 +1,7 @@
 // Puts problems into the words of the command line: src/ knows facts, this knows the options that help.
 #pragma once
 
+#include "base/json.h"
 #include "base/problem.h"
 
 namespace dcp::cmd {
@@ -14,5 +15,9 @@ Problem worded(Problem problem);
 std::string commands_of_parts(const Context& context, const Problem& problem);
 // "--prefer-rank" for the request's "prefer_rank".
 std::string option_of(std::string_view setting);
+
+// A problem as an object of --json: an error with its exit code, a finding with its severity.
+void error_json(JsonWriter& json, const Problem& problem);
+void finding_json(JsonWriter& json, const Problem& problem);
 
 }  // namespace dcp::cmd

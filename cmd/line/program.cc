@@ -15,7 +15,9 @@
 
 #include "line/commands.h"
 #include "line/each.h"
+#include "line/exit_status.h"
 #include "line/help_text.h"
+#include "line/lines.h"
 #include "line/pager.h"
 #include "line/sandbox.h"
 #include "line/text_file.h"
@@ -142,7 +144,7 @@ void add_program(Command& c, Context& context) {
   c.details = kAbout;
   c.ask("-V,--version", Action::kVersion, "Print version, commit and modules");
   const size_t own = c.options.size();
-  add_common(c, context, true);
+  add_common(c, context.common, true);
   add_sandbox(c, context);
   for (size_t i = own; i < c.options.size(); ++i) c.options[i].in("Before a command, too");
 }

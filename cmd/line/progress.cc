@@ -7,6 +7,8 @@
 #include <new>
 #include <system_error>
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "line/command.h"
 
 namespace dcp::cmd {

@@ -4,7 +4,11 @@
 #include <filesystem>
 
 #include "app/small_file.h"
+#include "base/json.h"
 #include "base/working_names.h"
+#include "line/exit_status.h"
+#include "line/lines.h"
+#include "line/problem_words.h"
 
 namespace dcp::cmd {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/quantity.h"
 #include "format/torch_release.h"
 #include "line/command.h"
 #include "report/write_report.h"
@@ -102,9 +103,7 @@ void dcp_json(JsonWriter& out, const DcpNotes& notes) {
   notes_json(out, "attributes_left_out", notes.attributes_left_out);
   notes_json(out, "kept_as_is", notes.kept_as_is);
   notes_json(out, "default_layout", notes.default_layout);
-  out.key("idle_placements").begin_array();
-  for (const std::string& glob : notes.unmatched_placements) out.value(glob);
-  out.end_array();
+  out.member("idle_placements", notes.unmatched_placements);
   notes_json(out, "replicated", notes.replicated);
   out.key("rank_bound").begin_array();
   for (const RankBound& group : notes.rank_bound) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "app/output.h"
+#include "base/json.h"
 #include "line/context.h"
 
 namespace dcp::cmd {

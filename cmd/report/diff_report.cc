@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "kernels/kernels.h"
+#include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
 #include "report/inspect_text.h"
@@ -147,11 +150,7 @@ void held_json(JsonWriter& json, std::string_view side, const std::optional<Held
   json.end_object();
 }
 
-void index_json(JsonWriter& json, std::string_view name, uint64_t element, Dims shape) {
-  json.key(name).begin_array();
-  for (const int64_t i : index_of(element, shape)) json.value(i);
-  json.end_array();
-}
+void index_json(JsonWriter& json, std::string_view name, uint64_t element, Dims shape) { json.member(name, index_of(element, shape)); }
 
 void worst_json(JsonWriter& json, std::string_view name, const WorstElement& worst, const KeyDifference& d) {
   if (worst.index == WorstElement::kNowhere) return;
@@ -191,8 +190,8 @@ void difference_json(JsonWriter& json, const KeyDifference& d) {
 void side_json(JsonWriter& json, std::string_view name, const std::string& path, const DiffResult::Side& side) {
   json.key(name).begin_object().member("path", path).member("checkpoint", side.checkpoint);
   if (side.kind) json.member("kind", traits_of(*side.kind).name);
-  text_json(json, "not_held_by_other", side.not_held);
-  text_json(json, "empty_and_gone", side.gone);
+  json.member("not_held_by_other", side.not_held);
+  json.member("empty_and_gone", side.gone);
   json.end_object();
 }
 

@@ -1,5 +1,7 @@
 #include "report/edit_report.h"
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "line/text_file.h"
 #include "report/dcp_output.h"
 #include "report/selection_report.h"
@@ -61,7 +63,7 @@ void edit_json(const EditRequest& request, const EditResult& found, const std::f
   for (size_t s = 1; s < 4; ++s)
     json.key(kSharings[s]).begin_object().member("files", found.files_of[s]).member("bytes", found.bytes_of[s]).end_object();
   json.member("unreferenced_bytes", found.edited.unreferenced).end_object();
-  text_json(json, "unneeded_files", found.unneeded);
+  json.member("unneeded_files", found.unneeded);
   json.member("unneeded_bytes", found.unneeded_bytes);
   selection_json(json, found.catalog(), found.selection, 0);
   json.key("dcp").begin_object();

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "format/npy.h"
+#include "line/lines.h"
 #include "line/text_file.h"
 #include "report/inspect_text.h"
 #include "report/object_text.h"

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/problem.h"
 #include "line/context.h"
+#include "line/lines.h"
 
 namespace dcp::cmd {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/small_file.h"
+#include "base/json.h"
 #include "line/text_file.h"
 #include "report/inspect_mapped.h"
 #include "report/selection_report.h"

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "line/exit_status.h"
 #include "report/findings.h"
 #include "report/inspect_text.h"
 #include "request/dtype_flags.h"

@@ -1,9 +1,11 @@
 // The JSON document of `inspect`; its form is fixed: members are only ever added.
 #include <algorithm>
 
+#include "base/json.h"
 #include "base/problem.h"
 #include "catalog/mcore.h"
 #include "catalog/sharding.h"
+#include "line/problem_words.h"
 #include "report/inspect_text.h"
 #include "request/source.h"
 
@@ -19,11 +21,7 @@ void path_json(JsonWriter& json, const Selection& selection, const Entry& e) {
   json.end_array();
 }
 
-void dims_json(JsonWriter& json, std::string_view name, Dims dims) {
-  json.key(name).begin_array();
-  for (int64_t d : dims) json.value(d);
-  json.end_array();
-}
+void dims_json(JsonWriter& json, std::string_view name, Dims dims) { json.member(name, dims); }
 
 void item_json(JsonWriter& json, const Catalog& catalog, ItemId id) {
   const Item& item = catalog.items[id];
@@ -112,9 +110,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
   if (!p.format_version.empty()) json.member("format_version", p.format_version);
   for (const auto& [name, list] : {std::pair("extra_attributes", &p.extra_attributes), std::pair("unknown_globals", &p.unknown_globals)}) {
     if (list->empty()) continue;
-    json.key(name).begin_array();
-    for (const std::string& a : *list) json.value(a);
-    json.end_array();
+    json.member(name, *list);
   }
   json.end_object();
   if (!p.loads_in.empty()) {
@@ -122,9 +118,7 @@ void head_json(JsonWriter& json, const Catalog& catalog, const Selection& select
     for (const std::string& w : p.why) json.value(w);
     json.end_array();
     if (!p.packages.empty()) {
-      json.key("packages").begin_array();
-      for (const std::string& name : p.packages) json.value(name);
-      json.end_array();
+      json.member("packages", p.packages);
     }
     json.end_object();
   }

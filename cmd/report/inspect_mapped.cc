@@ -1,8 +1,10 @@
 #include "report/inspect_mapped.h"
 
 #include "base/json.h"
+#include "base/quantity.h"
 #include "catalog/box.h"
 #include "line/lines.h"
+#include "line/problem_words.h"
 #include "report/outline.h"
 #include "request/map_flags.h"
 #include "request/source.h"

@@ -12,6 +12,7 @@
 
 #include "base/natural_order.h"
 #include "base/problem.h"
+#include "base/quantity.h"
 #include "catalog/cover.h"
 #include "catalog/mcore.h"
 #include "catalog/sharding.h"

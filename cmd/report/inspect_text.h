@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/inspect.h"
+#include "base/json.h"
 #include "line/context.h"
 #include "report/findings.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "report/timed_runs.h"
 
 namespace dcp::cmd {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "line/lines.h"
 #include "report/step_text.h"
 
@@ -67,7 +69,7 @@ void list_json(const ListResult& found, int exit, const std::function<void(std::
   const int64_t now = wall_clock_ns();
   JsonWriter json(write);
   json.begin_object().member("schema", "dcpctl.list/1").member("exit", exit).member("path", run.run);
-  if (!run.checkpoints.empty()) text_json(json, "checkpoints", run.checkpoints);
+  if (!run.checkpoints.empty()) json.member("checkpoints", run.checkpoints);
   path_json(json, "latest", run, run.newest());
   path_json(json, "latest_full", run, run.newest(StepContent::kFull));
   path_json(json, "latest_model", run, run.newest(StepContent::kModel));

@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "maps/builtin.h"
 #include "maps/settings.h"
 #include "maps/sizes.h"
@@ -18,11 +20,7 @@ std::string_view title_of(std::string_view text) {
   return text.starts_with("# ") ? text.substr(2) : std::string_view{};
 }
 
-void strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) {
-  json.key(name).begin_array();
-  for (const std::string& s : list) json.value(s);
-  json.end_array();
-}
+void strings(JsonWriter& json, std::string_view name, const std::vector<std::string>& list) { json.member(name, list); }
 
 struct KnownSize {
   std::string name;

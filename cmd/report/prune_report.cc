@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/json.h"
+#include "base/quantity.h"
 #include "line/lines.h"
+#include "line/problem_words.h"
 #include "report/step_text.h"
 
 namespace dcp::cmd {

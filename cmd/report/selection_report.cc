@@ -1,6 +1,7 @@
 #include "report/selection_report.h"
 
 #include "base/problem.h"
+#include "base/quantity.h"
 #include "line/command.h"
 #include "line/problem_words.h"
 
@@ -87,15 +88,15 @@ void selection_json(JsonWriter& out, const Catalog& catalog, const Selection& s,
   out.member("stripped_root", s.root.empty() || s.stripped_root.empty() ? s.root + s.stripped_root : s.root + "." + s.stripped_root)
       .member("renamed", s.renamed)
       .member("wrapped", s.wrapped);
-  text_json(out, "unmapped", s.unmapped);
+  out.member("unmapped", s.unmapped);
   std::vector<std::string> unmatched;
   for (const UnmatchedRule& rule : s.unmatched) unmatched.push_back(typed(rule));
-  text_json(out, "idle", unmatched);
+  out.member("idle", unmatched);
   out.key("dropped").begin_object();
   out.member("by_rules", s.dropped_by_rules.keys).member("non_model", s.dropped_non_model.keys);
   out.member("outside_root", s.dropped_outside_root.keys).member("objects", s.dropped_blobs.size() + left_out_objects + s.dropped_states);
   out.end_object();
-  text_json(out, "dropped_top", s.dropped_top);
+  out.member("dropped_top", s.dropped_top);
   dropped_keys(out, catalog, s);
   renamed_keys(out, catalog, s);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "line/context.h"
 #include "staging/chart.h"
 #include "staging/link.h"

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/small_file.h"
+#include "base/json.h"
 #include "line/sandbox.h"
 #include "report/html.h"
 #include "report/staging_report.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "line/context.h"
 #include "staging/train.h"
 

@@ -5,7 +5,9 @@
 #include <cstdio>
 
 #include "base/natural_order.h"
+#include "base/quantity.h"
 #include "line/lines.h"
+#include "line/problem_words.h"
 #include "report/inspect_text.h"
 
 namespace dcp::cmd {

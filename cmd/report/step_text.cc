@@ -103,7 +103,7 @@ void step_json(JsonWriter& json, const StepFacts& step) {
   json.member("bytes", step.bytes).member("files", step.files);
   if (step.modified_ns != 0) json.member("modified", static_cast<double>(step.modified_ns / 1'000'000) / 1e3);
   if (step.is_link) json.member("link", true);
-  if (!step.parts.empty()) text_json(json, "parts", step.parts);
+  if (!step.parts.empty()) json.member("parts", step.parts);
   if (!step.fault) return;
   json.key("fault");
   finding_json(json, *step.fault);

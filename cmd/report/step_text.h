@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/run_survey.h"
+#include "base/json.h"
 #include "line/command.h"
 #include "line/context.h"
 

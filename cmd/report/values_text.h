@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "app/extract.h"
+#include "base/json.h"
 #include "line/context.h"
 
 namespace dcp::cmd {

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "base/quantity.h"
+#include "line/exit_status.h"
 #include "line/lines.h"
 #include "line/problem_words.h"
 #include "report/write_report.h"

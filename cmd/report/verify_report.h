@@ -6,6 +6,7 @@
 #include <string>
 
 #include "app/verify.h"
+#include "base/json.h"
 #include "line/context.h"
 #include "report/findings.h"
 #include "request/fail_on.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/quantity.h"
 #include "line/problem_words.h"
 #include "report/dcp_output.h"
 #include "report/findings.h"
@@ -175,8 +176,8 @@ void WriteReport::cast_json(JsonWriter& out) const {
       .member("bytes_after", casts.bytes_after);
   out.member("kept_non_model", casts.kept_non_model).member("kept_scales", casts.kept_scales).member("kept_packed", casts.kept_packed);
   out.member("kept_float32", casts.kept_float32);
-  text_json(out, "idle_rules", casts.unmatched_rules);
-  text_json(out, "models", casts.models);
+  out.member("idle_rules", casts.unmatched_rules);
+  out.member("models", casts.models);
   if (result.plan) cast_keys_json(out);
   out.member("fp8_overflow", request.fp8_overflow == Fp8Overflow::kNan ? "nan" : "saturate");
   out.key("losses").begin_array();
@@ -206,7 +207,7 @@ void WriteReport::plan_json(JsonWriter& out) const {
   if (plan.list_holes.count > 0) out.member("list_holes", plan.list_holes.count);
   notes_json(out, "converted", plan.converted);
   notes_json(out, "unsafe", plan.unsafe);
-  text_json(out, "unsafe_globals", plan.unsafe_globals);
+  out.member("unsafe_globals", plan.unsafe_globals);
   out.member("records_without_crc", plan.unchecked_records)
       .member("mcore_shapes", plan.mcore_shapes ? uint64_t{catalog.mcore_shapes.size()} : 0);
   if (plan.dcp) dcp_json(out, *plan.dcp);
@@ -230,7 +231,7 @@ void WriteReport::json(JsonWriter& out, const Context& context) const {
   out.key("warnings").begin_array();
   for (const Problem& p : result.warnings) finding_json(out, worded(p));
   out.end_array();
-  text_json(out, "notes", context.notes);
+  out.member("notes", context.notes);
   if (result.plan && result.source->map()) map_json(out, *result.source->map());
   expectation_json(out, result.expectation);
   if (result.plan) plan_json(out);

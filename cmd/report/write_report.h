@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/write.h"
+#include "base/json.h"
 #include "line/context.h"
 #include "line/text_file.h"
 

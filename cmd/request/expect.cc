@@ -33,7 +33,7 @@ void expectation_json(JsonWriter& json, const Expectation& e) {
     }
     json.end_array();
   }
-  if (!e.additional.empty()) text_json(json, "additional_objects", e.additional);
+  if (!e.additional.empty()) json.member("additional_objects", e.additional);
   json.end_object();
 }
 

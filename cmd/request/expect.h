@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/expect.h"
+#include "base/json.h"
 #include "line/context.h"
 
 namespace dcp::cmd {

@@ -1,12 +1,31 @@
 #include "request/key_flags.h"
 
+#include <nlohmann/json.hpp>
+
+#include "base/limits.h"
 #include "line/command.h"
 
 namespace dcp::cmd {
 
+// 'REGEX=>REPL'
+static RenameRule parse_rename(const std::string& text) {
+  const size_t arrow = text.find("=>");
+  if (arrow == std::string::npos || arrow == 0) fail(ProblemId::usage, {}, "--rename '" + text + "'", "REGEX=>REPL");
+  return {text.substr(0, arrow), text.substr(arrow + 2)};
+}
+
+std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path) {
+  const std::vector<std::byte> bytes = read_file(store, path, Limits{}.json_bytes);
+  try {
+    return nlohmann::json::parse(as_text(bytes)).get<std::map<std::string, std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    fail(ProblemId::usage, {.path = path}, "a file that is not a JSON object of strings");
+  }
+}
+
 SelectOptions KeyFlags::select_options(const Context& context) const {
   SelectOptions options = select;
-  options.rules = selection.rules();
+  options.rules = rules;
   for (const std::string& text : renames) options.renames.push_back(parse_rename(text));
   if (!rename_map.empty()) options.rename_map = read_rename_map(context.store, rename_map);
   return options;
@@ -18,9 +37,22 @@ SelectOptions KeyFlags::select_to_write(const Context& context) const {
   return options;
 }
 
+static void add_rules(Command& c, std::vector<KeyRule>& rules) {
+  const auto add = [&](const char* name, KeyRule::Kind kind, const char* value, const char* help) {
+    Option& o = c.option(name, [&rules, kind](const std::string& text) { return rules.push_back({kind, text}), true; }, value, help);
+    o.repeatable = true;
+    o.offers(Offer::kKeys).or_empty().in("Which keys");
+  };
+  add("--include", KeyRule::Kind::kInclude, "GLOB",
+      "Keep keys that match GLOB (* crosses dots), or all below a dict of that name; repeatable, last match wins");
+  add("--exclude", KeyRule::Kind::kExclude, "GLOB",
+      "Leave out keys that match GLOB, or all below a dict of that name; repeatable, last match wins");
+  add("--key", KeyRule::Kind::kKey, "KEY", "Keep this exact key; repeatable");
+}
+
 void add_key_flags(Command& c, KeyFlags& f) {
   const std::string which = "Which keys", names = "Names";
-  add_selection(c, f.selection);
+  add_rules(c, f.rules);
   c.flag("--model-only", f.select.model_only, "The model without optimizer and other training state, its root stripped").in(which);
   c.flag("--keep-root", f.select.keep_root, "With --model-only: keep the root").needs("--model-only").in(which);
   c.option("--root", f.select.root, "PATH", "Take the subtree under PATH (such as app.model) and strip it").in(which);

@@ -1,6 +1,7 @@
 // Which keys, under which names: the options that writers and manifests share.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,11 @@
 
 namespace dcp::cmd {
 
+struct Command;
+
 struct KeyFlags {
-  SelectionFlags selection;
-  SelectOptions select;  // incomplete: use select_options
+  std::vector<KeyRule> rules;  // --include, --exclude, --key, in the order given on the command line
+  SelectOptions select;        // incomplete: use select_options
   std::vector<std::string> renames;
   std::string rename_map;
   bool allow_unmatched = false, strict = false;
@@ -21,6 +24,8 @@ struct KeyFlags {
   // The same, for what is written: a rule that matches nothing is refused.
   SelectOptions select_to_write(const Context& context) const;
 };
+// A JSON object of strings. Throws usage.
+std::map<std::string, std::string> read_rename_map(Store& store, const std::string& path);
 void add_key_flags(Command& command, KeyFlags& flags);
 // --allow-unmatched, of commands that write.
 void add_allow_unmatched(Command& command, KeyFlags& flags);

@@ -1,5 +1,6 @@
 #include "request/map_flags.h"
 
+#include "base/quantity.h"
 #include "base/working_names.h"
 #include "line/command.h"
 
@@ -88,9 +89,9 @@ void map_json(JsonWriter& out, const MapAnswer& answer) {
   out.key("map").begin_object().member("name", answer.map.name).member("from", maps::name_of(made.from));
   if (answer.to) out.member("to", answer.to->name);
   out.member("tensors", uint64_t{made.targets.size()}).member("left_out", uint64_t{answer.left_out.size()});
-  text_json(out, "left_out_keys", answer.left_out);
-  text_json(out, "not_made", made.not_made);
-  text_json(out, "notes", made.notes);
+  out.member("left_out_keys", answer.left_out);
+  out.member("not_made", made.not_made);
+  out.member("notes", made.notes);
   out.end_object();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/mapped.h"
+#include "base/json.h"
 #include "line/command.h"
 #include "line/context.h"
 

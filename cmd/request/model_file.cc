@@ -1,6 +1,7 @@
 #include "request/model_file.h"
 
 #include "line/command.h"
+#include "line/option_values.h"
 
 namespace dcp::cmd {
 

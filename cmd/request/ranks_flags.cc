@@ -5,6 +5,7 @@
 
 #include "line/command.h"
 #include "line/environment.h"
+#include "line/exit_status.h"
 
 namespace dcp::cmd {
 

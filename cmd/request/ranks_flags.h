@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/ranked_run.h"
+#include "base/json.h"
 #include "line/context.h"
 
 namespace dcp::cmd {

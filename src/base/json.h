@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace dcp {
 
@@ -30,6 +31,14 @@ class JsonWriter {
   JsonWriter& value(double number);
   JsonWriter& value(bool flag);
   JsonWriter& digits(std::string_view integer);  // of any length
+  // The elements of a range, as an array.
+  template <class List>
+    requires(requires(const List& list) { list.begin(); } && !std::is_convertible_v<const List&, std::string_view>)
+  JsonWriter& value(const List& list) {
+    begin_array();
+    for (const auto& element : list) value(element);
+    return end_array();
+  }
   JsonWriter& null();
   template <class T>
   JsonWriter& member(std::string_view name, const T& v) {

@@ -1,7 +1,7 @@
 // A --rename-map file, and keys under the names that it gives. The input is text of a key up to the first line end, then the file.
 #include "catalog/build.h"
 #include "fuzz.h"
-#include "line/context.h"
+#include "request/key_flags.h"
 #include "select/rename.h"
 #include "unit/catalog/made_checkpoint.h"
 
