@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/json.h"
+#include "base/posix_facts.h"
 #include "line/exit_status.h"
 #include "line/sandbox.h"
 #include "line/text_file.h"
@@ -59,9 +60,9 @@ Ended wait_for(pid_t child, int from, const std::string& value, const Context& c
 
 Ended run_one_apart(Option& argument, const std::string& value, Context& context, const std::function<int()>& run_one) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail(ProblemId::memory_out, {}, std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail(ProblemId::memory_out, {}, posix::reason_of(errno));
   const pid_t child = ::fork();
-  if (child < 0) fail(ProblemId::memory_out, {}, std::strerror(errno));
+  if (child < 0) fail(ProblemId::memory_out, {}, posix::reason_of(errno));
   const bool has_document = context.common.json || !context.common.report.empty();
   if (child == 0) {
     ::close(ends[0]);

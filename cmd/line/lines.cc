@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/posix_facts.h"
 #include "base/problem.h"
 #include "line/context.h"
 
@@ -17,7 +18,7 @@ bool write_fd(int fd, std::string_view text) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       if (fd == STDOUT_FILENO && errno != EPIPE)  // the reader has seen enough: no failure of ours
-        fail(ProblemId::io_write, {.path = "standard output"}, std::strerror(errno));
+        fail(ProblemId::io_write, {.path = "standard output"}, posix::reason_of(errno));
       return false;
     }
     text.remove_prefix(static_cast<size_t>(n));

@@ -145,6 +145,8 @@ static void problem_members(JsonWriter& json, const Problem& raw) {
   if (!p.keys.empty()) {
     json.member("keys", p.keys);
   }
+  if (!p.got.empty()) json.member("got", p.got);
+  if (!p.expected.empty()) json.member("expected", p.expected);
   if (!p.hint.empty()) json.member("hint", p.hint);
 }
 

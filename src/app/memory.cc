@@ -56,7 +56,8 @@ unsigned fit_workers(const Plan& plan, const std::string& path, uint64_t cap, co
   const uint64_t each = std::max(plan.worker_bytes, needs.min_bytes);
   planned = held + each;
   if (held + each > cap) {
-    Problem p = make_problem(ProblemId::memory_cap, {.path = path}, human_bytes(cap), human_bytes(held + each) + " or more");
+    Problem p = make_problem(ProblemId::memory_cap, {.path = path},
+                             "needs " + human_bytes(held + each) + " or more, " + human_bytes(cap) + " allowed");
     p.remedy = Remedy::kMoreMemory;
     p.enough_bytes = held + each + 8 * kMiB;
     throw Error(std::move(p));

@@ -148,7 +148,7 @@ void try_out(int folder, FolderFacts& facts) {
   const Trial one(folder, name), two(folder, name + "-2");
   const int error = one.error() != 0 ? one.error() : two.error();
   if (error != 0) {
-    facts.refusal = std::system_category().message(error);
+    facts.refusal = posix::reason_of(error);
     return;
   }
   const std::vector<char> block(64 * kKiB);
@@ -156,7 +156,7 @@ void try_out(int folder, FolderFacts& facts) {
   facts.reserves = retry([&] { return ::fallocate(one.get(), 0, 0, size); }) == 0;
   facts.passes_cache = retry([&] { return posix::pwrite_past_cache(one.get(), block.data(), block.size(), 0); }) == size;
   if (!facts.passes_cache && retry([&] { return ::pwrite(one.get(), block.data(), block.size(), 0); }) < 0)
-    facts.refusal = std::system_category().message(errno);
+    facts.refusal = posix::reason_of(errno);
   facts.reflinks = retry([&] { return ::ioctl(two.get(), FICLONE, one.get()); }) == 0;
   facts.locks = retry([&] { return ::flock(one.get(), LOCK_EX | LOCK_NB); }) == 0;
   const std::string linked = name + "-3";

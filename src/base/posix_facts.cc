@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <system_error>
 
@@ -29,8 +30,14 @@ DirEntry entry_of(int folder, const struct dirent& entry) {
 
 }  // namespace
 
+std::string reason_of(int error) {
+  std::string reason = std::system_category().message(error);
+  if (reason.size() > 1 && std::islower(static_cast<unsigned char>(reason[1])) != 0) reason[0] = static_cast<char>(std::tolower(reason[0]));
+  return reason;
+}
+
 void io_fail(ProblemId id, Place place, int error) {
-  fail(is_full(error) ? ProblemId::io_no_space : id, std::move(place), std::system_category().message(error));
+  fail(is_full(error) ? ProblemId::io_no_space : id, std::move(place), reason_of(error));
 }
 void io_fail(ProblemId id, const std::string& path, int error) { io_fail(id, Place{.path = path}, error); }
 

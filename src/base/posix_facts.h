@@ -11,6 +11,8 @@
 
 namespace dcp::posix {
 
+// "permission denied"
+std::string reason_of(int error);
 // `error` is a parameter because building the place may change errno. A full disk is io_no_space, whatever `id` is.
 [[noreturn]] void io_fail(ProblemId id, Place place, int error);
 [[noreturn]] void io_fail(ProblemId id, const std::string& path, int error);

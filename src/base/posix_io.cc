@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/posix_calls.h"
 #include "base/posix_facts.h"
+#include "base/quantity.h"
 
 namespace dcp {
 namespace {
@@ -75,7 +76,7 @@ void check_free_space(int fd, const std::string& path, uint64_t bytes, uint64_t 
   const uint64_t needed = bytes - allocated_bytes;
   const std::optional<uint64_t> available = free_bytes_of(fs);
   if (available && *available < needed) {
-    fail(ProblemId::io_no_space, Place{.path = path}, std::to_string(*available) + " bytes free", std::to_string(needed) + " bytes");
+    fail(ProblemId::io_no_space, Place{.path = path}, "needs " + human_bytes(needed) + ", " + human_bytes(*available) + " free");
   }
 }
 

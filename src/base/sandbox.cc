@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/posix_calls.h"
+#include "base/posix_facts.h"
 #include "base/problem.h"
 
 namespace dcp {
@@ -41,9 +42,7 @@ Ruleset known_to(int version) {
   return {.files = files, .network = version >= 4 ? kTcp : 0, .scopes = version >= 6 ? kScopes : 0};
 }
 
-[[noreturn]] void refuse(const std::string& path) {
-  fail(ProblemId::sandbox_failed, Place{.path = path}, std::system_category().message(errno));
-}
+[[noreturn]] void refuse(const std::string& path) { fail(ProblemId::sandbox_failed, Place{.path = path}, posix::reason_of(errno)); }
 
 void allow(int ruleset, const std::string& path, uint64_t access) {
   if (access == 0) return;  // which the kernel takes for a mistake

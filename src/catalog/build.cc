@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/quantity.h"
 #include "catalog/provenance.h"
 
 namespace dcp {
@@ -302,8 +303,8 @@ void check_catalog_fits(const MetadataContent& content, const std::string& path,
   uint64_t bytes = content.tensors.size() * sizeof(Tensor) + content.blobs.size() * (sizeof(Blob) + sizeof(Item));
   for (const MetadataContent::Tensor& t : content.tensors) bytes += t.chunk_count * (t.rank * 2 * sizeof(int64_t) + sizeof(Item) + 16);
   if (bytes > limits.memory_bytes)
-    fail(ProblemId::memory_cap, {.path = path}, std::to_string(limits.memory_bytes / kMiB) + " MiB",
-         std::to_string(bytes / kMiB) + " MiB for the catalog");
+    fail(ProblemId::memory_cap, {.path = path},
+         "the catalog needs " + human_bytes(bytes) + ", " + human_bytes(limits.memory_bytes) + " are left");
 }
 
 OpenedCatalog build_catalog(const MetadataContent& content, const std::string& path, const std::string& folder, CheckpointKind kind,

@@ -71,8 +71,9 @@ class PickleStream {
   // A vector that grows is there twice for a moment.
   void check_memory(uint64_t bytes) const {
     if (2 * bytes <= limits_.memory_bytes) return;
-    Problem p = make_problem(ProblemId::memory_cap, place(), std::to_string(limits_.memory_bytes / kMiB) + " MiB",
-                             std::to_string(2 * bytes / kMiB + 1) + " MiB or more for the pickle of its state dict");
+    Problem p = make_problem(ProblemId::memory_cap, place(),
+                             "the pickle of its state dict needs " + std::to_string(2 * bytes / kMiB + 1) + " MiB or more, " +
+                                 human_bytes(limits_.memory_bytes) + " are left");
     p.remedy = Remedy::kMoreMemory;
     throw Error(std::move(p));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/quantity.h"
 #include "base/sums.h"
 #include "catalog/cover.h"
 #include "catalog/torch_files.h"
@@ -306,8 +307,9 @@ void ItemResolver::hold(uint64_t bytes, const Place& place) {
   const uint64_t needed = held_.fetch_add(2 * bytes) + 2 * bytes;
   if (needed <= options_.memory_bytes) return;
   const uint64_t other = options_.memory_cap - std::min(options_.memory_cap, options_.memory_bytes);
-  Problem p = make_problem(ProblemId::memory_cap, place, std::to_string(options_.memory_cap / kMiB) + " MiB",
-                           std::to_string((other + needed) / kMiB + 1) + " MiB or more for objects");
+  Problem p = make_problem(
+      ProblemId::memory_cap, place,
+      "objects need " + std::to_string((other + needed) / kMiB + 1) + " MiB or more, " + human_bytes(options_.memory_cap) + " allowed");
   p.remedy = Remedy::kMoreMemoryOrFewerKeys;
   p.enough_bytes = other + needed + 16 * kMiB;
   throw Error(std::move(p));

@@ -20,6 +20,7 @@
 #include <unordered_map>
 
 #include "base/posix_calls.h"
+#include "base/posix_facts.h"
 #include "base/problem.h"
 #include "base/serial_queue.h"
 
@@ -167,9 +168,7 @@ Door::Door(const std::string& host, uint16_t port, DoorOptions options) : state_
   State& s = *state_;
   s.options = options;
   allow_many_descriptors();
-  const auto refuse = [&] {
-    fail(ProblemId::io_create, {.path = host + ":" + std::to_string(port)}, std::system_category().message(errno));
-  };
+  const auto refuse = [&] { fail(ProblemId::io_create, {.path = host + ":" + std::to_string(port)}, posix::reason_of(errno)); };
   const std::vector<Address> addresses = resolved(host, port);
   const bool usable = !addresses.empty() && (means_loopback(host) || std::ranges::none_of(addresses, &Address::is_loopback));
   for (const Address& a : addresses) {

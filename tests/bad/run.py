@@ -58,7 +58,7 @@ EXCEPTIONS = {
 # Numbers that differ from machine to machine.
 FILTERS = [
     (re.compile(r"\d+\.\d MiB or more"), "N MiB or more"),
-    (re.compile(r"\d+ MiB or more for objects"), "N MiB or more for objects"),
+    (re.compile(r"need \d+ MiB or more"), "need N MiB or more"),
     (re.compile(r"give --max-memory \d+MiB"), "give --max-memory NMiB"),
 ]
 
@@ -158,7 +158,7 @@ class Ids:
         self.id_of = {text: name for name, text in texts.items() if is_id(name)}
         self.shared = {text: name for name, text in texts.items() if not is_id(name) and " " not in name}
         known = "|".join(re.escape(text) for text in sorted(self.id_of, key=len, reverse=True))
-        self.known = re.compile(rf"(?<=: )(?:{known})(?=$| \()")
+        self.known = re.compile(rf"(?<=: )(?:{known})(?=$| \(|: )")
 
     def of_screen(self, text):
         lines, id = [], None
@@ -187,7 +187,7 @@ class Ids:
         if not re.match(rf"(?:{place}: )?{key}", said["message"]) or ("path" in said and not re.match(place, said["message"])):
             raise ValueError(f"message and members differ: {said}")
         text = self.texts[said["id"]]
-        return re.sub(rf"(^|: ){re.escape(text)}(?=$| \()", lambda m: m[1] + said["id"], said["message"], count=1)
+        return re.sub(rf"(^|: ){re.escape(text)}(?=$| \(|: )", lambda m: m[1] + said["id"], said["message"], count=1)
 
 
 def anything_for(name):
