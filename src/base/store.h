@@ -28,7 +28,7 @@ struct FileId {
   bool operator==(const FileId&) const = default;
 };
 
-// A store that is not a disk knows the first two or three.
+// A store that is not a disk fills in only the first two or three.
 struct FileFacts {
   uint64_t bytes = 0;
   FileKind kind = FileKind::kOther;
