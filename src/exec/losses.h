@@ -14,7 +14,7 @@ namespace dcp {
 struct TensorLosses {
   std::string key;  // of the source
   DType from{}, to{};
-  Overflow overflow{};  // what became of values that were too large
+  Overflow overflow{};  // what values that were too large became
   CastLosses values;
 };
 // "float32 to float16"
