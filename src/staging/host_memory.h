@@ -1,4 +1,4 @@
-// Host memory as a staging buffer: its pages, where they lie, how much there is.
+// Host memory as a staging buffer: its pages, their NUMA node, and how much memory there is.
 #pragma once
 
 #include <cstdint>
