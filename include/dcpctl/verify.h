@@ -1,4 +1,4 @@
-// Checking: is the checkpoint complete, do its CRCs match, does it match a manifest?
+// Checks whether a checkpoint is complete, whether its CRCs match, and whether it matches a manifest.
 #pragma once
 
 #include <cstdint>
