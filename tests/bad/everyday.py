@@ -187,7 +187,7 @@ def a_newest_step_whose_data_is_damaged_and_no_other_to_keep(c):
     dcpctl: 'run/step-2' is damaged: it stays, and does not count
     dcpctl: run/step-1/__0_0.distcp @ 0x180: tensor 'model.w': the CRC of a record does not match its bytes (got CRC-32 91e79017 over 24 bytes, expected CRC-32 91e79016)
     dcpctl: 'run/step-1' is damaged: it stays, and does not count
-    dcpctl: run: fewer steps are whole than are to be kept, so nothing is deleted (got 0 whole steps, expected 1)
+    dcpctl: run: fewer steps are whole than should be kept, so nothing is deleted (got 0 whole steps, expected 1)
     hint: 'dcpctl verify run/step-2' shows the damage: restore that step, or --no-verify takes every step for whole
     """
     beside(c, "run/step-1", damaged)

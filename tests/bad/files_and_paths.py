@@ -271,7 +271,7 @@ def a_link_out_of_the_folder_for_an_asset(c):
 def a_path_of_no_store(c):
     """
     dcpctl: s3://bucket/x: no store has paths of this kind (got s3://, expected a path on disk)
-    hint: copy it to a disk first; a folder whose name looks so is ./NAME
+    hint: copy it to a disk first; if this is the name of a folder, give ./NAME
     """
 
 
@@ -445,6 +445,6 @@ def a_flipped_payload_byte_that_nobody_looks_at(c):
 @case("item_not_archive")
 def a_flipped_byte_of_a_header(c):
     r"""
-    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got text 'QK\x03\x04' at its begin, expected 'PK\x03\x04')
+    dcpctl: ckpt/__1_0.distcp @ 0x0: tensor 'model.w': torch does not recognize the item as an archive of torch.save (got text 'QK\x03\x04' at its begin, expected 'PK\x03\x04')
     """
     flip(c, 0)

@@ -109,7 +109,7 @@ def a_pickle_of_20_mebibytes(c):
 @case("item_not_archive", "verify ckpt", says="findings", exit=1)
 def bytes_before_the_archive(c):
     r"""
-    damage: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got text '\x80\x02le' at its begin, expected 'PK\x03\x04')
+    damage: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not recognize the item as an archive of torch.save (got text '\x80\x02le' at its begin, expected 'PK\x03\x04')
     """
     c.item("model.w").data.before = b"\x80\2legacy\0"
 
@@ -117,7 +117,7 @@ def bytes_before_the_archive(c):
 @case("item_not_archive")
 def a_torchscript_archive_for_a_tensor(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got constants.pkl, as TorchScript has)
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not recognize the item as an archive of torch.save (got constants.pkl, as TorchScript has)
     """
     c.item("model.w").data.records.append(Record("constants.pkl", b"\x80\2)."))
 

@@ -24,7 +24,7 @@ def w(count=2, shape=(2,), **stored):
 @case("legacy_header")
 def another_protocol(c):
     """
-    dcpctl: m.pt @ 0xf: a pickle beside the object's is not what torch writes there (got 1002, expected protocol version 1001)
+    dcpctl: m.pt @ 0xf: one of the pickles around the object's is not what torch writes there (got 1002, expected protocol version 1001)
     hint: do not load it: no release of torch puts this there
     """
     put(c, old_file(w(), W, protocol=1002))
@@ -33,7 +33,7 @@ def another_protocol(c):
 @case("legacy_header", *COMMANDS, "verify m.pt --fail-on unsafe", "inspect m.pt --fail-on unsafe")
 def a_protocol_that_is_computed(c):
     """
-    dcpctl: m.pt @ 0xf: a pickle beside the object's is not what torch writes there (got posix.system, expected plain values)
+    dcpctl: m.pt @ 0xf: one of the pickles around the object's is not what torch writes there (got posix.system, expected plain values)
     hint: do not load it: no release of torch puts this there
     """
     put(c, old_file(w(), W, protocol=call("posix.system", "true")))
@@ -42,7 +42,7 @@ def a_protocol_that_is_computed(c):
 @case("legacy_header", *COMMANDS, "verify m.pt --fail-on unsafe")
 def sizes_of_types_that_run_something(c):
     """
-    dcpctl: m.pt @ 0x17: a pickle beside the object's is not what torch writes there (got posix.system, expected plain values)
+    dcpctl: m.pt @ 0x17: one of the pickles around the object's is not what torch writes there (got posix.system, expected plain values)
     hint: do not load it: no release of torch puts this there
     """
     put(c, old_file(w(), W, info={**SYS_INFO, "type_sizes": call("posix.system", "true")}))
@@ -51,7 +51,7 @@ def sizes_of_types_that_run_something(c):
 @case("legacy_header", *COMMANDS, "verify m.pt --fail-on unsafe")
 def a_list_of_storages_that_runs_something(c):
     """
-    dcpctl: m.pt @ 0x11d: a pickle beside the object's is not what torch writes there (got posix.system, expected plain values)
+    dcpctl: m.pt @ 0x11d: one of the pickles around the object's is not what torch writes there (got posix.system, expected plain values)
     hint: do not load it: no release of torch puts this there
     """
     put(c, old_file(w(), W, keys=["0", call("posix.system", "true")]))
@@ -60,7 +60,7 @@ def a_list_of_storages_that_runs_something(c):
 @case("legacy_big_endian")
 def saved_on_a_big_endian_machine(c):
     """
-    dcpctl: m.pt @ 0x17: the file was saved on a big-endian machine, in a form that does not say how numbers lie in it
+    dcpctl: m.pt @ 0x17: the file was saved on a big-endian machine, in a format that does not say how its numbers are stored
     hint: save it again on such a machine: torch.save(torch.load(FILE), NEW)
     """
     put(c, old_file(w(), W, info={**SYS_INFO, "little_endian": False}))

@@ -130,7 +130,7 @@ def bytes_before_the_archive_of_an_object(c):
 @case("item_not_archive", "consolidate ckpt out.pt")
 def bytes_before_the_archive_of_an_object_that_is_copied(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': torch does not take the item for an archive of torch.save (got text '\x80\x02K\x07' at its begin, expected 'PK\x03\x04')
+    dcpctl: ckpt/__0_0.distcp @ 0x59c: object 'step': torch does not recognize the item as an archive of torch.save (got text '\x80\x02K\x07' at its begin, expected 'PK\x03\x04')
     """
     c.item("step").data.before = b"\x80\2K\7."
 
@@ -138,7 +138,7 @@ def bytes_before_the_archive_of_an_object_that_is_copied(c):
 @case("item_not_archive", "verify ckpt", says="findings", exit=1)
 def a_torchscript_archive_for_an_object(c):
     """
-    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': torch does not take the item for an archive of torch.save (got constants.pkl, as TorchScript has)
+    damage: ckpt/__0_0.distcp @ 0x59c: object 'step': torch does not recognize the item as an archive of torch.save (got constants.pkl, as TorchScript has)
     """
     c.item("step").data.records.append(Record("constants.pkl", b"\x80\2)."))
 

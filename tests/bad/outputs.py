@@ -66,8 +66,8 @@ def an_output_that_somebody_writes(c):
 def a_file_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.pt.dcpctl-lock: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file of 5 bytes, expected an empty file)
-    hint: see what it is and remove it, or give another name
+    dcpctl: .out.pt.dcpctl-lock: has the name of a working file of the output, and was not left by an interrupted dcpctl of this user (got a file of 5 bytes, expected an empty file)
+    hint: find out what it is and remove it, or give another name
     """
     beside(c, ".out.pt.dcpctl-lock", "notes")
 
@@ -77,8 +77,8 @@ def a_folder_of_somebody_where_a_leftover_may_be(c):
     """
     dcpctl: left out 1 object (not tensors): step
     dcpctl: kept everything, nested as it was saved; --model-only gives what model.load_state_dict takes
-    dcpctl: .out.dcpctl-partial/thesis.tex: is in the way of the output's working files, and was not left by an interrupted dcpctl of this user (got a file that is not part of a checkpoint)
-    hint: see what it is and remove it, or give another name
+    dcpctl: .out.dcpctl-partial/thesis.tex: has the name of a working file of the output, and was not left by an interrupted dcpctl of this user (got a file that is not part of a checkpoint)
+    hint: find out what it is and remove it, or give another name
     """
     (c.folder.parent / ".out.dcpctl-partial").mkdir()
     beside(c, ".out.dcpctl-partial/thesis.tex")

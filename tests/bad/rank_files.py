@@ -100,7 +100,7 @@ def two_shapes_are_damage(c):
 @case("rank_place_taken", "consolidate ranks out.pt", "convert ranks out")
 def a_file_that_is_a_copy_of_another(c):
     """
-    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': two ranks say that they are at the same place in the mesh (got [0], where model_world_size_2_rank_0.pt is, expected a place of its own)
+    dcpctl: ranks/model_world_size_2_rank_1.pt: tensor 'model.w': two ranks claim the same place in the mesh (got [0], where model_world_size_2_rank_0.pt is, expected a place of its own)
     hint: one of the files may be a copy of the other
     """
     ranks(c, *(dtensor((4, 2), (shard(),), (0,)) for n in range(2)))
@@ -109,7 +109,7 @@ def a_file_that_is_a_copy_of_another(c):
 @case("rank_place_taken", "verify ranks", "verify ranks --quick", exit=1, says="findings")
 def a_copy_is_damage(c):
     """
-    damage: ranks/model_world_size_4_rank_3.pt: tensor 'model.w': two ranks say that they are at the same place in the mesh (got [2], where model_world_size_4_rank_2.pt is, expected a place of its own)
+    damage: ranks/model_world_size_4_rank_3.pt: tensor 'model.w': two ranks claim the same place in the mesh (got [2], where model_world_size_4_rank_2.pt is, expected a place of its own)
     """
     ranks(c, *(dtensor((8, 2), (shard(),), (n,)) for n in (0, 1, 2, 2)))
 
@@ -233,7 +233,7 @@ FLAT = [rebuild(storage(count=4), (4,)), rebuild(storage(count=4), (3,))]
 @case("ranks_kept_apart", "verify ranks", "inspect ranks", exit=0, says="findings")
 def flat_shards_of_an_optimizer(c):
     """
-    warning: ranks/optim_world_size_2_rank_0.pt: the ranks' tensors differ and do not say which parts they are, as flat shards of FSDP1: they are kept for each rank (got optim.rank_0 and 1 more)
+    warning: ranks/optim_world_size_2_rank_0.pt: the ranks' tensors differ and do not say which parts they are, like flat shards of FSDP1: each rank's are kept separately (got optim.rank_0 and 1 more)
     """
     files = {f"model_world_size_2_rank_{n}.pt": {"w": dtensor((4, 2), (shard(),), (n,))} for n in range(2)}
     put(c, files | {f"optim_world_size_2_rank_{n}.pt": {"state": {0: {"exp_avg": FLAT[n]}}} for n in range(2)})

@@ -361,7 +361,7 @@ LOST = {"w": entry(), "lost": {"dtype": "", "shape": [], "data_offsets": [8, 8]}
 @case("safetensors_no_data", "verify m.safetensors", exit=1, says="findings")
 def an_entry_without_data_in_a_finding(c):
     """
-    damage: m.safetensors: tensor 'lost': an entry without dtype and bytes, which torch's consolidation leaves for a key of the index that was not saved
+    damage: m.safetensors: tensor 'lost': the entry has no dtype and no bytes: torch's consolidation writes this for a key of the index that was not saved
     """
     put(c, LOST, bytes(8))
 
@@ -369,7 +369,7 @@ def an_entry_without_data_in_a_finding(c):
 @case("safetensors_no_data", "consolidate m.safetensors out.pt")
 def an_entry_without_data(c):
     """
-    dcpctl: m.safetensors: tensor 'lost': an entry without dtype and bytes, which torch's consolidation leaves for a key of the index that was not saved
+    dcpctl: m.safetensors: tensor 'lost': the entry has no dtype and no bytes: torch's consolidation writes this for a key of the index that was not saved
     hint: leave the key out with --exclude
     """
     put(c, LOST, bytes(8))

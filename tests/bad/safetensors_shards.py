@@ -137,7 +137,7 @@ def a_file_that_no_rank_wrote(c):
 @case(None, "consolidate ckpt out.pt", exit=0, creates=["out.pt"])
 def the_shard_of_the_last_rank_is_missing(c):
     """
-    dcpctl: note: ckpt: the files do not say how many ranks wrote them: what only a missing last one held, also the end of a tensor, cannot be seen; --expect with another checkpoint of the model shows it (got shard-00001 to shard-00002)
+    dcpctl: note: ckpt: the files do not record how many ranks wrote them, so a missing last file goes unnoticed; --expect with another checkpoint of the model detects it (got shard-00001 to shard-00002)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (2,)), "v": ((2,), (0,))})})
 
@@ -145,7 +145,7 @@ def the_shard_of_the_last_rank_is_missing(c):
 @case("shard_count_unknown", "inspect ckpt", exit=0, says="findings")
 def the_shard_of_the_last_rank_is_missing_to_inspect(c):
     """
-    note: ckpt: the files do not say how many ranks wrote them: what only a missing last one held, also the end of a tensor, cannot be seen; --expect with another checkpoint of the model shows it (got shard-00001 to shard-00002)
+    note: ckpt: the files do not record how many ranks wrote them, so a missing last file goes unnoticed; --expect with another checkpoint of the model detects it (got shard-00001 to shard-00002)
     """
     folder(c, {name(1): shard({"w": ((2,), (0,))}), name(2): shard({"w": ((2,), (2,)), "v": ((2,), (0,))})})
 

@@ -474,7 +474,7 @@ def bytes_behind_the_pickle(c):
 @case("pickle_unloaded", "inspect m.pt", "verify m.pt", exit=0, says="findings")
 def another_pickle_in_the_archive(c):
     """
-    warning: m.pt > more.pkl @ 0x140: a pickle in the archive that torch does not load, other programs may (got os.system)
+    warning: m.pt > more.pkl @ 0x140: the archive has a pickle that torch does not load, but other programs may (got os.system)
     """
     file = saved({"a": 1})
     file.records.append(Record("more.pkl", b"cos\nsystem\n(S'true'\ntR."))

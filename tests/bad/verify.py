@@ -305,8 +305,8 @@ def a_save_that_did_not_finish(c):
 @case("unfinished_output", *QUICK, **ODD)
 def outputs_that_were_not_finished(c):
     """
-    warning: .ckpt.dcpctl-old: an output of dcpctl that was not finished
-    warning: ckpt/.model.pt.dcpctl-partial: an output of dcpctl that was not finished
+    warning: .ckpt.dcpctl-old: an unfinished output of dcpctl
+    warning: ckpt/.model.pt.dcpctl-partial: an unfinished output of dcpctl
     """
     c.write()
     (c.folder / ".model.pt.dcpctl-partial").write_bytes(b"")

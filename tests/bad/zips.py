@@ -270,7 +270,7 @@ def no_local_header_of_the_last_record(c):
 @case("item_not_archive")
 def no_local_header_there(c):
     r"""
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not take the item for an archive of torch.save (got text 'PK\x00\x00' at its begin, expected 'PK\x03\x04')
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': torch does not recognize the item as an archive of torch.save (got text 'PK\x00\x00' at its begin, expected 'PK\x03\x04')
     """
     c.item("model.w").data = broken(c).bytes().replace(b"PK\3\4", b"PK\0\0", 1)
 
@@ -406,7 +406,7 @@ def a_pickle_that_is_a_bomb(c):
 @case("item_packed_twice", "consolidate ckpt out.pt")
 def a_deflated_record_in_a_packed_item(c):
     """
-    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': a record is compressed in an item that is compressed
+    dcpctl: ckpt/__0_0.distcp @ 0x0: tensor 'model.w': the item is compressed twice
     hint: save it again: torch compresses whole items, never records in them
     """
     deflate(broken(c)["data/0"])
