@@ -11,6 +11,7 @@
 #include "catalog/data_files.h"
 #include "catalog/structure.h"
 #include "files/remove_checkpoint.h"
+#include "inputs/refuse.h"
 #include "inputs/run.h"
 #include "select/training_state.h"
 
@@ -86,6 +87,8 @@ class Surveyor {
       for (const std::string& part : facts.parts)
         if (!facts.fault) open(part, facts);
       facts.state = state_of(step, facts);
+      const bool is_part = std::ranges::any_of(names, may_be_one_nodes_part);
+      if (facts.state == StepState::kBroken && is_part) facts.state = StepState::kUnclear;  // the rest may be whole, elsewhere
       if (facts.state == StepState::kUnmarked) facts.fault = step.broken;
     } catch (const Error& e) {  // it is being removed, or cannot be read
       facts.fault = e.problem();

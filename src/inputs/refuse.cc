@@ -57,17 +57,17 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
   return false;
 }
 
+constexpr std::string_view kUnfinishedMetadata = ".metadata.tmp";
+
+bool is_data_file(const std::string& name) { return name.ends_with(".distcp"); }
+
 [[noreturn]] void refuse_folder(Found& found) {
   Store& store = found.store();
   const std::string& path = found.path();
   const std::vector<DirEntry>& entries = found.entries();
   std::vector<std::string> names, torch_files;
-  bool unfinished = false, shards = false, of_rank_0 = false;
   for (const DirEntry& e : entries) {
     if (e.kind == FileKind::kRegular && torch_file_input.is_file(e.name)) torch_files.push_back(path + "/" + e.name);
-    unfinished = unfinished || e.name == ".metadata.tmp";
-    shards = shards || e.name.ends_with(".distcp");
-    of_rank_0 = of_rank_0 || rank_of_file(e.name) == 0u;
     names.push_back(e.name);
   }
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
@@ -90,12 +90,12 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
     if (const auto states = states_without_zero(store, path); foreign.is_deepspeed && !states.empty())
       p.hint = states.size() == 1 ? "its model is in " + states[0]
                                   : "its model is in these, a part for each rank of tensor parallelism: " + joined(states);
-  } else if (unfinished || shards) {
-    p.got = unfinished ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
-    // The rank that writes the metadata also writes data.
-    p.hint = unfinished || of_rank_0
-                 ? "the save did not finish: use an earlier step"
-                 : "this may be one node's part: bring the files of all nodes together, or start the command on every node";
+  } else if (may_be_one_nodes_part(names)) {
+    p.got = ".distcp files but no .metadata";
+    p.hint = "this may be one node's part: bring the files of all nodes together, or start the command on every node";
+  } else if (has(kUnfinishedMetadata) || std::ranges::any_of(names, is_data_file)) {
+    p.got = has(kUnfinishedMetadata) ? ".metadata.tmp but no .metadata" : ".distcp files but no .metadata";
+    p.hint = "the save did not finish: use an earlier step";
   } else if (has("snapshots") && has("blobs")) {
     p.got = "a model of the Hugging Face cache";
     p.hint = "give one of the folders in " + path + "/snapshots";
@@ -112,6 +112,12 @@ bool has_distinct_steps(Store& store, const std::string& path) try {
 }
 
 }  // namespace
+
+bool may_be_one_nodes_part(const std::vector<std::string>& names) {
+  return std::ranges::any_of(names, is_data_file) && std::ranges::none_of(names, [](const std::string& name) {
+           return name == ".metadata" || name == kUnfinishedMetadata || rank_of_file(name) == 0u;
+         });
+}
 
 void refuse(Found& found) {
   if (found.is_folder()) refuse_folder(found);
