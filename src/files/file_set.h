@@ -1,10 +1,13 @@
 // The sink that writes files: they appear complete under the final name, or not at all.
 //
 // One file is written as `.OUT.dcpctl-partial` beside OUT. It gets its final size and space before the first byte, is synced, and is
-// renamed without replacing (or replacing, with kYes); then the folder is synced. A folder is written in the same way, as a folder of that
-// name that holds the files. An existing empty OUT folder is filled in place instead (its parent may not be ours to write): each file is
-// `OUT/.NAME.dcpctl-partial` until all are complete, and the last one of the list (`.metadata` or the index) is renamed last. With
-// Replace::kYes the old output stays until the new one is complete: a file is replaced by rename; a folder is moved aside to
+// renamed without replacing (or replacing, with kYes); then the folder is synced.
+//
+// A folder is written in the same way, as a folder of that name that holds the files. An existing empty OUT folder is filled in place
+// instead (its parent may not be ours to write): each file is `OUT/.NAME.dcpctl-partial` until all are complete, and the last one of the
+// list (`.metadata` or the index) is renamed last.
+//
+// With Replace::kYes the old output stays until the new one is complete: a file is replaced by rename; a folder is moved aside to
 // `.OUT.dcpctl-old`, the new one put in its place, then the old one removed. Files never replace folders, nor folders files.
 //
 // The lock is an empty file of its own, `.OUT.dcpctl-lock` beside OUT (filled in place: `OUT/.dcpctl-lock`), so that it is the same lock
