@@ -61,8 +61,8 @@ struct SaveReport {
 };
 
 // The memory that `shards` point to must not change until this returns. A failure on any rank is thrown on every rank. Throws usage for
-// shards that are no boxes of a tensor, do not cover it exactly once, or contradict each other. Saves to different paths may run at the same
-// time, each on a thread of its own.
+// shards that are not boxes of a tensor, do not cover it exactly once, or contradict each other. Saves to different paths may run at the
+// same time, each on its own thread.
 DCPCTL_API SaveReport save(const std::string& path, std::span<const Shard> shards, const SaveOptions& options = {});
 
 struct StagingOptions {

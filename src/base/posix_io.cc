@@ -185,7 +185,7 @@ class PosixReading : public Io {
     return entries_of(std::move(fd), name_of(folder));
   }
 
-  // Errors of close(2) are not looked at: whatever must last was synced before.
+  // Errors of close(2) are ignored: everything that must last was synced before.
   void close(Handle file) override {
     {
       const std::lock_guard lock(mutex_);

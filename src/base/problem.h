@@ -124,7 +124,8 @@ class Error : public std::exception {
 
 // What happens to faults of single items: the first one ends the command, or all are collected while the rest goes on (verify).
 enum class Faults : uint8_t { kThrow, kCollect };
-// True for faults in the bytes that are read, or in reading them; other machine failures and signals end every command.
+// Whether kCollect may collect the problem: faults in the bytes that are read, or in reading them. Other machine failures and signals end
+// every command.
 bool can_be_collected(ProblemId id);
 
 // Adds findings to a list. The first of each kind are kept and the others counted: malicious metadata can cause one every few bytes.

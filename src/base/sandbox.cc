@@ -16,7 +16,7 @@
 namespace dcp {
 namespace {
 
-// What the headers of an older system lack. Numbers are the kernel's (include/uapi/linux/landlock.h of 6.12).
+// Constants that the headers of an older system lack. Numbers are the kernel's (include/uapi/linux/landlock.h of 6.12).
 constexpr uint64_t kRefer = 1ull << 13, kTruncate = 1ull << 14, kIoctlDevice = 1ull << 15;
 constexpr uint64_t kTcp = 3;     // bind, connect
 constexpr uint64_t kScopes = 3;  // abstract Unix sockets, signals

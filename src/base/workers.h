@@ -17,7 +17,7 @@ using StopFlag = std::atomic<int>;
 // are done. Blocks until all threads are joined.
 void parallel_for(unsigned workers, uint64_t count, const StopFlag& stop, const std::function<void(unsigned worker, uint64_t ordinal)>& fn);
 
-// Calls a function at intervals from a thread of its own until destroyed: for progress displays.
+// Calls a function at intervals, on its own thread, until destroyed. For progress displays.
 class Ticker {
  public:
   // The first call comes after one interval. `tick` must not throw.

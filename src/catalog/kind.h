@@ -13,7 +13,7 @@ enum class CheckpointKind : uint8_t {
   kCount
 };
 
-// What commands that keep the kind write.
+// The format in which commands that keep the kind write.
 enum class WrittenAs : uint8_t { kDcpFolder, kTorchFile, kSafetensorsFile, kHfFolder };
 
 struct KindTraits {

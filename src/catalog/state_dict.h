@@ -52,7 +52,7 @@ class StateDict {
   };
   // Prefixes keys and paths as if this state dict were nested under these names.
   void put_under(const std::vector<std::string>& names);
-  // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is no mapping, state_dict_cycle, over_limit.
+  // Calls fn for each leaf, in order. Throws torch_no_state_dict for a root that is not a mapping, state_dict_cycle, over_limit.
   void flatten(const std::function<void(const Leaf&)>& fn);
   // The same for any root: one that cannot be descended into is the only leaf, with key "".
   void flatten_any(const std::function<void(const Leaf&)>& fn);

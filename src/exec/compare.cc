@@ -10,7 +10,7 @@
 namespace dcp {
 namespace {
 
-// What the workers of one side share.
+// The state that the workers of one side share.
 struct SideRun {
   RunSums sums;
   RunLosses losses;

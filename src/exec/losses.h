@@ -1,4 +1,4 @@
-// What the casts of one run lost, by tensor. Workers add in any order.
+// The losses of one run's casts, by tensor. Workers add in any order.
 #pragma once
 
 #include <atomic>

@@ -39,7 +39,7 @@ class Bands {
   uint64_t step_ = 1;  // indices of the dim before
 };
 
-// Checked here because another rank may have decoded the record, and its length is that of its messages.
+// The length is checked where the bytes arrive, because another rank may have decoded the record.
 void check_inflated(const Place& place, uint64_t bytes, uint64_t expected) {
   if (bytes != expected) fail(ProblemId::deflate_broken, place, std::to_string(bytes) + " bytes", std::to_string(expected));
 }

@@ -21,7 +21,7 @@ namespace dcp {
 struct SharedRun {
   RunSums uncounted_sums;  // of units that another rank counts
   RunLosses uncounted_losses;
-  // By region: a unit of this rank wrote its item whole, with its frame. Other frames need the sums of all ranks.
+  // By region: whether a unit of this rank wrote the whole item, with its frame. Other frames need the sums of all ranks.
   std::vector<std::atomic<bool>> framed;
   SharedRun(const Plan& plan, const Catalog& catalog)
       : uncounted_sums(plan, catalog), uncounted_losses(plan), framed(plan.regions.size()) {}

@@ -101,8 +101,8 @@ uint64_t MetadataHandler::checked_number(const PickleMachine& m, std::string_vie
 
 // --- state_dict_metadata: tensors
 
-// The state is a tuple; its length tells the release (6 fields since torch 2.15). Forks write shorter ones, so fields go by position.
-// `strides` (field 6) belongs to one rank's tensor at planning and describes no stored bytes, so it is not read.
+// The state is a tuple, whose length depends on the release (6 fields since torch 2.15). Forks write shorter ones, so fields go by
+// position. `strides` (field 6) belongs to one rank's tensor at planning and describes no stored bytes, so it is not read.
 Value MetadataHandler::build_properties(PickleMachine& m, const Value& state) {
   Value dtype;
   Value layout;

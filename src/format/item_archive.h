@@ -39,7 +39,7 @@ struct ItemPickle {
 };
 ItemPickle read_item_pickle(ItemSource& item, const ZipDirectory& directory, uint64_t cap, const Limits& limits, const Place& place);
 
-// False if the directory has 0 for a non-empty record: torch's way to say that no CRC was computed.
+// Whether the writer computed a CRC. torch writes 0 for a non-empty record if it computed none.
 inline bool has_crc(const ZipRecord& record) { return record.crc != 0 || record.size == 0; }
 
 }  // namespace dcp

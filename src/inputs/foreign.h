@@ -20,7 +20,7 @@ inline constexpr uint64_t kForeignBytes = 512;
 Foreign foreign_file(Bytes head);
 // Whether it is a zip archive with everything in a folder, as torch writes it, or the form that it wrote before 1.6.
 bool is_torch_file(Bytes head);
-// By the names of a folder's entries.
+// Recognizes a folder by the names of its entries.
 Foreign foreign_folder(const std::vector<std::string>& names);
 
 }  // namespace dcp

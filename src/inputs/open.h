@@ -41,7 +41,7 @@ bool describes_checkpoint(std::string_view name);
 // Whether the name of a file suggests that it is a checkpoint, or stands for its folder.
 bool is_checkpoint_name(std::string_view name);
 
-// What opening reads of a file that describes a checkpoint.
+// The part of a file describing a checkpoint that opening reads.
 struct Description {
   std::vector<std::byte> bytes;  // from its beginning
   uint64_t size = 0;             // of the file

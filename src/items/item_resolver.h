@@ -1,4 +1,4 @@
-// What resolve() does with each item. Several workers call it at the same time.
+// Resolves one item for resolve(). Several workers call it at the same time.
 #pragma once
 
 #include <algorithm>

@@ -168,7 +168,7 @@ void convert_real(std::byte* to, size_t to_step, const Codec& to_codec, const st
   }
 }
 
-// Unlike all other real targets, bool looks at the imaginary part as well.
+// Unlike all other real targets, bool depends on the imaginary part as well.
 void complex_to_bool(std::byte* to, const std::byte* from, const Codec& source, uint64_t elements) {
   std::array<std::byte, 2 * kBlock> parts;
   while (elements > 0) {

@@ -34,7 +34,7 @@ struct Layout {
   static constexpr unsigned kSignAt = kExponentBits + kMantissaBits;
   static constexpr uint32_t kSubnormals = 1u << kMantissaBits;  // the first pattern that is not subnormal
 
-  // To nearest even; grows with `magnitude` up to and beyond NaN, so that a format caps it where its numbers end.
+  // Rounds to nearest even. The result grows with `magnitude` up to and beyond NaN, so a format caps it where its numbers end.
   static uint32_t round(uint32_t magnitude) {
     constexpr uint32_t kFirstNormal = (128 - kBias) << 23;
     // Adding 2^(23 + lowest exponent) lets the addition's own rounding cut the mantissa where a subnormal's ends.

@@ -13,7 +13,7 @@ namespace {
 // CPython's pickler writes APPENDS and SETITEMS in batches of this size.
 constexpr uint64_t kBatch = 1000;
 
-// What identifies a value that may be shared: its position in the arena, the place of its text in the pickle, the number of a global. 0:
+// The identity of a value that may be shared: its position in the arena, the place of its text in the pickle, the number of a global. 0:
 // the value has no identity and is written out each time.
 uint64_t identity(const Value& v) {
   constexpr uint64_t kText = 1, kName = 2, kCells = 3;

@@ -1,4 +1,4 @@
-// Writes one value of a graph as a pickle of its own: the data.pkl that torch.save would write for it. Globals, known or not, keep their
+// Writes one value of a graph as a separate pickle: the data.pkl that torch.save would write for it. Globals, known or not, keep their
 // names; sharing and cycles within the value are kept.
 #pragma once
 

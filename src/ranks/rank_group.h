@@ -15,7 +15,7 @@
 
 namespace dcp {
 
-// What a rank did, for the report.
+// The work of a rank, for the report.
 struct RankWork {
   uint32_t rank = 0;
   uint64_t bytes_read = 0, bytes_sent = 0, bytes_written = 0;

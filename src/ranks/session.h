@@ -64,7 +64,7 @@ class Session {
     kGathering,   // until all ranks have joined
     kConnecting,  // all have joined, and are being connected for messages
     kRunning,
-    kClosing,  // other ranks' ends are no longer failures
+    kClosing,  // other ranks may end without failure
   };
   struct State {
     Phase phase = Phase::kReaching;
